@@ -1,0 +1,103 @@
+"""What a rule reports: findings, the places related to them, and fixes as text edits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+
+class Group(Enum):
+    """How strong the claim of a rule is, and hence whether it is on by default."""
+
+    CORRECTNESS = "correctness"
+    PRECISION = "precision"
+    PERFORMANCE = "performance"
+    MIGRATION = "migration"
+    PEDANTIC = "pedantic"
+
+    @property
+    def default(self) -> bool:
+        return self is not Group.PEDANTIC
+
+    @property
+    def severity(self) -> str:
+        """The word for reports: `error` for wrong programs, `warning` for everything else."""
+        return "error" if self is Group.CORRECTNESS else "warning"
+
+
+class Safety(Enum):
+    """What applying a fix may change.
+
+    SAFE: same values, dtypes, devices and autograd graph, or the old line could only raise.
+    UNSAFE: likely what was meant, but numerics, the RNG stream or control flow may change.
+    SUGGEST: shown to the reader, never applied.
+    """
+
+    SAFE = "safe"
+    UNSAFE = "unsafe"
+    SUGGEST = "suggest"
+
+
+class Position(NamedTuple):
+    """A place in decoded text: both 1-based, the column counted in characters."""
+
+    row: int
+    column: int
+
+
+class Span(NamedTuple):
+    """A stretch of decoded text; `end` is exclusive."""
+
+    start: Position
+    end: Position
+
+
+@dataclass(frozen=True, order=True)
+class Edit:
+    """Replace the characters [start, end) of the decoded text (BOM stripped, line ends kept)."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Fix:
+    """One way to make a finding go away; all its edits are applied or none.
+
+    `title` is a verb phrase ("Create the tensor on its device").
+    """
+
+    title: str
+    edits: tuple[Edit, ...]
+    safety: Safety
+
+
+@dataclass(frozen=True)
+class Related:
+    """Another place that a finding rests on, in this or another file."""
+
+    path: str
+    span: Span
+    message: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One place where the claim of a rule holds.
+
+    `path` is relative to the project root, with forward slashes. `scope` is the qualified name of
+    the enclosing definition ("Trainer.step", "" at module level); fingerprints use it.
+    `group` may differ from the rule's by the evidence at the site.
+    """
+
+    code: str
+    name: str
+    group: Group
+    path: str
+    span: Span
+    message: str
+    scope: str = ""
+    fix: Fix | None = None
+    related: tuple[Related, ...] = field(default=())

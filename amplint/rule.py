@@ -1,0 +1,135 @@
+"""What a rule is: a claim about training code, its proof obligation, and its checks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from amplint.finding import Finding, Group
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from amplint.source import Source
+
+NodeT = TypeVar("NodeT", bound="cst.CSTNode")
+Check = Callable[[Any, "Source"], Iterator[Finding]]
+
+
+@dataclass(frozen=True)
+class Witness:
+    """What running the bad and the fixed program of a rule's fixture must show."""
+
+
+@dataclass(frozen=True)
+class Raises(Witness):
+    """The bad program raises an error whose text holds `text`; the fixed one runs."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Dtype(Witness):
+    """The bad program returns a tensor of dtype `bad`, the fixed one of dtype `good`."""
+
+    bad: str
+    good: str
+
+
+@dataclass(frozen=True)
+class Differs(Witness):
+    """The results of the bad and the fixed program differ by more than `rtol`, relatively."""
+
+    rtol: float
+
+
+@dataclass(frozen=True)
+class Same(Witness):
+    """The results are bitwise equal: the fix saves work and changes nothing else."""
+
+
+@dataclass(frozen=True)
+class Syncs(Witness):
+    """Reads of the device by the host: at least `before` in the bad program, `after` when fixed."""
+
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class Warns(Witness):
+    """The bad program warns with a text that holds `text`; the fixed one does not."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Unrun(Witness):
+    """Nothing here can run the claim; `reason` says why, `source` where the claim comes from."""
+
+    reason: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a rule claims.
+
+    Args:
+        code: `AMPnnn`; never reused, never given another meaning.
+        doc: the module's docstring: summary line, what happens at run time, then the headings
+            `Fix safety:` and `Known limits:`.
+        group: strength of the claim; decides the default.
+        since: the amplint version that introduced the rule.
+        witness: what running the rule's fixture must show.
+        words: identifiers without any of which the rule cannot fire in a unit (a top-level
+            statement or a statement of a top-level class body).
+        outranks: codes that stay silent where this rule speaks about the same node.
+        torch: the lowest torch version for which the rule holds, e.g. "2.4"; None for any.
+        name: the pattern, as in "allow NAME"; filled in from the module's name.
+    """
+
+    code: str
+    doc: str
+    group: Group
+    since: str
+    witness: Witness
+    words: frozenset[str]
+    outranks: tuple[str, ...] = ()
+    torch: str | None = None
+    name: str = ""
+    checks: list[tuple[tuple[type[cst.CSTNode], ...], Check]] = field(
+        default_factory=list, compare=False, repr=False
+    )
+
+    def on(
+        self, *kinds: type[NodeT]
+    ) -> Callable[
+        [Callable[[NodeT, Source], Iterator[Finding]]],
+        Callable[[NodeT, Source], Iterator[Finding]],
+    ]:
+        """Register a check for CST nodes of the given kinds.
+
+        The check is a generator of findings. It holds no state between nodes, prints nothing and
+        changes nothing.
+        """
+
+        def register(
+            check: Callable[[NodeT, Source], Iterator[Finding]],
+        ) -> Callable[[NodeT, Source], Iterator[Finding]]:
+            self.checks.append((tuple(kinds), check))
+            return check
+
+        return register
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph of the docstring, on one line."""
+        return " ".join(self.doc.strip().split("\n\n")[0].split())
+
+    def section(self, heading: str) -> str:
+        """The paragraph that begins with `heading:` in the docstring, without the heading."""
+        match = re.search(rf"^{re.escape(heading)}:\s*(.*?)(?=\n\n[A-Z][\w ]*:|\Z)", self.doc, re.M | re.S)
+        return match.group(1).strip() if match else ""
