@@ -1,0 +1,42 @@
+"""The settled answers that link gives to rules, about one file.
+
+`amplint.link` implements this; `amplint.source.Source` passes the questions of rules on to it. The
+protocol stands apart so that neither has to know the other.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Protocol
+
+from amplint.values import Heat, Region, Value, Why
+
+
+class Answers(Protocol):
+    """Questions about the nodes of one file's `ast`. A node without an answer is Unknown."""
+
+    def value(self, node: ast.expr) -> Value:
+        """What the expression evaluates to."""
+        ...
+
+    def name(self, node: ast.expr) -> str | None:
+        """The dotted name of the library object that the expression certainly is, else None."""
+        ...
+
+    def heat(self, node: ast.AST) -> Heat | None:
+        """Why the node runs for every batch; None where it is cold or nothing says that it is hot."""
+        ...
+
+    def region(self, node: ast.AST) -> Region | None:
+        """The innermost autocast region around the node, opened here or by all known callers."""
+        ...
+
+    def backward(self, call: ast.Call) -> tuple[Why, ...] | None:
+        """If the call runs a backward pass, itself or through functions of the project: the chain
+        of places from the call (excluded) to the `backward()` (empty if the call is itself one)."""
+        ...
+
+    def uses(self, node: ast.expr) -> Sequence[ast.expr]:
+        """The expressions that read the value of `node` within its function, by data flow."""
+        ...

@@ -1,0 +1,371 @@
+"""What amplint knows of a value: a small union of kinds, with Unknown as a kind of its own.
+
+A `Value` is a frozenset of alternatives ("a tensor or None"). The empty set is bottom: nothing has
+been seen yet. Joins are unions, capped: a value that could be too many things is Unknown.
+
+Evidence (`Why`) never takes part in comparison, so that a fixpoint over values does not depend on
+which chain of reasons was found first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Union
+
+MAX_ALTERNATIVES = 6
+MAX_DEPTH = 3
+
+
+class Place(NamedTuple):
+    """A node's place in a file, as `ast` counts: rows from 1, columns in UTF-8 bytes from 0."""
+
+    path: str
+    row: int
+    column: int
+    end_row: int
+    end_column: int
+
+
+class Why(NamedTuple):
+    """One reason for a belief, to be shown as a related place."""
+
+    place: Place
+    text: str
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where a tensor lives: `accelerator` (cuda, xpu, mps ...), `cpu`, or unknown (None)."""
+
+    kind: str | None
+    why: Why | None = field(default=None, compare=False)
+    name: str | None = None  # "cuda", "cuda:1" where the text says so
+
+
+NO_DEVICE = Device(None)
+CPU = Device("cpu")
+ACCELERATOR = "accelerator"
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A torch.Tensor.
+
+    Args:
+        dtype: "float32", "float16", "bfloat16", "float64", "int64", "bool" ...; "half" for
+            float16 or bfloat16, whichever the region gives; None where it is unknown.
+        device: where it lives.
+        rank: 0 for a 0-dim tensor, 1 for at least one dimension, None where it is unknown.
+        grad: whether it carries an autograd graph; None where it is unknown.
+        settled_dtype: why the dtype is what it is ("half by the autocast region at ...").
+        fresh: the factory that built it a moment ago ("torch.zeros"), and nothing else since.
+    """
+
+    dtype: str | None = None
+    device: Device = NO_DEVICE
+    rank: int | None = None
+    grad: bool | None = None
+    settled_dtype: Why | None = field(default=None, compare=False)
+    fresh: str | None = None
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A tensor, or a nest of containers of tensors: a batch, the output of a model.
+
+    Its elements, attributes and items are blobs on the same device.
+    """
+
+    device: Device = NO_DEVICE
+    source: str = "batch"  # or "output"
+
+
+@dataclass(frozen=True)
+class Host:
+    """A value of the host: kind is int, float, bool, str, number, numpy, none, size or object."""
+
+    kind: str
+    const: int | float | bool | str | None = None
+    known: bool = False  # whether `const` is the value
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """Something imported from outside the project, by its dotted name: `torch.zeros`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function, method or lambda of the project, perhaps bound to a receiver."""
+
+    id: str
+    bound: "Atom | None" = None
+    given: int = 0  # positional arguments already given by functools.partial
+    given_names: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Class:
+    """A class of the project."""
+
+    id: str
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An instance of a class of the project."""
+
+    cls: str
+    device: Device = NO_DEVICE
+
+
+@dataclass(frozen=True)
+class Super:
+    """`super()` inside a method of a class of the project."""
+
+    cls: str
+    of: str  # the class of `self`
+
+
+@dataclass(frozen=True)
+class Object:
+    """An instance of a library class that amplint knows.
+
+    kind: module, criterion, optimizer, scheduler, scaler, loader, dataset, parameters,
+    accelerator, profiler, summary ...; `type` is the dotted name of the class.
+    """
+
+    kind: str
+    type: str
+    device: Device = NO_DEVICE
+    dtype: str | None = None
+    rank: int | None = None  # of what a criterion returns: 0 unless reduction="none"
+    enabled: bool | None = True  # a scaler that may be switched off
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """A list, tuple or set; `items` where the length is known, else `element` for all."""
+
+    items: tuple["Value", ...] | None
+    element: "Value"
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A dict: the join of its values, and those of constant keys."""
+
+    element: "Value"
+    items: tuple[tuple[str, "Value"], ...] = ()
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of a library value: `x.item`, `loader.__iter__`, `scaler.scale`."""
+
+    of: "Atom"
+    name: str
+
+
+@dataclass(frozen=True)
+class Autocast:
+    """An autocast context: what `torch.autocast(...)` and its kin return.
+
+    dtype None means the default of the device type. `enabled` is None where it is not constant.
+    """
+
+    device: str | None
+    dtype: str | None = None
+    enabled: bool | None = True
+    cache: bool | None = True
+    why: Why | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class NoGrad:
+    """A torch.no_grad() or torch.inference_mode() context or decorator."""
+
+
+@dataclass(frozen=True)
+class DType:
+    """A torch.dtype."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Anything at all."""
+
+
+Atom = Union[
+    Tensor, Blob, Host, Symbol, Function, Class, Instance, Super, Object, Sequence, Mapping,
+    Method, Autocast, NoGrad, Device, DType, Unknown,
+]  # fmt: skip
+Value = frozenset[Atom]
+
+BOTTOM: Value = frozenset()
+UNKNOWN: Value = frozenset({Unknown()})
+NONE = Host("none", None, True)
+
+
+def one(atom: Atom) -> Value:
+    """The value that is exactly this kind of thing."""
+    return frozenset({atom})
+
+
+def only(value: Value) -> Atom | None:
+    """The one alternative, leaving None aside; None where there are several or it is Unknown.
+
+    Tensors that differ in what is known of them are joined into one.
+    """
+    atoms = [atom for atom in value if atom != NONE]
+    if not atoms:
+        return None
+    if all(isinstance(atom, Tensor) for atom in atoms):
+        return join_tensors([atom for atom in atoms if isinstance(atom, Tensor)])
+    if len(atoms) == 1 and not isinstance(atoms[0], Unknown):
+        return atoms[0]
+    return None
+
+
+def join(values: Iterable[Value]) -> Value:
+    """The least value that covers all the given ones."""
+    atoms: set[Atom] = set()
+    for value in values:
+        atoms |= value
+    return normalise(atoms)
+
+
+def normalise(atoms: Iterable[Atom]) -> Value:
+    """Merge alternatives of the same kind; a union that grows too large is Unknown."""
+    atoms = set(atoms)
+    if len(atoms) <= 1:
+        return frozenset(atoms)
+    tensors = [atom for atom in atoms if isinstance(atom, Tensor)]
+    if len(tensors) > 1:
+        atoms = {atom for atom in atoms if not isinstance(atom, Tensor)}
+        atoms.add(join_tensors(tensors))
+    blobs = [atom for atom in atoms if isinstance(atom, Blob)]
+    if len(blobs) > 1:
+        atoms = {atom for atom in atoms if not isinstance(atom, Blob)}
+        source = blobs[0].source if len({b.source for b in blobs}) == 1 else "batch"
+        atoms.add(Blob(join_devices([b.device for b in blobs]), source))
+    for kind in ("int", "float", "bool", "str", "number"):
+        hosts = [atom for atom in atoms if isinstance(atom, Host) and atom.kind == kind]
+        if len(hosts) > 1:
+            atoms = {a for a in atoms if not (isinstance(a, Host) and a.kind == kind)}
+            atoms.add(Host(kind))
+    sequences = [atom for atom in atoms if isinstance(atom, Sequence)]
+    if len(sequences) > 1:
+        atoms = {atom for atom in atoms if not isinstance(atom, Sequence)}
+        atoms.add(join_sequences(sequences))
+    mappings = [atom for atom in atoms if isinstance(atom, Mapping)]
+    if len(mappings) > 1:
+        atoms = {atom for atom in atoms if not isinstance(atom, Mapping)}
+        atoms.add(join_mappings(mappings))
+    if len(atoms) > MAX_ALTERNATIVES:
+        return UNKNOWN
+    return frozenset(atoms)
+
+
+def join_devices(devices: list[Device]) -> Device:
+    """The device all agree on. Disagreement, or one that is not known, is unknown."""
+    kinds = {device.kind for device in devices}
+    if len(kinds) != 1:
+        return NO_DEVICE
+    names = {device.name for device in devices}
+    reasons = sorted(device.why for device in devices if device.why is not None)
+    return Device(
+        kinds.pop(), reasons[0] if reasons else None, names.pop() if len(names) == 1 else None
+    )
+
+
+def join_tensors(tensors: list[Tensor]) -> Tensor:
+    """What holds for all the given tensors."""
+    if len(tensors) == 1:
+        return tensors[0]
+    dtypes = {tensor.dtype for tensor in tensors}
+    ranks = {tensor.rank for tensor in tensors}
+    grads = {tensor.grad for tensor in tensors}
+    fresh = {tensor.fresh for tensor in tensors}
+    reasons = sorted(t.settled_dtype for t in tensors if t.settled_dtype is not None)
+    return Tensor(
+        dtype=dtypes.pop() if len(dtypes) == 1 else None,
+        device=join_devices([tensor.device for tensor in tensors]),
+        rank=ranks.pop() if len(ranks) == 1 else None,
+        grad=grads.pop() if len(grads) == 1 else None,
+        settled_dtype=reasons[0] if reasons else None,
+        fresh=fresh.pop() if len(fresh) == 1 else None,
+    )
+
+
+def join_sequences(sequences: list[Sequence]) -> Sequence:
+    lengths = {None if s.items is None else len(s.items) for s in sequences}
+    element = join(s.element for s in sequences)
+    if len(lengths) == 1 and None not in lengths:
+        columns = zip(*(s.items for s in sequences if s.items is not None), strict=True)
+        return Sequence(tuple(join(column) for column in columns), element)
+    return Sequence(None, element)
+
+
+def join_mappings(mappings: list[Mapping]) -> Mapping:
+    keys = {key for mapping in mappings for key, _ in mapping.items}
+    items = tuple(
+        (key, join(dict(m.items).get(key, m.element) for m in mappings)) for key in sorted(keys)
+    )
+    return Mapping(join(m.element for m in mappings), items)
+
+
+def depth(value: Value, limit: int = MAX_DEPTH + 1) -> int:
+    """How deep containers nest in the value, counted up to `limit`."""
+    if limit == 0:
+        return 0
+    deepest = 0
+    for atom in value:
+        if isinstance(atom, Sequence):
+            inner = atom.items if atom.items is not None else ()
+            deepest = max(deepest, 1 + max((depth(v, limit - 1) for v in (*inner, atom.element)), default=0))
+        elif isinstance(atom, Mapping):
+            inner_values = (atom.element, *(v for _, v in atom.items))
+            deepest = max(deepest, 1 + max(depth(v, limit - 1) for v in inner_values))
+    return deepest
+
+
+def shallow(value: Value) -> Value:
+    """The value, or Unknown where containers nest so deep that a fixpoint might not end."""
+    return UNKNOWN if depth(value) > MAX_DEPTH else value
+
+
+def moved(atom: Tensor | Blob, device: Device) -> Tensor | Blob:
+    """The same tensor, or nest of tensors, on another device."""
+    if isinstance(atom, Tensor):
+        return replace(atom, device=device, fresh=None)
+    return replace(atom, device=device)
+
+
+@dataclass(frozen=True)
+class Region:
+    """The autocast state around a node: the innermost context that decides.
+
+    `device` and `dtype` are those of the region ("cuda", "float16"); `enabled` is None where it
+    is not constant. `why` is the place that opens it.
+    `inherited`: the region is opened by a caller, not in the function itself.
+    """
+
+    device: str | None
+    dtype: str | None
+    enabled: bool | None
+    why: Why | None = field(default=None, compare=False)
+    inherited: bool = False
+
+
+@dataclass(frozen=True)
+class Heat:
+    """Why a node runs for every batch: `training` or `evaluation`, and the chain of reasons."""
+
+    temperature: str
+    chain: tuple[Why, ...] = field(default=(), compare=False)
