@@ -1,0 +1,154 @@
+"""What index writes down about one file: definitions, and a value graph for each function.
+
+A value graph is in static single assignment form: a node is an operation on earlier nodes, a name
+is gone as soon as its reads point to what was written, and a `phi` joins what several paths wrote.
+Only `phi` operands may point forward (to the end of a loop's body). Everything here is plain data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+Location = tuple[int, int, int, int]  # row, UTF-8 column, end row, end column, as `ast` counts
+
+
+class Node(NamedTuple):
+    """One operation.
+
+    op, its operands, and what `data` holds:
+        const: the constant.
+        param: the parameter's name; operands: its annotation, if any.
+        name: a name bound outside this function.
+        import: (module or None, name or None, level); name None binds the module itself.
+        attr (object): the attribute's name.
+        call (callee, *positional, *keywords): a `CallShape`.
+        subscript (object, index), slice (lower, upper, step).
+        binop (left, right), unary (operand): the name of the `ast` operator class.
+        aug (target, value): likewise, of `x += y`.
+        compare (left, *comparators): the names of the operator classes.
+        bool (*operands): "And" or "Or".
+        tuple, list, set (*elements), dict (*values): of dict, the constant keys or None.
+        starred (operand), fstring (*values), phi (*alternatives).
+        iter (iterable): one element of what is iterated.
+        unpack (sequence): (index, number of targets, whether one is starred).
+        enter (context): what `with context as ...` binds.
+        comp (element): "list", "set", "generator"; dictcomp (key, value).
+        put (container, index, value): the container after `container[index] = value`.
+        add (container, value): the container after `container.append(value)`; the method's name.
+        store (object, value): `object.data = value`.
+        narrow (operand, *classes): "none", "not none", "true", "tensor", "isinstance".
+        def, class, lambda (*decorators or bases): the id of what is defined.
+        await, yield (operand), return (operand), raise, unbound, opaque.
+    """
+
+    op: str
+    operands: tuple[int, ...]
+    data: Any
+    block: int
+    location: Location
+
+
+class CallShape(NamedTuple):
+    """How the operands of a `call` node after the callee are to be read.
+
+    `stars`: whether `*args` or `**kwargs` is among them (then positions are uncertain).
+    `hint`: the last identifier of the first argument (`device` of `x.to(self.device)`).
+    """
+
+    positional: int
+    keywords: tuple[str, ...]
+    stars: bool
+    hint: str
+
+
+class Block(NamedTuple):
+    """A stretch of statements that run together.
+
+    kind: body, loop, while, comprehension, with, if, else, try, handler, finally.
+    `node` is the iterated value, the test, the context or the exception's class; -1 without one.
+    """
+
+    kind: str
+    parent: int
+    node: int
+    location: Location
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The value graph of one function, class body or module."""
+
+    nodes: tuple[Node, ...]
+    blocks: tuple[Block, ...]
+    bindings: Mapping[str, tuple[int, ...]]  # every node that a name was bound to
+    globals: Mapping[str, tuple[int, ...]]  # the same for names declared global or nonlocal
+    returns: tuple[int, ...]
+    yields: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Param:
+    """A parameter; kind is one of positional, keyword, star, starstar."""
+
+    name: str
+    kind: str
+    annotated: bool
+    default: object = None  # the constant, where the default is one
+    has_default: bool = False
+    constant_default: bool = False
+
+
+@dataclass(frozen=True)
+class FunctionFacts:
+    """A function, a method, a lambda, a class body or a module body.
+
+    Args:
+        id: `path::qualified.name`, with `#n` where the name is taken.
+        kind: function, lambda, class, module.
+        parent: the id of the function (class body, module) that it is defined in.
+        cls: the id of the class whose method it is, else None.
+        decorated: the texts of its decorators' last identifiers (`staticmethod`, `property` ...).
+        words: every identifier in its text; a superset.
+    """
+
+    id: str
+    path: str
+    name: str
+    qualname: str
+    kind: str
+    parent: str | None
+    cls: str | None
+    params: tuple[Param, ...]
+    decorated: tuple[str, ...]
+    is_async: bool
+    words: frozenset[str]
+    location: Location
+
+
+@dataclass(frozen=True)
+class ClassFacts:
+    """A class: the function facts of its body share its id."""
+
+    id: str
+    path: str
+    name: str
+    qualname: str
+    parent: str
+    methods: Mapping[str, tuple[str, ...]]  # a name may be defined more than once
+    location: Location
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What one file says. `functions` holds the module itself under `path::`."""
+
+    path: str
+    functions: Mapping[str, FunctionFacts]
+    classes: Mapping[str, ClassFacts]
+    words: frozenset[str] = field(default=frozenset())
+
+    @property
+    def module(self) -> str:
+        return f"{self.path}::"

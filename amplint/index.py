@@ -1,0 +1,199 @@
+"""Index: from one file's text to its facts. It translates and infers nothing.
+
+Scanning the statements for definitions is done at once; the value graph of a function is built when
+somebody asks for it, for most functions never matter.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from amplint.facts import ClassFacts, FileFacts, FunctionFacts, Graph, Location, Param
+from amplint.graph import build
+
+IDENTIFIER = re.compile(r"[^\W\d]\w*")
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+Scope = ast.Module | ast.ClassDef | FunctionNode | ast.Lambda
+
+
+class File:
+    """One indexed file: its facts, its tree, and its value graphs on demand."""
+
+    def __init__(self, path: str, text: str) -> None:
+        """Parse and scan.
+
+        Args:
+            path: relative to the project's root, with forward slashes.
+            text: decoded, without a BOM.
+
+        Raises:
+            SyntaxError, ValueError (NUL bytes), RecursionError, MemoryError: as `ast.parse` does.
+        """
+        self.path = path
+        self.tree = ast.parse(text)
+        self._lines = re.split(r"\r\n|\n|\r", text)
+        self._functions: dict[str, FunctionFacts] = {}
+        self._classes: dict[str, ClassFacts] = {}
+        self._scopes: dict[str, Scope] = {}
+        self._ids: dict[ast.AST, str] = {}
+        self._graphs: dict[str, Graph] = {}
+        self.node_of: dict[ast.AST, tuple[str, int]] = {}
+        self._scan_module()
+        self.facts = FileFacts(
+            path, self._functions, self._classes, frozenset(IDENTIFIER.findall(text))
+        )
+
+    def graph(self, function: str) -> Graph:
+        """The value graph of a function of this file; lambdas appear when their graph is built."""
+        if function not in self._graphs:
+            graph, places = build(self._scopes[function], self._functions[function], self._define)
+            self._graphs[function] = graph
+            for node, number in places.items():
+                self.node_of[node] = (function, number)
+        return self._graphs[function]
+
+    def function_of(self, node: ast.AST) -> str | None:
+        """The id of a definition that the tree holds (a function, a class, the module)."""
+        return self._ids.get(node)
+
+    def _define(self, node: ast.AST, inside: FunctionFacts) -> str:
+        """The id of a function or class that is defined in a graph; a lambda gets one now."""
+        if node not in self._ids and isinstance(node, ast.Lambda):
+            self._add_function(node, "<lambda>", "lambda", inside, None)
+        return self._ids[node]
+
+    def _scan_module(self) -> None:
+        last = max(1, len(self._lines))
+        module = FunctionFacts(
+            f"{self.path}::", self.path, "", "", "module", None, None, (), (), False,
+            frozenset(), (1, 0, last, 0),
+        )  # fmt: skip
+        self._functions[module.id] = module
+        self._scopes[module.id] = self.tree
+        self._ids[self.tree] = module.id
+        self._scan(self.tree.body, module, None)
+        words = self._words_outside_definitions(self.tree)
+        self._functions[module.id] = _with_words(module, words)
+
+    def _scan(self, body: list[ast.stmt], inside: FunctionFacts, cls: str | None) -> None:
+        for statement in definitions(body):
+            if isinstance(statement, ast.ClassDef):
+                self._add_class(statement, inside)
+            else:
+                facts = self._add_function(statement, statement.name, "function", inside, cls)
+                self._scan(statement.body, facts, None)
+
+    def _add_class(self, node: ast.ClassDef, inside: FunctionFacts) -> None:
+        facts = self._add_function(node, node.name, "class", inside, None)
+        self._scan(node.body, facts, facts.id)
+        methods: dict[str, tuple[str, ...]] = {}
+        for statement in definitions(node.body):
+            if not isinstance(statement, ast.ClassDef):
+                known = methods.get(statement.name, ())
+                methods[statement.name] = (*known, self._ids[statement])
+        self._classes[facts.id] = ClassFacts(
+            facts.id, self.path, node.name, facts.qualname, inside.id, methods, facts.location
+        )
+
+    def _add_function(
+        self, node: Scope, name: str, kind: str, inside: FunctionFacts, cls: str | None
+    ) -> FunctionFacts:
+        assert not isinstance(node, ast.Module)
+        qualname = f"{inside.qualname}.{name}" if inside.qualname else name
+        base = f"{self.path}::{qualname}"
+        number, identity = 1, base
+        while identity in self._functions:
+            number += 1
+            identity = f"{base}#{number}"
+        first = min((d.lineno for d in getattr(node, "decorator_list", [])), default=node.lineno)
+        end_row = node.end_lineno or node.lineno
+        text = "\n".join(self._lines[first - 1 : end_row])
+        facts = FunctionFacts(
+            id=identity,
+            path=self.path,
+            name=name,
+            qualname=qualname,
+            kind=kind,
+            parent=inside.id,
+            cls=cls,
+            params=() if isinstance(node, ast.ClassDef) else tuple(params(node.args)),
+            decorated=tuple(map(last_identifier, getattr(node, "decorator_list", []))),
+            is_async=isinstance(node, ast.AsyncFunctionDef),
+            words=frozenset(IDENTIFIER.findall(text)),
+            location=(node.lineno, node.col_offset, end_row, node.end_col_offset or 0),
+        )
+        self._functions[identity] = facts
+        self._scopes[identity] = node
+        self._ids[node] = identity
+        return facts
+
+    def _words_outside_definitions(self, tree: ast.Module) -> frozenset[str]:
+        lines = list(self._lines)
+        for statement in tree.body:
+            if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                for row in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):
+                    lines[row - 1] = ""
+        return frozenset(IDENTIFIER.findall("\n".join(lines)))
+
+
+def _with_words(facts: FunctionFacts, words: frozenset[str]) -> FunctionFacts:
+    from dataclasses import replace  # noqa: PLC0415
+
+    return replace(facts, words=words)
+
+
+def definitions(body: list[ast.stmt]) -> Iterator[ast.ClassDef | FunctionNode]:
+    """The functions and classes that a body defines in its own scope, also under `if` or `try`."""
+    stack = list(reversed(body))
+    while stack:
+        statement = stack.pop()
+        if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield statement
+            continue
+        for part in ("finalbody", "orelse", "handlers", "cases", "body"):
+            inner = getattr(statement, part, None)
+            if isinstance(inner, list):
+                stack.extend(reversed(inner))
+
+
+def params(arguments: ast.arguments) -> Iterator[Param]:
+    """The parameters in order of declaration, with their constant defaults."""
+    positional = [*arguments.posonlyargs, *arguments.args]
+    missing: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
+    for arg, default in zip(positional, [*missing, *arguments.defaults], strict=True):
+        yield param(arg, "positional", default)
+    if arguments.vararg:
+        yield param(arguments.vararg, "star", None)
+    for arg, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        yield param(arg, "keyword", default)
+    if arguments.kwarg:
+        yield param(arguments.kwarg, "starstar", None)
+
+
+def param(arg: ast.arg, kind: str, default: ast.expr | None) -> Param:
+    constant = isinstance(default, ast.Constant)
+    return Param(
+        name=arg.arg,
+        kind=kind,
+        annotated=arg.annotation is not None,
+        default=default.value if isinstance(default, ast.Constant) else None,
+        has_default=default is not None,
+        constant_default=constant,
+    )
+
+
+def last_identifier(node: ast.AST) -> str:
+    """The last name of a dotted expression or of what is called: `cuda` of `x.cuda()`."""
+    if isinstance(node, ast.Call):
+        return last_identifier(node.func)
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Subscript):
+        return last_identifier(node.value)
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def location(node: ast.expr | ast.stmt) -> Location:
+    return (node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or 0)
