@@ -1,0 +1,251 @@
+"""The library names amplint knows that are not operations on tensors: contexts, objects, wrappers.
+
+Derived from torch 2.13.0 (signatures read from the installed package, held against it by
+`tests/test_torch_ops.py`) and, for other libraries, from their documentation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# --------------------------------------------------------------------------- autocast
+
+
+@dataclass(frozen=True)
+class AutocastApi:
+    """One way to open an autocast region.
+
+    Args:
+        parameters: the positional names, in order.
+        device: the device type where the call does not name it.
+        dtype: the dtype when `dtype=` is not given: None means that of the enclosing region of
+            the same device type, or else the default of the device type.
+        legacy: the name to use instead, where torch deprecates this one.
+    """
+
+    parameters: tuple[str, ...]
+    device: str | None = None
+    dtype: str | None = None
+    legacy: str | None = None
+
+
+_NEW = AutocastApi(("device_type", "dtype", "enabled", "cache_enabled"))
+_OLD = ("enabled", "dtype", "cache_enabled")
+_CUDA = AutocastApi(_OLD, "cuda", "float16", "torch.amp.autocast")
+_CPU = AutocastApi(_OLD, "cpu", "bfloat16", "torch.amp.autocast")
+AUTOCASTS: dict[str, AutocastApi] = {
+    "torch.autocast": _NEW,
+    "torch.amp.autocast": _NEW,
+    "torch.amp.autocast_mode.autocast": _NEW,
+    "torch.cuda.amp.autocast": _CUDA,
+    "torch.cuda.amp.autocast_mode.autocast": _CUDA,
+    "torch.cpu.amp.autocast": _CPU,
+    "torch.cpu.amp.autocast_mode.autocast": _CPU,
+}
+
+DEFAULT_DTYPES: dict[str, str] = {
+    "cpu": "bfloat16",
+    "cuda": "float16",
+    "hpu": "bfloat16",
+    "mps": "float16",
+    "mtia": "float16",
+    "xla": "bfloat16",
+    "xpu": "float16",
+}
+"""Device type -> the dtype of a region that names none (`torch.get_autocast_dtype`)."""
+
+NO_GRAD: frozenset[str] = frozenset(
+    {
+        "torch.autograd.grad_mode.inference_mode",
+        "torch.autograd.grad_mode.no_grad",
+        "torch.autograd.inference_mode",
+        "torch.autograd.no_grad",
+        "torch.inference_mode",
+        "torch.no_grad",
+    }
+)
+
+
+@dataclass(frozen=True)
+class ScalerApi:
+    """One way to build a GradScaler: positional names, and the device it defaults to."""
+
+    parameters: tuple[str, ...]
+    device: str | None = "cuda"
+    legacy: str | None = None
+
+
+_KNOBS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
+_CUDA_SCALER = ScalerApi(_KNOBS, "cuda", "torch.amp.GradScaler")
+_CPU_SCALER = ScalerApi(_KNOBS, "cpu", "torch.amp.GradScaler")
+SCALERS: dict[str, ScalerApi] = {
+    "torch.GradScaler": ScalerApi(("device", *_KNOBS)),
+    "torch.amp.GradScaler": ScalerApi(("device", *_KNOBS)),
+    "torch.amp.grad_scaler.GradScaler": ScalerApi(("device", *_KNOBS)),
+    "torch.cpu.amp.GradScaler": _CPU_SCALER,
+    "torch.cpu.amp.grad_scaler.GradScaler": _CPU_SCALER,
+    "torch.cuda.amp.GradScaler": _CUDA_SCALER,
+    "torch.cuda.amp.grad_scaler.GradScaler": _CUDA_SCALER,
+    "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler": ScalerApi(
+        ("device", *_KNOBS, "process_group")
+    ),
+}
+
+# --------------------------------------------------------------------------- objects
+
+LOADERS: frozenset[str] = frozenset(
+    {
+        "torch.utils.data.DataLoader",
+        "torch.utils.data.dataloader.DataLoader",
+        "torchdata.stateful_dataloader.StatefulDataLoader",
+        "torch_geometric.data.DataLoader",
+        "torch_geometric.loader.ClusterLoader",
+        "torch_geometric.loader.DataListLoader",
+        "torch_geometric.loader.DataLoader",
+        "torch_geometric.loader.DenseDataLoader",
+        "torch_geometric.loader.HGTLoader",
+        "torch_geometric.loader.LinkNeighborLoader",
+        "torch_geometric.loader.NeighborLoader",
+        "torch_geometric.loader.ShaDowKHopSampler",
+        "dgl.dataloading.DataLoader",
+        "dgl.dataloading.GraphDataLoader",
+        "monai.data.DataLoader",
+        "monai.data.ThreadDataLoader",
+        "timm.data.create_loader",
+        "webdataset.WebLoader",
+    }
+)
+"""What builds an iterable of batches. Their batches are on the host unless moved."""
+
+_OPTIM = """
+    ASGD Adadelta Adafactor Adagrad Adam AdamW Adamax LBFGS Muon NAdam RAdam RMSprop Rprop SGD
+    SparseAdam
+"""
+OPTIMIZERS: frozenset[str] = frozenset(
+    {f"torch.optim.{name}" for name in _OPTIM.split()}
+    | {
+        "apex.optimizers.FusedAdam",
+        "apex.optimizers.FusedLAMB",
+        "apex.optimizers.FusedNovoGrad",
+        "apex.optimizers.FusedSGD",
+        "bitsandbytes.optim.Adam",
+        "bitsandbytes.optim.Adam8bit",
+        "bitsandbytes.optim.AdamW",
+        "bitsandbytes.optim.AdamW8bit",
+        "bitsandbytes.optim.Lion",
+        "bitsandbytes.optim.Lion8bit",
+        "bitsandbytes.optim.PagedAdamW",
+        "bitsandbytes.optim.PagedAdamW8bit",
+        "bitsandbytes.optim.SGD8bit",
+        "deepspeed.ops.adam.DeepSpeedCPUAdam",
+        "deepspeed.ops.adam.FusedAdam",
+        "lion_pytorch.Lion",
+        "timm.optim.create_optimizer",
+        "timm.optim.create_optimizer_v2",
+        "transformers.AdamW",
+        "transformers.Adafactor",
+        "transformers.optimization.AdamW",
+        "transformers.optimization.Adafactor",
+    }
+)
+
+_SCHEDULERS = """
+    ChainedScheduler ConstantLR CosineAnnealingLR CosineAnnealingWarmRestarts CyclicLR ExponentialLR
+    LambdaLR LinearLR MultiStepLR MultiplicativeLR OneCycleLR PolynomialLR ReduceLROnPlateau
+    SequentialLR StepLR
+"""
+SCHEDULERS: frozenset[str] = frozenset(
+    {f"torch.optim.lr_scheduler.{name}" for name in _SCHEDULERS.split()}
+    | {f"transformers.{name}" for name in (
+        "get_constant_schedule", "get_constant_schedule_with_warmup",
+        "get_cosine_schedule_with_warmup", "get_cosine_with_hard_restarts_schedule_with_warmup",
+        "get_linear_schedule_with_warmup", "get_polynomial_decay_schedule_with_warmup",
+        "get_scheduler",
+    )}
+)  # fmt: skip
+
+ACCELERATORS: frozenset[str] = frozenset(
+    {
+        "accelerate.Accelerator",
+        "accelerate.accelerator.Accelerator",
+        "lightning.Fabric",
+        "lightning.fabric.Fabric",
+        "lightning.fabric.fabric.Fabric",
+        "lightning_fabric.Fabric",
+    }
+)
+"""Objects whose `prepare` or `setup` puts things on their device, with `backward(loss)`."""
+
+PREPARES: dict[str, str] = {
+    "prepare": "all",
+    "prepare_data_loader": "loader",
+    "prepare_model": "module",
+    "prepare_optimizer": "optimizer",
+    "prepare_scheduler": "scheduler",
+    "setup": "all",
+    "setup_dataloaders": "loader",
+    "setup_module": "module",
+    "setup_optimizers": "optimizer",
+}
+"""A method of such an object -> what it takes; each argument comes back, in order, on the device."""
+
+# --------------------------------------------------------------------------- wrappers
+
+PASS_THROUGH: dict[str, str] = {
+    "builtins.enumerate": "enumerate",
+    "builtins.iter": "elements",
+    "builtins.list": "elements",
+    "builtins.reversed": "elements",
+    "builtins.tuple": "elements",
+    "builtins.zip": "zip",
+    "itertools.chain": "chain",
+    "itertools.cycle": "elements",
+    "itertools.islice": "elements",
+    "rich.progress.track": "elements",
+    "tqdm.asyncio.tqdm": "elements",
+    "tqdm.auto.tqdm": "elements",
+    "tqdm.autonotebook.tqdm": "elements",
+    "tqdm.notebook.tqdm": "elements",
+    "tqdm.notebook.tqdm_notebook": "elements",
+    "tqdm.rich.tqdm": "elements",
+    "tqdm.std.tqdm": "elements",
+    "tqdm.tqdm": "elements",
+    "tqdm.tqdm_notebook": "elements",
+}
+"""A call -> how iterating it relates to iterating its argument: "elements" (the same as those of
+the first argument), "enumerate" (pairs of an int and that), "zip" (a tuple of one from each),
+"chain" (those of each argument in turn)."""
+
+MODULE_WRAPPERS: dict[str, str] = {
+    "torch.compile": "same",
+    "torch.jit.script": "same",
+    "torch.nn.DataParallel": "parallel",
+    "torch.nn.SyncBatchNorm.convert_sync_batchnorm": "same",
+    "torch.nn.parallel.DataParallel": "parallel",
+    "torch.nn.parallel.DistributedDataParallel": "parallel",
+    "torch.nn.parallel.data_parallel.DataParallel": "parallel",
+    "torch.nn.parallel.distributed.DistributedDataParallel": "parallel",
+    "torch.nn.utils.parametrizations.spectral_norm": "same",
+    "torch.nn.utils.parametrizations.weight_norm": "same",
+    "torch.nn.utils.spectral_norm": "same",
+    "torch.nn.utils.weight_norm": "same",
+    "torch.distributed.fsdp.FullyShardedDataParallel": "parallel",
+    "torch.distributed.fsdp.fully_shard": "same",
+    "apex.parallel.DistributedDataParallel": "parallel",
+    "apex.parallel.convert_syncbn_model": "same",
+}
+"""A call that takes a module first and gives it back: itself, or inside a wrapper (`.module`)."""
+
+
+def kind(name: str) -> str | None:
+    """What kind of object a call of this name builds, in the words of `values.Object`."""
+    for names, word in (
+        (LOADERS, "loader"),
+        (OPTIMIZERS, "optimizer"),
+        (SCHEDULERS, "scheduler"),
+        (SCALERS, "scaler"),
+        (ACCELERATORS, "accelerator"),
+    ):
+        if name in names:
+            return word
+    return None
