@@ -136,7 +136,9 @@ class ClassFacts:
     name: str
     qualname: str
     parent: str
+    bases: tuple[str, ...]  # the last identifiers of the bases, as written
     methods: Mapping[str, tuple[str, ...]]  # a name may be defined more than once
+    decorated: tuple[str, ...]
     location: Location
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
-from amplint.facts import ClassFacts, FileFacts, FunctionFacts, Graph, Location, Param
+from amplint.facts import ClassFacts, FileFacts, FunctionFacts, Graph, Param
 from amplint.graph import build
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
@@ -75,7 +76,7 @@ class File:
         self._ids[self.tree] = module.id
         self._scan(self.tree.body, module, None)
         words = self._words_outside_definitions(self.tree)
-        self._functions[module.id] = _with_words(module, words)
+        self._functions[module.id] = replace(module, words=words)
 
     def _scan(self, body: list[ast.stmt], inside: FunctionFacts, cls: str | None) -> None:
         for statement in definitions(body):
@@ -94,7 +95,15 @@ class File:
                 known = methods.get(statement.name, ())
                 methods[statement.name] = (*known, self._ids[statement])
         self._classes[facts.id] = ClassFacts(
-            facts.id, self.path, node.name, facts.qualname, inside.id, methods, facts.location
+            id=facts.id,
+            path=self.path,
+            name=node.name,
+            qualname=facts.qualname,
+            parent=inside.id,
+            bases=tuple(map(last_identifier, node.bases)),
+            methods=methods,
+            decorated=facts.decorated,
+            location=facts.location,
         )
 
     def _add_function(
@@ -136,12 +145,6 @@ class File:
                 for row in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):
                     lines[row - 1] = ""
         return frozenset(IDENTIFIER.findall("\n".join(lines)))
-
-
-def _with_words(facts: FunctionFacts, words: frozenset[str]) -> FunctionFacts:
-    from dataclasses import replace  # noqa: PLC0415
-
-    return replace(facts, words=words)
 
 
 def definitions(body: list[ast.stmt]) -> Iterator[ast.ClassDef | FunctionNode]:
@@ -193,7 +196,3 @@ def last_identifier(node: ast.AST) -> str:
     if isinstance(node, ast.Subscript):
         return last_identifier(node.value)
     return node.id if isinstance(node, ast.Name) else ""
-
-
-def location(node: ast.expr | ast.stmt) -> Location:
-    return (node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or 0)

@@ -15,6 +15,7 @@ from typing import NamedTuple, Union
 
 MAX_ALTERNATIVES = 6
 MAX_DEPTH = 3
+MAX_STRINGS = 3  # `"cuda" if torch.cuda.is_available() else "cpu"` keeps both
 
 
 class Place(NamedTuple):
@@ -98,6 +99,13 @@ class Symbol:
 
 
 @dataclass(frozen=True)
+class Module:
+    """A module (file) of the project, by its path."""
+
+    path: str
+
+
+@dataclass(frozen=True)
 class Function:
     """A function, method or lambda of the project, perhaps bound to a receiver."""
 
@@ -148,10 +156,14 @@ class Object:
 
 @dataclass(frozen=True)
 class Sequence:
-    """A list, tuple or set; `items` where the length is known, else `element` for all."""
+    """A list, tuple, set or iterator; `items` where the length is known, else `element` for all.
+
+    `batches`: iterating it draws from a loader (`enumerate(loader)`).
+    """
 
     items: tuple["Value", ...] | None
     element: "Value"
+    batches: bool = False
 
 
 @dataclass(frozen=True)
@@ -202,7 +214,7 @@ class Unknown:
 
 
 Atom = Union[
-    Tensor, Blob, Host, Symbol, Function, Class, Instance, Super, Object, Sequence, Mapping,
+    Tensor, Blob, Host, Symbol, Module, Function, Class, Instance, Super, Object, Sequence, Mapping,
     Method, Autocast, NoGrad, Device, DType, Unknown,
 ]  # fmt: skip
 Value = frozenset[Atom]
@@ -256,7 +268,7 @@ def normalise(atoms: Iterable[Atom]) -> Value:
         atoms.add(Blob(join_devices([b.device for b in blobs]), source))
     for kind in ("int", "float", "bool", "str", "number"):
         hosts = [atom for atom in atoms if isinstance(atom, Host) and atom.kind == kind]
-        if len(hosts) > 1:
+        if len(hosts) > (MAX_STRINGS if kind == "str" and all(h.known for h in hosts) else 1):
             atoms = {a for a in atoms if not (isinstance(a, Host) and a.kind == kind)}
             atoms.add(Host(kind))
     sequences = [atom for atom in atoms if isinstance(atom, Sequence)]
@@ -306,10 +318,11 @@ def join_tensors(tensors: list[Tensor]) -> Tensor:
 def join_sequences(sequences: list[Sequence]) -> Sequence:
     lengths = {None if s.items is None else len(s.items) for s in sequences}
     element = join(s.element for s in sequences)
+    batches = any(s.batches for s in sequences)
     if len(lengths) == 1 and None not in lengths:
         columns = zip(*(s.items for s in sequences if s.items is not None), strict=True)
-        return Sequence(tuple(join(column) for column in columns), element)
-    return Sequence(None, element)
+        return Sequence(tuple(join(column) for column in columns), element, batches)
+    return Sequence(None, element, batches)
 
 
 def join_mappings(mappings: list[Mapping]) -> Mapping:

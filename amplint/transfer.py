@@ -1,0 +1,1216 @@
+"""The one engine of inference: what an operation of a library gives, from what its operands are.
+
+Everything here is a pure function of values. Functions and classes of the project are `infer`'s
+business; here a call is one of torch, of the builtins or of another library that amplint knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from amplint import libraries, torch_ops
+from amplint.torch_ops import Factory, Result
+from amplint.values import (
+    ACCELERATOR,
+    BOTTOM,
+    CPU,
+    NO_DEVICE,
+    NONE,
+    UNKNOWN,
+    Atom,
+    Autocast,
+    Blob,
+    Device,
+    DType,
+    Host,
+    Instance,
+    Mapping,
+    Method,
+    NoGrad,
+    Object,
+    Region,
+    Sequence,
+    Symbol,
+    Tensor,
+    Unknown,
+    Value,
+    Why,
+    join,
+    moved,
+    one,
+    only,
+)
+
+HALF = frozenset({"float16", "bfloat16", "half"})
+FLOATS = HALF | {"float32", "float64"}
+# Device words as people write them in arguments of `.to(...)`: the API's own vocabulary.
+DEVICE_HINTS = frozenset({"device", "dev", "gpu", "gpu_id", "cuda", "local_rank", "rank", "_device"})
+HOST_DEVICES = ("cpu", "meta")
+INT = one(Host("int"))
+FLOAT = one(Host("float"))
+BOOL = one(Host("bool"))
+STR = one(Host("str"))
+NUMBER = one(Host("number"))
+OBJECT = one(Host("object"))
+NUMPY = one(Host("numpy"))
+NOTHING = one(NONE)
+
+# Names under which torch's own modules keep what they also export at the top.
+PRIVATE_MODULES = {
+    "torch.nn.modules.": "torch.nn.",
+    "torch.functional.": "torch.",
+    "torch.Tensor.": "Tensor.",
+    "torch._tensor.Tensor": "torch.Tensor",
+    "torch.optim.optimizer.": "torch.optim.",
+    "torch.cuda.amp.autocast_mode.": "torch.cuda.amp.",
+    "torch.cuda.amp.grad_scaler.": "torch.cuda.amp.",
+}
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What a call is given. `stars`: `*args` or `**kwargs` is among it, so positions are unsure.
+
+    `hint` is the last identifier of the device or first argument, as written.
+    """
+
+    positional: tuple[Value, ...] = ()
+    keywords: dict[str, Value] = field(default_factory=dict)
+    stars: bool = False
+    hint: str = ""
+
+    def get(self, name: str, position: int | None = None) -> Value | None:
+        """The argument of that name or position, or None where it is not given."""
+        if name in self.keywords:
+            return self.keywords[name]
+        if position is not None and position < len(self.positional) and not self.stars:
+            return self.positional[position]
+        return None
+
+    def has(self, name: str, position: int | None = None) -> bool:
+        return self.get(name, position) is not None
+
+    @property
+    def all(self) -> tuple[Value, ...]:
+        return (*self.positional, *self.keywords.values())
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where an operation stands: the autocast region around it, and how to give it as a reason."""
+
+    region: Region | None
+    why: Callable[[str], Why]
+
+
+# ---------------------------------------------------------------------------- names
+
+
+def canonical(name: str) -> str:
+    """The public name of what torch keeps in a private module."""
+    for private, public in PRIVATE_MODULES.items():
+        if name.startswith(private):
+            tail = name[len(private) :].rsplit(".", 1)[-1] if private.endswith("modules.") else name[len(private) :]
+            return public + tail
+    return name
+
+
+def symbol_attribute(name: str, attribute: str) -> Value:
+    full = canonical(f"{name}.{attribute}")
+    if full.startswith("torch.") and full.count(".") == 1 and attribute in DTYPES:
+        return one(DType(DTYPES[attribute]))
+    if full.count(".") > 8:
+        return UNKNOWN  # a chain that a loop keeps growing
+    return one(Symbol(full))
+
+
+DTYPES = {
+    **{n: n for n in ("float16", "bfloat16", "float32", "float64", "int8", "int16", "int32")},
+    **{n: n for n in ("int64", "uint8", "bool", "complex64", "complex128")},
+    "half": "float16", "float": "float32", "double": "float64", "short": "int16", "int": "int32",
+    "long": "int64",
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------------------- tensors
+
+
+def tensors_in(values: Iterable[Value]) -> list[Tensor]:
+    """The tensors among the values, those in sequences included; a blob counts as one."""
+    found: list[Tensor] = []
+    for value in values:
+        for atom in value:
+            if isinstance(atom, Tensor):
+                found.append(atom)
+            elif isinstance(atom, Blob):
+                found.append(Tensor(device=atom.device))
+            elif isinstance(atom, Sequence):
+                inner = atom.items if atom.items is not None else (atom.element,)
+                found.extend(tensors_in(inner))
+    return found
+
+
+def common_device(operands: list[Tensor]) -> Device:
+    """Where an operation on these runs: only a 0-dim CPU tensor may join tensors elsewhere."""
+    known = [t for t in operands if t.device.kind == ACCELERATOR]
+    if known:
+        return min((t.device for t in known), key=lambda d: d.why or _LAST)
+    hosts = [t for t in operands if t.device.kind == "cpu"]
+    if hosts and (len(hosts) == len(operands) or any(t.rank == 1 for t in hosts)):
+        return hosts[0].device
+    return NO_DEVICE
+
+
+_LAST = Why(("\U0010ffff", 0, 0, 0, 0), "")  # type: ignore[arg-type]
+
+
+def promote(operands: list[Tensor], float_result: bool = False) -> str | None:
+    """Native type promotion among tensors; Python numbers never widen a float.
+
+    Tensors with dimensions decide before 0-dim ones of the same category.
+    """
+    dtypes = []
+    for rank_group in ([t for t in operands if t.rank != 0], [t for t in operands if t.rank == 0]):
+        group = [t.dtype for t in rank_group]
+        if any(d is None for d in group):
+            return None
+        dtypes.append([d for d in group if d is not None])
+    dimensioned, scalars = dtypes
+    floats = [d for d in dimensioned if d in FLOATS] or (
+        [d for d in scalars if d in FLOATS] if not any(d in FLOATS for d in dimensioned) else []
+    )
+    if floats:
+        return widest(floats)
+    if float_result:
+        return "float32"
+    candidates = set(dimensioned or scalars)
+    return candidates.pop() if len(candidates) == 1 else None
+
+
+def widest(floats: Iterable[str]) -> str | None:
+    kinds = set(floats)
+    if "float64" in kinds:
+        return "float64"
+    if "float32" in kinds or {"float16", "bfloat16"} <= kinds:
+        return "float32"
+    return kinds.pop() if len(kinds) == 1 else "half"
+
+
+def region_dtype(region: Region) -> str:
+    """The 16-bit dtype of an enabled region, "half" where it is not known which."""
+    if region.dtype is not None:
+        return region.dtype
+    return libraries.DEFAULT_DTYPES.get(region.device or "", "half")
+
+
+def autocast_dtype(
+    name: str, operands: list[Tensor], arguments: Arguments, site: Site
+) -> tuple[str | None, Why | None] | None:
+    """What autocast makes of the result's dtype; None where it does not touch the operation."""
+    region = site.region
+    if region is None or region.enabled is False:
+        return None
+    rule = torch_ops.policy(name, region.device)
+    if rule is None or rule == "banned":
+        return None
+    elsewhere = "cpu" if region.device not in (None, "cpu") else ACCELERATOR
+    if region.device is not None and any(t.device.kind == elsewhere and t.rank != 0 for t in operands):
+        return None
+    if any(t.dtype == "float64" for t in operands):
+        return (None, None)
+    if rule == "half":
+        return (region_dtype(region), region.why)
+    if rule == "fp32" or (rule == "fp32-unless-dtype" and not arguments.has("dtype")):
+        return ("float32", site.why("autocast runs this in float32"))
+    if rule == "promote":
+        dtypes = [t.dtype for t in operands]
+        if all(d is not None for d in dtypes):
+            return (widest([d for d in dtypes if d in FLOATS] or ["float32"]), region.why)
+    return (None, None)
+
+
+def tensor_result(
+    name: str, result: Result, operands: list[Tensor], arguments: Arguments, site: Site,
+    dim_given: bool,
+) -> Tensor:  # fmt: skip
+    """The tensor that an operation of RESULTS gives."""
+    first = operands[0] if operands else Tensor()
+    device = CPU if result.device == "cpu" else common_device(operands)
+    dtype: str | None
+    why: Why | None = None
+    word = result.dtype
+    if word in ("same", "float-of", "long-of"):
+        dtype, why = first.dtype, first.settled_dtype
+        if word == "float-of" and dtype is not None and dtype not in FLOATS:
+            dtype = "float32"
+        if word == "long-of" and dtype is not None and dtype not in FLOATS:
+            dtype = "int64"
+    elif word in ("promote", "promote-float"):
+        dtype = promote(operands, word == "promote-float")
+        reasons = [t.settled_dtype for t in operands if t.dtype == dtype and t.settled_dtype]
+        why = min(reasons) if reasons else None
+    elif word in ("default",):
+        dtype = "float32"
+    elif word in ("arg", "unknown"):
+        dtype = None
+    else:
+        dtype = word
+    cast = autocast_dtype(name, operands, arguments, site)
+    if cast is not None and word not in ("bool", "int64"):
+        dtype, why = cast
+    explicit = arguments.get("dtype")
+    if explicit is not None:
+        dtype, why = dtype_of(explicit), None
+    return Tensor(
+        dtype=dtype,
+        device=device,
+        rank=result_rank(result.rank, operands, arguments, dim_given),
+        grad=result_grad(name, dtype, operands),
+        settled_dtype=why,
+    )
+
+
+def result_rank(
+    word: str, operands: list[Tensor], arguments: Arguments, dim_given: bool
+) -> int | None:
+    if word == "scalar":
+        return 0
+    if word == "some":
+        return 1
+    if word == "same":
+        return operands[0].rank if operands else None
+    if word == "scalar-without-dim":
+        return None if dim_given or arguments.stars else 0
+    if word == "reduction":
+        reduction = arguments.get("reduction")
+        kept = arguments.stars or (reduction is not None and constant(reduction) not in ("mean", "sum"))
+        return None if kept else 0
+    if word == "broadcast":
+        ranks = [t.rank for t in operands]
+        if 1 in ranks:
+            return 1
+        return 0 if ranks and all(rank == 0 for rank in ranks) else None
+    if word == "sizes":
+        sizes = arguments.positional
+        return 1 if sizes and not any(isinstance(a, Sequence) and a.items == () for a in sizes[0]) else None
+    return None
+
+
+def result_grad(name: str, dtype: str | None, operands: list[Tensor]) -> bool | None:
+    if name in ("Tensor.detach", "Tensor.data", "torch.detach"):
+        return False
+    if dtype is not None and dtype not in FLOATS:
+        return False
+    if any(t.grad for t in operands):
+        return True
+    return False if operands and all(t.grad is False for t in operands) else None
+
+
+def dtype_of(value: Value) -> str | None:
+    """The dtype that a `dtype=` argument names."""
+    atom = only(value)
+    if isinstance(atom, DType):
+        return atom.name
+    if isinstance(atom, Symbol) and atom.name in ("builtins.float", "builtins.int", "builtins.bool"):
+        return {"float": "float64", "int": "int64", "bool": "bool"}[atom.name[9:]]
+    return None
+
+
+def constant(value: Value | None) -> object:
+    """The constant that the value certainly is, or None (also for None itself)."""
+    atoms = list(value or ())
+    if len(atoms) == 1 and isinstance(atoms[0], Host) and atoms[0].known:
+        return atoms[0].const
+    return None
+
+
+def device_of(value: Value, hint: str, site: Site) -> Device:
+    """The device that an argument names: of `device=`, `.to(...)`, `torch.device(...)`.
+
+    A choice between an accelerator and the CPU (`"cuda" if available else "cpu"`) is the
+    accelerator: that is where it matters. What cannot be known is a device where the argument is
+    called one.
+    """
+    kinds: set[str | None] = set()
+    names: set[str] = set()
+    why: Why | None = None
+    for atom in value:
+        device = device_of_atom(atom, site)
+        kinds.add(device.kind)
+        if device.name:
+            names.add(device.name)
+        why = why or device.why
+    reason = why or site.why("moved to the device here")
+    if ACCELERATOR in kinds:
+        name = names.pop() if len(names) == 1 and kinds == {ACCELERATOR} else None
+        return Device(ACCELERATOR, reason, name)
+    if kinds == {"cpu"}:
+        return CPU
+    if hint in DEVICE_HINTS or hint.endswith(("device", "_gpu")):
+        return Device(ACCELERATOR, reason)
+    return NO_DEVICE
+
+
+def device_of_atom(atom: Atom, site: Site) -> Device:
+    if isinstance(atom, Device):
+        return atom
+    if isinstance(atom, Tensor | Blob):
+        return atom.device
+    if isinstance(atom, Host) and atom.known and isinstance(atom.const, str):
+        kind = atom.const.partition(":")[0]
+        if kind in HOST_DEVICES:
+            return CPU
+        return Device(ACCELERATOR, site.why(f"moved to `{atom.const}` here"), atom.const)
+    if isinstance(atom, Host) and atom.kind == "int":
+        name = f"cuda:{atom.const}" if atom.known else None
+        return Device(ACCELERATOR, site.why("moved to the device here"), name)
+    return NO_DEVICE
+
+
+# ---------------------------------------------------------------------------- attributes
+
+
+def attribute(atom: Atom, name: str, site: Site) -> Value:
+    """`atom.name` for what is not of the project."""
+    if isinstance(atom, Symbol):
+        return symbol_attribute(atom.name, name)
+    if isinstance(atom, Tensor):
+        return tensor_attribute(atom, name, site)
+    if isinstance(atom, Blob):
+        return blob_attribute(atom, name)
+    if isinstance(atom, Object):
+        return object_attribute(atom, name)
+    if isinstance(atom, Device) and name == "type":
+        return one(Host("str", atom.name.partition(":")[0], True)) if atom.name else STR
+    if isinstance(atom, Device) and name == "index":
+        return INT
+    if atom == NONE:
+        return BOTTOM
+    if isinstance(atom, Host):
+        if atom.kind == "numpy":
+            sizes = {"shape": one(Host("size")), "size": INT, "ndim": INT}
+            return sizes.get(name) or one(Method(atom, name))
+        return one(Method(atom, name))
+    if isinstance(atom, Sequence | Mapping | Autocast | NoGrad):
+        return one(Method(atom, name))
+    return UNKNOWN
+
+
+def tensor_attribute(tensor: Tensor, name: str, site: Site) -> Value:
+    result = torch_ops.RESULTS.get(f"Tensor.{name}")
+    if name == "device":
+        return one(tensor.device) if tensor.device.kind else UNKNOWN
+    if name == "dtype":
+        return one(DType(tensor.dtype)) if tensor.dtype else UNKNOWN
+    if name in ATTRIBUTES and result is not None:
+        return from_result(f"Tensor.{name}", result, [tensor], Arguments(), site)
+    return one(Method(tensor, name))
+
+
+# Attributes of a tensor that are values, not methods.
+ATTRIBUTES = frozenset(
+    """
+    shape ndim is_cuda is_cpu is_leaf is_meta is_mps is_xpu is_xla is_sparse is_quantized is_nested
+    requires_grad retains_grad layout grad_fn grad data T H mT mH real imag itemsize nbytes output_nr
+    """.split()
+)
+
+
+def blob_attribute(blob: Blob, name: str) -> Value:
+    """A blob may be a tensor or a container: its methods are those of both."""
+    if name == "device":
+        return one(blob.device) if blob.device.kind else UNKNOWN
+    if name in ATTRIBUTES:
+        return tensor_attribute(Tensor(device=blob.device), name, _NOWHERE)
+    if name in CONTAINER_METHODS or f"Tensor.{name}" in torch_ops.RESULTS or name in ("to", "pin_memory"):
+        return one(Method(blob, name))
+    return one(blob)
+
+
+CONTAINER_METHODS = frozenset({"items", "values", "keys", "get", "pop", "copy"})
+_NOWHERE = Site(None, lambda text: Why(("", 0, 0, 0, 0), text))  # type: ignore[arg-type]
+
+
+def object_attribute(thing: Object, name: str) -> Value:
+    if name == "device":
+        return one(thing.device) if thing.device.kind else UNKNOWN
+    if thing.kind == "module" and name == "module":
+        return one(thing)
+    if thing.kind == "accelerator" and name == "device":
+        return one(thing.device)
+    return one(Method(thing, name))
+
+
+# ---------------------------------------------------------------------------- calls
+
+
+def call(callee: Atom, arguments: Arguments, site: Site) -> Value:
+    """What calling a library value gives."""
+    if isinstance(callee, Symbol):
+        return call_symbol(callee.name, arguments, site)
+    if isinstance(callee, Method):
+        return call_method(callee, arguments, site)
+    if isinstance(callee, Object):
+        return call_object(callee, arguments, site)
+    if isinstance(callee, Autocast | NoGrad):
+        return arguments.positional[0] if arguments.positional else UNKNOWN  # as a decorator
+    if callee == NONE:
+        return BOTTOM
+    return UNKNOWN
+
+
+def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
+    name = canonical(name)
+    if name in libraries.AUTOCASTS:
+        return one(autocast(name, arguments, site))
+    if name in libraries.NO_GRAD:
+        return one(NoGrad())
+    if name in torch_ops.FACTORIES:
+        return factory(name, torch_ops.FACTORIES[name], arguments, site)
+    if name == "torch.device":
+        given = arguments.get("type", 0) or arguments.get("device") or UNKNOWN
+        device = device_of(given, "device", site)
+        return one(replace(device, why=site.why("the device is chosen here")) if device.kind == ACCELERATOR else device)
+    if name in torch_ops.RESULTS:
+        return from_result(name, torch_ops.RESULTS[name], tensors_in(arguments.positional or arguments.all), arguments, site)
+    if name in torch_ops.MODULES:
+        return one(module(name, arguments))
+    if name in libraries.MODULE_WRAPPERS:
+        given = arguments.get("module", 0)
+        known = given if given is not None and given != UNKNOWN else one(Object("module", "?"))
+        return known
+    kind = libraries.kind(name)
+    if kind is not None:
+        return one(library_object(kind, name, arguments, site))
+    if name in libraries.PASS_THROUGH:
+        return pass_through(libraries.PASS_THROUGH[name], arguments)
+    if name.startswith("builtins."):
+        return builtin(name[9:], arguments, site)
+    if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
+        return one(Object("module", name))
+    if name.startswith(MODULE_FACTORIES) and not name.endswith(("Config", "Tokenizer")):
+        return one(Object("module", name))
+    if name.startswith("numpy."):
+        return NUMPY
+    if name.startswith(("math.", "time.")):
+        return FLOAT
+    if name in HOST_FUNCTIONS:
+        return OBJECT
+    return UNKNOWN
+
+
+# Libraries whose functions of these names build modules.
+MODULE_FACTORIES = ("torchvision.models.", "timm.create_model", "timm.models.create_model")
+HOST_FUNCTIONS = frozenset({"argparse.ArgumentParser", "logging.getLogger", "os.getenv"})
+
+
+def autocast(name: str, arguments: Arguments, site: Site) -> Autocast:
+    """The context that a call of one of autocast's names builds."""
+    api = libraries.AUTOCASTS[name]
+    given = {
+        parameter: arguments.get(parameter, position)
+        for position, parameter in enumerate(api.parameters)
+    }
+    device: str | None = api.device
+    if given.get("device_type") is not None:
+        kind = constant(given["device_type"])
+        device = kind.partition(":")[0] if isinstance(kind, str) else None
+    dtype = api.dtype
+    if given.get("dtype") is not None:
+        dtype = dtype_of(given["dtype"] or UNKNOWN) or "half"
+    enabled = _switch(given.get("enabled"), True)
+    cache = _switch(given.get("cache_enabled"), True)
+    if arguments.stars:
+        enabled = None if enabled else enabled
+    return Autocast(device, dtype, enabled, cache, site.why("the autocast region is opened here"))
+
+
+def _switch(value: Value | None, default: bool) -> bool | None:
+    if value is None:
+        return default
+    given = constant(value)
+    return bool(given) if isinstance(given, bool | int) else None
+
+
+def factory(name: str, facts: Factory, arguments: Arguments, site: Site) -> Value:
+    """What a factory builds: zeros, arange, rand_like, new_zeros ..."""
+    like = tensors_in(arguments.positional[:1]) if facts.device == "like" else []
+    dtype = factory_dtype(facts, like, arguments)
+    device = like[0].device if like else (NO_DEVICE if facts.device == "like" else CPU)
+    given = arguments.get("device")
+    if given is None and name == "torch.as_tensor":
+        given = arguments.get("device", 2)
+    if given is not None:
+        device = CPU if given == NOTHING else device_of(given, arguments.hint, site)
+    elif arguments.stars:
+        device = NO_DEVICE
+    elif facts.dtype == "data" and arguments.positional:
+        data = tensors_in(arguments.positional[:1])
+        device = data[0].device if data else CPU
+        if not data and name != "torch.tensor" and arguments.positional[0] == UNKNOWN:
+            device = NO_DEVICE
+    rank = factory_rank(facts, like, arguments)
+    grad = constant(arguments.get("requires_grad")) is True
+    return one(Tensor(dtype, device, rank, grad, fresh=name))
+
+
+def factory_dtype(facts: Factory, like: list[Tensor], arguments: Arguments) -> str | None:
+    given = arguments.get("dtype")
+    if given is not None:
+        return dtype_of(given)
+    if arguments.stars:
+        return None
+    if facts.dtype == "default":
+        return "float32"
+    if facts.dtype == "like":
+        return like[0].dtype if like else None
+    if facts.dtype == "fill":
+        return of_numbers(list(arguments.positional[1:2]) + [v for k, v in arguments.keywords.items() if k == "fill_value"])
+    if facts.dtype == "numbers":
+        return of_numbers(list(arguments.positional))
+    if facts.dtype == "data":
+        return of_numbers(list(arguments.positional[:1]))
+    return facts.dtype if facts.dtype in DTYPES.values() else None
+
+
+def of_numbers(values: list[Value]) -> str | None:
+    """The dtype torch infers from Python numbers; None where one is not certainly a number."""
+    kinds: set[str] = set()
+    for value in values:
+        for atom in value:
+            if isinstance(atom, Sequence):
+                inner = of_numbers(list(atom.items) if atom.items is not None else [atom.element])
+                if inner is None:
+                    return None
+                kinds.add({"int64": "int", "float32": "float", "bool": "bool"}.get(inner, inner))
+            elif isinstance(atom, Host) and atom.kind in ("int", "float", "bool"):
+                kinds.add(atom.kind)
+            elif isinstance(atom, Tensor) and atom.dtype:
+                kinds.add(atom.dtype)
+            else:
+                return None
+    if not kinds:
+        return None
+    if "float" in kinds:
+        return "float32"
+    if kinds <= {"int", "bool"}:
+        return "int64" if "int" in kinds else "bool"
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def factory_rank(facts: Factory, like: list[Tensor], arguments: Arguments) -> int | None:
+    if facts.rank == "like":
+        return like[0].rank if like else None
+    if facts.rank in ("some", "scalar"):
+        return 1 if facts.rank == "some" else 0
+    if facts.rank == "sizes":
+        sizes = [v for k, v in arguments.keywords.items() if k == "size"]
+        sizes = list(arguments.positional) or sizes
+        if arguments.stars or not sizes:
+            return None
+        atom = only(sizes[0])
+        if isinstance(atom, Sequence):
+            return (1 if atom.items else 0) if atom.items is not None else None
+        return 1 if isinstance(atom, Host) and atom.kind in ("int", "number") else None
+    if facts.rank == "data" and arguments.positional:
+        atom = only(arguments.positional[0])
+        if isinstance(atom, Host) and atom.kind in ("int", "float", "bool", "number"):
+            return 0
+        if isinstance(atom, Sequence):
+            return 1
+        return atom.rank if isinstance(atom, Tensor) else None
+    return None
+
+
+def module(name: str, arguments: Arguments) -> Object:
+    facts = torch_ops.MODULES[name]
+    if facts.kind != "criterion":
+        return Object("module", name)
+    reduction = arguments.get("reduction")
+    reduced = reduction is None or constant(reduction) in ("mean", "sum")
+    return Object("criterion", name, rank=0 if reduced and not arguments.stars else None)
+
+
+def library_object(kind: str, name: str, arguments: Arguments, site: Site) -> Object:
+    if kind == "scaler":
+        enabled = _switch(arguments.get("enabled"), True)
+        return Object(kind, name, enabled=None if arguments.stars else enabled)
+    if kind == "accelerator":
+        device = Device(ACCELERATOR, site.why("the device is chosen here"))
+        return Object(kind, name, device)
+    return Object(kind, name, CPU if kind == "loader" else NO_DEVICE)
+
+
+def pass_through(how: str, arguments: Arguments) -> Value:
+    given = arguments.positional
+    if not given:
+        given = tuple(v for k, v in arguments.keywords.items() if k in ("iterable", "sequence"))
+    if not given:
+        return one(Sequence((), BOTTOM))
+    if how == "elements":
+        return join(one(a) if is_loader(a) else as_sequence(a) for a in given[0])
+    batches = any(is_loader(atom) for value in given for atom in value)
+    if how == "enumerate":
+        pair = Sequence((INT, iterate(given[0])), UNKNOWN)
+        return one(Sequence(None, one(pair), batches))
+    if how == "zip":
+        row = Sequence(tuple(iterate(value) for value in given), UNKNOWN)
+        return one(Sequence(None, one(row), batches))
+    return one(Sequence(None, join(iterate(value) for value in given), batches))
+
+
+def is_loader(atom: Atom) -> bool:
+    """Whether iterating the atom gives one batch after the other."""
+    if isinstance(atom, Object):
+        return atom.kind == "loader"
+    return isinstance(atom, Sequence) and atom.batches
+
+
+def as_sequence(atom: Atom) -> Value:
+    if isinstance(atom, Unknown):
+        return UNKNOWN
+    if isinstance(atom, Sequence):
+        return one(atom)
+    if atom == NONE:
+        return BOTTOM
+    return one(Sequence(None, iterate(one(atom))))
+
+
+def builtin(name: str, arguments: Arguments, site: Site) -> Value:
+    given = arguments.positional
+    kinds = {
+        "float": FLOAT, "int": INT, "bool": BOOL, "str": STR, "len": INT, "id": INT, "repr": STR,
+        "isinstance": BOOL, "issubclass": BOOL, "hasattr": BOOL, "callable": BOOL, "print": NOTHING,
+        "format": STR, "hash": INT, "ord": INT, "chr": STR, "input": STR, "setattr": NOTHING,
+        "any": BOOL, "all": BOOL, "divmod": UNKNOWN, "open": OBJECT,
+    }  # fmt: skip
+    if name in kinds:
+        return kinds[name]
+    if name == "range":
+        return one(Sequence(None, INT))
+    if name in ("dict",):
+        if not given:
+            return one(Mapping(join(arguments.keywords.values()), tuple(sorted(arguments.keywords.items()))))
+        return join(one(a) if isinstance(a, Mapping | Blob) else UNKNOWN for a in given[0])
+    if name == "set" or name == "frozenset":
+        return join(as_sequence(a) for a in given[0]) if given else one(Sequence(None, BOTTOM))
+    if name in ("max", "min", "sum") and given:
+        if len(given) == 1 and name != "sum":
+            return iterate(given[0])
+        if name == "sum":
+            element = iterate(given[0])
+            start = given[1] if len(given) > 1 else one(Host("int", 0, True))
+            return binary("Add", start, element, site) if element else start
+        return join(given)
+    if name == "abs" and given:
+        return join(
+            one(replace(a, fresh=None)) if isinstance(a, Tensor) else one(Host(a.kind)) if isinstance(a, Host) else UNKNOWN
+            for a in given[0]
+        )
+    if name == "round" and given:
+        return INT if len(given) == 1 else NUMBER
+    if name == "sorted" and given:
+        return join(as_sequence(a) for a in given[0])
+    if name == "next" and given:
+        return iterate(given[0])
+    if name in ("super", "getattr", "map", "filter", "type", "vars", "globals", "locals"):
+        return UNKNOWN
+    return UNKNOWN
+
+
+def call_object(thing: Object, arguments: Arguments, site: Site) -> Value:
+    if thing.kind == "criterion":
+        operands = tensors_in(arguments.all)
+        device = common_device(operands)
+        if device.kind is None and not any(t.device.kind == "cpu" for t in operands):
+            device = Device(ACCELERATOR, site.why("a criterion's output"))
+        cast = autocast_dtype(thing.type, operands, arguments, site)
+        dtype, why = cast if cast is not None else (promote(operands) if operands else None, None)
+        return one(Tensor(dtype, device, thing.rank, True, why))
+    if thing.kind == "module":
+        return call_module(thing, arguments, site)
+    return UNKNOWN
+
+
+def call_module(thing: Object, arguments: Arguments, site: Site) -> Value:
+    """What a module gives: for torch's own a tensor, for others "a model's output"."""
+    operands = tensors_in(arguments.all)
+    device = output_device(operands, thing.device, site)
+    facts = torch_ops.MODULES.get(thing.type)
+    if facts is None or facts.kind == "container" or facts.returns == "any":
+        return one(Blob(device, "output"))
+    first = operands[0] if operands else Tensor()
+    dtype, why = (first.dtype, first.settled_dtype) if facts.dtype == "same" else (thing.dtype, None)
+    cast = autocast_dtype(thing.type, operands, arguments, site)
+    if cast is not None:
+        dtype, why = cast
+    rank = {"some": 1, "same": first.rank}.get(facts.rank)
+    tensor = Tensor(dtype, device, rank, True, why)
+    if facts.returns == "tensors":
+        return one(Sequence((one(tensor), UNKNOWN), one(tensor)))
+    return one(tensor)
+
+
+def output_device(operands: list[Tensor], own: Device, site: Site) -> Device:
+    device = common_device(operands)
+    if device.kind is None:
+        device = own
+    if device.kind is None and not any(t.device.kind == "cpu" for t in operands):
+        device = Device(ACCELERATOR, site.why("a model's output"))
+    return device
+
+
+# ---------------------------------------------------------------------------- methods
+
+
+def call_method(method: Method, arguments: Arguments, site: Site) -> Value:
+    of, name = method.of, method.name
+    if isinstance(of, Tensor):
+        return call_tensor_method(of, name, arguments, site)
+    if isinstance(of, Blob):
+        return call_blob_method(of, name, arguments, site)
+    if isinstance(of, Object):
+        return call_object_method(of, name, arguments, site)
+    if isinstance(of, Host):
+        return call_host_method(of, name)
+    if isinstance(of, Mapping):
+        return call_mapping_method(of, name, arguments)
+    if isinstance(of, Sequence):
+        return of.element if name == "pop" else NOTHING if name in ("append", "extend", "sort") else UNKNOWN
+    if isinstance(of, Instance):
+        return call_module_method(of, name, arguments, site)
+    return UNKNOWN
+
+
+def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Site) -> Value:
+    full = f"Tensor.{name}"
+    if name == "to":
+        return to(tensor, arguments, site)
+    if name in ("cuda", "xpu", "mtia"):
+        given = arguments.get("device", 0)
+        index = constant(given)
+        label = "cuda" if given is None else f"cuda:{index}" if isinstance(index, int) else None
+        return one(moved(tensor, Device(ACCELERATOR, site.why(f"moved by `.{name}()` here"), label)))
+    if name == "cpu":
+        return one(moved(tensor, CPU))
+    if name == "type_as":
+        other = tensors_in(arguments.positional)
+        like = other[0] if other else Tensor()
+        return one(replace(tensor, dtype=like.dtype, device=like.device, fresh=None))
+    if name == "type":
+        return one(replace(tensor, dtype=dtype_of(arguments.get("dtype", 0) or UNKNOWN), fresh=None)) if arguments.all else STR
+    if name == "requires_grad_":
+        return one(replace(tensor, grad=constant(arguments.get("requires_grad", 0)) is not False))
+    if full in torch_ops.FACTORIES:
+        shifted = replace(arguments, positional=(one(tensor), *arguments.positional))
+        return factory(full, torch_ops.FACTORIES[full], shifted, site) if name.startswith("new_") and name != "new_tensor" else (
+            one(Tensor(tensor.dtype, tensor.device, None, False))
+        )
+    if name == "item":
+        kind = {"bool": "bool", "int64": "int"}.get(tensor.dtype or "", "number")
+        return one(Host("float" if tensor.dtype in FLOATS else kind))
+    result = torch_ops.RESULTS.get(full)
+    if result is None:
+        return UNKNOWN
+    operands = [tensor, *tensors_in(arguments.all)]
+    return from_result(full, result, operands, arguments, site)
+
+
+def to(tensor: Tensor | Blob, arguments: Arguments, site: Site) -> Value:
+    """`x.to(device)`, `x.to(dtype)`, `x.to(device, dtype)`, `x.to(other)` and their keywords."""
+    result: Tensor | Blob = tensor
+    target = arguments.get("device", 0)
+    dtype = arguments.get("dtype")
+    if target is not None:
+        atom = only(target)
+        if isinstance(atom, DType):
+            dtype = target
+            target = None
+        elif isinstance(atom, Tensor | Blob):
+            result = moved(result, atom.device)
+            if isinstance(result, Tensor):
+                result = replace(result, dtype=atom.dtype if isinstance(atom, Tensor) else None)
+            target = None
+    if target is not None:
+        device = device_of(target, arguments.hint, site)
+        if device.kind is None and isinstance(result, Tensor):
+            # A dtype or a device, nobody knows which.
+            return one(replace(result, dtype=None, device=NO_DEVICE if result.device.kind != ACCELERATOR else result.device, fresh=None))
+        if device.kind is not None:
+            result = moved(result, device)
+        if len(arguments.positional) > 1 and dtype is None:
+            dtype = arguments.get("dtype", 1)
+    if dtype is not None and isinstance(result, Tensor):
+        result = replace(result, dtype=dtype_of(dtype), settled_dtype=None, fresh=None)
+    if isinstance(result, Tensor):
+        result = replace(result, fresh=None)
+    return one(result)
+
+
+def call_blob_method(blob: Blob, name: str, arguments: Arguments, site: Site) -> Value:
+    if name in ("to", "cuda", "cpu"):
+        if name == "to":
+            return to(blob, arguments, site)
+        device = CPU if name == "cpu" else Device(ACCELERATOR, site.why(f"moved by `.{name}()` here"))
+        return one(moved(blob, device))
+    if name == "items":
+        return one(Sequence(None, one(Sequence((STR, one(blob)), UNKNOWN))))
+    if name == "values":
+        return one(Sequence(None, one(blob)))
+    if name == "keys":
+        return one(Sequence(None, STR))
+    if name in ("get", "pop", "copy", "pin_memory"):
+        return one(blob)
+    return call_tensor_method(Tensor(device=blob.device), name, arguments, site)
+
+
+def call_host_method(host: Host, name: str) -> Value:
+    if host.kind == "numpy":
+        return NUMBER if name == "item" else NUMPY
+    if host.kind == "str":
+        return UNKNOWN if name in ("split", "partition", "encode") else STR
+    if host.kind == "size" and name == "numel":
+        return INT
+    return UNKNOWN
+
+
+def call_mapping_method(mapping: Mapping, name: str, arguments: Arguments) -> Value:
+    if name in ("get", "pop"):
+        key = constant(arguments.positional[0]) if arguments.positional else None
+        return dict(mapping.items).get(key, mapping.element) if isinstance(key, str) else mapping.element
+    if name == "items":
+        return one(Sequence(None, one(Sequence((STR, mapping.element), UNKNOWN))))
+    if name == "values":
+        return one(Sequence(None, mapping.element))
+    if name == "keys":
+        return one(Sequence(None, STR))
+    return one(mapping) if name == "copy" else UNKNOWN
+
+
+def call_object_method(thing: Object, name: str, arguments: Arguments, site: Site) -> Value:
+    if thing.kind in ("module", "criterion"):
+        return call_module_method(thing, name, arguments, site)
+    if thing.kind == "optimizer":
+        return NOTHING if name in ("step", "zero_grad") else UNKNOWN
+    if thing.kind == "scaler":
+        if name == "scale":
+            return arguments.get("outputs", 0) or UNKNOWN
+        return {"get_scale": FLOAT, "state_dict": OBJECT}.get(name, NOTHING)
+    if thing.kind == "loader":
+        return iterate(one(thing)) if name == "next" else UNKNOWN
+    if thing.kind == "accelerator":
+        return call_accelerator_method(thing, name, arguments)
+    return UNKNOWN
+
+
+def call_module_method(
+    thing: Object | Instance, name: str, arguments: Arguments, site: Site
+) -> Value:
+    """Methods of nn.Module, which move in place and return the module."""
+    if name in ("to", "cuda", "xpu"):
+        device = Device(ACCELERATOR, site.why("the model is moved here"))
+        given = arguments.get("device", 0)
+        if name == "to" and given is not None:
+            atom = only(given)
+            if isinstance(atom, DType):
+                return one(thing)
+            device = device_of(given, arguments.hint, site)
+        return one(replace(thing, device=device) if device.kind else thing)
+    if name == "cpu":
+        return one(replace(thing, device=CPU))
+    if name in ("train", "eval", "requires_grad_", "apply", "float", "half", "bfloat16", "double"):
+        return one(thing)
+    if name in ("forward", "__call__") and isinstance(thing, Object):
+        return call_object(thing, arguments, site)
+    if name in ("parameters", "named_parameters", "buffers"):
+        return one(Object("parameters", "torch.nn.Parameter", thing.device))
+    return UNKNOWN
+
+
+def call_accelerator_method(thing: Object, name: str, arguments: Arguments) -> Value:
+    if name in libraries.PREPARES:
+        prepared = tuple(join(on_device(atom, thing.device) for atom in value) for value in arguments.positional)
+        return prepared[0] if len(prepared) == 1 else one(Sequence(prepared, UNKNOWN))
+    if name in ("gather", "gather_for_metrics", "reduce", "to_device", "all_gather", "all_reduce"):
+        return join(on_device(atom, thing.device) for atom in arguments.positional[0]) if arguments.positional else UNKNOWN
+    if name == "backward":
+        return NOTHING
+    return UNKNOWN
+
+
+def on_device(atom: Atom, device: Device) -> Value:
+    if isinstance(atom, Tensor | Blob):
+        return one(moved(atom, device))
+    if isinstance(atom, Object | Instance):
+        return one(replace(atom, device=device))
+    return one(atom)
+
+
+# ---------------------------------------------------------------------------- results
+
+
+def from_result(
+    name: str, result: Result, operands: list[Tensor], arguments: Arguments, site: Site
+) -> Value:
+    """What RESULTS says of a call with these tensor operands."""
+    dim_given = has_dim(name, result, arguments)
+    if dim_given and result.by_dim is not None:
+        result = result.by_dim
+    if result.kind.startswith("host:"):
+        return one(Host(result.kind[5:]))
+    if result.kind == "none":
+        return NOTHING
+    if result.kind in ("device", "dtype"):
+        return UNKNOWN
+    tensor = tensor_result(name, result, operands, arguments, site, dim_given)
+    if result.kind in ("self", "same") and operands:
+        kept = operands[0]
+        tensor = replace(tensor, fresh=kept.fresh if result.kind == "self" else None)
+        if result.kind == "self":
+            tensor = replace(tensor, dtype=kept.dtype, device=kept.device, rank=kept.rank)
+    if result.kind == "tensors" or any(constant(arguments.get(k)) is True for k in result.tuple_if):
+        if result.count is None:
+            return one(Sequence(None, one(tensor)))
+        dtypes = result.dtypes or ("same",) * result.count
+        items = tuple(
+            one(tensor if d == "same" else replace(tensor, dtype=d, grad=False)) for d in dtypes
+        )
+        return one(Sequence(items, one(tensor)))
+    return one(tensor)
+
+
+def has_dim(name: str, result: Result, arguments: Arguments) -> bool:
+    if arguments.has("dim") or arguments.has("axis") or arguments.stars:
+        return True
+    if result.dim is None:
+        return False
+    position = result.dim + (0 if name.startswith("Tensor.") else 1)
+    if position >= len(arguments.positional):
+        return False
+    given = arguments.positional[position]
+    atom = only(given)
+    # `torch.max(a, b)` is elementwise: a tensor there is no dim.
+    return not (isinstance(atom, Tensor | Blob) or (isinstance(atom, Host) and atom.kind == "bool"))
+
+
+# ---------------------------------------------------------------------------- operators
+
+
+def binary(operator: str, left: Value, right: Value, site: Site) -> Value:
+    """`left <operator> right`."""
+    return join(
+        binary_atoms(operator, a, b, site) for a in left for b in right if NONE not in (a, b)
+    )
+
+
+def binary_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
+    operands = tensors_in([one(left), one(right)])
+    if isinstance(left, Tensor | Blob) or isinstance(right, Tensor | Blob):
+        other = right if isinstance(left, Tensor | Blob) else left
+        if isinstance(other, Unknown):
+            operands.append(Tensor())
+            if len(operands) == 2 and isinstance(right, Tensor | Blob):
+                operands.reverse()
+        elif isinstance(other, Sequence):
+            return UNKNOWN
+        reflected = not isinstance(left, Tensor | Blob)
+        table = torch_ops.REFLECTED if reflected else torch_ops.OPERATORS
+        name = f"Tensor.{table.get(operator, '__add__')}"
+        result = torch_ops.RESULTS.get(name)
+        if result is None:
+            return UNKNOWN
+        if isinstance(other, Unknown) and result.dtype.startswith("promote"):
+            # An unknown operand may be a number, which changes nothing, or a tensor.
+            known = next(t for t in operands if t != Tensor()) if operands != [Tensor()] * 2 else Tensor()
+            made = tensor_result(name, result, [known, Tensor(rank=known.rank)], Arguments(), site, False)
+            return one(replace(made, rank=1 if known.rank == 1 else None))
+        return from_result(name, result, operands, Arguments(), site)
+    if isinstance(left, Host) and isinstance(right, Host):
+        return host_arithmetic(operator, left, right)
+    if isinstance(left, Sequence) and isinstance(right, Sequence) and operator == "Add":
+        return one(Sequence(None, join([left.element, right.element, *(left.items or ()), *(right.items or ())])))
+    if isinstance(left, Sequence) and operator == "Mult":
+        return one(Sequence(None, join([left.element, *(left.items or ())])))
+    if isinstance(left, Host) and left.kind == "str" and operator == "Mod":
+        return STR
+    return UNKNOWN
+
+
+def host_arithmetic(operator: str, left: Host, right: Host) -> Value:
+    kinds = {left.kind, right.kind}
+    if "numpy" in kinds:
+        return NUMPY
+    if kinds <= {"str"} or (left.kind == "str" and operator == "Mod"):
+        return STR
+    if operator == "Div":
+        return FLOAT
+    if kinds <= {"int", "bool"}:
+        return INT
+    return FLOAT if "float" in kinds and kinds <= {"int", "float", "bool", "number"} else NUMBER
+
+
+def augmented(operator: str, target: Value, value: Value, site: Site) -> Value:
+    """`target += value`: in place for tensors, which keep dtype, device and rank."""
+    results = []
+    for atom in target:
+        if isinstance(atom, Tensor) and operator != "MatMult":
+            others = tensors_in([value])
+            grad = True if any(t.grad for t in [atom, *others]) else atom.grad
+            results.append(one(replace(atom, grad=grad)))
+        else:
+            results.append(binary(operator, one(atom), value, site))
+    return join(results)
+
+
+def unary(operator: str, operand: Value, site: Site) -> Value:
+    if operator == "Not":
+        return BOOL
+    results = []
+    for atom in operand:
+        if isinstance(atom, Host):
+            if atom.known and operator == "USub" and isinstance(atom.const, int | float):
+                results.append(one(replace(atom, const=-atom.const)))
+            else:
+                results.append(one(Host(atom.kind)))
+        elif isinstance(atom, Tensor | Blob):
+            name = f"Tensor.{torch_ops.OPERATORS.get(operator, '__neg__')}"
+            results.append(from_result(name, torch_ops.RESULTS[name], tensors_in([one(atom)]), Arguments(), site))
+        else:
+            results.append(UNKNOWN)
+    return join(results)
+
+
+def compare(operators: tuple[str, ...], operands: list[Value], site: Site) -> Value:
+    """A comparison of tensors is a tensor of bools; `is`, `in` and those of numbers are bools."""
+    if len(operators) == 1 and operators[0] not in ("Is", "IsNot", "In", "NotIn"):
+        left, right = operands
+        if any(isinstance(a, Tensor) for a in (*left, *right)):
+            return join(
+                compare_atoms(operators[0], a, b, site) for a in left for b in right
+            )
+        if any(isinstance(a, Unknown | Blob | Instance | Object) for a in (*left, *right)):
+            return UNKNOWN
+    return BOOL
+
+
+def compare_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
+    if not isinstance(left, Tensor) and not isinstance(right, Tensor):
+        return UNKNOWN if isinstance(left, Unknown) or isinstance(right, Unknown) else BOOL
+    if NONE in (left, right) or any(isinstance(a, Host) and a.kind == "str" for a in (left, right)):
+        return BOOL
+    operands = tensors_in([one(left), one(right)])
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        operands.append(Tensor())
+    name = f"Tensor.{torch_ops.OPERATORS[operator]}"
+    return from_result(name, torch_ops.RESULTS[name], operands, Arguments(), site)
+
+
+# ---------------------------------------------------------------------------- containers
+
+
+def iterate(value: Value) -> Value:
+    """One element of what is iterated."""
+    return join(iterate_atom(atom) for atom in value)
+
+
+def iterate_atom(atom: Atom) -> Value:
+    if isinstance(atom, Sequence):
+        return join(atom.items) if atom.items is not None else atom.element
+    if isinstance(atom, Mapping):
+        return STR
+    if isinstance(atom, Object):
+        if atom.kind == "loader":
+            return one(Blob(atom.device))
+        if atom.kind == "parameters":
+            return one(Tensor(device=atom.device, rank=1, grad=True))
+        return UNKNOWN
+    if isinstance(atom, Tensor):
+        return one(replace(atom, rank=None, fresh=None))
+    if isinstance(atom, Blob):
+        return one(atom)
+    if isinstance(atom, Host):
+        return {"size": INT, "str": STR, "numpy": NUMPY, "list": UNKNOWN}.get(atom.kind, BOTTOM)
+    return UNKNOWN
+
+
+def unpack(value: Value, index: int, count: int, starred: bool) -> Value:
+    """The `index`-th of `count` targets that the value is unpacked into."""
+    results = []
+    for atom in value:
+        if isinstance(atom, Sequence) and atom.items is not None and not starred:
+            results.append(atom.items[index] if index < len(atom.items) else BOTTOM)
+        elif isinstance(atom, Sequence) and atom.items is not None:
+            results.append(atom.items[index] if index == 0 and atom.items else join(atom.items))
+        else:
+            results.append(iterate_atom(atom))
+    return join(results)
+
+
+def subscript(container: Value, index: Value, site: Site) -> Value:
+    return join(subscript_atom(atom, index, site) for atom in container)
+
+
+def subscript_atom(atom: Atom, index: Value, site: Site) -> Value:
+    if isinstance(atom, Tensor):
+        key = only(index)
+        rank: int | None = None
+        if isinstance(key, Tensor):
+            rank = 1 if key.dtype == "bool" or key.rank == 1 else None
+        elif isinstance(key, Host) and key.kind == "object":
+            rank = atom.rank  # a slice
+        return one(replace(atom, rank=rank, fresh=None))
+    if isinstance(atom, Blob):
+        return one(atom)
+    if isinstance(atom, Sequence):
+        position = constant(index)
+        if atom.items is not None and isinstance(position, int) and not isinstance(position, bool):
+            return atom.items[position] if -len(atom.items) <= position < len(atom.items) else BOTTOM
+        return join(atom.items) if atom.items is not None else atom.element
+    if isinstance(atom, Mapping):
+        key_text = constant(index)
+        return dict(atom.items).get(key_text, atom.element) if isinstance(key_text, str) else atom.element
+    if isinstance(atom, Host):
+        return {"size": INT, "numpy": NUMPY, "str": STR}.get(atom.kind, UNKNOWN if atom != NONE else BOTTOM)
+    if isinstance(atom, Object) and atom.type in ("torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ModuleDict"):
+        return one(Object("module", "?"))
+    return UNKNOWN
+
+
+def put(container: Value, index: Value, value: Value) -> Value:
+    """The container after `container[index] = value`."""
+    results = []
+    for atom in container:
+        if isinstance(atom, Mapping):
+            key = constant(index)
+            items = dict(atom.items)
+            if isinstance(key, str) and len(items) < 32:
+                items[key] = value
+                results.append(one(Mapping(join([atom.element, value]), tuple(sorted(items.items(), key=lambda kv: kv[0])))))
+            else:
+                results.append(one(Mapping(join([atom.element, value]), ())))
+        elif isinstance(atom, Blob):
+            devices = {t.device.kind for t in tensors_in([value])}
+            results.append(one(moved(atom, tensors_in([value])[0].device) if devices == {ACCELERATOR} else atom))
+        elif isinstance(atom, Sequence):
+            element = join([atom.element, *(atom.items or ()), value])
+            results.append(one(Sequence(None, element, atom.batches)))
+        else:
+            results.append(one(atom))
+    return join(results)
+
+
+def add(container: Value, value: Value, method: str) -> Value:
+    """The container after `container.append(value)` or the like."""
+    results = []
+    for atom in container:
+        if isinstance(atom, Sequence):
+            inside = iterate(value) if method in ("extend", "update") else value
+            element = join([atom.element, *(atom.items or ()), inside])
+            results.append(one(Sequence(None, element, atom.batches)))
+        elif isinstance(atom, Mapping) and method == "update":
+            elements = [v.element for v in value if isinstance(v, Mapping)]
+            results.append(one(Mapping(join([atom.element, *elements]), ())))
+        else:
+            results.append(one(atom))
+    return join(results)
