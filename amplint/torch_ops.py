@@ -5,18 +5,20 @@ Derived from torch 2.13.0 (CPU wheel) and held against the installed torch by
 
 Keys are canonical dotted names: `torch.zeros`, `torch.nn.functional.linear`, `torch.nn.Linear`
 (what calling an instance does), `Tensor.sum` (methods), `Tensor.shape` (attributes) and
-`Tensor.__matmul__` (operators). In the families below a bare word stands for a function and the
-method of the same name, and a prefix names one thing only:
+`Tensor.__matmul__` (operators); `canonical` finds them from the other ways to say the same.
+In the families below a bare word stands for a function and the method of the same name, and a
+prefix names one thing only:
 
     abs         torch.abs and Tensor.abs
     .item       Tensor.item
     torch.cat   torch.cat
     F.relu      torch.nn.functional.relu
-    linalg.inv  torch.linalg.inv; likewise special. and fft.
+    linalg.inv  torch.linalg.inv; likewise fft. nn. and special.
 
-The dtype words are about real dtypes; complex tensors are beyond amplint. Two rules hold for all
-of RESULTS and are not repeated there: a `dtype=` argument wins over the dtype word, and `out=` is
-returned as it is.
+The dtype words are about real dtypes; complex tensors are beyond amplint. Three rules hold for all
+of RESULTS and are not repeated there: a `dtype=` argument (or a dtype among the positional ones)
+wins over the dtype word, `out=` is returned as it is, and autocast comes first: inside a region
+look at AUTOCAST before RESULTS.
 """
 
 from __future__ import annotations
@@ -24,62 +26,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# --------------------------------------------------------------------------- results
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a call, an attribute or an operator gives.
-
-    Args:
-        kind: one of
-            "tensor"; "same" (a view or alias of the tensor, not a new one; still a tensor);
-            "self" (the very object: in-place); "tensors" (a tuple or list of tensors);
-            "host:int|float|number|bool|str|size|numpy|list|object"; "device"; "dtype"; "none".
-        rank: of the tensor, or of each tensor: "same"; "scalar" (always 0-dim);
-            "scalar-without-dim" (0-dim unless `dim` is given, else unknown);
-            "reduction" (0-dim unless reduction="none"); "some" (surely one dimension or more);
-            "sizes" (some, unless the sizes given are empty); "broadcast" (0-dim if all tensor
-            operands are, some if any is); "unknown".
-        dtype: "same" (of the first tensor); "promote" (native type promotion of all operands);
-            "promote-float" (the same, integers to the default dtype); "float-of" (integers to the
-            default dtype, else same); "long-of" (integers and bool to int64, else same);
-            "default" (torch.get_default_dtype()); "arg" (the dtype argument, wherever it stands);
-            "unknown"; or the dtype by name: "bool", "int64" ...
-        device: "operands", or "cpu"; "arg" where the call names it.
-        count: how many tensors, where kind is "tensors" and the number is fixed.
-        dtypes: of each of the `count` tensors, where they differ.
-        dim: the position of the `dim` argument counted after the tensor (`x.sum(0)`: 0), where
-            giving it changes the rank or the kind. A bool there is not a dim (`x.std(False)`).
-        by_dim: the result when `dim` is given, where that changes more than the rank.
-        tuple_if: keywords that make it a tuple when true (`return_indices`).
-    """
-
-    kind: str = "tensor"
-    rank: str = "unknown"
-    dtype: str = "unknown"
-    device: str = "operands"
-    count: int | None = None
-    dtypes: tuple[str, ...] = ()
-    dim: int | None = None
-    by_dim: Result | None = None
-    tuple_if: tuple[str, ...] = ()
-
-
-RESULTS: dict[str, Result] = {}
-
 _PREFIXES = {
     "F": "torch.nn.functional",
-    "linalg": "torch.linalg",
-    "special": "torch.special",
     "fft": "torch.fft",
+    "linalg": "torch.linalg",
+    "nn": "torch.nn",
+    "special": "torch.special",
 }
 
 
 def _names(words: str) -> Iterator[str]:
-    """The canonical names a family's words stand for."""
+    """The canonical names that a family's words stand for."""
     for word in words.split():
-        prefix, dot, name = word.rpartition(".")
+        prefix, dot, name = word.partition(".")
         if not dot:
             yield f"torch.{word}"
             yield f"Tensor.{word}"
@@ -93,283 +52,582 @@ def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
+# --------------------------------------------------------------------------- results
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a call, an attribute or an operator gives.
+
+    Args:
+        kind: "tensor"; "same" (a view or alias of the tensor, where it can be); "self" (the very
+            object: in-place); "tensors" (a tuple or list of them); "host:bool", "host:float",
+            "host:int", "host:list", "host:number", "host:numpy", "host:object", "host:size",
+            "host:str"; "device"; "dtype"; "none".
+        rank: of the tensor, or of each: "same" (as the first tensor's); "scalar" (0-dim);
+            "scalar-without-dim" (0-dim unless `dim` is given, then unknown); "reduction" (0-dim
+            unless reduction="none"); "some" (one dimension or more); "sizes" (some, unless the
+            sizes given are empty); "broadcast" (the most of all tensor operands); "unknown".
+        dtype: "same" (as the first tensor's); "second" (as the second's); "promote" (native promotion of all operands,
+            numbers included); "promote-float" (the same, integers to the default dtype);
+            "float-of" (integers to the default dtype, else same); "long-of" (integers and bool to
+            int64, else same); "default" (torch.get_default_dtype()); "arg" (the dtype, or the
+            tensor, among the arguments; else same); "unknown"; or a dtype by name ("int64").
+        device: "operands"; "cpu"; "arg" (the arguments name it, else that of the operands).
+        count: how many tensors, where kind is "tensors" and the number is fixed.
+        dtypes: the dtype word of each of the `count` tensors, where they differ.
+        dim: where `dim` may stand among the positional arguments after the tensor (`x.sum(0)`: 0);
+            None if it is a keyword only. A bool there is no dim (`x.std(False)`).
+        by_dim: the result when a dim is given, where that changes more than the rank.
+        by_tensor: the result when a tensor stands in the place of the dim (`x.max(y)`).
+        tuple_if: keywords that make it a tuple when true (`return_indices`).
+    """
+
+    kind: str = "tensor"
+    rank: str = "unknown"
+    dtype: str = "unknown"
+    device: str = "operands"
+    count: int | None = None
+    dtypes: tuple[str, ...] = ()
+    dim: int | None = None
+    by_dim: Result | None = None
+    by_tensor: Result | None = None
+    tuple_if: tuple[str, ...] = ()
+
+
+RESULTS: dict[str, Result] = {}
+
+
 def _family(result: Result, words: str) -> None:
     RESULTS.update(dict.fromkeys(_names(words), result))
 
 
-# Pointwise, one tensor: rank and dtype stay.
-UNARY = """
-    abs absolute angle ceil clamp clip clamp_max clamp_min clone conj_physical
-    fix floor frac hardshrink logical_not nan_to_num neg negative positive
-    relu round sgn sign square trunc bitwise_not
+# Pointwise on one tensor, integers stay integers.
+_family(
+    Result("tensor", "same", "same"),
+    """
+    abs absolute bernoulli bitwise_not ceil clone conj_physical fix floor frac hardshrink
+    index_fill masked_fill nan_to_num neg negative positive put relu round sgn sign square trunc
+    .__abs__ .__invert__ .__neg__ .__pos__
+    torch.alpha_dropout torch.binomial torch.celu torch.dropout torch.fake_quantize_per_channel_affine
+    torch.fake_quantize_per_tensor_affine torch.feature_alpha_dropout torch.feature_dropout
+    torch.fill torch.poisson torch.rrelu torch.selu torch.threshold
     F.alpha_dropout F.celu F.dropout F.dropout1d F.dropout2d F.dropout3d F.elu
-    F.feature_alpha_dropout F.gelu F.gumbel_softmax F.hardshrink F.hardsigmoid F.hardswish
-    F.hardtanh F.leaky_relu F.log_softmax F.logsigmoid F.mish F.normalize F.prelu
-    F.relu F.relu6 F.rrelu F.selu F.silu F.softmax F.softmin F.softplus F.softshrink F.softsign
-    F.tanhshrink F.threshold
-    torch.alpha_dropout torch.celu torch.dropout torch.feature_alpha_dropout torch.feature_dropout
-    torch.rrelu torch.selu torch.threshold prelu log_softmax softmax
-    F.batch_norm F.group_norm F.instance_norm F.layer_norm F.local_response_norm F.rms_norm
-    torch.batch_norm torch.group_norm torch.instance_norm torch.layer_norm torch.rms_norm
-    masked_fill masked_scatter index_add index_copy index_fill index_put index_reduce
-    scatter scatter_add scatter_reduce select_scatter slice_scatter diagonal_scatter
-    as_strided_scatter renorm matrix_exp matrix_power tril triu flip fliplr flipud roll rot90
-    inverse pinverse cholesky cholesky_inverse msort bernoulli
-"""
-
-_family(Result("tensor", "same", "same"), UNARY)
-
-# Pointwise, one tensor, through floating point: integers become the default dtype.
-UNARY_FLOAT = """
-    acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh cos cosh deg2rad
-    digamma erf erfc erfinv exp exp2 expm1 i0 lgamma log log10 log1p log2 logit mvlgamma polygamma
-    rad2deg reciprocal rsqrt sigmoid sin sinc sinh sqrt tan tanh
-    F.sigmoid F.tanh
+    F.feature_alpha_dropout F.gelu F.hardshrink F.hardsigmoid F.hardswish F.hardtanh F.leaky_relu
+    F.logsigmoid F.mish F.relu F.relu6 F.rrelu F.selu F.silu F.softplus F.softshrink 
+    F.threshold special.round
+    """,
+)
+# Pointwise on one tensor, through floating point.
+_family(
+    Result("tensor", "same", "float-of"),
+    """
+    acos acosh angle arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh cos cosh
+    deg2rad digamma erf erfc erfinv exp exp2 expm1 i0 lgamma log log10 log1p log2 logit mvlgamma
+    polygamma rad2deg reciprocal rsqrt sigmoid sin sinc sinh sqrt tan tanh
+    F.sigmoid F.softsign F.tanh F.tanhshrink
     special.airy_ai special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1
     special.digamma special.entr special.erf special.erfc special.erfcx special.erfinv special.exp2
     special.expit special.expm1 special.gammaln special.i0 special.i0e special.i1 special.i1e
-    special.log1p special.log_ndtr special.logit special.multigammaln special.ndtr special.ndtri
-    special.polygamma special.psi special.sinc
-"""
-_family(Result("tensor", "same", "float-of"), UNARY_FLOAT)
-
-# Pointwise over several tensors.
-BINARY = """
-    add addcmul bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor
-    floor_divide fmax fmin fmod gcd heaviside hypot lcm maximum minimum mul multiply nextafter pow
-    remainder sub subtract where lerp logaddexp logaddexp2
-    torch.rsub
-"""
-_family(Result("tensor", "broadcast", "promote"), BINARY)
-BINARY_FLOAT = """
-    addcdiv arctan2 atan2 copysign div divide float_power igamma igammac ldexp true_divide xlogy
-    special.gammainc special.gammaincc special.xlog1py special.xlogy special.zeta
-"""
-_family(Result("tensor", "broadcast", "promote-float"), BINARY_FLOAT)
-_family(Result("tensor", "broadcast", "float64"), "float_power")
-
-COMPARISONS = """
-    eq ge greater greater_equal gt isclose le less less_equal logical_and logical_or logical_xor lt
-    ne not_equal
-"""
-_family(Result("tensor", "broadcast", "bool"), COMPARISONS)
-PREDICATES = "isfinite isinf isnan isneginf isposinf isreal logical_not signbit torch.isin"
-_family(Result("tensor", "same", "bool"), PREDICATES)
-
-# Reductions: 0-dim without a dim.
-_family(
-    Result("tensor", "scalar-without-dim", "same", dim=0),
-    "amax amin mean nanmean",
+    special.log1p special.log_ndtr special.logit special.modified_bessel_i0
+    special.modified_bessel_i1 special.modified_bessel_k0 special.modified_bessel_k1
+    special.multigammaln special.ndtr special.ndtri special.polygamma special.psi
+    special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1 special.sinc
+    special.spherical_bessel_j0
+    """,
 )
-_family(Result("tensor", "scalar-without-dim", "long-of", dim=0), "nansum prod sum")
-_family(Result("tensor", "scalar-without-dim", "bool", dim=0), "all any")
-_family(Result("tensor", "scalar-without-dim", "int64", dim=0), "argmax argmin count_nonzero")
-_family(Result("tensor", "scalar-without-dim", "same", dim=0), "std var")
+# Along a dimension, or over windows of the same size: rank and dtype stay.
 _family(
-    Result("tensor", "scalar-without-dim", "same", dim=1), "norm linalg.norm linalg.vector_norm"
+    Result("tensor", "same", "same"),
+    """
+    log_softmax logcumsumexp prelu renorm softmax
+    torch.batch_norm torch.group_norm torch.instance_norm torch.layer_norm torch.rms_norm
+    F.batch_norm F.group_norm F.gumbel_softmax F.instance_norm F.layer_norm 
+    F.log_softmax F.normalize F.prelu F.rms_norm F.softmax F.softmin
+    special.log_softmax special.softmax
+    """,
 )
-_family(Result("tensor", "unknown", "same"), "logsumexp special.logsumexp linalg.matrix_norm")
-_family(Result("tensor", "unknown", "same"), "quantile nanquantile")
-_family(
-    Result(
-        "tensor", "scalar-without-dim", "same", dim=0,
-        by_dim=Result("tensors", "unknown", "same", count=2, dtypes=("same", "int64")),
-    ),
-    "max median min nanmedian",
-)  # fmt: skip
-_family(Result("tensors", "scalar-without-dim", "same", count=2, dim=0), "aminmax")
-_family(
-    Result("tensors", "scalar-without-dim", "same", count=2, dim=0),
-    "torch.std_mean torch.var_mean",
-)
-_family(
-    Result("tensors", "unknown", "same", count=2, dtypes=("same", "int64")),
-    "kthvalue mode",
-)
+_family(Result("tensor", "same", "long-of"), "cumprod cumsum")
+_family(Result("tensor", "same", "float-of"), "F.local_response_norm torch.cumulative_trapezoid")
+_family(Result("tensors", "same", "float-of"), "torch.gradient")
+_family(Result("tensor", "same", "int64"), "argsort")
 _family(
     Result("tensors", "same", "same", count=2, dtypes=("same", "int64")),
     "cummax cummin sort topk",
 )
-_family(Result("tensor", "same", "int64"), "argsort")
-_family(Result("tensor", "same", "long-of"), "cumprod cumsum")
-_family(Result("tensor", "same", "same"), "logcumsumexp")
-_family(Result("tensor", "scalar", "same"), "trace torch.nuclear_norm")
+_family(Result("tensors", "same", "same", count=2, dtypes=("same", "int32")), "frexp")
+_family(Result("tensor", "same", "same"), "msort")
+
+# Pointwise on several operands.
+_family(
+    Result("tensor", "broadcast", "promote"),
+    """
+    add addcmul bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor clamp
+    clamp_max clamp_min clip floor_divide fmax fmin fmod gcd heaviside hypot lcm lerp logaddexp
+    logaddexp2 maximum minimum mul multiply nextafter pow remainder sub subtract where
+    torch.rsub
+    .__add__ .__and__ .__floordiv__ .__lshift__ .__mod__ .__mul__ .__or__ .__pow__ .__radd__
+    .__rand__ .__rfloordiv__ .__rlshift__ .__rmod__ .__rmul__ .__ror__ .__rpow__ .__rrshift__
+    .__rshift__ .__rsub__ .__rxor__ .__sub__ .__xor__
+    """,
+)
+_family(
+    Result("tensor", "broadcast", "promote-float"),
+    """
+    addcdiv arctan2 atan2 copysign div divide igamma igammac ldexp true_divide xlogy
+    .__rtruediv__ .__truediv__
+    special.chebyshev_polynomial_t special.chebyshev_polynomial_u special.chebyshev_polynomial_v
+    special.chebyshev_polynomial_w special.gammainc special.gammaincc special.hermite_polynomial_h
+    special.hermite_polynomial_he special.laguerre_polynomial_l special.legendre_polynomial_p
+    special.shifted_chebyshev_polynomial_t special.shifted_chebyshev_polynomial_u
+    special.shifted_chebyshev_polynomial_v special.shifted_chebyshev_polynomial_w special.xlog1py
+    special.xlogy special.zeta
+    """,
+)
+_family(Result("tensor", "broadcast", "float64"), "float_power")
+
+# Comparisons and tests.
+_family(
+    Result("tensor", "broadcast", "bool"),
+    """
+    eq ge greater greater_equal gt isclose le less less_equal logical_and logical_or logical_xor lt
+    ne not_equal
+    .__eq__ .__ge__ .__gt__ .__le__ .__lt__ .__ne__
+    """,
+)
+_family(
+    Result("tensor", "same", "bool"),
+    "isfinite isinf isnan isneginf isposinf isreal logical_not signbit torch.isin",
+)
+
+# Reductions. Those in the last family take a dim always, and may give a 0-dim tensor with it.
+_family(Result("tensor", "scalar-without-dim", "same", dim=0), "amax amin mean nanmean std var")
+_family(Result("tensor", "scalar-without-dim", "long-of", dim=0), "nansum prod sum")
+_family(Result("tensor", "scalar-without-dim", "bool", dim=0), "all any")
+_family(Result("tensor", "scalar-without-dim", "int64", dim=0), "argmax argmin count_nonzero")
+_family(
+    Result("tensor", "scalar-without-dim", "same", dim=1), "norm linalg.norm linalg.vector_norm"
+)
+_family(Result("tensor", "scalar-without-dim", "uint64", dim=0), "hash_tensor")
+_VALUES_AND_PLACES = Result("tensors", "unknown", "same", count=2, dtypes=("same", "int64"))
+_EXTREMUM = Result("tensor", "scalar-without-dim", "same", dim=0, by_dim=_VALUES_AND_PLACES)
+_family(_EXTREMUM, "median nanmedian")
+_family(
+    Result(
+        "tensor",
+        "scalar-without-dim",
+        "same",
+        dim=0,
+        by_dim=_VALUES_AND_PLACES,
+        by_tensor=Result("tensor", "broadcast", "promote"),
+    ),
+    "max min",
+)
+_family(Result("tensors", "scalar-without-dim", "same", count=2), "aminmax")
+_family(
+    Result("tensors", "scalar-without-dim", "same", count=2, dim=0),
+    "torch.std_mean torch.var_mean",
+)
+_family(_VALUES_AND_PLACES, "kthvalue mode")
+_family(Result("tensor", "scalar", "long-of"), "trace")
 _family(Result("tensor", "scalar", "promote"), "dist dot vdot")
-_family(Result("tensor", "unknown", "same"), "det logdet linalg.det")
-_family(Result("tensor", "some", "int64"), "bincount nonzero argwhere")
-_family(Result("tensor", "some", "same"), "masked_select histc")
+_family(
+    Result("tensor", "unknown", "same"),
+    """
+     nanquantile quantile torch.nuclear_norm linalg.matrix_norm 
+    torch.norm_except_dim  
+    """,
+)
+_family(
+    Result("tensor", "unknown", "float-of"),
+    "logsumexp special.logsumexp torch.trapezoid torch.trapz",
+)
+
+# Where the values decide the shape: a device must wait for them (DATA_DEPENDENT).
+_family(Result("tensor", "some", "int64"), "argwhere nonzero")
+_family(Result("tensor", "some", "same"), "masked_select")
 _family(
     Result("tensor", "some", "same", tuple_if=("return_inverse", "return_counts")),
     "unique unique_consecutive",
 )
+_family(Result("tensor", "some", "int64"), "bincount F.one_hot")
+_family(Result("tensor", "some", "int64"), "multinomial nonzero_static")
+_family(Result("tensor", "some", "same"), "histc")
+_family(Result("tensors", "some", "same", count=2), "histogram")
+_family(Result("tensor", "same", "int64"), "torch.bucketize")
+_family(Result("tensor", "unknown", "int64"), "torch.searchsorted")
 
-# Products and distances. F.linear gives one dimension or more but for a weight of one dimension.
-PRODUCTS = """
-    addbmm addmm addmv addr baddbmm bmm ger mm mv outer
-    torch.cartesian_prod torch.cdist torch.chain_matmul torch.block_diag linalg.multi_dot
-    torch.conv1d torch.conv2d torch.conv3d torch.conv_transpose1d torch.conv_transpose2d
-    torch.conv_transpose3d torch.conv_tbc
-    F.conv1d F.conv2d F.conv3d F.conv_tbc F.conv_transpose1d F.conv_transpose2d F.conv_transpose3d
-    F.linear F.bilinear torch.bilinear F.pdist torch.pdist F.scaled_dot_product_attention
-"""
-_family(Result("tensor", "some", "promote"), PRODUCTS)
+# Products and distances. The operands must have one dtype, but for those of the last two families.
+# F.linear gives one dimension or more, but for a weight of one dimension.
+_family(
+    Result("tensor", "some", "same"),
+    """
+    addbmm addmm addmv  baddbmm bmm mm mv
+    torch.bilinear torch.cdist torch.chain_matmul torch.conv1d torch.conv2d torch.conv3d
+    torch.conv_tbc torch.conv_transpose1d torch.conv_transpose2d torch.conv_transpose3d
+    torch.convolution torch.pdist
+    F.bilinear F.conv1d F.conv2d F.conv3d F.conv_tbc F.conv_transpose1d F.conv_transpose2d
+    F.conv_transpose3d F.linear F.pdist F.scaled_dot_product_attention
+    linalg.multi_dot
+    """,
+)
+_family(
+    Result("tensor", "unknown", "same"),
+    "inner matmul .__matmul__ .__rmatmul__ torch.einsum torch.tensordot linalg.matmul linalg.vecdot",
+)
+_family(Result("tensor", "broadcast", "same"), "cross linalg.cross")
+_family(Result("tensor", "some", "promote"), "addr ger outer torch.block_diag torch.cartesian_prod")
 _family(
     Result("tensor", "unknown", "promote"),
     """
-    matmul inner kron torch.einsum torch.tensordot linalg.matmul linalg.vecdot
-    F.cosine_similarity torch.cosine_similarity F.pairwise_distance torch.pairwise_distance
+    kron F.cosine_similarity  torch.cosine_similarity 
     """,
 )
-_family(Result("tensor", "broadcast", "promote"), "cross linalg.cross")
+_family(Result("tensor", "unknown", "promote-float"), "F.pairwise_distance torch.pairwise_distance")
+_family(Result("tensor", "unknown", "float-of"), "corrcoef cov")
+_family(Result("tensors", "some", "same", count=2), "F.multi_head_attention_forward")
 
-# Losses.
-LOSSES = """
-    F.binary_cross_entropy F.binary_cross_entropy_with_logits F.cosine_embedding_loss
-    F.cross_entropy F.ctc_loss F.gaussian_nll_loss F.hinge_embedding_loss F.huber_loss F.kl_div
-    F.l1_loss F.margin_ranking_loss F.mse_loss F.multi_margin_loss F.multilabel_margin_loss
-    F.multilabel_soft_margin_loss F.nll_loss F.poisson_nll_loss F.smooth_l1_loss
-    F.soft_margin_loss F.triplet_margin_loss F.triplet_margin_with_distance_loss
-"""
-_family(Result("tensor", "reduction", "same"), LOSSES)
-
-# Pooling, resampling, padding.
-POOLING = """
-    F.adaptive_avg_pool1d F.adaptive_avg_pool2d F.adaptive_avg_pool3d F.avg_pool1d F.avg_pool2d
-    F.avg_pool3d F.lp_pool1d F.lp_pool2d F.lp_pool3d F.max_unpool1d F.max_unpool2d F.max_unpool3d
-    F.interpolate F.upsample F.upsample_bilinear F.upsample_nearest F.pad F.pixel_shuffle
-    F.pixel_unshuffle F.channel_shuffle F.fold F.unfold F.glu F.grid_sample F.affine_grid
-    torch.avg_pool1d torch.adaptive_avg_pool1d torch.pixel_shuffle torch.pixel_unshuffle
-    torch.channel_shuffle torch.constant_pad_nd
-"""
-_family(Result("tensor", "some", "same"), POOLING)
+# Linear algebra.
 _family(
-    Result("tensor", "some", "same", tuple_if=("return_indices",)),
+    Result("tensor", "same", "same"),
     """
-    F.adaptive_max_pool1d F.adaptive_max_pool2d F.adaptive_max_pool3d F.max_pool1d F.max_pool2d
-    F.max_pool3d F.fractional_max_pool2d F.fractional_max_pool3d
+    cholesky cholesky_inverse cholesky_solve inverse lu_solve matrix_exp matrix_power orgqr ormqr
+    pinverse tril triu
+    linalg.cholesky linalg.householder_product linalg.inv linalg.ldl_solve linalg.lu_solve
+    linalg.matrix_exp linalg.matrix_power linalg.pinv linalg.solve_triangular
+    """,
+)
+_family(
+    Result("tensor", "some", "same"),
+    """
+    linalg.eigvalsh linalg.solve linalg.svdvals linalg.tensorinv  
+    """,
+)
+_family(
+    Result("tensor", "unknown", "same"),
+    "det logdet linalg.cond linalg.det linalg.tensorsolve",
+)
+_family(Result("tensor", "some", "long-of"), "linalg.vander torch.vander")
+_family(Result("tensor", "some", "unknown"), "linalg.eigvals")
+_family(Result("tensor", "unknown", "int64"), "linalg.matrix_rank")
+_family(
+    Result("tensors", "some", "same", count=2), "geqrf qr triangular_solve linalg.eigh linalg.qr"
+)
+_family(Result("tensors", "some", "unknown", count=2), "linalg.eig")
+_family(Result("tensors", "some", "same", count=3), "svd linalg.lu linalg.svd")
+_family(
+    Result("tensors", "some", "same", count=3),
+    "torch.lu_unpack torch.pca_lowrank torch.svd_lowrank",
+)
+_family(Result("tensors", "unknown", "same", count=2), "slogdet linalg.slogdet")
+_family(Result("tensors", "unknown", "same", count=2, dtypes=("same", "int32")), "lu")
+_family(
+    Result("tensors", "unknown", "same", count=2, dtypes=("same", "int32")),
+    "linalg.cholesky_ex linalg.inv_ex linalg.ldl_factor linalg.lu_factor linalg.solve_ex",
+)
+_family(
+    Result("tensors", "unknown", "same", count=3, dtypes=("same", "int32", "int32")),
+    "linalg.ldl_factor_ex linalg.lu_factor_ex",
+)
+_family(
+    Result("tensors", "unknown", "same", count=4, dtypes=("same", "same", "int64", "same")),
+    "linalg.lstsq",
+)
+_family(Result("tensors", "some", "same", count=2), "torch.lobpcg")
+
+# Fourier transforms: mostly complex.
+_family(
+    Result("tensor", "same", "unknown"),
+    """
+    fft.fft fft.fft2 fft.fftn fft.hfft fft.hfft2 fft.hfftn fft.ifft fft.ifft2 fft.ifftn fft.ihfft
+    fft.ihfft2 fft.ihfftn fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn
+    """,
+)
+_family(Result("tensor", "same", "same"), "fft.fftshift fft.ifftshift")
+_family(Result("tensor", "some", "unknown"), "istft stft")
+_family(Result("tensor", "broadcast", "unknown"), "torch.complex torch.polar")
+_family(Result("same", "unknown", "unknown"), "torch.view_as_complex torch.view_as_real")
+
+# Losses. The functions under torch take the reduction as a number, and mostly default to none.
+_family(
+    Result("tensor", "reduction", "same"),
+    """
+    F.cross_entropy F.ctc_loss F.hinge_embedding_loss F.huber_loss F.linear_cross_entropy
+    F.multi_margin_loss F.multilabel_margin_loss F.nll_loss F.soft_margin_loss
+    """,
+)
+_family(
+    Result("tensor", "reduction", "promote"),
+    """
+    F.binary_cross_entropy F.gaussian_nll_loss F.kl_div F.l1_loss F.mse_loss
+    F.multilabel_soft_margin_loss F.smooth_l1_loss
+    """,
+)
+_family(
+    Result("tensor", "reduction", "promote-float"),
+    """
+    F.cosine_embedding_loss F.margin_ranking_loss F.poisson_nll_loss F.triplet_margin_loss
+    F.triplet_margin_with_distance_loss
+    """,
+)
+_family(Result("tensor", "reduction", "second"), "F.binary_cross_entropy_with_logits")
+_family(Result("tensor", "unknown", "second"), "torch.binary_cross_entropy_with_logits")
+_family(Result("tensor", "unknown", "same"), "torch.ctc_loss torch.hinge_embedding_loss")
+_family(
+    Result("tensor", "unknown", "promote-float"),
+    """
+    torch.cosine_embedding_loss torch.kl_div torch.margin_ranking_loss torch.poisson_nll_loss
+    torch.triplet_margin_loss
+    """,
+)
+
+# Pooling, resampling, padding, lookup.
+_family(Result("tensor", "same", "float-of"), "F.lp_pool1d F.lp_pool2d F.lp_pool3d")
+_family(
+    Result("tensor", "same", "same"),
+    """
+    F.adaptive_avg_pool1d F.adaptive_avg_pool2d F.adaptive_avg_pool3d F.avg_pool1d F.avg_pool2d
+    F.avg_pool3d F.channel_shuffle F.glu F.grid_sample F.interpolate  
+     F.max_unpool1d F.max_unpool2d F.max_unpool3d F.native_channel_shuffle F.pad
+    F.pixel_shuffle F.pixel_unshuffle F.upsample F.upsample_bilinear F.upsample_nearest
+    torch.adaptive_avg_pool1d torch.avg_pool1d torch.channel_shuffle torch.constant_pad_nd
+    torch.grid_sampler torch.grid_sampler_2d torch.grid_sampler_3d torch.native_channel_shuffle
+    torch.pixel_shuffle torch.pixel_unshuffle
+    """,
+)
+_family(
+    Result("tensor", "same", "same", tuple_if=("return_indices",)),
+    """
+    F.adaptive_max_pool1d F.adaptive_max_pool2d F.adaptive_max_pool3d F.fractional_max_pool2d
+    F.fractional_max_pool3d F.max_pool1d F.max_pool2d F.max_pool3d
     torch.max_pool1d torch.max_pool2d torch.max_pool3d
     """,
 )
-_family(Result("tensor", "some", "unknown"), "F.embedding F.embedding_bag torch.embedding")
-_family(Result("tensor", "some", "int64"), "F.one_hot")
+_family(
+    Result("tensors", "same", "same", count=2, dtypes=("same", "int64")),
+    """
+    F.adaptive_max_pool1d_with_indices F.adaptive_max_pool2d_with_indices
+    F.adaptive_max_pool3d_with_indices F.fractional_max_pool2d_with_indices
+    F.fractional_max_pool3d_with_indices F.max_pool1d_with_indices F.max_pool2d_with_indices
+    F.max_pool3d_with_indices torch.adaptive_max_pool1d torch.max_pool1d_with_indices
+    """,
+)
+_family(
+    Result("tensor", "some", "same"), "F.affine_grid F.fold F.unfold torch.affine_grid_generator"
+)
+# The indices are integers, so promotion gives the dtype of the weight.
+_family(Result("tensor", "some", "promote"), "F.embedding F.embedding_bag torch.embedding")
+_family(Result("tensors", "some", "unknown", count=4), "torch.embedding_bag")
+
+# Recurrent cells and layers, as functions.
+_family(Result("tensor", "same", "same"), "torch.gru_cell torch.rnn_relu_cell")
+_family(Result("tensor", "same", "float-of"), "torch.rnn_tanh_cell")
+_family(Result("tensors", "same", "same", count=2), "torch.lstm_cell")
+_family(Result("tensors", "some", "same", count=2), "torch.gru torch.rnn_relu torch.rnn_tanh")
+_family(Result("tensors", "some", "same", count=3), "torch.lstm")
 
 # Shapes: views and copies of the same numbers.
 _family(
     Result("same", "same", "same"),
     """
-    adjoint .contiguous detach .data .H .T .mH .mT moveaxis movedim permute swapaxes swapdims t
-    transpose .requires_grad_ .retain_grad .as_subclass conj resolve_conj resolve_neg .pin_memory
-    .share_memory_ .view_as .coalesce
+    adjoint conj detach moveaxis movedim narrow permute resolve_conj resolve_neg swapaxes swapdims t
+    transpose
+    .H .T .as_subclass .coalesce .contiguous .data .mH .mT .pin_memory .real .to_dense torch.real
+    nn.Buffer nn.Parameter
     """,
 )
 _family(
     Result("same", "some", "same"),
-    "flatten ravel unsqueeze torch.atleast_1d torch.atleast_2d torch.atleast_3d .unfold",
+    "flatten ravel unsqueeze .unfold torch.atleast_1d torch.atleast_2d torch.atleast_3d",
 )
-_family(
-    Result("same", "sizes", "same"), "reshape .view .expand broadcast_to .reshape_as .expand_as"
-)
-_family(Result("tensor", "sizes", "same"), ".repeat tile")
+_family(Result("same", "sizes", "same"), "broadcast_to reshape .expand .view")
+_family(Result("tensor", "sizes", "same"), "tile .repeat")
 _family(
     Result("same", "unknown", "same"),
-    "squeeze select narrow diagonal as_strided unflatten .__getitem__ .sum_to_size",
+    """
+    as_strided diagonal select squeeze unflatten linalg.diagonal .__getitem__ .expand_as
+    .reshape_as  .view_as
+    """,
 )
-_family(Result("tensor", "unknown", "same"), "diag take")
+_family(Result("tensor", "unknown", "same"), "take")
+_family(Result("tensor", "unknown", "long-of"), ".sum_to_size")
 _family(
     Result("tensor", "some", "same"),
-    "diag_embed diagflat torch.vander .narrow_copy diff take_along_dim repeat_interleave",
+    """
+    diag diag_embed diagflat repeat_interleave take_along_dim torch.combinations
+    """,
 )
-_family(Result("tensor", "same", "same"), "gather index_select")
+_family(
+    Result("tensor", "same", "same"),
+    """
+    as_strided_scatter diagonal_scatter diff flip fliplr flipud gather index_add index_copy
+    index_put index_reduce index_select masked_scatter narrow_copy roll rot90 scatter scatter_add
+    scatter_reduce select_scatter slice_inverse slice_scatter .__reversed__
+    """,
+)
 _family(
     Result("tensor", "some", "promote"),
     """
-    torch.cat torch.concat torch.concatenate torch.stack torch.hstack torch.vstack torch.dstack
-    torch.column_stack torch.row_stack
+    torch.cat torch.column_stack torch.concat torch.concatenate torch.dstack torch.hstack
+    torch.row_stack torch.stack torch.vstack
     """,
 )
 _family(
     Result("tensors", "some", "same"),
     """
-    chunk split split_with_sizes tensor_split unsafe_chunk unsafe_split unsafe_split_with_sizes
-    dsplit hsplit vsplit
+    chunk dsplit hsplit split split_with_sizes tensor_split unsafe_chunk unsafe_split
+    unsafe_split_with_sizes vsplit torch.meshgrid
     """,
 )
-_family(Result("tensors", "unknown", "same"), "unbind torch.broadcast_tensors torch.meshgrid")
+_family(Result("tensors", "unknown", "same"), "unbind  .__iter__")
+_family(Result("tensors", "broadcast", "unknown"), "torch.broadcast_tensors")
+_family(Result("tensors", "unknown", "int64"), "torch.unravel_index")
+
+# Copies under the name of the view.
+_family(
+    Result("tensor", "same", "same"),
+    """
+    torch.alias_copy torch.detach_copy torch.permute_copy torch.slice_copy torch.t_copy
+    torch.transpose_copy
+    """,
+)
+_family(
+    Result("tensor", "unknown", "same"),
+    """
+    torch.as_strided_copy torch.diagonal_copy torch.expand_copy torch.select_copy torch.squeeze_copy
+    torch.unfold_copy torch.unsqueeze_copy torch.view_copy
+    """,
+)
+_family(
+    Result("tensors", "unknown", "same"),
+    "torch.split_copy torch.split_with_sizes_copy torch.unbind_copy",
+)
 
 # Casts and moves.
 CASTS: dict[str, str] = {
-    "bfloat16": "bfloat16",
-    "bool": "bool",
-    "byte": "uint8",
-    "char": "int8",
-    "double": "float64",
-    "float": "float32",
-    "half": "float16",
-    "int": "int32",
-    "long": "int64",
-    "short": "int16",
+    "Tensor.bfloat16": "bfloat16",
+    "Tensor.bool": "bool",
+    "Tensor.byte": "uint8",
+    "Tensor.cdouble": "complex128",
+    "Tensor.cfloat": "complex64",
+    "Tensor.chalf": "complex32",
+    "Tensor.char": "int8",
+    "Tensor.double": "float64",
+    "Tensor.float": "float32",
+    "Tensor.half": "float16",
+    "Tensor.int": "int32",
+    "Tensor.long": "int64",
+    "Tensor.short": "int16",
 }
-for _name, _dtype in CASTS.items():
-    RESULTS[f"Tensor.{_name}"] = Result("tensor", "same", _dtype)
-MOVES: frozenset[str] = frozenset(_names(".to .type .cpu .cuda .ipu .mtia .xpu"))
-"""The methods that may change the device (and dtype); what they do is in their arguments."""
-_family(Result("tensor", "same", "arg", device="arg"), ".to .type")
-_family(Result("tensor", "same", "same", device="arg"), ".cuda .xpu .mtia .ipu")
+RESULTS.update({name: Result("tensor", "same", dtype) for name, dtype in CASTS.items()})
+MOVES: frozenset[str] = frozenset(_names(".cpu .cuda .ipu .mtia .to .type .xpu"))
+"""The methods that may change the device; what `to` and `type` do is in their arguments."""
+_family(Result("tensor", "same", "arg", device="arg"), ".to .type .type_as")
+_family(Result("tensor", "same", "same", device="arg"), ".cuda .ipu .mtia .xpu")
 _family(Result("tensor", "same", "same", device="cpu"), ".cpu")
-_family(Result("tensor", "same", "arg"), ".type_as")
 
-# What never is a tensor.
-_family(Result("host:number"), ".item")
-_family(Result("host:list"), ".tolist")
-_family(Result("host:numpy"), ".numpy .__array__")
-_family(Result("host:size"), ".shape .size .stride")
+# What is no tensor. Those that read the device back to say so are in HOST_READS.
 _family(
-    Result("host:int"),
+    Result("host:bool"),
     """
-    numel .dim .element_size .get_device .itemsize .nbytes .ndim .ndimension .nelement
-    .storage_offset .data_ptr .output_nr .__len__ .dense_dim .sparse_dim .__index__ .__int__
+    allclose equal is_complex is_conj is_distributed is_floating_point is_inference is_neg
+    is_nonzero is_same_size is_signed
+    .__bool__ .__contains__ .is_coalesced .is_contiguous .is_cpu .is_cuda .is_ipu .is_leaf
+    .is_maia .is_meta .is_mkldnn .is_mps .is_mtia .is_nested .is_pinned .is_quantized .is_set_to
+    .is_shared .is_sparse .is_sparse_csr .is_vulkan .is_xla .is_xpu .requires_grad .retains_grad
+    torch.are_deterministic_algorithms_enabled torch.can_cast torch.is_anomaly_enabled
+    torch.is_autocast_cache_enabled torch.is_autocast_cpu_enabled torch.is_autocast_enabled
+    torch.is_grad_enabled torch.is_inference_mode_enabled torch.is_storage torch.is_tensor
+    torch.cuda.is_available torch.distributed.is_available torch.distributed.is_initialized
     """,
 )
 _family(Result("host:float"), ".__float__")
 _family(
-    Result("host:bool"),
+    Result("host:int"),
     """
-    allclose equal is_complex is_conj is_floating_point is_inference is_nonzero is_signed
-    is_same_size torch.is_tensor .is_contiguous .is_pinned .is_shared .is_coalesced .is_cuda .is_cpu
-    .is_leaf .is_meta .is_mps .is_xpu .is_xla .is_sparse .is_quantized .is_nested .requires_grad
-    .retains_grad .__bool__ .__contains__
+    get_device numel
+    .__index__ .__int__ .__len__ .const_data_ptr .data_ptr .dense_dim .dim .element_size .itemsize
+    .nbytes .ndim .ndimension .nelement .output_nr .sparse_dim .storage_offset
+    torch.get_num_threads torch.initial_seed torch.seed
+    torch.cuda.device_count torch.cuda.max_memory_allocated torch.cuda.max_memory_reserved
+    torch.cuda.memory_allocated torch.cuda.memory_reserved
     """,
 )
-_family(Result("device"), ".device")
-_family(Result("dtype"), ".dtype torch.result_type torch.promote_types torch.get_default_dtype")
-_family(Result("host:object"), ".layout .grad_fn .register_hook .storage .untyped_storage")
-_family(Result("host:str"), ".__format__ .__repr__")
-_family(Result("none"), ".backward .record_stream .name")
+_family(Result("host:list"), ".tolist")
+_family(Result("host:number"), ".item")
+_family(Result("host:numpy"), ".__array__ .numpy")
+_family(
+    Result("host:object"),
+    """
+    .grad_fn .layout .register_hook .register_post_accumulate_grad_hook .storage .untyped_storage
+    torch.finfo torch.iinfo torch.manual_seed
+    """,
+)
+_family(Result("host:size"), ".dim_order .shape .size .stride torch.broadcast_shapes")
+_family(
+    Result("host:str"),
+    ".__format__ .__repr__ .__str__ torch.get_float32_matmul_precision torch.typename",
+)
+_family(Result("device"), ".device torch.get_default_device")
+_family(
+    Result("dtype"),
+    """
+    .dtype torch.get_autocast_cpu_dtype torch.get_autocast_dtype torch.get_autocast_gpu_dtype
+    torch.get_default_dtype torch.promote_types torch.result_type
+    """,
+)
+_family(
+    Result("none"),
+    """
+     .__setitem__ .backward .record_stream .retain_grad
+    torch.clear_autocast_cache torch.save torch.set_default_device torch.set_default_dtype
+    torch.set_float32_matmul_precision torch.set_num_threads torch.set_printoptions
+    torch.set_rng_state torch.use_deterministic_algorithms
+    torch.cuda.empty_cache torch.cuda.set_device torch.cuda.synchronize
+    nn.utils.clip_grad_value_
+    """,
+)
 _family(Result("tensor", "same", "same"), ".grad")
-_family(Result("same", "same", "same"), ".real .imag")
+_family(Result("tensor", "some", "uint8", device="cpu"), "torch.get_rng_state")
+_family(Result("tensor", "scalar", "promote"), "nn.utils.clip_grad_norm_ nn.utils.get_total_norm")
+_family(Result("tensor", "some", "promote"), "nn.utils.parameters_to_vector")
+_family(Result("tensor", "some", "same"), "nn.utils.rnn.pad_sequence")
+_family(Result("tensors", "unknown", "same"), "torch.autograd.grad")
 
-# In place: the very object comes back.
-IN_PLACE = """
-    abs_ absolute_ acos_ acosh_ add_ addbmm_ addcdiv_ addcmul_ addmm_ addmv_ addr_ apply_ arccos_
-    arccosh_ arcsin_ arcsinh_ arctan2_ arctan_ arctanh_ as_strided_ asin_ asinh_ atan2_ atan_ atanh_
-    baddbmm_ bernoulli_ bitwise_and_ bitwise_left_shift_ bitwise_not_ bitwise_or_
-    bitwise_right_shift_ bitwise_xor_ cauchy_ ceil_ clamp_ clamp_max_ clamp_min_ clip_
-    conj_physical_ copy_ copysign_ cos_ cosh_ cumprod_ cumsum_ deg2rad_ detach_ digamma_ div_
-    divide_ eq_ erf_ erfc_ erfinv_ exp2_ exp_ expm1_ exponential_ fill_ fill_diagonal_ fix_
-    float_power_ floor_ floor_divide_ fmod_ frac_ gcd_ ge_ geometric_ greater_ greater_equal_ gt_
-    heaviside_ hypot_ i0_ igamma_ igammac_ index_add_ index_copy_ index_fill_ index_put_
-    index_reduce_ lcm_ ldexp_ le_ lerp_ less_ less_equal_ lgamma_ log10_ log1p_ log2_ log_
-    log_normal_ logical_and_ logical_not_ logical_or_ logical_xor_ logit_ lt_ map2_ map_
-    masked_fill_ masked_scatter_ mul_ multiply_ mvlgamma_ nan_to_num_ ne_ neg_ negative_ nextafter_
-    normal_ not_equal_ polygamma_ pow_ put_ rad2deg_ random_ reciprocal_ relu_ remainder_ renorm_
-    requires_grad_ resize_ resize_as_ round_ rsqrt_ scatter_ scatter_add_ scatter_reduce_ set_ sgn_
-    share_memory_ sigmoid_ sign_ sin_ sinc_ sinh_ sqrt_ square_ squeeze_ sub_ subtract_ swapaxes_
-    swapdims_ t_ tan_ tanh_ transpose_ tril_ triu_ true_divide_ trunc_ uniform_ unsqueeze_ xlogy_
-    zero_
-    __iadd__ __iand__ __ifloordiv__ __ilshift__ __imod__ __imul__ __ior__ __ipow__ __irshift__
-    __isub__ __itruediv__ __ixor__
-"""
-_family(Result("self", "same", "same"), " ".join(f".{name}" for name in IN_PLACE.split()))
+# In place: the very object comes back, and neither promotion nor autocast changes its dtype.
+_family(
+    Result("self", "same", "same"),
+    """
+    abs_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ asin_
+    asinh_ atan_ atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_
+    detach_ erf_ erfc_ exp2_ exp_ expm1_ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_
+    log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_ rad2deg_ reciprocal_ relu_ resize_as_
+    round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_
+    .absolute_ .add_ .addbmm_ .addcdiv_ .addcmul_ .addmm_ .addr_ .apply_ .arctan2_ .atan2_
+    .baddbmm_ .bernoulli_ .bitwise_and_ .bitwise_left_shift_ .bitwise_not_ .bitwise_or_
+    .bitwise_right_shift_ .bitwise_xor_ .cauchy_ .copy_ .copysign_ .cumprod_ .cumsum_ .digamma_
+    .div_ .divide_ .eq_ .erfinv_ .exponential_ .fill_ .fill_diagonal_ .float_power_
+    .floor_divide_ .fmod_ .ge_ .geometric_ .greater_ .greater_equal_ .gt_ .heaviside_ .hypot_
+    .igamma_ .igammac_ .index_add_ .index_copy_ .index_fill_ .index_reduce_ .le_ .lerp_ .less_
+    .less_equal_ .lgamma_ .log_normal_ .logical_and_ .logical_not_ .logical_or_ .logical_xor_ .lt_
+    .map2_ .map_ .masked_fill_ .masked_scatter_ .mul_ .multiply_ .mvlgamma_ .ne_ .nextafter_
+    .normal_ .not_equal_ .polygamma_ .pow_ .put_ .random_ .remainder_ .renorm_ .requires_grad_
+    .resize_ .scatter_ .scatter_add_ .scatter_reduce_ .set_ .sgn_ .share_memory_ .sign_ .squeeze_
+    .sub_ .subtract_ .swapaxes_ .swapdims_ .t_ .transpose_ .tril_ .triu_ .true_divide_ .uniform_
+    .unsqueeze_
+    .__iadd__ .__iand__ .__ifloordiv__ .__ilshift__ .__imod__ .__imul__ .__ior__ .__ipow__
+    .__irshift__ .__isub__ .__itruediv__ .__ixor__
+    torch.alpha_dropout_ torch.celu_ torch.dropout_ torch.feature_alpha_dropout_
+    torch.feature_dropout_ torch.fill_ torch.rrelu_ torch.selu_ torch.threshold_
+    F.celu_ F.elu_ F.hardtanh_ F.leaky_relu_ F.relu_ F.rrelu_ F.selu_ F.threshold_
+    nn.init.constant_ nn.init.dirac_ nn.init.eye_ nn.init.kaiming_normal_ nn.init.kaiming_uniform_
+    nn.init.normal_ nn.init.ones_ nn.init.orthogonal_ nn.init.sparse_ nn.init.trunc_normal_
+    nn.init.uniform_ nn.init.xavier_normal_ nn.init.xavier_uniform_ nn.init.zeros_
+    """,
+)
+
+DETACHED: frozenset[str] = frozenset(_names("detach detach_ .data"))
+"""What gives a tensor without the graph of its operand."""
 
 # --------------------------------------------------------------------------- operators
 
@@ -400,46 +658,39 @@ OPERATORS: dict[str, str] = {
     "In": "__contains__",
     "NotIn": "__contains__",
 }
-"""The class of an `ast` operator -> the method that Python calls on the left operand."""
+"""The class of an `ast` operator -> the method that answers it (`in`: the right operand's)."""
 
-_BINARY_OPERATORS = (
-    "Add", "Sub", "Mult", "MatMult", "Div", "FloorDiv", "Mod", "Pow", "LShift", "RShift", "BitAnd",
-    "BitOr", "BitXor",
-)  # fmt: skip
-REFLECTED: dict[str, str] = {op: f"__r{OPERATORS[op][2:]}" for op in _BINARY_OPERATORS}
-AUGMENTED: dict[str, str] = {op: f"__i{OPERATORS[op][2:]}" for op in _BINARY_OPERATORS}
-"""`x += y`. There is no `__imatmul__`: `x @= y` builds a new tensor as `x @ y` does."""
+_BINARY = (
+    "Add Sub Mult MatMult Div FloorDiv Mod Pow LShift RShift BitAnd BitOr BitXor".split()  # noqa: SIM905
+)
+REFLECTED: dict[str, str] = {op: f"__r{OPERATORS[op][2:]}" for op in _BINARY}
+"""The same, where only the right operand is a tensor."""
 
-for _op in _BINARY_OPERATORS:
-    for _dunder in (OPERATORS[_op], REFLECTED[_op]):
-        _kind = "promote-float" if _op == "Div" else "promote"
-        RESULTS[f"Tensor.{_dunder}"] = Result("tensor", "broadcast", _kind)
-for _dunder in ("__matmul__", "__rmatmul__"):
-    RESULTS[f"Tensor.{_dunder}"] = Result("tensor", "unknown", "promote")
-for _dunder in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
-    RESULTS[f"Tensor.{_dunder}"] = Result("tensor", "broadcast", "bool")
-for _dunder in ("__neg__", "__pos__", "__invert__", "__abs__"):
-    RESULTS[f"Tensor.{_dunder}"] = Result("tensor", "same", "same")
+AUGMENTED: dict[str, str] = {op: f"__i{OPERATORS[op][2:]}" for op in _BINARY if op != "MatMult"}
+"""`x += y`, in place. `x @= y` is not: it builds a new tensor, as `x @ y` does."""
 
 # --------------------------------------------------------------------------- factories
 
 
 @dataclass(frozen=True)
 class Factory:
-    """A call that builds a tensor from something else.
+    """A call that builds a tensor from what is none.
 
     Args:
         dtype: without `dtype=`: "default"; "like" (of the tensor argument); "fill" (of the fill
             value: bool, int64 or default); "numbers" (int64 if all are ints, else default);
-            "data" (of the data: a tensor's or array's own, of Python numbers as "numbers");
+            "data" (that of the tensor or array given; Python numbers as "numbers", bools bool);
             "unknown"; or by name.
-        parameters: the positional names, in order.
-        rank: "sizes" (0-dim for empty sizes, else some), "some", "like", "data", "scalar".
-        sizes: whether the sizes may be given as separate arguments.
-        takes_dtype, takes_device: whether there is such a keyword.
-        values: "exact" (the same on every device); "rounded" (the last bit may differ);
-            "random" (the stream of the device); "none" (uninitialised).
-        device: without `device=`: "cpu", or "like" (of the tensor argument).
+        parameters: the names of the positional arguments.
+        rank: "sizes" (0-dim for empty sizes, else some); "some"; "like"; "data"; "scalar"; or
+            "unknown".
+        sizes: whether the sizes may be given one by one (`torch.zeros(2, 3)`).
+        takes_dtype: whether there is a `dtype=`.
+        takes_device: whether there is a `device=`.
+        values: "exact" (the same on every device); "rounded" (the last bit may differ); "random"
+            (each device has its own stream); "none" (not initialised).
+        device: without `device=`: "default" (the CPU, but for torch.set_default_device), "like"
+            (of the tensor argument), or "cpu" always.
     """
 
     dtype: str
@@ -449,12 +700,20 @@ class Factory:
     takes_dtype: bool = True
     takes_device: bool = True
     values: str = "exact"
-    device: str = "cpu"
+    device: str = "default"
 
     @property
     def deterministic(self) -> bool:
-        """Whether building it on the device gives what building it elsewhere and moving gives."""
+        """Whether building it on a device gives what building it elsewhere and moving it gives."""
         return self.values in ("exact", "none")
+
+
+def _sizes(values: str = "exact", dtype: str = "default") -> Factory:
+    return Factory(dtype, ("size",), sizes=True, values=values)
+
+
+def _line(*parameters: str) -> Factory:
+    return Factory("default", parameters, "some", values="rounded")
 
 
 def _like(values: str, *parameters: str) -> Factory:
@@ -465,38 +724,38 @@ def _new(values: str, *parameters: str, sizes: bool = False) -> Factory:
     return Factory("like", parameters, "sizes", sizes, values=values, device="like")
 
 
-def _window(*parameters: str) -> Factory:
-    return Factory("default", parameters, "some", values="rounded")
-
-
 FACTORIES: dict[str, Factory] = {
-    "torch.arange": Factory("numbers", ("start", "end", "step"), "some"),
-    "torch.as_tensor": Factory("data", ("data", "dtype", "device"), "data"),
-    "torch.asarray": Factory("data", ("obj",), "data"),
-    "torch.empty": Factory("default", ("size",), sizes=True, values="none"),
+    # Of sizes.
+    "torch.empty": _sizes("none"),
+    "torch.empty_permuted": Factory("default", ("size", "physical_layout"), values="none"),
+    "torch.empty_strided": Factory("default", ("size", "stride"), values="none"),
     "torch.eye": Factory("default", ("n", "m"), "some"),
-    "torch.from_numpy": Factory(
-        "data", ("ndarray",), "data", takes_dtype=False, takes_device=False
-    ),
-    "torch.frombuffer": Factory("arg", ("buffer",), "some", takes_device=False),
     "torch.full": Factory("fill", ("size", "fill_value")),
-    "torch.linspace": Factory("default", ("start", "end", "steps"), "some", values="rounded"),
-    "torch.logspace": Factory(
-        "default", ("start", "end", "steps", "base"), "some", values="rounded"
-    ),
-    "torch.normal": Factory("unknown", ("mean", "std", "size"), "unknown", values="random"),
-    "torch.ones": Factory("default", ("size",), sizes=True),
-    "torch.rand": Factory("default", ("size",), sizes=True, values="random"),
+    "torch.ones": _sizes(),
+    "torch.rand": _sizes("random"),
     "torch.randint": Factory("int64", ("low", "high", "size"), values="random"),
-    "torch.randn": Factory("default", ("size",), sizes=True, values="random"),
-    "torch.randperm": Factory("int64", ("n",), "some", values="random"),
-    "torch.range": Factory("default", ("start", "end", "step"), "some", values="rounded"),
-    "torch.scalar_tensor": Factory("default", ("s",), "scalar"),
-    "torch.tensor": Factory("data", ("data",), "data"),
+    "torch.randn": _sizes("random"),
     "torch.tril_indices": Factory("int64", ("row", "col", "offset"), "some"),
     "torch.triu_indices": Factory("int64", ("row", "col", "offset"), "some"),
-    "torch.zeros": Factory("default", ("size",), sizes=True),
-    # Of another tensor's shape, dtype and device.
+    "torch.zeros": _sizes(),
+    # Of a range. The integers of an arange are exact, its floats are rounded.
+    "torch.arange": Factory("numbers", ("start", "end", "step"), "some", values="rounded"),
+    "torch.linspace": _line("start", "end", "steps"),
+    "torch.logspace": _line("start", "end", "steps", "base"),
+    "torch.randperm": Factory("int64", ("n",), "some", values="random"),
+    "torch.range": _line("start", "end", "step"),
+    # Of data.
+    "torch.as_tensor": Factory("data", ("data", "dtype", "device"), "data"),
+    "torch.asarray": Factory("data", ("obj",), "data"),
+    "torch.from_dlpack": Factory("data", ("ext_tensor",), "data", takes_dtype=False),
+    "torch.from_numpy": Factory(
+        "data", ("ndarray",), "data", takes_dtype=False, takes_device=False, device="cpu"
+    ),
+    "torch.frombuffer": Factory("unknown", ("buffer",), "some", takes_device=False, device="cpu"),
+    "torch.normal": Factory("unknown", ("mean", "std", "size"), "unknown", values="random"),
+    "torch.scalar_tensor": Factory("default", ("s",), "scalar"),
+    "torch.tensor": Factory("data", ("data",), "data"),
+    # Of another tensor's dtype and device: of its shape too, or of sizes.
     "torch.empty_like": _like("none"),
     "torch.full_like": _like("exact", "fill_value"),
     "torch.ones_like": _like("exact"),
@@ -504,18 +763,43 @@ FACTORIES: dict[str, Factory] = {
     "torch.randint_like": _like("random", "low", "high"),
     "torch.randn_like": _like("random"),
     "torch.zeros_like": _like("exact"),
+    "Tensor.new": Factory(
+        "like", ("size",), "unknown", True, takes_dtype=False, values="none", device="like"
+    ),
     "Tensor.new_empty": _new("none", "size", sizes=True),
+    "Tensor.new_empty_strided": _new("none", "size", "stride"),
     "Tensor.new_full": _new("exact", "size", "fill_value"),
     "Tensor.new_ones": _new("exact", "size", sizes=True),
     "Tensor.new_tensor": Factory("like", ("data",), "data", device="like"),
     "Tensor.new_zeros": _new("exact", "size", sizes=True),
-    # Windows.
-    "torch.bartlett_window": _window("window_length", "periodic"),
-    "torch.blackman_window": _window("window_length", "periodic"),
-    "torch.hamming_window": _window("window_length", "periodic", "alpha", "beta"),
-    "torch.hann_window": _window("window_length", "periodic"),
-    "torch.kaiser_window": _window("window_length", "periodic", "beta"),
+    # Windows and frequencies.
+    "torch.bartlett_window": _line("window_length", "periodic"),
+    "torch.blackman_window": _line("window_length", "periodic"),
+    "torch.fft.fftfreq": _line("n", "d"),
+    "torch.fft.rfftfreq": _line("n", "d"),
+    "torch.hamming_window": _line("window_length", "periodic", "alpha", "beta"),
+    "torch.hann_window": _line("window_length", "periodic"),
+    "torch.kaiser_window": _line("window_length", "periodic", "beta"),
 }
+
+_LEGACY = {
+    "BFloat16": "bfloat16",
+    "Bool": "bool",
+    "Byte": "uint8",
+    "Char": "int8",
+    "Double": "float64",
+    "Float": "float32",
+    "Half": "float16",
+    "Int": "int32",
+    "Long": "int64",
+    "Short": "int16",
+}
+LEGACY_CONSTRUCTORS: dict[str, tuple[str, str]] = {
+    "torch.Tensor": ("default", "cpu"),
+    **{f"torch.{name}Tensor": (dtype, "cpu") for name, dtype in _LEGACY.items()},
+    **{f"torch.cuda.{name}Tensor": (dtype, "cuda") for name, dtype in _LEGACY.items()},
+}
+"""Constructors of old -> dtype and device. Ints are sizes (not initialised), a sequence is data."""
 
 # --------------------------------------------------------------------------- autocast
 

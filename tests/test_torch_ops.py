@@ -1,0 +1,513 @@
+"""The tables of torch_ops and libraries against the installed torch.
+
+Each name is called with small tensors of several shapes and dtypes on the CPU, and what comes back
+is held against the table. Autocast is asked twice: the dispatcher for what it registers, and the
+names themselves, on real CPU tensors and on fake CUDA ones (a CPU build of torch has the autocast
+kernels of CUDA too, and FakeTensor runs them without a device).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache, reduce
+from typing import Any
+
+import pytest
+
+from amplint import libraries, torch_ops
+from amplint.torch_ops import AUTOCAST, FACTORIES, MODULES, RESULTS, Factory, Result
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+# --------------------------------------------------------------------------- how to call a name
+
+# Names : arguments. x, y have the shape and the dtypes under test; v, w are of one dimension (4),
+# z, u of three (2, 4, 4), of the dtypes of x and y; b is a mask and k an index (of zeros) of x's
+# shape; i = [0, 1], j = [0, 1, 2, 3]. A name without a line is called with (x), or (x, y) where
+# the table says that operands broadcast; f_ is called as f.
+CALLS = """
+allclose equal is_same_size dist inner kron matmul mm .__matmul__ .__rmatmul__ : x, y
+torch.cdist torch.isin torch.result_type slice_inverse torch.broadcast_tensors torch.complex torch.polar : x, y
+linalg.matmul linalg.vecdot linalg.solve linalg.solve_ex linalg.lstsq : x, y
+F.cosine_similarity F.pairwise_distance : x, y
+F.linear : x, u[0]
+torch.cosine_similarity torch.pairwise_distance torch.binary_cross_entropy_with_logits : x, y
+F.binary_cross_entropy F.binary_cross_entropy_with_logits F.hinge_embedding_loss : x, y
+F.huber_loss F.kl_div F.l1_loss F.mse_loss F.multilabel_soft_margin_loss : x, y
+F.poisson_nll_loss F.smooth_l1_loss F.soft_margin_loss torch.hinge_embedding_loss : x, y
+torch.kl_div .view_as .reshape_as .expand_as .type_as .copy_ .set_ resize_as_ .is_set_to : x, y
+slice_scatter .__iadd__ .__iand__ .__ifloordiv__ .__ilshift__ .__imod__ .__imul__ : x, y
+.__ior__ .__ipow__ .__irshift__ .__isub__ .__itruediv__ .__ixor__ : x, y
+torch.poisson_nll_loss : x, y, True, False, 1e-8, 1
+F.triplet_margin_loss F.triplet_margin_with_distance_loss torch.triplet_margin_loss : x, y, y
+F.margin_ranking_loss torch.margin_ranking_loss : x, y, k + 1
+F.cosine_embedding_loss torch.cosine_embedding_loss : x, y, j.clamp(max=1)
+F.gaussian_nll_loss : x, y, y.abs()
+addcdiv addcmul addmm : x, y, x
+lerp : x, y, 0.5
+torch.where : b, x, y
+Tensor.where : x, b, y
+masked_scatter : x, b, y
+masked_select : x, b
+masked_fill : x, b, 0
+take F.multilabel_margin_loss : x, k
+F.cross_entropy F.nll_loss F.multi_margin_loss : x, j
+F.linear_cross_entropy : x, x, j
+torch.polygamma special.polygamma : 1, x
+.polygamma .polygamma_ : x, 1
+mvlgamma special.multigammaln : x + 2, 1
+clamp clamp_max clamp_min clip cummax cummin cumprod cumsum logcumsumexp logsumexp unsqueeze : x, 0
+log_softmax softmax special.log_softmax special.logsumexp special.softmax F.softmax : x, 0
+F.log_softmax F.softmin .fill_ torch.fill torch.fill_ nn.init.constant_ torch.unsqueeze_copy : x, 0
+squeeze torch.squeeze_copy unbind torch.unbind_copy : x
+chunk unsafe_chunk matrix_power linalg.matrix_power torch.split_copy split unsafe_split : x, 2
+tensor_split dsplit hsplit vsplit topk .tile : x, 2
+split_with_sizes unsafe_split_with_sizes torch.split_with_sizes_copy : x, [2, 2]
+kthvalue : x, 1
+select torch.select_copy : x, 0, 0
+swapaxes swapdims transpose moveaxis movedim torch.transpose_copy : x, 0, -1
+narrow narrow_copy : x, 0, 0, 1
+index_select : x, 0, i
+index_fill : x, 0, i, 1
+gather : x, 0, k
+scatter scatter_add : x, 0, k, y
+scatter_reduce : x, 0, k, y, "sum"
+index_add index_copy : x, 0, i, y[:2]
+index_reduce : x, 0, i, y[:2], "amax"
+index_put : x, (i,), y[:2]
+put : x, k, y
+take_along_dim : x, k, 0
+select_scatter : x, y[0], 0, 0
+diagonal_scatter : x, y.diagonal()
+as_strided : x, (2,), (1,)
+as_strided_scatter : x, y.flatten()[:2], (2,), (1,)
+torch.as_strided_copy : x, (2,), (1,)
+flip : x, [0]
+roll : x, 1
+permute torch.permute_copy : x, list(range(x.dim()))[::-1]
+unflatten : x, 0, (2, 2)
+.unfold torch.unfold_copy : x, 0, 1, 1
+reshape .view torch.view_copy : x, (-1,)
+.expand broadcast_to torch.expand_copy : x, (2, *x.shape)
+.repeat torch.tile : x, (2,) * max(x.dim(), 1)
+.sum_to_size : x, (1,) * x.dim()
+repeat_interleave : x, 2
+renorm : x, 2, 0, 1.0
+quantile nanquantile : x, 0.5
+torch.alpha_dropout torch.dropout torch.feature_alpha_dropout torch.feature_dropout : x, 0.5, True
+torch.threshold F.threshold : x, 0.1, 0.2
+prelu F.prelu : x, v[:1]
+torch.binomial : x * 0 + 5, x
+torch.fake_quantize_per_tensor_affine : x, 0.1, 0, 0, 255
+torch.fake_quantize_per_channel_affine : x, torch.full((4,), 0.1), j.int() * 0, 0, 0, 255
+torch.layer_norm torch.rms_norm F.layer_norm F.rms_norm : x, x.shape[-1:]
+torch.group_norm F.group_norm : x, 2
+torch.batch_norm torch.instance_norm : z, None, None, None, None, True, 0.1, 1e-5, False
+F.batch_norm : x, None, None, training=True
+F.instance_norm : z
+F.local_response_norm : z, 2
+addbmm : x, z, u
+baddbmm : z, z, u
+bmm : z, u
+addmv : v, x, w
+addr : x, v, w
+mv : x, w
+ger outer dot vdot : v, w
+torch.bilinear : x, y, z, None
+F.bilinear : x, y, z
+torch.chain_matmul torch.block_diag : x, y
+torch.cartesian_prod torch.meshgrid : v, w
+torch.cat torch.column_stack torch.concat torch.concatenate torch.dstack : [x, y]
+torch.hstack torch.row_stack torch.stack torch.vstack : [x, y]
+linalg.multi_dot : [x, u[0]]
+torch.einsum : "ij,jk->ik", x, y
+torch.tensordot : x, y, 1
+cross linalg.cross : v[:3], w[:3]
+F.scaled_dot_product_attention : z, u, u
+F.multi_head_attention_forward : z, z, z, 4, 2, torch.cat([x] * 3), None, None, None, False, 0.0, x, None
+torch.conv1d F.conv1d : z, u
+torch.conv2d F.conv2d : z[None], u[None]
+torch.conv3d F.conv3d torch.conv_transpose3d F.conv_transpose3d : z[None, None], u[None, None]
+torch.conv_transpose1d F.conv_transpose1d : z, u.view(4, 2, 4)
+torch.conv_transpose2d F.conv_transpose2d : z[None], u[:, None]
+torch.conv_tbc F.conv_tbc : z, u, w
+torch.convolution : z, u, None, [1], [0], [1], False, [0], 1
+torch.gradient : x
+bincount : k.flatten()
+multinomial : x, 2
+nonzero_static : x, size=2
+histc : x, 4
+histogram : x, 4
+torch.bucketize torch.searchsorted : v, x
+F.one_hot : k
+torch.vander linalg.vander : v
+corrcoef cov : x
+cholesky_solve : x, y
+lu_solve : x, x, j.int() + 1
+linalg.lu_solve : x, j.int() + 1, y
+linalg.ldl_solve : x, j.int() + 1, y
+linalg.solve_triangular : x, y, upper=True
+linalg.tensorsolve : x, v
+linalg.tensorinv : x, ind=1
+linalg.householder_product orgqr : x, v
+ormqr : x, v, y
+triangular_solve : x, y
+torch.lu_unpack : x, j.int() + 1
+torch.pca_lowrank torch.svd_lowrank : x, 2
+torch.lobpcg : x, 1
+stft : x.flatten(), 8, window=torch.ones(8, device=x.device), return_complex=True
+istft : x[:3].to(torch.complex64), 4, window=torch.ones(4, device=x.device)
+torch.view_as_complex : x.view(4, 2, 2)
+torch.view_as_real : x.to(torch.complex64)
+F.ctc_loss : x[:, None].log_softmax(-1), k[:1, :1] + 1, i[:1] + 4, i[:1] + 1
+torch.ctc_loss : x[:, None].log_softmax(-1), k[:1, :1] + 1, i[:1] + 4, i[:1] + 1
+F.adaptive_avg_pool1d torch.adaptive_avg_pool1d F.avg_pool1d torch.avg_pool1d : z, 2
+F.adaptive_max_pool1d F.adaptive_max_pool1d_with_indices torch.adaptive_max_pool1d : z, 2
+F.max_pool1d F.max_pool1d_with_indices torch.max_pool1d torch.max_pool1d_with_indices : z, 2
+F.adaptive_avg_pool2d F.avg_pool2d F.adaptive_max_pool2d F.adaptive_max_pool2d_with_indices : z, 2
+F.max_pool2d F.max_pool2d_with_indices torch.max_pool2d : z, 2
+F.adaptive_avg_pool3d F.avg_pool3d F.adaptive_max_pool3d F.adaptive_max_pool3d_with_indices : z[None], 2
+F.max_pool3d F.max_pool3d_with_indices torch.max_pool3d : z[None], 2
+F.fractional_max_pool2d F.fractional_max_pool2d_with_indices : z, 2, 2
+F.fractional_max_pool3d F.fractional_max_pool3d_with_indices : z[:1, None].expand(1, 4, 4, 4), 2, 2
+F.lp_pool1d F.lp_pool2d : z, 2, 2
+F.lp_pool3d : z[None], 2, 2
+F.max_unpool1d : z[..., :1], k[None, :, :1].expand(2, 4, 1), 4
+F.max_unpool2d : z[..., :2, :2], k[None, :2, :2].expand(2, 2, 2), 2
+F.max_unpool3d : z[None, :, :2, :2], k[None, None, :2, :2].expand(1, 2, 2, 2), 2
+F.channel_shuffle F.native_channel_shuffle torch.channel_shuffle : z[None], 2
+torch.native_channel_shuffle : z[None], 2
+F.glu : x
+F.grid_sample : z[None], u.reshape(1, 4, 4, 2)
+torch.grid_sampler torch.grid_sampler_2d : z[None], u.reshape(1, 4, 4, 2), 0, 0, False
+torch.grid_sampler_3d : z[None, None], torch.stack([u, u, u], -1)[None], 0, 0, False
+F.interpolate F.upsample F.upsample_nearest : z, scale_factor=2
+F.upsample_bilinear : z[None], scale_factor=2
+F.pad torch.constant_pad_nd : x, (1, 1)
+F.pixel_shuffle torch.pixel_shuffle : z.view(1, 4, 2, 4), 2
+F.pixel_unshuffle torch.pixel_unshuffle : z[None], 2
+F.affine_grid torch.affine_grid_generator : z[:, :2, :3], (2, 1, 4, 4), False
+F.fold : z, (2, 2), 1
+F.unfold : z[None], 2
+F.embedding : j, x
+torch.embedding : x, j
+F.embedding_bag : j[None], x
+torch.embedding_bag : x, j, i
+torch.gru_cell : x, x, x.repeat(3, 1), x.repeat(3, 1)
+torch.rnn_relu_cell torch.rnn_tanh_cell : x, x, x, x
+torch.lstm_cell : x, (x, x), x.repeat(4, 1), x.repeat(4, 1)
+torch.lstm : z, (z[:1], z[:1]), (x.repeat(4, 1), x.repeat(4, 1)), False, 1, 0.0, False, False, False
+torch.gru : z, z[:1], (x.repeat(3, 1), x.repeat(3, 1)), False, 1, 0.0, False, False, False
+torch.rnn_relu torch.rnn_tanh : z, z[:1], (x, x), False, 1, 0.0, False, False, False
+torch.atleast_1d torch.atleast_2d torch.atleast_3d : x
+torch.combinations : v
+torch.cumulative_trapezoid torch.trapezoid torch.trapz torch.norm_except_dim : x
+torch.unravel_index : k, (4,)
+.as_subclass : x, torch.Tensor
+.__getitem__ : x, ...
+.__setitem__ : x, ..., 0
+.__contains__ : x, 0
+.__format__ : x[0, 0], ""
+.item .__bool__ .__float__ .__int__ .__index__ is_nonzero : x.flatten()[0]
+.backward : p.sum()
+.retain_grad : p
+.coalesce .is_coalesced : x.to_sparse()
+.register_hook : p.clone(), print
+.register_post_accumulate_grad_hook : p, print
+.grad_fn : p.sum()
+.grad : p
+torch.is_anomaly_enabled torch.is_autocast_cache_enabled torch.is_autocast_cpu_enabled : *()
+torch.is_grad_enabled torch.is_inference_mode_enabled torch.get_num_threads : *()
+torch.get_autocast_cpu_dtype torch.get_autocast_gpu_dtype torch.get_default_dtype : *()
+torch.get_autocast_dtype torch.is_autocast_enabled : 'cpu'
+.to .type : x, x.dtype
+torch.broadcast_shapes : (2, 1), (2,)
+torch.can_cast torch.promote_types : torch.float32, torch.float64
+torch.finfo : torch.float32
+torch.iinfo : torch.int32
+torch.typename torch.is_storage torch.is_tensor : x
+.apply_ : x, abs
+.map_ : x, y, max
+.map2_ : x, y, y, lambda p, q, r: p
+.geometric_ : x, 0.5
+.resize_ : x, x.shape
+.fill_diagonal_ : x, 1
+nn.init.orthogonal_ nn.init.xavier_normal_ nn.init.xavier_uniform_ : x
+nn.init.sparse_ : x, 0.5
+nn.init.dirac_ : z
+nn.utils.clip_grad_norm_ : [p], 1.0
+nn.utils.clip_grad_value_ : [p], 1.0
+nn.utils.get_total_norm nn.utils.parameters_to_vector : [v, w]
+nn.utils.rnn.pad_sequence : [v, w]
+torch.autograd.grad : (p * 2).sum(), p
+"""
+
+# Names that cannot be called here, with the reason.
+UNCALLED = {
+    ".cuda .ipu .mtia .pin_memory .record_stream .xpu torch.cuda.set_device "
+    "torch.cuda.synchronize": "needs a device",
+    ".share_memory_": "leaves something behind in the system",
+    "torch.clear_autocast_cache torch.manual_seed torch.save torch.seed torch.set_default_device "
+    "torch.set_default_dtype torch.set_float32_matmul_precision torch.set_num_threads "
+    "torch.set_printoptions torch.set_rng_state torch.use_deterministic_algorithms": (
+        "changes the state of the process"
+    ),
+}
+# Where bool becomes int64 but other integers stay: not worth a word of its own.
+EXCEPTIONS = {("bool", name) for name in ("clamp", "clamp_max", "clamp_min", "clip", "square")}
+RANKS = (2, 3, 1, 0)
+FLOAT = "float32"
+SAME_DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool")
+MIXED_DTYPES = (
+    ("bfloat16", "float32"),
+    ("float32", "bfloat16"),
+    ("float32", "float64"),
+    ("float16", "bfloat16"),
+    ("int64", "float32"),
+    ("float32", "int64"),
+    ("bool", "int64"),
+)
+
+
+def spelled(words: str) -> set[str]:
+    return set(torch_ops._names(words))
+
+
+ARGUMENTS = {
+    name: arguments
+    for names, _, arguments in (line.partition(" : ") for line in CALLS.strip().splitlines())
+    for name in spelled(names)
+}
+NOT_CALLED = {name for words in UNCALLED for name in spelled(words)}
+
+
+def resolve(name: str) -> Any:
+    """What a canonical name means in the installed torch."""
+    head, *rest = name.split(".")
+    return reduce(getattr, rest, torch.Tensor if head == "Tensor" else torch)
+
+
+@cache
+def template(rank: int = 2, dtype: str = FLOAT, other: str | None = None, device: str = "cpu") -> dict[str, Any]:
+    """The names that the arguments in CALLS are written with."""
+
+    def tensors(dtype: str) -> tuple[Any, Any, Any]:
+        wanted = getattr(torch, dtype)
+        square = torch.eye(4, device=device) * 2 + 0.5
+        # In (0, 1) and positive definite; integers above zero; bools of both kinds.
+        square = square / 4 if wanted.is_floating_point else square.round()
+        square = torch.eye(4, device=device).to(wanted) if dtype == "bool" else square.to(wanted)
+        cube = square.expand(2, 4, 4).clone()
+        shaped = {0: square[0, 0], 1: square[0], 2: square, 3: cube}[rank]
+        return shaped.clone(), square[1].clone(), cube
+
+    x, v, z = tensors(dtype)
+    y, w, u = tensors(other or dtype)
+    return {
+        "x": x, "v": v, "z": z, "y": y, "w": w, "u": u,
+        "b": torch.ones(x.shape, dtype=torch.bool, device=device),
+        "k": torch.zeros(x.shape, dtype=torch.int64, device=device),
+        "i": torch.arange(2, device=device),
+        "j": torch.arange(4, device=device),
+    }  # fmt: skip
+
+
+def space(*wanted: Any) -> dict[str, Any]:
+    """A fresh one: some calls write to their operands."""
+    names = {name: tensor.clone() for name, tensor in template(*wanted).items()}
+    parameter = torch.nn.Parameter(names["v"].float())
+    parameter.grad = parameter.detach() * 0
+    return {**names, "p": parameter, "torch": torch}
+
+
+@cache
+def compiled(name: str) -> Any:
+    arguments = ARGUMENTS.get(name)
+    if arguments is None and name.endswith("_") and not name.endswith("__"):
+        arguments = ARGUMENTS.get(name[:-1]) or ARGUMENTS.get(f"torch.{name.split('.')[-1][:-1]}")
+        base = RESULTS.get(name[:-1])
+    else:
+        base = RESULTS.get(name)
+    if arguments is None:
+        arguments = "x, y" if base is not None and base.rank == "broadcast" else "x"
+    return compile(f"(lambda *a, **k: (a, k))({arguments})", name, "eval")
+
+
+def call(name: str, names: dict[str, Any], **extra: Any) -> tuple[list[Any], Any]:
+    """Call a name as CALLS says; its tensor operands and what it gives."""
+    arguments, keywords = eval(compiled(name), names)
+    keywords.update(extra)
+    found = resolve(name)
+    takes_none = not arguments or (not name.startswith("Tensor.") and not takes_arguments(found))
+    if name.startswith("Tensor."):
+        member = getattr(arguments[0], name.partition(".")[2])
+        is_method = callable(inspect.getattr_static(torch.Tensor, name.partition(".")[2]))
+        result = member(*arguments[1:], **keywords) if is_method else member
+    elif takes_none:
+        result = found()
+    else:
+        result = found(*arguments, **keywords)
+    places = [names[key] for key in "bkij"]
+    tensors = list(tensors_in([*arguments, *keywords.values()]))
+    operands = [t for t in tensors if not any(t is place for place in places)]
+    return operands or tensors, result
+
+
+def takes_arguments(function: Any) -> bool:
+    try:
+        return bool(inspect.signature(function).parameters)
+    except (ValueError, TypeError):
+        return True
+
+
+def tensors_in(values: Any) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from tensors_in(value)
+
+
+def attempts(name: str) -> Iterator[tuple[int, str, str]]:
+    yield from ((rank, FLOAT, FLOAT) for rank in RANKS)
+    yield from ((2, dtype, dtype) for dtype in SAME_DTYPES)
+    yield from ((2, dtype, other) for dtype, other in MIXED_DTYPES)
+
+
+# --------------------------------------------------------------------------- what a result is
+
+HOST_KINDS: dict[str, tuple[type, ...]] = {
+    "host:bool": (bool,),
+    "host:float": (float,),
+    "host:int": (int,),
+    "host:list": (list, int, float),  # a number for a 0-dim tensor
+    "host:number": (int, float, bool),
+    "host:object": (object,),
+    "host:size": (tuple,),
+    "host:str": (str,),
+    "device": (torch.device,),
+    "dtype": (torch.dtype,),
+    "none": (type(None),),
+}
+
+
+def default_float(dtype: Any) -> Any:
+    return dtype if dtype.is_floating_point or dtype.is_complex else torch.float32
+
+
+def long(dtype: Any) -> Any:
+    return dtype if dtype.is_floating_point or dtype.is_complex else torch.int64
+
+
+def expected_dtype(word: str, operands: list[Any]) -> Any:
+    """The torch.dtype that a dtype word means for these operands; None where it claims nothing."""
+    if word == "unknown":
+        return None
+    if word == "same":
+        return operands[0].dtype
+    if word == "second":
+        return operands[1].dtype
+    if word == "arg":
+        return operands[-1].dtype
+    if word == "float-of":
+        return default_float(operands[0].dtype)
+    if word == "long-of":
+        return long(operands[0].dtype)
+    if word == "default":
+        return torch.float32
+    if word.startswith("promote"):
+        promoted = reduce(torch.promote_types, (operand.dtype for operand in operands))
+        return default_float(promoted) if word == "promote-float" else promoted
+    return getattr(torch, word)
+
+
+def wrong(expected: Result, operands: list[Any], result: Any) -> str | None:
+    """What the table gets wrong of this result."""
+    if expected.kind == "host:numpy":
+        return None if type(result).__module__ == "numpy" else f"is {type(result)}"
+    if expected.kind in HOST_KINDS:
+        fits = isinstance(result, HOST_KINDS[expected.kind]) and not isinstance(result, torch.Tensor)
+        return None if fits else f"is {type(result).__name__}"
+    if expected.kind == "tensors":
+        if not isinstance(result, (list, tuple)) and not inspect.isgenerator(result):
+            if not hasattr(result, "__next__"):
+                return f"is {type(result).__name__}"
+        parts = list(result)
+        if expected.count is not None and len(parts) != expected.count:
+            return f"has {len(parts)} parts"
+        words = expected.dtypes or (expected.dtype,) * len(parts)
+        found = [
+            wrong_tensor(expected, word, operands, part)
+            for word, part in zip(words, parts, strict=True)
+            if isinstance(part, torch.Tensor)
+        ]
+        return next((problem for problem in found if problem), None)
+    if not isinstance(result, torch.Tensor):
+        return f"is {type(result).__name__}"
+    if expected.kind == "self" and result is not operands[0]:
+        return "is another object"
+    if expected.kind == "same" and storage(result) != storage(operands[0]):
+        return "is no view"
+    return wrong_tensor(expected, expected.dtype, operands, result)
+
+
+def storage(tensor: Any) -> int:
+    return tensor.untyped_storage().data_ptr() if tensor.layout == torch.strided else 0
+
+
+def wrong_tensor(expected: Result, word: str, operands: list[Any], result: Any) -> str | None:
+    dtype = expected_dtype(word, operands)
+    if dtype is not None and result.dtype != dtype:
+        return f"{result.dtype} instead of {dtype}"
+    rank = expected.rank
+    ranks = [operand.dim() for operand in operands]
+    fits = {
+        "same": ranks[:1] == [result.dim()],
+        "scalar": result.dim() == 0,
+        "scalar-without-dim": result.dim() == 0,
+        "reduction": result.dim() == 0,
+        "some": result.dim() > 0,
+        "sizes": result.dim() > 0,
+        "broadcast": result.dim() == max(ranks, default=0),
+        "unknown": True,
+    }[rank]
+    return None if fits else f"{result.dim()}-dim from {ranks}"
+
+
+def test_every_name_is_in_torch() -> None:
+    names = {*RESULTS, *FACTORIES, *MODULES, *AUTOCAST["cuda"], *AUTOCAST["cpu"]}
+    missing = []
+    for name in sorted(names):
+        try:
+            resolve(name)
+        except AttributeError:
+            missing.append(name)
+    assert not missing
+
+
+def test_results_are_as_torch_gives_them() -> None:
+    problems = []
+    for name, expected in RESULTS.items():
+        if name in NOT_CALLED:
+            continue
+        tried, last = 0, None
+        for rank, dtype, other in attempts(name):
+            torch.manual_seed(0)
+            try:
+                operands, result = call(name, space(rank, dtype, other))
+            except Exception as error:
+                last = error
+                continue
+            tried += 1
+            problem = wrong(expected, operands, result)
+            if problem and (dtype, name.rpartition(".")[2]) not in EXCEPTIONS:
+                problems.append(f"{name}: {problem} ({rank}-dim {dtype}, {other})")
+                break
+        if not tried:
+            problems.append(f"{name}: cannot be called: {str(last).splitlines()[0][:100]}")
+    assert not problems, "\n".join(problems)
