@@ -40,3 +40,8 @@ class Answers(Protocol):
     def uses(self, node: ast.expr) -> Sequence[ast.expr]:
         """The expressions that read the value of `node` within its function, by data flow."""
         ...
+
+    def joined(self, node: ast.expr) -> bool:
+        """Whether the value may be one of several at some place that reads it: then `uses`, which
+        lists the places where it is the only one, is not all."""
+        ...

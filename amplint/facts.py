@@ -66,7 +66,8 @@ class CallShape(NamedTuple):
 class Block(NamedTuple):
     """A stretch of statements that run together.
 
-    kind: body, loop, while, comprehension, with, if, else, try, handler, finally.
+    kind: body, loop, while, comprehension, with, if, else, try, handler, finally, and `after`: what
+    follows `if test: continue`, and so runs only where the test fails.
     `node` is the iterated value, the test, the context or the exception's class; -1 without one.
     """
 

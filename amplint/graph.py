@@ -252,7 +252,7 @@ class Builder:
         # What follows `if test: continue` runs only where the test fails, and so does the `else`.
         implied = after_body is None and not node.orelse and start is not None
         if node.orelse or implied:
-            self.open("else", test, where(node))
+            self.open("after" if implied else "else", test, where(node))
         self.narrow(node.test, False)
         self.suite(node.orelse)
         if implied:

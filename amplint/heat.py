@@ -1,0 +1,484 @@
+"""How often a node runs: for every batch of training, for every batch of evaluation, or rarely.
+
+A loop is a *batch loop* when it iterates a loader, or is the innermost one around a `backward()` or
+an optimizer's step, its own or that of a function it calls. A function is hot when a hot place calls
+it, or when it is a `forward` or a `training_step`. A guard that holds now and then (`if step % 50 ==
+0`), a flag that is off by default and an error path make what is inside cold. Guards on the rank do
+not: rank 0 waits for its device all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from amplint.facts import Block, Graph, Node
+from amplint.infer import Inference, SiteId, State
+from amplint.transfer import is_loader
+from amplint.values import (
+    ACCELERATOR,
+    NONE,
+    Autocast,
+    Blob,
+    Heat,
+    Host,
+    Instance,
+    Method,
+    Module,
+    Object,
+    Place,
+    Sequence,
+    Symbol,
+    Tensor,
+    Unknown,
+    Value,
+    Why,
+)
+
+TRAINING, EVALUATION = "training", "evaluation"
+LOOPS = frozenset({"loop", "while", "comprehension"})
+
+# Methods that run once, on the host, or when something is saved: heat does not enter them.
+COLD_FUNCTIONS = frozenset(
+    """
+    __init__ __new__ __getitem__ __len__ __repr__ __str__ __getstate__ __setstate__ __del__ __post_init__
+    setup prepare_data configure_optimizers state_dict load_state_dict extra_repr reset_parameters
+    collate collate_fn save save_checkpoint load_checkpoint export
+    """.split()
+)
+EVALUATION_METHODS = frozenset({"validation_step", "test_step", "predict_step"})
+TRAINING_METHODS = frozenset({"forward", "training_step"})
+
+# A flag of such a name is a wish of the user for output, and off most of the time.
+OUTPUT_FLAG = re.compile(
+    r"(^|_)(verbose|debug|log|logging|logger|print|printing|plot|vis|visuali[sz]e|profil\w*|"
+    r"summary|dump|tensorboard|wandb|writer|display|sanity|dry|progress|report|monitor)(_|$)|should_|is_last|_freq$|_every$"
+)
+COUNTER = re.compile(r"(^|_)(i|j|it|iter|iters|iteration|iterations|step|steps|epoch|batch|idx|index|count|counter|n|num|update|updates)(_|$)")
+NONFINITE = frozenset({"isnan", "isinf"})
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How heat came to a function: its temperature, and the chain of reasons."""
+
+    temperature: str
+    chain: tuple[Why, ...]
+
+    @property
+    def rank(self) -> tuple[int, int, tuple[Why, ...]]:
+        """Training before evaluation, then the shortest chain, then by place."""
+        return (0 if self.temperature == TRAINING else 1, len(self.chain), self.chain)
+
+
+class HeatMap:
+    """The heat of every node of the evaluated functions; built once the values are settled."""
+
+    def __init__(self, inference: Inference) -> None:
+        self.inference = inference
+        self.callers: dict[str, list[SiteId]] = {}
+        for site, callees in sorted(inference.edges.items()):
+            for callee in sorted(callees):
+                self.callers.setdefault(callee, []).append(site)
+        self._events: dict[str, list[int]] = {}
+        self._trains: set[str] = set()
+        self._per_call: set[str] = set()
+        self._batch_loops: dict[str, dict[int, str]] = {}
+        self._reached: dict[str, Reached] = {}
+        self._find_events()
+        self._find_batch_loops()
+        self._spread()
+
+    # -- questions
+
+    def heat(self, function: str, number: int) -> Heat | None:
+        """Why the node runs for every batch; None where it is cold or nothing says so."""
+        found = self._heat_of(function, self.inference.states[function].graph.nodes[number].block)
+        return Heat(found.temperature, found.chain) if found is not None else None
+
+    def backward(self, function: str, number: int) -> tuple[Why, ...] | None:
+        """The chain from a call to the `backward()` that it runs in its caller's autocast state."""
+        if self._is_backward(function, number):
+            return ()
+        queue: list[tuple[str, tuple[Why, ...]]] = [
+            (callee, ()) for callee in sorted(self.inference.edges.get((function, number), ()))
+        ]
+        seen: set[str] = set()
+        while queue:
+            current, chain = queue.pop(0)
+            state = self.inference.states.get(current)
+            if current in seen or state is None:
+                continue
+            seen.add(current)
+            for inner, node in enumerate(state.graph.nodes):
+                if node.op != "call" or self._opens_region(state, node.block):
+                    continue
+                here = Why(Place(self._path(current), *node.location), "")
+                if self._is_backward(current, inner):
+                    return (*chain, here._replace(text="runs `backward()` here"))
+                for callee in sorted(self.inference.edges.get((current, inner), ())):
+                    name = self.inference.functions[callee].name
+                    queue.append((callee, (*chain, here._replace(text=f"calls `{name}` here"))))
+        return None
+
+    # -- events
+
+    def _find_events(self) -> None:
+        for function, state in self.inference.states.items():
+            self._events[function] = [
+                number
+                for number, node in enumerate(state.graph.nodes)
+                if node.op == "call"
+                and (self._is_backward(function, number) or self._is_step(function, number))
+            ]
+        self._trains = {function for function, events in self._events.items() if events}
+        grown = True
+        while grown:
+            grown = False
+            for (caller, _), callees in self.inference.edges.items():
+                if caller not in self._trains and callees & self._trains:
+                    self._trains.add(caller)
+                    grown = True
+
+    def _is_backward(self, function: str, number: int) -> bool:
+        state = self.inference.states[function]
+        node = state.graph.nodes[number]
+        if node.op != "call":
+            return False
+        callee = state.graph.nodes[node.operands[0]]
+        for atom in state.values[node.operands[0]]:
+            if isinstance(atom, Symbol) and atom.name == "torch.autograd.backward":
+                return True
+            if isinstance(atom, Method) and atom.name in ("backward", "manual_backward"):
+                return not isinstance(atom.of, Host | Sequence)
+        if callee.op == "attr" and callee.data in ("backward", "manual_backward"):
+            owners = state.values[callee.operands[0]]
+            known = all(isinstance(a, Instance | Module | Symbol) for a in owners) and owners
+            return not known
+        return False
+
+    def _is_step(self, function: str, number: int) -> bool:
+        state = self.inference.states[function]
+        node = state.graph.nodes[number]
+        for atom in state.values[node.operands[0]]:
+            if isinstance(atom, Method) and atom.name == "step" and isinstance(atom.of, Object):
+                if atom.of.kind in ("optimizer", "scaler"):
+                    return True
+        return False
+
+    # -- loops
+
+    def _find_batch_loops(self) -> None:
+        """Loops over loaders first; then, to a fixpoint, the innermost ones around what trains."""
+        for function, state in self.inference.states.items():
+            loops = self._batch_loops[function] = {}
+            for number, block in enumerate(state.graph.blocks):
+                if block.kind in ("loop", "comprehension") and self._iterates_loader(state, block):
+                    loops[number] = EVALUATION
+        calls = {
+            function: [n for n, node in enumerate(state.graph.nodes) if node.op == "call"]
+            for function, state in self.inference.states.items()
+        }
+        grown = True
+        while grown:
+            grown = False
+            for function, state in self.inference.states.items():
+                if function not in self._trains:
+                    continue
+                for number in calls[function]:
+                    callees = self.inference.edges.get((function, number), set())
+                    direct = number in self._events[function] or bool(callees & self._per_call)
+                    if not direct and not callees & self._trains:
+                        continue
+                    grown |= self._note_training(function, state, number, direct)
+
+    def _note_training(self, function: str, state: State, number: int, direct: bool) -> bool:
+        """Mark the loops around something that trains; says whether anything is new."""
+        loops = self._batch_loops[function]
+        around = [
+            block for block in self._chain(state.graph, state.graph.nodes[number].block)
+            if state.graph.blocks[block].kind in LOOPS and not self._over_few(state, block)
+        ]  # fmt: skip
+        changed = False
+        if direct and around and loops.get(around[0]) != TRAINING:
+            loops[around[0]] = TRAINING
+            changed = True
+        if direct and not around and function not in self._per_call:
+            self._per_call.add(function)
+            changed = True
+        for block in around:
+            if loops.get(block) == EVALUATION:
+                loops[block] = TRAINING
+                changed = True
+        return changed
+
+    def _iterates_loader(self, state: State, block: Block) -> bool:
+        return any(
+            is_loader(atom)
+            or (isinstance(atom, Instance) and self.inference.is_loader(atom.cls))
+            for atom in state.values[block.node]
+        )
+
+    def _over_few(self, state: State, block: int) -> bool:
+        """A loop over the optimizers, the models or the parameters is not one over batches."""
+        facts = state.graph.blocks[block]
+        if facts.kind == "while":
+            return False
+        few = False
+        for atom in state.values[facts.node]:
+            if isinstance(atom, Sequence) and not atom.batches:
+                inside = atom.items if atom.items is not None else (atom.element,)
+                kinds = [a for value in inside for a in value]
+                few |= any(isinstance(a, Object | Instance) for a in kinds)
+            few |= isinstance(atom, Object) and atom.kind == "parameters"
+        return few
+
+    # -- spreading
+
+    def _spread(self) -> None:
+        """Heat flows along calls from hot places, the hottest and shortest chain first."""
+        for function in sorted(self.inference.states):
+            facts = self.inference.functions[function]
+            if facts.cls is None or not self.inference.is_module(facts.cls):
+                continue
+            place = Place(facts.path, *facts.location)
+            if facts.name in TRAINING_METHODS:
+                why = Why(place, f"hot: `{facts.name}` runs for every batch")
+                self._reached[function] = Reached(TRAINING, (why,))
+            elif facts.name in EVALUATION_METHODS:
+                why = Why(place, f"`{facts.name}` runs for every batch of evaluation")
+                self._reached[function] = Reached(EVALUATION, (why,))
+        grown = True
+        while grown:
+            grown = False
+            for callee, sites in sorted(self.callers.items()):
+                facts = self.inference.functions[callee]
+                if facts.name in COLD_FUNCTIONS or callee not in self.inference.states:
+                    continue
+                best = self._reached.get(callee)
+                for caller, number in sites:
+                    found = self._through(caller, number, callee)
+                    if found is not None and (best is None or found.rank < best.rank):
+                        best = self._reached[callee] = found
+                        grown = True
+
+    def _through(self, caller: str, number: int, callee: str) -> Reached | None:
+        state = self.inference.states.get(caller)
+        if state is None or caller == callee:
+            return None
+        node = state.graph.nodes[number]
+        found = self._heat_of(caller, node.block)
+        if found is None or len(found.chain) > 6:
+            return None
+        per = "every batch" if found.temperature == TRAINING else "every batch of evaluation"
+        why = Why(Place(self._path(caller), *node.location), f"hot: called here for {per}")
+        return Reached(found.temperature, (why, *found.chain))
+
+    def _heat_of(self, function: str, block: int) -> Reached | None:
+        state = self.inference.states[function]
+        loops = self._batch_loops.get(function, {})
+        evaluation = False
+        for current in self._chain(state.graph, block):
+            facts = state.graph.blocks[current]
+            if current in loops:
+                temperature = EVALUATION if evaluation else loops[current]
+                text = (
+                    "hot: this loop runs for every batch"
+                    if temperature == TRAINING
+                    else "this loop runs for every batch of evaluation"
+                )
+                location = _head(facts)
+                return Reached(temperature, (Why(Place(self._path(function), *location), text),))
+            if self._is_cold(function, state, facts, current):
+                return None
+            evaluation |= self._is_evaluation(state, facts)
+        if self.inference.functions[function].name in COLD_FUNCTIONS:
+            return None
+        found = self._reached.get(function)
+        if found is not None and evaluation and found.temperature == TRAINING:
+            return Reached(EVALUATION, found.chain)
+        return found
+
+    # -- guards
+
+    def _is_evaluation(self, state: State, block: Block) -> bool:
+        """`if not self.training`, and the other side of `if self.training`."""
+        if block.kind not in ("if", "else", "after") or block.node < 0:
+            return False
+        node, holds = state.graph.nodes[block.node], block.kind == "if"
+        while node.op == "unary" and node.data == "Not":
+            node, holds = state.graph.nodes[node.operands[0]], not holds
+        return node.op == "attr" and node.data == "training" and not holds
+
+    def _is_cold(self, function: str, state: State, block: Block, number: int) -> bool:
+        if block.kind == "handler":
+            return True
+        if block.kind not in ("if", "else", "after") or block.node < 0:
+            return False
+        side = self._cold_side(function, state, block.node, 0)
+        here = "if" if block.kind == "if" else "else"
+        if side == here:
+            return True
+        return block.kind != "after" and self._raises(state, number)
+
+    def _raises(self, state: State, block: int) -> bool:
+        return any(n.op == "raise" and n.block == block for n in state.graph.nodes)
+
+    def _cold_side(self, function: str, state: State, number: int, depth: int) -> str | None:
+        """On which side of a test the code runs rarely: "if", "else" or neither."""
+        if depth > 8:
+            return None
+        graph, node = state.graph, state.graph.nodes[number]
+        inner = depth + 1
+        if node.op == "unary" and node.data == "Not":
+            return _flip(self._cold_side(function, state, node.operands[0], inner))
+        if node.op == "bool":
+            sides = [self._cold_side(function, state, n, inner) for n in node.operands]
+            both, either = ("if", "else") if node.data == "Or" else ("else", "if")
+            if either in sides:
+                return either
+            return both if all(side == both for side in sides) else None
+        if node.op == "binop" and node.data == "Mod" and self._is_number(state, node):
+            return "else"
+        if node.op == "narrow":
+            return self._cold_side(function, state, node.operands[0], inner)
+        if node.op == "compare":
+            return self._cold_comparison(function, state, node)
+        if node.op == "call":
+            return self._cold_call(function, state, number, node, inner)
+        if self._off_by_default(function, state, number):
+            return "if"
+        path = self.inference.marks_of(function).path(number)
+        if path is not None and OUTPUT_FLAG.search(path.rpartition(".")[2]):
+            return "if"
+        return None
+
+    def _cold_comparison(self, function: str, state: State, node: Node) -> str | None:
+        operator = node.data[0]
+        if operator == "IsNot" or operator == "Is":
+            path = self.inference.marks_of(function).path(node.operands[0])
+            if path is not None and OUTPUT_FLAG.search(path.rpartition(".")[2]):
+                return "if" if operator == "IsNot" else "else"
+            return None
+        numbers = [state.graph.nodes[n] for n in node.operands]
+        rare = any(self._has_modulo(state, n, 0) for n in node.operands)
+        rare |= any(self._is_clock(state, n, 0) for n in node.operands)
+        if not rare and operator in ("Eq", "NotEq"):
+            rare = any(self._is_counter(function, state, n) for n in node.operands) and not any(
+                isinstance(a, Tensor | Blob) for n in node.operands for a in state.values[n]
+            )
+        if not rare or not numbers:
+            # `if args.log_interval > 0` is a wish for output as much as the flag itself.
+            return self._flag_comparison(function, node)
+        return "else" if operator == "NotEq" else "if"
+
+    def _flag_comparison(self, function: str, node: Node) -> str | None:
+        path = self.inference.marks_of(function).path(node.operands[0])
+        wished = path is not None and OUTPUT_FLAG.search(path.rpartition(".")[2])
+        return "if" if wished and node.data[0] in ("Gt", "GtE", "Eq") else None
+
+    def _cold_call(self, function: str, state: State, number: int, node: Node, depth: int) -> str | None:
+        callee = state.graph.nodes[node.operands[0]]
+        name = str(callee.data) if callee.op in ("attr", "name") else ""
+        if name in ("any", "all", "bool", "item") and depth < 6:
+            inner = [*node.operands[1:], *callee.operands]
+            sides = [self._cold_side(function, state, n, depth) for n in inner]
+            return next((side for side in sides if side), None)
+        if name in NONFINITE:
+            return "if"
+        if name == "isfinite":
+            return "else"
+        if OUTPUT_FLAG.search(name):
+            return "if"
+        for callee_id in self.inference.edges.get((function, number), ()):
+            # `if self.every_n(step):`, whose body returns such a test.
+            inner_state = self.inference.states.get(callee_id)
+            if inner_state is not None and depth < 4:
+                for returned in inner_state.graph.returns:
+                    operand = inner_state.graph.nodes[returned].operands
+                    if operand and self._cold_side(callee_id, inner_state, operand[0], depth + 3) == "if":
+                        return "if"
+        return None
+
+    def _has_modulo(self, state: State, number: int, depth: int) -> bool:
+        node = state.graph.nodes[number]
+        if node.op == "binop" and node.data == "Mod":
+            return self._is_number(state, node)
+        return depth < 4 and node.op in ("binop", "unary", "narrow") and any(
+            self._has_modulo(state, n, depth + 1) for n in node.operands
+        )
+
+    def _is_number(self, state: State, node: Node) -> bool:
+        """`step % n`, not `"%s" % x` nor a tensor's remainder."""
+        left = state.values[node.operands[0]]
+        return not any(
+            isinstance(a, Tensor | Blob) or (isinstance(a, Host) and a.kind == "str") for a in left
+        )
+
+    def _is_clock(self, state: State, number: int, depth: int) -> bool:
+        node = state.graph.nodes[number]
+        if node.op == "call":
+            return any(
+                isinstance(a, Symbol) and a.name.startswith("time.")
+                for a in state.values[node.operands[0]]
+            )
+        return depth < 4 and node.op == "binop" and any(
+            self._is_clock(state, n, depth + 1) for n in node.operands
+        )
+
+    def _is_counter(self, function: str, state: State, number: int) -> bool:
+        """Whether the node counts iterations: the variable of a loop, or `step + 1`."""
+        node = state.graph.nodes[number]
+        if node.op == "binop" and node.data in ("Add", "Sub"):
+            return any(self._is_counter(function, state, n) for n in node.operands)
+        if node.op in ("iter", "unpack", "aug") or (node.op == "phi" and node.data):
+            return all(
+                isinstance(a, Host) and a.kind in ("int", "number") for a in state.values[number]
+            )
+        path = self.inference.marks_of(function).path(number)
+        return path is not None and bool(COUNTER.search(path.rpartition(".")[2]))
+
+    def _off_by_default(self, function: str, state: State, number: int) -> bool:
+        """A flag whose default is False, and that nobody is seen to set."""
+        node = state.graph.nodes[number]
+        if node.op == "param":
+            parameter = next(
+                (p for p in self.inference.functions[function].params if p.name == node.data), None
+            )
+            return parameter is not None and parameter.constant_default and parameter.default is False
+        if node.op in ("attr", "name", "phi"):
+            value: Value = state.values[number]
+            off = Host("bool", False, True)
+            return off in value and value <= {off, NONE, Unknown()}
+        return False
+
+    # -- small things
+
+    def _opens_region(self, state: State, block: int) -> bool:
+        return any(
+            state.graph.blocks[b].kind == "with"
+            and any(isinstance(a, Autocast) for a in state.values[state.graph.blocks[b].node])
+            for b in self._chain(state.graph, block)
+        )
+
+    def _chain(self, graph: Graph, block: int) -> Iterator[int]:
+        while block >= 0:
+            yield block
+            block = graph.blocks[block].parent
+
+    def _path(self, function: str) -> str:
+        return self.inference.functions[function].path
+
+
+def _head(block: Block) -> tuple[int, int, int, int]:
+    """A loop is shown by its first line alone."""
+    row, column, _, _ = block.location
+    return (row, column, row, column + 3)
+
+
+def _flip(side: str | None) -> str | None:
+    return {"if": "else", "else": "if"}.get(side or "")
+
+
+__all__ = ["ACCELERATOR", "EVALUATION", "TRAINING", "HeatMap"]

@@ -1,0 +1,1214 @@
+"""The fixpoint: values of all nodes of the functions that matter, across functions and files.
+
+A function is evaluated when somebody needs it. What it needs of others (a parameter's values, what a
+function returns, a field of a class, a name of a module) are *keys*: reading one asks for whoever
+writes it to be evaluated, and to be evaluated again when it changes. Every site contributes its own
+part to a key; the key's value is the join of the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from amplint import marks, transfer
+from amplint.facts import CallShape, ClassFacts, FunctionFacts, Graph, Node
+from amplint.index import File
+from amplint.names import Modules
+from amplint.transfer import Arguments, Site
+from amplint.values import (
+    ACCELERATOR,
+    BOTTOM,
+    NONE,
+    UNKNOWN,
+    Atom,
+    Autocast,
+    Blob,
+    Class,
+    Device,
+    Function,
+    Host,
+    Instance,
+    Method,
+    Module,
+    NoGrad,
+    Object,
+    Place,
+    Region,
+    Sequence,
+    Super,
+    Symbol,
+    Tensor,
+    Unknown,
+    Value,
+    Why,
+    join,
+    one,
+    only,
+    shallow,
+)
+from amplint.values import Mapping as MappingValue
+
+Key = tuple[str, ...]
+SiteId = tuple[str, int]  # a function's id and a node's number
+MAX_ROUNDS = 12  # evaluations of one function before its answers are taken as they are
+MAX_PASSES = 4  # passes over a graph with loops
+
+MODULE_BASES = ("torch.nn.", "lightning.", "pytorch_lightning.", "lightning_fabric.")
+# Decorators that leave what they decorate as it is, as far as values go.
+TRANSPARENT = frozenset(
+    """
+    staticmethod classmethod property wraps no_grad inference_mode autocast custom_fwd custom_bwd
+    abstractmethod contextmanager asynccontextmanager cached_property lru_cache cache overload
+    setter override final jit script export ignore unused rank_zero_only record dynamo disable
+    enable_grad set_grad_enabled
+    """.split()
+)
+HOT_METHODS = frozenset({"forward", "training_step"})
+CONTEXT_MAKERS = frozenset({"contextmanager", "asynccontextmanager"})
+
+
+@dataclass
+class State:
+    """What is known of one evaluated function."""
+
+    graph: Graph
+    values: list[Value]
+    rounds: int = 0
+    regions: dict[int, Region | None] = field(default_factory=dict)
+
+
+class Inference:
+    """Values, call edges and autocast regions of a project."""
+
+    def __init__(self, files: Mapping[str, File]) -> None:
+        self.files = files
+        self.modules = Modules(files)
+        self.functions: dict[str, FunctionFacts] = {}
+        self.classes: dict[str, ClassFacts] = {}
+        for path in sorted(files):
+            self.functions.update(files[path].facts.functions)
+            self.classes.update(files[path].facts.classes)
+        self.states: dict[str, State] = {}
+        self.edges: dict[SiteId, set[str]] = {}
+        self.own_bases: dict[str, tuple[Value, ...]] = {}
+        self._parts: dict[Key, dict[SiteId, Value]] = {}
+        self._regions: dict[str, dict[SiteId, Region | None]] = {}
+        self._readers: dict[Key, set[str]] = {}
+        self._demanded: set[Key] = set()
+        self._queue: dict[str, None] = {}
+        self._current = ""
+        self._mentions: dict[str, list[str]] | None = None
+        self._subclasses: dict[str, list[str]] = {}
+        for cls in self.classes.values():
+            for base in cls.bases:
+                self._subclasses.setdefault(base, []).append(cls.id)
+        self._class_marks: dict[str, dict[str, str]] = {}
+        self._marks: dict[str, marks.Marks] = {}
+
+    # -- the fixpoint
+
+    def settle(self, roots: Iterable[str]) -> None:
+        """Evaluate the given functions, and all that they need, until nothing changes."""
+        for root in sorted(roots):
+            self._enqueue(root)
+        while self._queue:
+            function = next(iter(self._queue))
+            del self._queue[function]
+            self._evaluate(function)
+
+    def _enqueue(self, function: str) -> None:
+        state = self.states.get(function)
+        if state is None or state.rounds < MAX_ROUNDS:
+            self._queue.setdefault(function, None)
+
+    def _read(self, key: Key) -> Value:
+        self._readers.setdefault(key, set()).add(self._current)
+        if key not in self._demanded:
+            self._demanded.add(key)
+            self._demand(key)
+        parts = self._parts.get(key)
+        return join(parts.values()) if parts else BOTTOM
+
+    def _write(self, key: Key, site: SiteId, value: Value) -> None:
+        parts = self._parts.setdefault(key, {})
+        value = shallow(value)
+        if parts.get(site) == value:
+            return
+        before = join(parts.values()) if parts else BOTTOM
+        parts[site] = value
+        if join(parts.values()) != before:
+            for reader in sorted(self._readers.get(key, ())):
+                self._enqueue(reader)
+
+    def _demand(self, key: Key) -> None:
+        """Have whoever writes the key evaluated."""
+        kind, owner = key[0], key[1]
+        if kind in ("return", "yield", "context", "name"):
+            self._need(owner)
+        elif kind in ("param", "region"):
+            for caller in self.possible_callers(owner):
+                self._need(caller)
+        elif kind == "field":
+            for method in self._writers_of_field(owner, key[2]):
+                self._need(method)
+        elif kind in ("bases", "decorators"):
+            parent = self.classes[owner].parent if kind == "bases" else self.functions[owner].parent
+            if parent is not None:
+                self._need(parent)
+
+    def _need(self, function: str) -> None:
+        if function not in self.states:
+            self._enqueue(function)
+
+    # -- who may be concerned, by name
+
+    def mentioning(self, word: str) -> list[str]:
+        """The functions in whose text the identifier stands."""
+        if self._mentions is None:
+            self._mentions = {}
+            for function in self.functions.values():
+                if function.kind == "class":
+                    continue
+                for mentioned in function.words:
+                    self._mentions.setdefault(mentioned, []).append(function.id)
+        return self._mentions.get(word, [])
+
+    def possible_callers(self, function: str) -> list[str]:
+        """The functions that may call this one: those that mention its name, or its class's."""
+        facts = self.functions[function]
+        if facts.kind in ("module", "class"):
+            return []
+        if facts.kind == "lambda":
+            return [facts.parent] if facts.parent else []
+        words = [facts.name]
+        if facts.cls is not None and facts.name in ("__init__", "__call__", "forward", "__enter__"):
+            words = [self.classes[facts.cls].name]
+            words += [self.classes[c].name for c in self.subclasses(facts.cls)]
+        return sorted({f for word in words for f in self.mentioning(word) if f != function})
+
+    def subclasses(self, cls: str) -> list[str]:
+        """Classes that name this one among their bases, transitively."""
+        found: dict[str, None] = {}
+        stack = [cls]
+        while stack:
+            for sub in self._subclasses.get(self.classes[stack.pop()].name, ()):
+                if sub not in found and sub != cls:
+                    found[sub] = None
+                    stack.append(sub)
+        return list(found)
+
+    def _writers_of_field(self, cls: str, name: str) -> list[str]:
+        methods = [m for ids in self.classes[cls].methods.values() for m in ids]
+        return [cls, *(m for m in methods if name in self.functions[m].words)]
+
+    # -- classes
+
+    def mro(self, cls: str) -> list[str]:
+        """The class and its bases of the project, depth first."""
+        order: dict[str, None] = {}
+        stack = [cls]
+        while stack:
+            current = stack.pop()
+            if current in order:
+                continue
+            order[current] = None
+            self._read(("bases", current))
+            bases = self.own_bases.get(current, ())
+            stack.extend(
+                atom.id for base in reversed(bases) for atom in base if isinstance(atom, Class)
+            )
+        return list(order)
+
+    def library_bases(self, cls: str) -> set[str]:
+        """The dotted names of the library classes that the class derives from."""
+        names = set()
+        for current in self.mro(cls):
+            for base in self.own_bases.get(current, ()):
+                names |= {transfer.canonical(a.name) for a in base if isinstance(a, Symbol)}
+        return names
+
+    def is_module(self, cls: str) -> bool:
+        """Whether instances are torch modules (Lightning's included)."""
+        return any(
+            name.startswith(MODULE_BASES) and "Dataset" not in name
+            for name in self.library_bases(cls)
+        )
+
+    def is_loader(self, cls: str) -> bool:
+        return any(transfer.libraries.kind(name) == "loader" for name in self.library_bases(cls))
+
+    def methods(self, cls: str, name: str, overridden: bool = True) -> list[str]:
+        """The definitions that `instance.name` may mean: the class's own or inherited one, and,
+        where the instance may be of a subclass, those that override it."""
+        found: dict[str, None] = {}
+        for current in self.mro(cls):
+            ids = self.classes[current].methods.get(name)
+            if ids:
+                found.update(dict.fromkeys(ids))
+                break
+        if overridden:
+            for sub in self.subclasses(cls):
+                found.update(dict.fromkeys(self.classes[sub].methods.get(name, ())))
+        return list(found)
+
+    # -- one function
+
+    def _evaluate(self, function: str) -> None:
+        facts = self.functions[function]
+        graph = self.files[facts.path].graph(function)
+        # Building a graph defines its lambdas.
+        self.functions.update(
+            {k: v for k, v in self.files[facts.path].facts.functions.items() if k not in self.functions}
+        )
+        state = self.states.get(function)
+        if state is None:
+            state = self.states[function] = State(graph, [BOTTOM] * len(graph.nodes))
+        state.rounds += 1
+        self._current = function
+        Evaluation(self, facts, state).run()
+
+    def marks_of(self, function: str) -> marks.Marks:
+        """What the uses in a function say about its nodes."""
+        if function not in self._marks:
+            self._marks[function] = marks.read(self.files[self.functions[function].path].graph(function))
+        return self._marks[function]
+
+    def marks_of_class(self, cls: str) -> dict[str, str]:
+        """What the methods of a class say about `self.<field>`, by field."""
+        if cls not in self._class_marks:
+            found: dict[str, str] = {}
+            for ids in self.classes[cls].methods.values():
+                for method in ids:
+                    if self.functions[method].words & marks.WORDS:
+                        for path, kind in self.marks_of(method).paths.items():
+                            if path.startswith("self."):
+                                found[path[5:]] = kind
+            self._class_marks[cls] = found
+        return self._class_marks[cls]
+
+    def inherited_region(self, function: str) -> Region | None:
+        """The region that every known caller opens around its call; None where they differ."""
+        self._read(("region", function))
+        regions = list(self._regions.get(function, {}).values())
+        if not regions or any(region is None for region in regions):
+            return None
+        known = {region for region in regions if region is not None}
+        first = min(known, key=lambda r: (r.why or _NO_WHY))
+        if len({(r.device, r.dtype) for r in known}) > 1:
+            first = replace(first, dtype="half" if len({r.dtype for r in known}) > 1 else first.dtype)
+        enabled = {region.enabled for region in known}
+        return replace(first, inherited=True, enabled=enabled.pop() if len(enabled) == 1 else None)
+
+    def write_region(self, function: str, site: SiteId, region: Region | None) -> None:
+        parts = self._regions.setdefault(function, {})
+        if site in parts and parts[site] == region:
+            return
+        parts[site] = region
+        for reader in sorted(self._readers.get(("region", function), ())):
+            self._enqueue(reader)
+
+    def import_value(self, path: str, data: tuple[str | None, str | None, int]) -> Value:
+        """What `import module` or `from module import name` binds in the file `path`."""
+        module, name, level = data
+        dotted = module or ""
+        if level:
+            target = self.modules.relative(path, level, dotted)
+        else:
+            target = self.modules.absolute(dotted, path)
+        if name is None:
+            return one(Module(target)) if target else one(Symbol(dotted))
+        if target is not None:
+            bound = self.module_name(target, name)
+            if bound:
+                return bound
+        full = f"{dotted}.{name}" if dotted else name
+        if level:
+            inner = self.modules.relative(path, level, full)
+        else:
+            inner = self.modules.absolute(full, path)
+        if inner is not None:
+            return one(Module(inner))
+        if target is not None or level:
+            return UNKNOWN
+        return transfer.symbol_attribute(dotted, name)
+
+    def module_name(self, path: str, name: str) -> Value:
+        """What `name` is in a module of the project; bottom where it is not bound."""
+        scope = f"{path}::"
+        graph = self.files[path].graph(scope)
+        if name in graph.bindings or name in self._global_names(scope):
+            return self._read(("name", scope, name))
+        for node in graph.bindings.get("*", ()):
+            module, _, level = graph.nodes[node].data
+            if level:
+                target = self.modules.relative(path, level, module or "")
+            else:
+                target = self.modules.absolute(module or "", path)
+            if target is not None and target != path:
+                found = self.module_name(target, name)
+                if found:
+                    return found
+            elif target is None and not level and module == "torch.cuda.amp":
+                return transfer.symbol_attribute(module, name)
+        sub = self.modules.submodule(path, name) if path.endswith("__init__.py") else None
+        return one(Module(sub)) if sub else BOTTOM
+
+    def _global_names(self, scope: str) -> frozenset[str]:
+        """Names that functions of the module write with `global`."""
+        return frozenset(key[2] for key in self._parts if key[0] == "name" and key[1] == scope)
+
+    def outer_name(self, function: FunctionFacts, name: str) -> Value:
+        """A name that is free in the function: of an enclosing function, the module, or a builtin."""
+        scope = function.parent
+        while scope is not None:
+            facts = self.functions[scope]
+            if facts.kind != "class" or function.kind == "class":
+                if facts.kind == "module":
+                    found = self.module_name(facts.path, name)
+                    if found:
+                        return found
+                elif name in self.files[facts.path].graph(scope).bindings:
+                    return self._read(("name", scope, name))
+            scope = facts.parent
+        if function.kind == "module":
+            found = self.module_name(function.path, name)
+            if found:
+                return found
+        return one(Symbol(f"builtins.{name}")) if name in BUILTINS else UNKNOWN
+
+
+BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
+_NO_WHY = Why(Place("\U0010ffff", 0, 0, 0, 0), "")
+
+
+class Evaluation:
+    """One pass over one function's graph, in the light of what is known so far."""
+
+    def __init__(self, inference: Inference, facts: FunctionFacts, state: State) -> None:
+        self.inference = inference
+        self.facts = facts
+        self.state = state
+        self.graph = state.graph
+        self.values = state.values
+        self.marks = inference.marks_of(facts.id)
+        self.number = 0
+        self.regions: dict[int, Region | None] = {}
+
+    def run(self) -> None:
+        nodes = self.graph.nodes
+        self.function_region = self.region_of_function()
+        for _ in range(MAX_PASSES):
+            self.regions = {}
+            changed = False
+            for number, node in enumerate(nodes):
+                self.number = number
+                value = shallow(self.transfer(node))
+                if value == UNKNOWN or not value:
+                    value = self.marked(number) or value
+                if value != self.values[number]:
+                    self.values[number] = value
+                    changed = True
+            if not changed or not any(
+                operand > number
+                for number, node in enumerate(nodes)
+                if node.op == "phi"
+                for operand in node.operands
+            ):
+                break
+        self.state.regions = {
+            block: self.region(block) for block in range(len(self.graph.blocks))
+        }
+        self.publish()
+
+    def publish(self) -> None:
+        """Write what others may read of this function."""
+        infer, identity = self.inference, self.facts.id
+        returned = [self.values[node] for node in self.graph.returns]
+        if self.facts.kind in ("function", "lambda"):
+            if not self.graph.returns:
+                returned = [one(NONE)] if not self.graph.yields else []
+            infer._write(("return", identity), (identity, -1), join(returned))
+        if self.graph.yields:
+            element = join(self.values[node] for node in self.graph.yields)
+            infer._write(("yield", identity), (identity, -1), element)
+            if set(self.facts.decorated) & CONTEXT_MAKERS:
+                self.publish_context()
+        for name, nodes in self.graph.bindings.items():
+            if name != "*":
+                infer._write(("name", identity, name), (identity, -1), join(self.values[n] for n in nodes))
+        for name, nodes in self.graph.globals.items():
+            value = join(self.values[n] for n in nodes)
+            infer._write(("name", f"{self.facts.path}::", name), (identity, -2), value)
+        # Decorated with a context: the same as a region around the body.
+
+    def publish_context(self) -> None:
+        """A `@contextmanager` that yields inside autocast is itself such a context."""
+        contexts: list[Value] = []
+        for number, node in enumerate(self.graph.nodes):
+            if node.op == "yield":
+                for block in self.chain(node.block):
+                    if self.graph.blocks[block].kind == "with":
+                        contexts.append(
+                            frozenset(
+                                a for a in self.values[self.graph.blocks[block].node]
+                                if isinstance(a, Autocast | NoGrad)
+                            )
+                        )  # fmt: skip
+        identity = self.facts.id
+        self.inference._write(("context", identity), (identity, -1), join(contexts))
+
+    # -- regions
+
+    def chain(self, block: int) -> Iterable[int]:
+        """The block and those around it, innermost first."""
+        while block >= 0:
+            yield block
+            block = self.graph.blocks[block].parent
+
+    def region_of_function(self) -> Region | None:
+        """The region that decorators or all callers put around the body."""
+        decorators = self.inference._read(("decorators", self.facts.id)) if self.facts.decorated else BOTTOM
+        for atom in decorators:
+            if isinstance(atom, Autocast):
+                return as_region(atom)
+        parent = self.facts.parent
+        if self.facts.kind == "class" or self.facts.kind == "module" or parent is None:
+            return None
+        return self.inference.inherited_region(self.facts.id)
+
+    def region(self, block: int) -> Region | None:
+        """The autocast state inside a block."""
+        if block < 0:
+            return self.function_region
+        if block not in self.regions:
+            facts = self.graph.blocks[block]
+            around = self.region(facts.parent)
+            if facts.kind == "with" and facts.node >= 0:
+                for atom in self.values[facts.node]:
+                    if isinstance(atom, Autocast):
+                        around = nested(as_region(atom), around)
+                        break
+            self.regions[block] = around
+        return self.regions[block]
+
+    def site(self, node: Node) -> Site:
+        return Site(self.region(node.block), lambda text: self.why(node, text))
+
+    def why(self, node: Node, text: str) -> Why:
+        return Why(Place(self.facts.path, *node.location), text)
+
+    # -- marks
+
+    def marked(self, number: int) -> Value | None:
+        """What the uses of a node say about it where nothing else does."""
+        kind = self.marks.nodes.get(number)
+        node = self.graph.nodes[number]
+        if kind is None and node.op == "attr" and self.facts.cls is not None:
+            path = self.marks.path(number)
+            if path is not None and path.startswith("self."):
+                kind = self.inference.marks_of_class(self.facts.cls).get(path[5:])
+        if kind is None:
+            path = self.marks.path(number)
+            kind = self.marks.paths.get(path) if path is not None else None
+        if kind == "loss":
+            device = Device(ACCELERATOR, self.why(self.graph.nodes[self.marks.backward[number]], "backpropagated here"))
+            return one(Tensor(None, device, 0, True))
+        if kind == "term":
+            device = Device(ACCELERATOR, self.why(node, "part of a loss that is backpropagated"))
+            return one(Tensor(None, device, None, True))
+        if kind == "module":
+            return one(Object("module", "?"))
+        if kind == "optimizer":
+            return one(Object("optimizer", "?"))
+        return None
+
+    # -- nodes
+
+    def of(self, number: int) -> Value:
+        return self.values[number]
+
+    def operands(self, node: Node) -> list[Value]:
+        return [self.values[number] if number >= 0 else UNKNOWN for number in node.operands]
+
+    def transfer(self, node: Node) -> Value:
+        handler = getattr(self, f"op_{node.op}", None)
+        return handler(node) if handler is not None else UNKNOWN
+
+    def op_const(self, node: Node) -> Value:
+        value = node.data
+        if value is None:
+            return one(NONE)
+        if isinstance(value, bool | int | float | str):
+            return one(Host(type(value).__name__, value, True))
+        return transfer.OBJECT
+
+    def op_opaque(self, _: Node) -> Value:
+        return UNKNOWN
+
+    def op_unbound(self, _: Node) -> Value:
+        return BOTTOM
+
+    def op_phi(self, node: Node) -> Value:
+        return join(self.operands(node))
+
+    def op_name(self, node: Node) -> Value:
+        return self.inference.outer_name(self.facts, node.data)
+
+    def op_import(self, node: Node) -> Value:
+        if node.data[1] == "*":
+            return BOTTOM
+        return self.inference.import_value(self.facts.path, node.data)
+
+    def op_param(self, node: Node) -> Value:
+        infer, facts, name = self.inference, self.facts, node.data
+        annotation = self.of(node.operands[0]) if node.operands else UNKNOWN
+        if facts.kind == "class":
+            return annotated(annotation, Device(None))
+        parameter = next(p for p in facts.params if p.name == name)
+        position = [p.name for p in facts.params].index(name)
+        if position == 0 and facts.cls is not None and "staticmethod" not in facts.decorated:
+            is_class = "classmethod" in facts.decorated or facts.name == "__new__"
+            return one(Class(facts.cls) if is_class else Instance(facts.cls))
+        if parameter.kind == "star":
+            return one(Sequence(None, infer._read(("param", facts.id, name)) or UNKNOWN))
+        if parameter.kind == "starstar":
+            return one(MappingValue(infer._read(("param", facts.id, name)) or UNKNOWN))
+        given = infer._read(("param", facts.id, name))
+        default = self.default_of(parameter)
+        seen = join([given, default]) if given else default
+        known = frozenset(a for a in seen if not isinstance(a, Unknown))
+        # Callers that nobody sees may pass anything; what is seen is what a finding rests on.
+        if any(a != NONE and a not in default for a in known):
+            return known
+        declared = annotated(annotation, Device(None))
+        hot = self.hot_parameter(node, parameter.has_default, declared)
+        if hot is not None:
+            return join([hot, one(NONE)]) if NONE in default else hot
+        if declared != UNKNOWN:
+            return join([declared, default])
+        return UNKNOWN if not parameter.constant_default or not given else join([UNKNOWN, default])
+
+    def default_of(self, parameter: object) -> Value:
+        default = getattr(parameter, "default", None)
+        if not getattr(parameter, "constant_default", False):
+            return BOTTOM
+        if default is None:
+            return one(NONE)
+        if isinstance(default, bool | int | float | str):
+            return one(Host(type(default).__name__, default, True))
+        return BOTTOM
+
+    def hot_parameter(self, node: Node, has_default: bool, declared: Value) -> Value | None:
+        """A `forward` parameter that is used as a tensor is one, on the accelerator."""
+        facts = self.facts
+        if facts.cls is None or facts.name not in HOT_METHODS:
+            return None
+        if not self.inference.is_module(facts.cls):
+            return None
+        device = Device(ACCELERATOR, self.why(node, f"`{node.data}` is a parameter of `{facts.name}`"))
+        if facts.name == "training_step":
+            return one(Blob(device)) if node.data == "batch" or not has_default and node.data not in ("batch_idx", "batch_nb", "optimizer_idx", "dataloader_idx") else None
+        if any(isinstance(a, Tensor) for a in declared):
+            return join(one(replace(a, device=device)) if isinstance(a, Tensor) else one(a) for a in declared)
+        if declared != UNKNOWN:
+            return None
+        if self.number in self.marks.tensors:
+            return one(Tensor(device=device))
+        return None
+
+    def op_attr(self, node: Node) -> Value:
+        results = [self.attribute(atom, node.data, node) for atom in self.of(node.operands[0])]
+        return join(results)
+
+    def attribute(self, atom: Atom, name: str, node: Node) -> Value:
+        infer = self.inference
+        if isinstance(atom, Instance):
+            return self.instance_attribute(atom, name, node)
+        if isinstance(atom, Super):
+            bases = infer.mro(atom.cls)[1:]
+            for base in bases:
+                ids = infer.classes[base].methods.get(name)
+                if ids:
+                    return frozenset(Function(i, Instance(atom.of)) for i in ids)
+            return one(Method(Instance(atom.of), name))
+        if isinstance(atom, Class):
+            for current in infer.mro(atom.id):
+                ids = infer.classes[current].methods.get(name)
+                if ids:
+                    bound = atom if "classmethod" in infer.functions[ids[0]].decorated else None
+                    return frozenset(Function(i, bound) for i in ids)
+                if name in infer.files[infer.classes[current].path].graph(current).bindings:
+                    return infer._read(("name", current, name))
+            return UNKNOWN
+        if isinstance(atom, Module):
+            return infer.module_name(atom.path, name) or UNKNOWN
+        if isinstance(atom, Symbol):
+            dotted = f"{atom.name}.{name}"
+            path = infer.modules.absolute(dotted, self.facts.path)
+            return one(Module(path)) if path else transfer.attribute(atom, name, self.site(node))
+        return transfer.attribute(atom, name, self.site(node))
+
+    def instance_attribute(self, instance: Instance, name: str, node: Node) -> Value:
+        infer = self.inference
+        ids = infer.methods(instance.cls, name)
+        if ids:
+            results: list[Value] = []
+            for identity in ids:
+                decorated = infer.functions[identity].decorated
+                if "property" in decorated or "cached_property" in decorated:
+                    self.enter(identity, node, Arguments(), instance)
+                    results.append(infer._read(("return", identity)))
+                elif "staticmethod" in decorated:
+                    results.append(one(Function(identity)))
+                else:
+                    results.append(self.decorated_method(identity, instance))
+            return join(results)
+        fields: list[Value] = []
+        related = [*infer.mro(instance.cls), *infer.subclasses(instance.cls)]
+        for cls in related:
+            fields.append(infer._read(("field", cls, name)))
+            if name in infer.files[infer.classes[cls].path].graph(cls).bindings:
+                fields.append(infer._read(("name", cls, name)))
+        value = join(fields)
+        if value:
+            if value == UNKNOWN or UNKNOWN <= value:
+                for cls in related:
+                    if infer.marks_of_class(cls).get(name):
+                        return self.mark_value(infer.marks_of_class(cls)[name]) or value
+            return value
+        if name == "device" and infer.is_module(instance.cls):
+            return one(Device(ACCELERATOR, self.why(node, "the module's device")))
+        if infer.library_bases(instance.cls):
+            return one(Method(instance, name)) if name in MODULE_METHODS else UNKNOWN
+        return UNKNOWN
+
+    def mark_value(self, kind: str) -> Value | None:
+        return {"module": one(Object("module", "?")), "optimizer": one(Object("optimizer", "?"))}.get(kind)
+
+    def decorated_method(self, identity: str, instance: Instance) -> Value:
+        """The method bound to the instance, through decorators of the project."""
+        infer = self.inference
+        facts = infer.functions[identity]
+        if set(facts.decorated) <= TRANSPARENT or facts.cls is None:
+            return one(Function(identity, instance))
+        value = infer._read(("name", facts.cls, facts.name))
+        functions = [a for a in value if isinstance(a, Function)]
+        if not functions:
+            return one(Function(identity, instance))
+        return frozenset(replace(a, bound=instance) for a in functions)
+
+    def op_call(self, node: Node) -> Value:
+        shape: CallShape = node.data
+        values = self.operands(node)
+        arguments = self.arguments(node, shape, values[1:])
+        results: list[Value] = []
+        infer = self.inference
+        infer.edges[(self.facts.id, self.number)] = set()
+        for atom in values[0]:
+            results.append(self.call(atom, arguments, node))
+        return join(results)
+
+    def arguments(self, node: Node, shape: CallShape, values: list[Value]) -> Arguments:
+        positional: list[Value] = []
+        stars = shape.stars
+        for number, value in zip(node.operands[1 : 1 + shape.positional], values, strict=False):
+            if self.graph.nodes[number].op == "starred":
+                atom = only(value)
+                if isinstance(atom, Sequence) and atom.items is not None:
+                    positional.extend(atom.items)
+                else:
+                    positional.append(transfer.iterate(value) if value else value)
+            else:
+                positional.append(value)
+        keywords: dict[str, Value] = {}
+        for name, value in zip(shape.keywords, values[shape.positional :], strict=True):
+            if name == "**":
+                for atom in value:
+                    if isinstance(atom, MappingValue):
+                        keywords.update(dict(atom.items))
+                        keywords.setdefault("**", atom.element)
+                    elif isinstance(atom, Blob):
+                        keywords.setdefault("**", one(atom))
+            else:
+                keywords[name] = value
+        return Arguments(tuple(positional), keywords, stars, shape.hint)
+
+    def call(self, atom: Atom, arguments: Arguments, node: Node) -> Value:
+        infer = self.inference
+        if isinstance(atom, Function):
+            return self.call_function(atom, arguments, node)
+        if isinstance(atom, Class):
+            for identity in infer.methods(atom.id, "__init__", overridden=False):
+                self.enter(identity, node, arguments, Instance(atom.id))
+            if not infer.methods(atom.id, "__init__", overridden=False):
+                self.fill_fields(atom.id, arguments)
+            return one(Instance(atom.id))
+        if isinstance(atom, Instance):
+            return self.call_instance(atom, arguments, node)
+        if isinstance(atom, Method) and isinstance(atom.of, Instance):
+            if atom.name in ("__call__", "forward"):
+                return self.call_instance(atom.of, arguments, node)
+            return transfer.call(atom, arguments, self.site(node))
+        if isinstance(atom, Symbol):
+            special = self.call_special(atom.name, arguments, node)
+            if special is not None:
+                return special
+        return transfer.call(atom, arguments, self.site(node))
+
+    def call_special(self, name: str, arguments: Arguments, node: Node) -> Value | None:
+        """Calls of libraries that call something of the project in turn."""
+        if name == "builtins.super":
+            if self.facts.cls is None:
+                return UNKNOWN
+            return one(Super(self.facts.cls, self.facts.cls))
+        if name == "functools.partial" and arguments.positional:
+            return self.partial(arguments, node)
+        if name in CALLS_ITS_ARGUMENT and arguments.positional:
+            inner = replace(arguments, positional=arguments.positional[1:])
+            if name == "builtins.map":
+                inner = Arguments(tuple(transfer.iterate(v) for v in arguments.positional[1:]))
+                result = join(self.call(a, inner, node) for a in arguments.positional[0])
+                return one(Sequence(None, result))
+            return join(self.call(a, inner, node) for a in arguments.positional[0])
+        if name == "builtins.getattr" and len(arguments.positional) >= 2:
+            attribute = transfer.constant(arguments.positional[1])
+            if isinstance(attribute, str):
+                found = [self.attribute(a, attribute, node) for a in arguments.positional[0]]
+                return join([*found, *arguments.positional[2:3]])
+        if name in ("builtins.iter", "builtins.next", "builtins.enumerate", "tqdm.tqdm") or name in transfer.libraries.PASS_THROUGH:
+            return transfer.call(Symbol(name), self.loaders(arguments), self.site(node))
+        return None
+
+    def loaders(self, arguments: Arguments) -> Arguments:
+        """The arguments, instances of the project's own loader classes as loaders."""
+        return replace(
+            arguments,
+            positional=tuple(join(self.as_loader(a) for a in v) for v in arguments.positional),
+        )
+
+    def as_loader(self, atom: Atom) -> Value:
+        if isinstance(atom, Instance) and self.inference.is_loader(atom.cls):
+            return one(Object("loader", atom.cls, atom.device if atom.device.kind else transfer.CPU))
+        return one(atom)
+
+    def partial(self, arguments: Arguments, node: Node) -> Value:
+        results: list[Value] = []
+        given = arguments.positional[1:]
+        for atom in arguments.positional[0]:
+            if isinstance(atom, Function):
+                self.bind(atom, replace(arguments, positional=given), node)
+                names = atom.given_names | frozenset(arguments.keywords)
+                results.append(one(replace(atom, given=atom.given + len(given), given_names=names)))
+            elif isinstance(atom, Symbol) and atom.name in transfer.libraries.AUTOCASTS:
+                inner = replace(arguments, positional=given)
+                results.append(one(transfer.autocast(transfer.canonical(atom.name), inner, self.site(node))))
+            else:
+                results.append(UNKNOWN)
+        return join(results)
+
+    def call_function(self, function: Function, arguments: Arguments, node: Node) -> Value:
+        infer = self.inference
+        facts = infer.functions[function.id]
+        self.enter(function.id, node, None, None)
+        self.bind(function, arguments, node)
+        if set(facts.decorated) & CONTEXT_MAKERS:
+            return infer._read(("context", function.id)) or UNKNOWN
+        result = infer._read(("return", function.id))
+        if infer.files[facts.path].graph(function.id).yields:
+            return one(Sequence(None, infer._read(("yield", function.id))))
+        return result
+
+    def call_instance(self, instance: Instance, arguments: Arguments, node: Node) -> Value:
+        infer = self.inference
+        name = "__call__"
+        ids = infer.methods(instance.cls, name)
+        module = infer.is_module(instance.cls)
+        if not ids and module:
+            ids = infer.methods(instance.cls, "forward")
+        results = [
+            self.call_function(Function(identity, instance), arguments, node) for identity in ids
+        ]
+        value = join(results)
+        if module and (not ids or value == UNKNOWN):
+            operands = transfer.tensors_in(arguments.all)
+            site = self.site(node)
+            return one(Blob(transfer.output_device(operands, instance.device, site), "output"))
+        return value if ids else UNKNOWN
+
+    def enter(
+        self, identity: str, node: Node, arguments: Arguments | None, bound: Atom | None
+    ) -> None:
+        """Record that the call may run the function, and under which autocast state."""
+        infer = self.inference
+        infer.edges.setdefault((self.facts.id, self.number), set()).add(identity)
+        infer.write_region(identity, (self.facts.id, self.number), self.region(node.block))
+        infer._need(identity)
+        if arguments is not None:
+            self.bind(Function(identity, bound), arguments, node)
+
+    def bind(self, function: Function, arguments: Arguments, node: Node) -> None:
+        """Contribute the arguments of a call to the parameters of what is called."""
+        infer = self.inference
+        facts = infer.functions[function.id]
+        site = (self.facts.id, self.number)
+        params = list(facts.params)
+        takes_self = facts.cls is not None and "staticmethod" not in facts.decorated
+        if params and params[0].kind == "positional" and takes_self and (
+            function.bound is not None or facts.name == "__init__"
+        ):
+            params = params[1:]
+        positional = [p for p in params if p.kind == "positional"][function.given :]
+        by_name = {p.name for p in params if p.kind in ("positional", "keyword")}
+        star = next((p.name for p in params if p.kind == "star"), None)
+        starstar = next((p.name for p in params if p.kind == "starstar"), None)
+        rest: list[Value] = []
+        for index, value in enumerate(arguments.positional):
+            if index < len(positional):
+                infer._write(("param", facts.id, positional[index].name), site, value)
+            else:
+                rest.append(value)
+        if rest and star is not None:
+            infer._write(("param", facts.id, star), site, join(rest))
+        extra: list[Value] = []
+        for name, value in arguments.keywords.items():
+            if name in by_name:
+                infer._write(("param", facts.id, name), site, value)
+            elif name != "**":
+                extra.append(value)
+        if "**" in arguments.keywords:
+            given = {p.name for p in positional[: len(arguments.positional)]}
+            for p in params:
+                if p.kind in ("positional", "keyword") and p.name not in given and not p.has_default:
+                    if p.name not in arguments.keywords:
+                        infer._write(("param", facts.id, p.name), site, arguments.keywords["**"])
+            extra.append(arguments.keywords["**"])
+        if extra and starstar is not None:
+            infer._write(("param", facts.id, starstar), site, join(extra))
+
+    def fill_fields(self, cls: str, arguments: Arguments) -> None:
+        """A dataclass or NamedTuple: its fields are what the call gives, in order."""
+        infer = self.inference
+        facts = infer.classes[cls]
+        if "dataclass" not in facts.decorated and "NamedTuple" not in facts.bases:
+            return
+        graph = infer.files[facts.path].graph(cls)
+        names = [n for n in graph.bindings if n not in facts.methods]
+        site = (self.facts.id, self.number)
+        for name, value in [*zip(names, arguments.positional, strict=False), *arguments.keywords.items()]:
+            infer._write(("field", cls, name), site, value)
+
+    def op_store(self, node: Node) -> Value:
+        target, value = self.operands(node)
+        for atom in target:
+            if isinstance(atom, Instance):
+                site = (self.facts.id, self.number)
+                self.inference._write(("field", atom.cls, node.data), site, value)
+        return value
+
+    def op_binop(self, node: Node) -> Value:
+        left, right = self.operands(node)
+        if node.data == "BitOr" and self.facts.kind != "lambda":
+            kinds = [*left, *right]
+            if any(isinstance(a, Class | Symbol) for a in kinds):
+                return join([left, right])  # an annotation: `Tensor | None`
+        return transfer.binary(node.data, left, right, self.site(node))
+
+    def op_aug(self, node: Node) -> Value:
+        target, value = self.operands(node)
+        return transfer.augmented(node.data, target, value, self.site(node))
+
+    def op_unary(self, node: Node) -> Value:
+        return transfer.unary(node.data, self.of(node.operands[0]), self.site(node))
+
+    def op_compare(self, node: Node) -> Value:
+        return transfer.compare(node.data, self.operands(node), self.site(node))
+
+    def op_bool(self, node: Node) -> Value:
+        return join(self.operands(node))
+
+    def op_tuple(self, node: Node) -> Value:
+        values = self.operands(node)
+        if any(self.graph.nodes[n].op == "starred" for n in node.operands):
+            return one(Sequence(None, join(transfer.iterate(v) if self.graph.nodes[n].op == "starred" else v for n, v in zip(node.operands, values, strict=True))))
+        return one(Sequence(tuple(values), BOTTOM))
+
+    op_list = op_tuple
+
+    def op_set(self, node: Node) -> Value:
+        return one(Sequence(None, join(self.operands(node))))
+
+    def op_dict(self, node: Node) -> Value:
+        values = self.operands(node)
+        items = tuple(sorted((k, v) for k, v in {
+            key: value for key, value in zip(node.data, values, strict=True) if isinstance(key, str)
+        }.items())) if len(values) <= 32 and all(isinstance(k, str) for k in node.data) else ()  # fmt: skip
+        plain: list[Value] = []
+        for key, value in zip(node.data, values, strict=True):
+            if key is None:
+                plain.extend(a.element if isinstance(a, MappingValue) else UNKNOWN for a in value)
+            else:
+                plain.append(value)
+        return one(MappingValue(join(plain), items))
+
+    def op_starred(self, node: Node) -> Value:
+        return self.of(node.operands[0])
+
+    def op_fstring(self, _: Node) -> Value:
+        return transfer.STR
+
+    def op_slice(self, _: Node) -> Value:
+        return transfer.OBJECT
+
+    def op_subscript(self, node: Node) -> Value:
+        container, index = self.operands(node)
+        results: list[Value] = []
+        for atom in container:
+            if isinstance(atom, Symbol):
+                results.append(annotation_subscript(atom, index))
+            elif isinstance(atom, Instance):
+                results.append(self.call_dunder(atom, "__getitem__", Arguments((index,)), node))
+            else:
+                results.append(transfer.subscript_atom(atom, index, self.site(node)))
+        return join(results)
+
+    def call_dunder(self, instance: Instance, name: str, arguments: Arguments, node: Node) -> Value:
+        ids = self.inference.methods(instance.cls, name)
+        if not ids:
+            return UNKNOWN
+        return join(self.call_function(Function(i, instance), arguments, node) for i in ids)
+
+    def op_iter(self, node: Node) -> Value:
+        results: list[Value] = []
+        for atom in self.of(node.operands[0]):
+            if isinstance(atom, Instance):
+                if self.inference.methods(atom.cls, "__iter__"):
+                    made = self.call_dunder(atom, "__iter__", Arguments(), node)
+                    if not any(isinstance(a, Instance) for a in made):
+                        results.append(transfer.iterate(made) if made else made)
+                    else:
+                        results.append(UNKNOWN)
+                elif self.inference.is_loader(atom.cls):
+                    results.append(one(Blob(atom.device if atom.device.kind else transfer.CPU)))
+                else:
+                    results.append(UNKNOWN)
+            else:
+                results.append(transfer.iterate_atom(atom))
+        return join(results)
+
+    def op_unpack(self, node: Node) -> Value:
+        return transfer.unpack(self.of(node.operands[0]), *node.data)
+
+    def op_enter(self, node: Node) -> Value:
+        results: list[Value] = []
+        for atom in self.of(node.operands[0]):
+            if isinstance(atom, Instance):
+                made = self.call_dunder(atom, "__enter__", Arguments(), node)
+                results.append(made)
+            elif isinstance(atom, Object | Sequence):
+                results.append(one(atom))  # `with tqdm(loader) as bar`
+            else:
+                results.append(UNKNOWN)
+        return join(results)
+
+    def op_comp(self, node: Node) -> Value:
+        return one(Sequence(None, self.of(node.operands[0])))
+
+    def op_dictcomp(self, node: Node) -> Value:
+        return one(MappingValue(self.of(node.operands[1])))
+
+    def op_put(self, node: Node) -> Value:
+        container, index, value = self.operands(node)
+        return transfer.put(container, index, value)
+
+    def op_add(self, node: Node) -> Value:
+        container, value = self.operands(node)
+        return transfer.add(container, value, node.data)
+
+    def op_narrow(self, node: Node) -> Value:
+        value, *classes = self.operands(node)
+        return narrow(value, node.data, join(classes))
+
+    def op_def(self, node: Node) -> Value:
+        """The function, through the decorators of the project."""
+        identity = node.data
+        decorators = self.operands(node)
+        self.inference._write(("decorators", identity), (self.facts.id, self.number), join(decorators))
+        value = one(Function(identity))
+        for decorator in reversed(decorators):
+            made: list[Value] = []
+            for atom in decorator:
+                if isinstance(atom, Function | Class):
+                    result = self.call(atom, Arguments((value,)), node)
+                    made.append(frozenset(a for a in result if isinstance(a, Function)))
+            value = join(made) or value
+        return value
+
+    def op_class(self, node: Node) -> Value:
+        identity = node.data
+        self.inference.own_bases[identity] = tuple(self.operands(node))
+        self.inference._write(("bases", identity), (self.facts.id, self.number), join(self.operands(node)))
+        return one(Class(identity))
+
+    def op_lambda(self, node: Node) -> Value:
+        return one(Function(node.data))
+
+    def op_await(self, node: Node) -> Value:
+        return self.of(node.operands[0])
+
+    def op_yield(self, _: Node) -> Value:
+        return UNKNOWN
+
+    def op_return(self, node: Node) -> Value:
+        return self.of(node.operands[0])
+
+
+CALLS_ITS_ARGUMENT = frozenset(
+    {"builtins.map", "torch.utils.checkpoint.checkpoint", "torch.compile.__call__"}
+)
+MODULE_METHODS = frozenset(
+    """
+    to cuda cpu xpu train eval requires_grad_ apply float half bfloat16 double parameters
+    named_parameters buffers state_dict load_state_dict zero_grad modules named_modules children
+    manual_backward log log_dict forward __call__ register_buffer
+    """.split()
+)
+
+
+def as_region(context: Autocast) -> Region:
+    return Region(context.device, context.dtype, context.enabled, context.why)
+
+
+def nested(inner: Region, outer: Region | None) -> Region:
+    """A region without a dtype takes that of the enclosing one of its device type."""
+    if inner.dtype is None and outer is not None and outer.device == inner.device and outer.enabled:
+        return replace(inner, dtype=outer.dtype)
+    return inner
+
+
+def annotated(annotation: Value, device: Device) -> Value:
+    """What a parameter with this annotation holds; Unknown for what says nothing."""
+    results: list[Value] = []
+    for atom in annotation:
+        if atom == NONE:
+            results.append(one(NONE))
+        elif isinstance(atom, Class):
+            results.append(one(Instance(atom.id)))
+        elif isinstance(atom, Symbol):
+            results.append(annotated_symbol(transfer.canonical(atom.name), device))
+        elif isinstance(atom, Sequence | MappingValue):
+            results.append(one(atom))
+        else:
+            return UNKNOWN
+    return join(results) if results else UNKNOWN
+
+
+ANNOTATIONS: dict[str, Atom] = {
+    "torch.nn.Module": Object("module", "?"),
+    "torch.utils.data.DataLoader": Object("loader", "torch.utils.data.DataLoader", transfer.CPU),
+    "torch.optim.Optimizer": Object("optimizer", "?"),
+    "torch.device": Device(None),
+    "numpy.ndarray": Host("numpy"),
+    "builtins.int": Host("int"),
+    "builtins.float": Host("float"),
+    "builtins.bool": Host("bool"),
+    "builtins.str": Host("str"),
+}
+TENSOR_TYPES = {
+    "torch.Tensor": None, "torch.LongTensor": "int64", "torch.FloatTensor": "float32",
+    "torch.BoolTensor": "bool", "torch.IntTensor": "int32", "torch.HalfTensor": "float16",
+}  # fmt: skip
+
+
+def annotated_symbol(name: str, device: Device) -> Value:
+    if name in TENSOR_TYPES:
+        return one(Tensor(TENSOR_TYPES[name], device))
+    if name in ANNOTATIONS:
+        return one(ANNOTATIONS[name])
+    kind = transfer.libraries.kind(name)
+    if kind is not None:
+        return one(Object(kind, name, transfer.CPU if kind == "loader" else Device(None)))
+    if name in transfer.torch_ops.MODULES:
+        return one(Object("module", name))
+    return UNKNOWN
+
+
+def annotation_subscript(symbol: Symbol, index: Value) -> Value:
+    """`Optional[Tensor]`, `List[Tensor]`, `Dict[str, Tensor]` as annotations."""
+    name = symbol.name.rpartition(".")[2]
+    inner = [index]
+    for atom in index:
+        if isinstance(atom, Sequence) and atom.items is not None:
+            inner = list(atom.items)
+    if name == "Optional":
+        return join([index, one(NONE)])
+    if name == "Union":
+        return join(inner)
+    if name in ("List", "list", "Sequence", "Iterable", "Iterator", "Set", "set"):
+        return one(Sequence(None, annotated(inner[0], Device(None))))
+    if name in ("Tuple", "tuple"):
+        return one(Sequence(None, join(annotated(v, Device(None)) for v in inner)))
+    if name in ("Dict", "dict", "Mapping") and len(inner) == 2:
+        return one(MappingValue(annotated(inner[1], Device(None))))
+    if transfer.libraries.kind(symbol.name) == "loader":
+        return one(symbol)  # `DataLoader[T]`
+    return UNKNOWN
+
+
+def narrow(value: Value, kind: str, classes: Value) -> Value:
+    """The alternatives of a value that a test leaves."""
+    if kind == "none":
+        return one(NONE)
+    if kind == "not none" or kind == "true":
+        return frozenset(a for a in value if a != NONE)
+    if kind == "tensor":
+        kept = frozenset(a for a in value if isinstance(a, Tensor | Blob))
+        return kept or one(Tensor())
+    if kind == "not tensor":
+        return frozenset(a for a in value if not isinstance(a, Tensor)) or UNKNOWN
+    if kind == "isinstance":
+        return narrow_to(value, classes)
+    if kind == "not isinstance":
+        return narrow_out(value, classes)
+    return value
+
+
+def class_atoms(classes: Value) -> list[Atom]:
+    atoms: list[Atom] = []
+    for atom in classes:
+        if isinstance(atom, Sequence):
+            inner = atom.items if atom.items is not None else (atom.element,)
+            atoms.extend(a for v in inner for a in v)
+        else:
+            atoms.append(atom)
+    return atoms
+
+
+def narrow_to(value: Value, classes: Value) -> Value:
+    made = [annotated(one(a), Device(None)) for a in class_atoms(classes)]
+    if not made or any(m == UNKNOWN for m in made):
+        return frozenset(a for a in value if a != NONE) or UNKNOWN
+    target = join(made)
+    kinds = {type(a) for a in target}
+    kept = frozenset(a for a in value if type(a) in kinds and not _other_host(a, target))
+    if Blob in {type(a) for a in value} and Tensor in kinds:
+        kept |= {Tensor(device=a.device) for a in value if isinstance(a, Blob)}
+    return kept or target
+
+
+def narrow_out(value: Value, classes: Value) -> Value:
+    target = join(annotated(one(a), Device(None)) for a in class_atoms(classes))
+    tensor = any(isinstance(a, Tensor) for a in target)
+    hosts = {a.kind for a in target if isinstance(a, Host)}
+    return (
+        frozenset(
+            a
+            for a in value
+            if not (tensor and isinstance(a, Tensor)) and not (isinstance(a, Host) and a.kind in hosts)
+        )
+        or UNKNOWN
+    )
+
+
+def _other_host(atom: Atom, target: Value) -> bool:
+    return isinstance(atom, Host) and atom.kind not in {a.kind for a in target if isinstance(a, Host)}

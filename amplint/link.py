@@ -1,0 +1,115 @@
+"""Link: from the facts of all files to settled answers about each."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+
+from amplint.heat import HeatMap
+from amplint.index import File
+from amplint.infer import Inference
+from amplint.transfer import canonical
+from amplint.values import UNKNOWN, Heat, Region, Symbol, Value, Why
+
+
+class Program:
+    """A project, linked.
+
+    Args:
+        files: the indexed files by root-relative path.
+        words: the identifiers without which no rule can fire.
+        reported: the files that rules will ask about; what else is needed of the others is found
+            from there.
+    """
+
+    def __init__(
+        self, files: Mapping[str, File], words: frozenset[str], reported: Iterable[str]
+    ) -> None:
+        self._files = files
+        self._inference = Inference(files)
+        reported = [path for path in reported if path in files]
+        self._inference.settle(
+            function.id
+            for path in reported
+            for function in files[path].facts.functions.values()
+            if function.kind != "class" and function.words & words
+        )
+        # Class bodies hold defaults and nested calls; they are judged like any other code.
+        self._inference.settle(
+            cls.id
+            for path in reported
+            for cls in files[path].facts.classes.values()
+            if files[path].facts.functions[cls.id].words & words
+        )
+        self._heat = HeatMap(self._inference)
+
+    def answers(self, path: str) -> FileAnswers:
+        """The answers about one file."""
+        return FileAnswers(self._files[path], self._inference, self._heat)
+
+
+class FileAnswers:
+    """`amplint.answers.Answers` for one file."""
+
+    def __init__(self, file: File, inference: Inference, heat: HeatMap) -> None:
+        self._file = file
+        self._inference = inference
+        self._heat = heat
+        self._readers: dict[tuple[str, int], list[ast.expr]] | None = None
+
+    def _place(self, node: ast.AST) -> tuple[str, int] | None:
+        place = self._file.node_of.get(node)
+        return place if place is not None and place[0] in self._inference.states else None
+
+    def value(self, node: ast.expr) -> Value:
+        """What the expression evaluates to."""
+        place = self._place(node)
+        if place is None:
+            return UNKNOWN
+        return self._inference.states[place[0]].values[place[1]] or UNKNOWN
+
+    def name(self, node: ast.expr) -> str | None:
+        """The dotted name of the library object that the expression certainly is."""
+        value = self.value(node)
+        if len(value) != 1:
+            return None
+        (atom,) = value
+        return canonical(atom.name) if isinstance(atom, Symbol) else None
+
+    def heat(self, node: ast.AST) -> Heat | None:
+        """Why the node runs for every batch."""
+        place = self._place(node)
+        return self._heat.heat(*place) if place is not None else None
+
+    def region(self, node: ast.AST) -> Region | None:
+        """The innermost autocast region around the node."""
+        place = self._place(node)
+        if place is None:
+            return None
+        state = self._inference.states[place[0]]
+        return state.regions.get(state.graph.nodes[place[1]].block)
+
+    def backward(self, call: ast.Call) -> tuple[Why, ...] | None:
+        """The chain of places from the call to the `backward()` that it runs."""
+        place = self._place(call)
+        return self._heat.backward(*place) if place is not None else None
+
+    def uses(self, node: ast.expr) -> Sequence[ast.expr]:
+        """The expressions that read the value of `node`, by data flow within its function."""
+        place = self._place(node)
+        if place is None:
+            return ()
+        if self._readers is None:
+            self._readers = {}
+            for reader, where in self._file.node_of.items():
+                if isinstance(reader, ast.Name) and isinstance(reader.ctx, ast.Load):
+                    self._readers.setdefault(where, []).append(reader)
+        return [reader for reader in self._readers.get(place, ()) if reader is not node]
+
+    def joined(self, node: ast.expr) -> bool:
+        """Whether the value may be one of several at some place that reads it."""
+        place = self._place(node)
+        if place is None:
+            return True
+        graph = self._inference.states[place[0]].graph
+        return any(n.op in ("phi", "narrow") and place[1] in n.operands for n in graph.nodes)

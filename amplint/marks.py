@@ -1,0 +1,151 @@
+"""What the uses of a value say about it, where its origin is out of sight.
+
+A parameter that is asked for its `.parameters()` is a module; what `.backward()` is called on is a
+loss on the device; what `.zero_grad()` and `.step()` are called on is an optimizer. This is evidence
+by structure, never by the name of a variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amplint.facts import CallShape, Graph
+
+# Only modules have these.
+MODULE_USES = frozenset(
+    {"parameters", "named_parameters", "named_modules", "modules", "named_buffers", "eval"}
+)
+# Only tensors (and arrays, which `forward` is not given) have these.
+TENSOR_USES = frozenset(
+    """
+    shape size view dim device dtype permute transpose unsqueeze squeeze reshape detach contiguous
+    ndim flatten clone matmul masked_fill expand repeat chunk softmax type_as new_zeros new_ones
+    new_full new_tensor numel requires_grad is_cuda mean sum float half long argmax max min abs exp
+    log pow norm cuda backward cpu item tolist
+    """.split()
+)
+WORDS = frozenset({"parameters", "named_parameters", "named_modules", "modules", "eval", "zero_grad"})
+BACKWARD_KEYWORDS = frozenset({"retain_graph", "create_graph", "gradient", "inputs"})
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The evidence in one graph.
+
+    Args:
+        nodes: node -> "loss", "term" (an addend of a loss), "module" or "optimizer".
+        backward: a loss -> the call that backpropagates it.
+        paths: a dotted path ("model", "self.model") -> "module" or "optimizer".
+        tensors: nodes that are used as tensors.
+    """
+
+    graph: Graph
+    nodes: Mapping[int, str]
+    backward: Mapping[int, int]
+    paths: Mapping[str, str]
+    tensors: frozenset[int]
+
+    def path(self, number: int) -> str | None:
+        return path_of(self.graph, number)
+
+
+def path_of(graph: Graph, number: int) -> str | None:
+    """`self.model` for the node that reads it; None for what is not a dotted name."""
+    names: list[str] = []
+    for _ in range(6):
+        node = graph.nodes[number]
+        if node.op in ("param", "name"):
+            return ".".join([str(node.data), *reversed(names)])
+        if node.op == "narrow":
+            number = node.operands[0]
+        elif node.op == "attr":
+            names.append(node.data)
+            number = node.operands[0]
+        else:
+            return None
+    return None
+
+
+def read(graph: Graph) -> Marks:
+    """Collect the evidence in a graph."""
+    uses: dict[int, set[str]] = {}
+    losses: dict[int, int] = {}
+    for number, node in enumerate(graph.nodes):
+        if node.op == "attr":
+            uses.setdefault(node.operands[0], set()).add(node.data)
+        elif node.op == "call":
+            loss = backpropagated(graph, node.operands, node.data)
+            if loss is not None:
+                losses.setdefault(loss, number)
+    nodes: dict[int, str] = {}
+    paths: dict[str, str] = {}
+    for number, names in uses.items():
+        kind = kind_of(names)
+        if kind is not None:
+            nodes[number] = kind
+            path = path_of(graph, number)
+            if path is not None:
+                paths[path] = kind
+    # `self.model.train()` here and `self.model.parameters()` there are different nodes.
+    gathered: dict[str, set[str]] = {}
+    for number, names in uses.items():
+        path = path_of(graph, number)
+        if path is not None:
+            gathered.setdefault(path, set()).update(names)
+    for path, names in gathered.items():
+        kind = kind_of(names)
+        if kind is not None:
+            paths[path] = kind
+    backward = dict(losses)
+    for loss, call in losses.items():
+        mark_loss(graph, loss, call, nodes, backward)
+    tensors = frozenset(n for n, names in uses.items() if names & TENSOR_USES)
+    return Marks(graph, nodes, backward, paths, tensors)
+
+
+def kind_of(uses: set[str]) -> str | None:
+    if uses & MODULE_USES:
+        return "module"
+    return "optimizer" if {"zero_grad", "step"} <= uses else None
+
+
+def backpropagated(graph: Graph, operands: tuple[int, ...], shape: CallShape) -> int | None:
+    """The node whose backward pass a call runs: `loss.backward()`, `engine.backward(loss)`,
+    `scaler.scale(loss).backward()`."""
+    callee = graph.nodes[operands[0]]
+    if callee.op != "attr" or callee.data not in ("backward", "manual_backward"):
+        return None
+    if callee.data == "manual_backward" or shape.positional == 1:
+        # `loss.backward(gradient)` is rare and has a tensor for its loss, too.
+        return operands[1] if shape.positional >= 1 and not shape.stars else None
+    if shape.positional == 0 and set(shape.keywords) <= BACKWARD_KEYWORDS:
+        receiver = graph.nodes[callee.operands[0]]
+        if receiver.op == "call" and len(receiver.operands) == 2:
+            scale = graph.nodes[receiver.operands[0]]
+            if scale.op == "attr" and scale.data == "scale":
+                return receiver.operands[1]
+        return callee.operands[0]
+    return None
+
+
+def mark_loss(
+    graph: Graph, number: int, call: int, nodes: dict[int, str], backward: dict[int, int]
+) -> None:
+    """A loss, what it was before it was narrowed or joined, and the addends it is the sum of."""
+    stack = [(number, "loss")]
+    seen: set[int] = set()
+    while stack:
+        current, kind = stack.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        nodes.setdefault(current, kind)
+        backward.setdefault(current, call)
+        node = graph.nodes[current]
+        if node.op in ("narrow", "phi"):
+            stack.extend((operand, kind) for operand in node.operands[: None if node.op == "phi" else 1])
+        elif node.op in ("binop", "aug") and node.data in ("Add", "Sub"):
+            stack.extend((operand, "term") for operand in node.operands)
+        elif node.op in ("binop", "aug") and node.data == "Div":
+            stack.append((node.operands[0], "term"))
