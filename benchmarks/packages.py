@@ -1,0 +1,123 @@
+"""Fetch the pinned releases of packages.json and run amplint over them.
+
+They are wheels, which need no build; nothing of them is imported or run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+
+
+@dataclass(frozen=True)
+class Package:
+    """A release: its wheel's hash, and the directories in the wheel that hold its code."""
+
+    name: str
+    version: str
+    roots: tuple[str, ...]
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one call of amplint did."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """The arguments that the scripts share."""
+    parser = argparse.ArgumentParser(description=(description or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("packages", nargs="*", metavar="PACKAGE", help="default: all")
+    parser.add_argument("--cache", type=Path, default=default_cache(), help="holds the downloads")
+    return parser
+
+
+def default_cache() -> Path:
+    """The directory for downloads when none is named: in the user's cache."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "amplint-benchmarks"
+
+
+def load(names: Sequence[str] = ()) -> tuple[Package, ...]:
+    """The packages of packages.json, or those of them that are named."""
+    packages = tuple(
+        Package(entry["name"], entry["version"], tuple(entry["roots"]), entry["sha256"])
+        for entry in json.loads((HERE / "packages.json").read_text(encoding="utf-8"))
+    )
+    unknown = set(names) - {package.name for package in packages}
+    if unknown:
+        sys.exit(f"not in packages.json: {', '.join(sorted(unknown))}")
+    return tuple(package for package in packages if not names or package.name in names)
+
+
+def fetch(package: Package, cache: Path) -> Path:
+    """The directory with the package's unpacked code; downloads it the first time."""
+    tree = cache / f"{package.name}-{package.version}"
+    if tree.is_dir():
+        return tree
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as scratch:
+        wheel = _download(package, Path(scratch))
+        unpacked = Path(scratch) / "tree"
+        with zipfile.ZipFile(wheel) as archive:
+            for member in archive.namelist():
+                if member.split("/")[0] in package.roots:
+                    archive.extract(member, unpacked)
+        # The tree is a project of its own, whatever directory the cache lies in.
+        (unpacked / "pyproject.toml").write_text("", encoding="utf-8")
+        unpacked.rename(tree)
+    return tree
+
+
+def _download(package: Package, into: Path) -> Path:
+    requirements = into / "requirements.txt"
+    requirements.write_text(
+        f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n", encoding="utf-8"
+    )
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-deps", "--only-binary=:all:", "--require-hashes", "--dest", str(into)]
+    command += ["--requirement", str(requirements)]
+    subprocess.run(command, check=True)
+    return next(into.glob("*.whl"))
+
+
+def sources(package: Package, tree: Path) -> Iterator[Path]:
+    """The package's Python files, sorted."""
+    for root in package.roots:
+        yield from sorted((tree / root).rglob("*.py"))
+
+
+def amplint(words: Sequence[str], tree: Path) -> Run:
+    """Run the amplint of this interpreter's environment in the tree."""
+    program = shutil.which("amplint", path=str(Path(sys.executable).parent)) or "amplint"
+    done = subprocess.run(
+        [program, *words], cwd=tree, capture_output=True, encoding="utf-8", check=False
+    )
+    return Run(done.returncode, done.stdout, done.stderr)
+
+
+def check(package: Package, tree: Path) -> tuple[list[dict[str, Any]], Run]:
+    """The findings of `amplint check` with the default rules, as its JSON has them."""
+    run = amplint(["check", "--format", "json", *package.roots], tree)
+    try:
+        findings = json.loads(run.stdout)
+    except json.JSONDecodeError:
+        sys.exit(f"{package.name}: amplint check gave no JSON (status {run.status})\n{run.stderr}")
+    return findings, run

@@ -1,0 +1,256 @@
+"""Hold amplint's findings on real training code against what a reviewer said of it beforehand.
+
+    python benchmarks/score.py [PACKAGE...] [--cache DIR]
+
+Prints, for each rule of labels.txt, its precision and recall, then every miss and every false
+alarm. Writes results/score.json when all labelled packages were run. labels.txt tells what the
+labels mean; findings at places that nobody judged are listed and not counted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from packages import HERE, RESULTS, Package, arguments, check, fetch, load
+
+LABEL = re.compile(
+    r"(?P<package>\S+) (?P<path>[^\s:]+):(?P<places>\S+) (?P<code>AMP\d{3}) "
+    r"(?P<verdict>yes|no|either) `(?P<text>[^`]+)` (?P<reason>.+)"
+)
+
+
+@dataclass(frozen=True)
+class Label:
+    """A judged mistake or near miss, and the places where it may be reported."""
+
+    package: str
+    code: str
+    verdict: str
+    places: tuple[tuple[str, int], ...]
+    text: str
+    reason: str
+
+    def __str__(self) -> str:
+        path, row = self.places[0]
+        return f"{self.package} {path}:{row} {self.code} `{self.text}` {self.reason}"
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A finding of amplint."""
+
+    package: str
+    path: str
+    code: str
+    first: int
+    last: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.path}:{self.first} {self.code} {self.message}"
+
+
+@dataclass
+class Score:
+    """How one rule did."""
+
+    found: list[Label] = field(default_factory=list)
+    missed: list[Label] = field(default_factory=list)
+    false: list[tuple[Reported, str]] = field(default_factory=list)
+    unjudged: list[Reported] = field(default_factory=list)
+
+    @property
+    def precision(self) -> float | None:
+        spoken = len(self.found) + len(self.false)
+        return len(self.found) / spoken if spoken else None
+
+    @property
+    def recall(self) -> float | None:
+        wanted = len(self.found) + len(self.missed)
+        return len(self.found) / wanted if wanted else None
+
+
+@dataclass(frozen=True)
+class Labels:
+    """labels.txt: the judged places, and the parts of the packages where all places are judged."""
+
+    labels: tuple[Label, ...]
+    complete: frozenset[tuple[str, str, str]]
+
+    def is_complete(self, reported: Reported) -> bool:
+        return any(
+            (package, code) == (reported.package, reported.code) and _within(reported.path, path)
+            for package, path, code in self.complete
+        )
+
+
+def _within(path: str, part: str) -> bool:
+    return path.startswith(part) if part.endswith("/") else path == part
+
+
+def read_labels() -> Labels:
+    labels: list[Label] = []
+    complete: set[tuple[str, str, str]] = set()
+    text = (HERE / "labels.txt").read_text(encoding="utf-8")
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        if line.startswith("complete "):
+            _, package, path, *codes = line.split()
+            complete.update((package, path, code) for code in codes)
+            continue
+        match = LABEL.fullmatch(line)
+        if match is None:
+            sys.exit(f"labels.txt:{number}: not a label")
+        labels.append(
+            Label(
+                match["package"],
+                match["code"],
+                match["verdict"],
+                tuple(_places(match["path"], match["places"])),
+                match["text"],
+                match["reason"],
+            )
+        )
+    return Labels(tuple(labels), frozenset(complete))
+
+
+def _places(path: str, places: str) -> Iterator[tuple[str, int]]:
+    for place in places.split("|"):
+        other, colon, row = place.rpartition(":")
+        yield (other if colon else path, int(row))
+
+
+def verify(labels: Labels, package: Package, tree: Path) -> None:
+    """Each label quotes its line; a label that does not is about another release."""
+    for label in labels.labels:
+        if label.package != package.name:
+            continue
+        path, row = label.places[0]
+        lines = (tree / path).read_text(encoding="utf-8").split("\n")
+        if label.text not in lines[row - 1]:
+            sys.exit(f"labels.txt: {path}:{row} does not hold `{label.text}`")
+
+
+def reports(package: Package, tree: Path) -> Iterator[Reported]:
+    findings, run = check(package, tree)
+    if run.status not in (0, 1):
+        print(f"{package.name}: check ended with {run.status}\n{run.stderr}", file=sys.stderr)
+    for found in findings:
+        yield Reported(
+            package.name,
+            _relative(found, tree),
+            found["code"],
+            found["location"]["row"],
+            found["end_location"]["row"],
+            found["message"].split("\n")[0],
+        )
+
+
+def _relative(found: dict[str, Any], tree: Path) -> str:
+    path = Path(found["filename"])
+    return path.relative_to(tree).as_posix() if path.is_absolute() else path.as_posix()
+
+
+def judge(labels: Labels, findings: list[Reported], packages: set[str]) -> dict[str, Score]:
+    scores: dict[str, Score] = {label.code: Score() for label in labels.labels}
+    by_place: dict[tuple[str, str, str], list[tuple[int, Label]]] = defaultdict(list)
+    for label in labels.labels:
+        for path, row in label.places:
+            by_place[label.package, path, label.code].append((row, label))
+
+    hit: set[Label] = set()
+    seen: set[tuple[str, str, str, int]] = set()
+    for found in findings:
+        place = (found.package, found.path, found.code, found.first)
+        if found.code not in scores or place in seen:
+            continue
+        seen.add(place)
+        near = _label_of(found, by_place[found.package, found.path, found.code])
+        score = scores[found.code]
+        if near is not None and near.verdict != "no":
+            hit.add(near)
+        elif near is not None:
+            score.false.append((found, near.reason))
+        elif labels.is_complete(found):
+            score.false.append((found, "not on the list of its file"))
+        else:
+            score.unjudged.append(found)
+    for label in labels.labels:
+        if label.verdict == "yes" and label.package in packages:
+            score = scores[label.code]
+            (score.found if label in hit else score.missed).append(label)
+    return dict(sorted(scores.items()))
+
+
+def _label_of(found: Reported, candidates: list[tuple[int, Label]]) -> Label | None:
+    inside = [(row, label) for row, label in candidates if found.first <= row <= found.last]
+    if not inside:
+        return None
+    order = ("yes", "either", "no")
+    return min(inside, key=lambda pair: (pair[0] != found.first, order.index(pair[1].verdict)))[1]
+
+
+def show(scores: dict[str, Score]) -> None:
+    print(f"{'rule':<8}{'yes':>5}{'found':>7}{'missed':>8}{'false':>7}{'unjudged':>10}", end="")
+    print(f"{'precision':>11}{'recall':>8}")
+    for code, score in scores.items():
+        wanted = len(score.found) + len(score.missed)
+        print(
+            f"{code:<8}{wanted:>5}{len(score.found):>7}{len(score.missed):>8}{len(score.false):>7}"
+            f"{len(score.unjudged):>10}{_percent(score.precision):>11}{_percent(score.recall):>8}"
+        )
+    for score in scores.values():
+        for label in score.missed:
+            print(f"missed: {label}")
+        for found, reason in score.false:
+            print(f"false: {found}\n       because: {reason}")
+        for found in score.unjudged:
+            print(f"unjudged: {found}")
+        if score.missed or score.false or score.unjudged:
+            print()
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.0f} %"
+
+
+def main() -> None:
+    labels = read_labels()
+    labelled = sorted({label.package for label in labels.labels})
+    options = arguments(__doc__).parse_args()
+
+    findings: list[Reported] = []
+    packages = load(options.packages or labelled)
+    for package in packages:
+        tree = fetch(package, options.cache)
+        verify(labels, package, tree)
+        findings += reports(package, tree)
+    scores = judge(labels, findings, {package.name for package in packages})
+    show(scores)
+    if not options.packages:
+        summary = {
+            code: {
+                "labelled": len(score.found) + len(score.missed),
+                "found": len(score.found),
+                "missed": len(score.missed),
+                "false": len(score.false),
+                "unjudged": len(score.unjudged),
+                "precision": None if score.precision is None else round(score.precision, 3),
+                "recall": None if score.recall is None else round(score.recall, 3),
+            }
+            for code, score in scores.items()
+        }
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / "score.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
