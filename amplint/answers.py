@@ -10,6 +10,7 @@ import ast
 from collections.abc import Sequence
 from typing import Protocol
 
+from amplint.evidence import Support
 from amplint.values import Heat, Region, Value, Why
 
 
@@ -35,6 +36,22 @@ class Answers(Protocol):
     def backward(self, call: ast.Call) -> tuple[Why, ...] | None:
         """If the call runs a backward pass, itself or through functions of the project: the chain
         of places from the call (excluded) to the `backward()` (empty if the call is itself one)."""
+        ...
+
+    def support(self, call: ast.Call) -> Support:
+        """What is known of the forward work behind a backward pass in an autocast region."""
+        ...
+
+    def bases(self, node: ast.expr) -> frozenset[str]:
+        """The library classes that the class of the project, or its instance, derives from."""
+        ...
+
+    def mentions(self, *words: str) -> bool:
+        """Whether some file of the project holds all these identifiers."""
+        ...
+
+    def matches(self, pattern: str) -> bool:
+        """Whether the regular expression matches a line of some file of the project."""
         ...
 
     def uses(self, node: ast.expr) -> Sequence[ast.expr]:

@@ -34,7 +34,7 @@ class File:
         """
         self.path = path
         self.tree = ast.parse(text)
-        self._lines = re.split(r"\r\n|\n|\r", text)
+        self.lines = re.split(r"\r\n|\n|\r", text)
         self._functions: dict[str, FunctionFacts] = {}
         self._classes: dict[str, ClassFacts] = {}
         self._scopes: dict[str, Scope] = {}
@@ -66,7 +66,7 @@ class File:
         return self._ids[node]
 
     def _scan_module(self) -> None:
-        last = max(1, len(self._lines))
+        last = max(1, len(self.lines))
         module = FunctionFacts(
             f"{self.path}::", self.path, "", "", "module", None, None, (), (), False,
             frozenset(), (1, 0, last, 0),
@@ -118,7 +118,7 @@ class File:
             identity = f"{base}#{number}"
         first = min((d.lineno for d in getattr(node, "decorator_list", [])), default=node.lineno)
         end_row = node.end_lineno or node.lineno
-        text = "\n".join(self._lines[first - 1 : end_row])
+        text = "\n".join(self.lines[first - 1 : end_row])
         facts = FunctionFacts(
             id=identity,
             path=self.path,
@@ -139,7 +139,7 @@ class File:
         return facts
 
     def _words_outside_definitions(self, tree: ast.Module) -> frozenset[str]:
-        lines = list(self._lines)
+        lines = list(self.lines)
         for statement in tree.body:
             if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 for row in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):

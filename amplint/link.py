@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from amplint.evidence import Search, Support
 from amplint.heat import HeatMap
 from amplint.index import File
 from amplint.infer import Inference
 from amplint.transfer import canonical
-from amplint.values import UNKNOWN, Heat, Region, Symbol, Value, Why
+from amplint.values import UNKNOWN, Class, Heat, Instance, Region, Symbol, Value, Why
 
 
 class Program:
@@ -93,6 +95,33 @@ class FileAnswers:
         """The chain of places from the call to the `backward()` that it runs."""
         place = self._place(call)
         return self._heat.backward(*place) if place is not None else None
+
+    def support(self, call: ast.Call) -> Support:
+        """What the forward work behind a backward pass in a region is known to be."""
+        place = self._place(call)
+        if place is None:
+            return Support(None, None, None, False)
+        return Search(self._inference).region(*place)
+
+    def bases(self, node: ast.expr) -> frozenset[str]:
+        """The library classes that the class of the project, or its instance, derives from."""
+        return frozenset(
+            name
+            for atom in self.value(node)
+            if isinstance(atom, Class | Instance)
+            for name in self._inference.library_bases(atom.id if isinstance(atom, Class) else atom.cls)
+        )
+
+    def mentions(self, *words: str) -> bool:
+        """Whether some file of the project holds all these identifiers."""
+        return any(set(words) <= f.facts.words for f in self._inference.files.values())
+
+    def matches(self, pattern: str) -> bool:
+        """Whether the regular expression matches a line of some file of the project."""
+        expression = re.compile(pattern)
+        return any(
+            expression.search(line) for f in self._inference.files.values() for line in f.lines
+        )
 
     def uses(self, node: ast.expr) -> Sequence[ast.expr]:
         """The expressions that read the value of `node`, by data flow within its function."""
