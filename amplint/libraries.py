@@ -187,7 +187,7 @@ PREPARES: dict[str, str] = {
     "setup_module": "module",
     "setup_optimizers": "optimizer",
 }
-"""A method of such an object -> what it takes; each argument comes back, in order, on the device."""
+"""A method of such an object -> what it takes; the arguments come back in order, on the device."""
 
 # --------------------------------------------------------------------------- wrappers
 

@@ -5,7 +5,7 @@ Derived from torch 2.13.0 (CPU wheel) and held against the installed torch by
 
 Keys are canonical dotted names: `torch.zeros`, `torch.nn.functional.linear`, `torch.nn.Linear`
 (what calling an instance does), `Tensor.sum` (methods), `Tensor.shape` (attributes) and
-`Tensor.__matmul__` (operators); `canonical` finds them from the other ways to say the same.
+`Tensor.__matmul__` (operators).
 In the families below a bare word stands for a function and the method of the same name, and a
 prefix names one thing only:
 
@@ -68,7 +68,7 @@ class Result:
             "scalar-without-dim" (0-dim unless `dim` is given, then unknown); "reduction" (0-dim
             unless reduction="none"); "some" (one dimension or more); "sizes" (some, unless the
             sizes given are empty); "broadcast" (the most of all tensor operands); "unknown".
-        dtype: "same" (as the first tensor's); "second" (as the second's); "promote" (native promotion of all operands,
+        dtype: "same" (as the first tensor's); "promote" (native promotion of all operands,
             numbers included); "promote-float" (the same, integers to the default dtype);
             "float-of" (integers to the default dtype, else same); "long-of" (integers and bool to
             int64, else same); "default" (torch.get_default_dtype()); "arg" (the dtype, or the
@@ -80,6 +80,7 @@ class Result:
             None if it is a keyword only. A bool there is no dim (`x.std(False)`).
         by_dim: the result when a dim is given, where that changes more than the rank.
         by_tensor: the result when a tensor stands in the place of the dim (`x.max(y)`).
+        alone: the result when one tensor is all that is given (`torch.where(mask)`).
         tuple_if: keywords that make it a tuple when true (`return_indices`).
     """
 
@@ -92,6 +93,7 @@ class Result:
     dim: int | None = None
     by_dim: Result | None = None
     by_tensor: Result | None = None
+    alone: Result | None = None
     tuple_if: tuple[str, ...] = ()
 
 
@@ -106,16 +108,17 @@ def _family(result: Result, words: str) -> None:
 _family(
     Result("tensor", "same", "same"),
     """
-    abs absolute bernoulli bitwise_not ceil clone conj_physical fix floor frac hardshrink
-    index_fill masked_fill nan_to_num neg negative positive put relu round sgn sign square trunc
+    abs absolute bernoulli bitwise_not ceil clone conj_physical fix floor frac hardshrink index_fill
+    masked_fill nan_to_num neg negative positive put relu round sgn sign square trunc
     .__abs__ .__invert__ .__neg__ .__pos__
-    torch.alpha_dropout torch.binomial torch.celu torch.dropout torch.fake_quantize_per_channel_affine
-    torch.fake_quantize_per_tensor_affine torch.feature_alpha_dropout torch.feature_dropout
-    torch.fill torch.poisson torch.rrelu torch.selu torch.threshold
+    torch.alpha_dropout torch.binomial torch.celu torch.dropout
+    torch.fake_quantize_per_channel_affine torch.fake_quantize_per_tensor_affine
+    torch.feature_alpha_dropout torch.feature_dropout torch.fill torch.poisson torch.rrelu
+    torch.selu torch.threshold
     F.alpha_dropout F.celu F.dropout F.dropout1d F.dropout2d F.dropout3d F.elu
     F.feature_alpha_dropout F.gelu F.hardshrink F.hardsigmoid F.hardswish F.hardtanh F.leaky_relu
-    F.logsigmoid F.mish F.relu F.relu6 F.rrelu F.selu F.silu F.softplus F.softshrink 
-    F.threshold special.round
+    F.logsigmoid F.mish F.relu F.relu6 F.rrelu F.selu F.silu F.softplus F.softshrink F.threshold
+    special.round
     """,
 )
 # Pointwise on one tensor, through floating point.
@@ -141,14 +144,19 @@ _family(
     Result("tensor", "same", "same"),
     """
     log_softmax logcumsumexp prelu renorm softmax
-    torch.batch_norm torch.group_norm torch.instance_norm torch.layer_norm torch.rms_norm
-    F.batch_norm F.group_norm F.gumbel_softmax F.instance_norm F.layer_norm 
-    F.log_softmax F.normalize F.prelu F.rms_norm F.softmax F.softmin
+    F.gumbel_softmax F.log_softmax F.normalize F.prelu F.softmax F.softmin
     special.log_softmax special.softmax
     """,
 )
 _family(Result("tensor", "same", "long-of"), "cumprod cumsum")
-_family(Result("tensor", "same", "float-of"), "F.local_response_norm torch.cumulative_trapezoid")
+_family(
+    Result("tensor", "some", "same"),
+    """
+    torch.batch_norm torch.group_norm torch.instance_norm torch.layer_norm torch.rms_norm
+    F.batch_norm F.group_norm F.instance_norm F.layer_norm F.rms_norm
+    """,
+)
+_family(Result("tensor", "some", "float-of"), "F.local_response_norm torch.cumulative_trapezoid")
 _family(Result("tensors", "same", "float-of"), "torch.gradient")
 _family(Result("tensor", "same", "int64"), "argsort")
 _family(
@@ -164,11 +172,11 @@ _family(
     """
     add addcmul bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor clamp
     clamp_max clamp_min clip floor_divide fmax fmin fmod gcd heaviside hypot lcm lerp logaddexp
-    logaddexp2 maximum minimum mul multiply nextafter pow remainder sub subtract where
-    torch.rsub
+    logaddexp2 maximum minimum mul multiply nextafter pow remainder sub subtract
     .__add__ .__and__ .__floordiv__ .__lshift__ .__mod__ .__mul__ .__or__ .__pow__ .__radd__
     .__rand__ .__rfloordiv__ .__rlshift__ .__rmod__ .__rmul__ .__ror__ .__rpow__ .__rrshift__
     .__rshift__ .__rsub__ .__rxor__ .__sub__ .__xor__
+    torch.rsub
     """,
 )
 _family(
@@ -185,6 +193,10 @@ _family(
     """,
 )
 _family(Result("tensor", "broadcast", "float64"), "float_power")
+_family(
+    Result("tensor", "broadcast", "promote", alone=Result("tensors", "some", "int64")),
+    "where",
+)
 
 # Comparisons and tests.
 _family(
@@ -200,7 +212,7 @@ _family(
     "isfinite isinf isnan isneginf isposinf isreal logical_not signbit torch.isin",
 )
 
-# Reductions. Those in the last family take a dim always, and may give a 0-dim tensor with it.
+# Reductions.
 _family(Result("tensor", "scalar-without-dim", "same", dim=0), "amax amin mean nanmean std var")
 _family(Result("tensor", "scalar-without-dim", "long-of", dim=0), "nansum prod sum")
 _family(Result("tensor", "scalar-without-dim", "bool", dim=0), "all any")
@@ -233,10 +245,7 @@ _family(Result("tensor", "scalar", "long-of"), "trace")
 _family(Result("tensor", "scalar", "promote"), "dist dot vdot")
 _family(
     Result("tensor", "unknown", "same"),
-    """
-     nanquantile quantile torch.nuclear_norm linalg.matrix_norm 
-    torch.norm_except_dim  
-    """,
+    "nanquantile quantile torch.norm_except_dim torch.nuclear_norm linalg.matrix_norm",
 )
 _family(
     Result("tensor", "unknown", "float-of"),
@@ -257,12 +266,12 @@ _family(Result("tensors", "some", "same", count=2), "histogram")
 _family(Result("tensor", "same", "int64"), "torch.bucketize")
 _family(Result("tensor", "unknown", "int64"), "torch.searchsorted")
 
-# Products and distances. The operands must have one dtype, but for those of the last two families.
+# Products and distances. Where the word is "same", operands of different dtypes raise.
 # F.linear gives one dimension or more, but for a weight of one dimension.
 _family(
     Result("tensor", "some", "same"),
     """
-    addbmm addmm addmv  baddbmm bmm mm mv
+    addbmm addmm addmv baddbmm bmm mm mv
     torch.bilinear torch.cdist torch.chain_matmul torch.conv1d torch.conv2d torch.conv3d
     torch.conv_tbc torch.conv_transpose1d torch.conv_transpose2d torch.conv_transpose3d
     torch.convolution torch.pdist
@@ -273,15 +282,18 @@ _family(
 )
 _family(
     Result("tensor", "unknown", "same"),
-    "inner matmul .__matmul__ .__rmatmul__ torch.einsum torch.tensordot linalg.matmul linalg.vecdot",
+    """
+    inner matmul
+    .__matmul__ .__rmatmul__
+    torch.einsum torch.tensordot
+    linalg.matmul linalg.vecdot
+    """,
 )
 _family(Result("tensor", "broadcast", "same"), "cross linalg.cross")
 _family(Result("tensor", "some", "promote"), "addr ger outer torch.block_diag torch.cartesian_prod")
 _family(
     Result("tensor", "unknown", "promote"),
-    """
-    kron F.cosine_similarity  torch.cosine_similarity 
-    """,
+    "kron torch.cosine_similarity F.cosine_similarity",
 )
 _family(Result("tensor", "unknown", "promote-float"), "F.pairwise_distance torch.pairwise_distance")
 _family(Result("tensor", "unknown", "float-of"), "corrcoef cov")
@@ -289,18 +301,13 @@ _family(Result("tensors", "some", "same", count=2), "F.multi_head_attention_forw
 
 # Linear algebra.
 _family(
-    Result("tensor", "same", "same"),
+    Result("tensor", "some", "same"),
     """
     cholesky cholesky_inverse cholesky_solve inverse lu_solve matrix_exp matrix_power orgqr ormqr
     pinverse tril triu
-    linalg.cholesky linalg.householder_product linalg.inv linalg.ldl_solve linalg.lu_solve
-    linalg.matrix_exp linalg.matrix_power linalg.pinv linalg.solve_triangular
-    """,
-)
-_family(
-    Result("tensor", "some", "same"),
-    """
-    linalg.eigvalsh linalg.solve linalg.svdvals linalg.tensorinv  
+    linalg.cholesky linalg.eigvalsh linalg.householder_product linalg.inv linalg.ldl_solve
+    linalg.lu_solve linalg.matrix_exp linalg.matrix_power linalg.pinv linalg.solve
+    linalg.solve_triangular linalg.svdvals linalg.tensorinv
     """,
 )
 _family(
@@ -370,8 +377,8 @@ _family(
     F.triplet_margin_with_distance_loss
     """,
 )
-_family(Result("tensor", "reduction", "second"), "F.binary_cross_entropy_with_logits")
-_family(Result("tensor", "unknown", "second"), "torch.binary_cross_entropy_with_logits")
+_family(Result("tensor", "reduction", "unknown"), "F.binary_cross_entropy_with_logits")
+_family(Result("tensor", "unknown", "unknown"), "torch.binary_cross_entropy_with_logits")
 _family(Result("tensor", "unknown", "same"), "torch.ctc_loss torch.hinge_embedding_loss")
 _family(
     Result("tensor", "unknown", "promote-float"),
@@ -382,34 +389,35 @@ _family(
 )
 
 # Pooling, resampling, padding, lookup.
-_family(Result("tensor", "same", "float-of"), "F.lp_pool1d F.lp_pool2d F.lp_pool3d")
+_family(Result("tensor", "some", "float-of"), "F.lp_pool1d F.lp_pool2d F.lp_pool3d")
 _family(
-    Result("tensor", "same", "same"),
+    Result("tensor", "some", "same"),
     """
-    F.adaptive_avg_pool1d F.adaptive_avg_pool2d F.adaptive_avg_pool3d F.avg_pool1d F.avg_pool2d
-    F.avg_pool3d F.channel_shuffle F.glu F.grid_sample F.interpolate  
-     F.max_unpool1d F.max_unpool2d F.max_unpool3d F.native_channel_shuffle F.pad
-    F.pixel_shuffle F.pixel_unshuffle F.upsample F.upsample_bilinear F.upsample_nearest
     torch.adaptive_avg_pool1d torch.avg_pool1d torch.channel_shuffle torch.constant_pad_nd
     torch.grid_sampler torch.grid_sampler_2d torch.grid_sampler_3d torch.native_channel_shuffle
     torch.pixel_shuffle torch.pixel_unshuffle
+    F.adaptive_avg_pool1d F.adaptive_avg_pool2d F.adaptive_avg_pool3d F.avg_pool1d F.avg_pool2d
+    F.avg_pool3d F.channel_shuffle F.glu F.grid_sample F.interpolate F.max_unpool1d F.max_unpool2d
+    F.max_unpool3d F.native_channel_shuffle F.pad F.pixel_shuffle F.pixel_unshuffle F.upsample
+    F.upsample_bilinear F.upsample_nearest
     """,
 )
 _family(
-    Result("tensor", "same", "same", tuple_if=("return_indices",)),
+    Result("tensor", "some", "same", tuple_if=("return_indices",)),
     """
+    torch.max_pool1d torch.max_pool2d torch.max_pool3d
     F.adaptive_max_pool1d F.adaptive_max_pool2d F.adaptive_max_pool3d F.fractional_max_pool2d
     F.fractional_max_pool3d F.max_pool1d F.max_pool2d F.max_pool3d
-    torch.max_pool1d torch.max_pool2d torch.max_pool3d
     """,
 )
 _family(
-    Result("tensors", "same", "same", count=2, dtypes=("same", "int64")),
+    Result("tensors", "some", "same", count=2, dtypes=("same", "int64")),
     """
+    torch.adaptive_max_pool1d torch.max_pool1d_with_indices
     F.adaptive_max_pool1d_with_indices F.adaptive_max_pool2d_with_indices
     F.adaptive_max_pool3d_with_indices F.fractional_max_pool2d_with_indices
     F.fractional_max_pool3d_with_indices F.max_pool1d_with_indices F.max_pool2d_with_indices
-    F.max_pool3d_with_indices torch.adaptive_max_pool1d torch.max_pool1d_with_indices
+    F.max_pool3d_with_indices
     """,
 )
 _family(
@@ -432,7 +440,8 @@ _family(
     """
     adjoint conj detach moveaxis movedim narrow permute resolve_conj resolve_neg swapaxes swapdims t
     transpose
-    .H .T .as_subclass .coalesce .contiguous .data .mH .mT .pin_memory .real .to_dense torch.real
+    .H .T .as_subclass .coalesce .contiguous .data .mH .mT .pin_memory .real .to_dense
+    torch.real
     nn.Buffer nn.Parameter
     """,
 )
@@ -445,8 +454,9 @@ _family(Result("tensor", "sizes", "same"), "tile .repeat")
 _family(
     Result("same", "unknown", "same"),
     """
-    as_strided diagonal select squeeze unflatten linalg.diagonal .__getitem__ .expand_as
-    .reshape_as  .view_as
+    as_strided diagonal select squeeze unflatten
+    .__getitem__ .expand_as .reshape_as .view_as
+    linalg.diagonal
     """,
 )
 _family(Result("tensor", "unknown", "same"), "take")
@@ -454,7 +464,8 @@ _family(Result("tensor", "unknown", "long-of"), ".sum_to_size")
 _family(
     Result("tensor", "some", "same"),
     """
-    diag diag_embed diagflat repeat_interleave take_along_dim torch.combinations
+    diag diag_embed diagflat repeat_interleave take_along_dim
+    torch.combinations
     """,
 )
 _family(
@@ -462,7 +473,8 @@ _family(
     """
     as_strided_scatter diagonal_scatter diff flip fliplr flipud gather index_add index_copy
     index_put index_reduce index_select masked_scatter narrow_copy roll rot90 scatter scatter_add
-    scatter_reduce select_scatter slice_inverse slice_scatter .__reversed__
+    scatter_reduce select_scatter slice_inverse slice_scatter
+    .__reversed__
     """,
 )
 _family(
@@ -476,10 +488,11 @@ _family(
     Result("tensors", "some", "same"),
     """
     chunk dsplit hsplit split split_with_sizes tensor_split unsafe_chunk unsafe_split
-    unsafe_split_with_sizes vsplit torch.meshgrid
+    unsafe_split_with_sizes vsplit
+    torch.meshgrid
     """,
 )
-_family(Result("tensors", "unknown", "same"), "unbind  .__iter__")
+_family(Result("tensors", "unknown", "same"), "unbind .__iter__")
 _family(Result("tensors", "broadcast", "unknown"), "torch.broadcast_tensors")
 _family(Result("tensors", "unknown", "int64"), "torch.unravel_index")
 
@@ -548,9 +561,9 @@ _family(
     get_device numel
     .__index__ .__int__ .__len__ .const_data_ptr .data_ptr .dense_dim .dim .element_size .itemsize
     .nbytes .ndim .ndimension .nelement .output_nr .sparse_dim .storage_offset
-    torch.get_num_threads torch.initial_seed torch.seed
     torch.cuda.device_count torch.cuda.max_memory_allocated torch.cuda.max_memory_reserved
-    torch.cuda.memory_allocated torch.cuda.memory_reserved
+    torch.cuda.memory_allocated torch.cuda.memory_reserved torch.get_num_threads torch.initial_seed
+    torch.seed
     """,
 )
 _family(Result("host:list"), ".tolist")
@@ -572,18 +585,19 @@ _family(Result("device"), ".device torch.get_default_device")
 _family(
     Result("dtype"),
     """
-    .dtype torch.get_autocast_cpu_dtype torch.get_autocast_dtype torch.get_autocast_gpu_dtype
+    .dtype
+    torch.get_autocast_cpu_dtype torch.get_autocast_dtype torch.get_autocast_gpu_dtype
     torch.get_default_dtype torch.promote_types torch.result_type
     """,
 )
 _family(
     Result("none"),
     """
-     .__setitem__ .backward .record_stream .retain_grad
-    torch.clear_autocast_cache torch.save torch.set_default_device torch.set_default_dtype
-    torch.set_float32_matmul_precision torch.set_num_threads torch.set_printoptions
-    torch.set_rng_state torch.use_deterministic_algorithms
-    torch.cuda.empty_cache torch.cuda.set_device torch.cuda.synchronize
+    .__setitem__ .backward .record_stream .retain_grad
+    torch.clear_autocast_cache torch.cuda.empty_cache torch.cuda.set_device torch.cuda.synchronize
+    torch.save torch.set_default_device torch.set_default_dtype torch.set_float32_matmul_precision
+    torch.set_num_threads torch.set_printoptions torch.set_rng_state
+    torch.use_deterministic_algorithms
     nn.utils.clip_grad_value_
     """,
 )
@@ -598,25 +612,23 @@ _family(Result("tensors", "unknown", "same"), "torch.autograd.grad")
 _family(
     Result("self", "same", "same"),
     """
-    abs_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ asin_
-    asinh_ atan_ atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_
-    detach_ erf_ erfc_ exp2_ exp_ expm1_ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_
-    log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_ rad2deg_ reciprocal_ relu_ resize_as_
-    round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_
-    .absolute_ .add_ .addbmm_ .addcdiv_ .addcmul_ .addmm_ .addr_ .apply_ .arctan2_ .atan2_
-    .baddbmm_ .bernoulli_ .bitwise_and_ .bitwise_left_shift_ .bitwise_not_ .bitwise_or_
-    .bitwise_right_shift_ .bitwise_xor_ .cauchy_ .copy_ .copysign_ .cumprod_ .cumsum_ .digamma_
-    .div_ .divide_ .eq_ .erfinv_ .exponential_ .fill_ .fill_diagonal_ .float_power_
-    .floor_divide_ .fmod_ .ge_ .geometric_ .greater_ .greater_equal_ .gt_ .heaviside_ .hypot_
-    .igamma_ .igammac_ .index_add_ .index_copy_ .index_fill_ .index_reduce_ .le_ .lerp_ .less_
-    .less_equal_ .lgamma_ .log_normal_ .logical_and_ .logical_not_ .logical_or_ .logical_xor_ .lt_
-    .map2_ .map_ .masked_fill_ .masked_scatter_ .mul_ .multiply_ .mvlgamma_ .ne_ .nextafter_
-    .normal_ .not_equal_ .polygamma_ .pow_ .put_ .random_ .remainder_ .renorm_ .requires_grad_
-    .resize_ .scatter_ .scatter_add_ .scatter_reduce_ .set_ .sgn_ .share_memory_ .sign_ .squeeze_
-    .sub_ .subtract_ .swapaxes_ .swapdims_ .t_ .transpose_ .tril_ .triu_ .true_divide_ .uniform_
-    .unsqueeze_
+    abs_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ asin_ asinh_ atan_
+    atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ detach_ erf_
+    erfc_ exp2_ exp_ expm1_ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_
+    log_ logit_ nan_to_num_ neg_ negative_ rad2deg_ reciprocal_ relu_ round_ rsqrt_ sigmoid_ sin_
+    sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_
     .__iadd__ .__iand__ .__ifloordiv__ .__ilshift__ .__imod__ .__imul__ .__ior__ .__ipow__
-    .__irshift__ .__isub__ .__itruediv__ .__ixor__
+    .__irshift__ .__isub__ .__itruediv__ .__ixor__ .absolute_ .add_ .addbmm_ .addcdiv_ .addcmul_
+    .addmm_ .addr_ .apply_ .arctan2_ .atan2_ .baddbmm_ .bernoulli_ .bitwise_and_
+    .bitwise_left_shift_ .bitwise_not_ .bitwise_or_ .bitwise_right_shift_ .bitwise_xor_ .cauchy_
+    .copy_ .copysign_ .cumprod_ .cumsum_ .digamma_ .div_ .divide_ .eq_ .erfinv_ .exponential_ .fill_
+    .fill_diagonal_ .float_power_ .floor_divide_ .fmod_ .ge_ .geometric_ .greater_ .greater_equal_
+    .gt_ .heaviside_ .hypot_ .igamma_ .igammac_ .index_add_ .index_copy_ .index_fill_ .index_reduce_
+    .le_ .lerp_ .less_ .less_equal_ .lgamma_ .log_normal_ .logical_and_ .logical_not_ .logical_or_
+    .logical_xor_ .lt_ .map2_ .map_ .masked_fill_ .masked_scatter_ .mul_ .multiply_ .mvlgamma_ .ne_
+    .nextafter_ .normal_ .not_equal_ .polygamma_ .pow_ .put_ .random_ .remainder_ .renorm_
+    .requires_grad_ .scatter_ .scatter_add_ .scatter_reduce_ .sgn_ .share_memory_ .sign_ .sub_
+    .subtract_ .swapaxes_ .swapdims_ .t_ .transpose_ .tril_ .triu_ .true_divide_ .uniform_
     torch.alpha_dropout_ torch.celu_ torch.dropout_ torch.feature_alpha_dropout_
     torch.feature_dropout_ torch.fill_ torch.rrelu_ torch.selu_ torch.threshold_
     F.celu_ F.elu_ F.hardtanh_ F.leaky_relu_ F.relu_ F.rrelu_ F.selu_ F.threshold_
@@ -624,6 +636,10 @@ _family(
     nn.init.normal_ nn.init.ones_ nn.init.orthogonal_ nn.init.sparse_ nn.init.trunc_normal_
     nn.init.uniform_ nn.init.xavier_normal_ nn.init.xavier_uniform_ nn.init.zeros_
     """,
+)
+_family(
+    Result("self", "unknown", "same"),
+    "as_strided_ resize_as_ .resize_ .set_ .squeeze_ .unsqueeze_",
 )
 
 DETACHED: frozenset[str] = frozenset(_names("detach detach_ .data"))
@@ -803,88 +819,138 @@ LEGACY_CONSTRUCTORS: dict[str, tuple[str, str]] = {
 
 # --------------------------------------------------------------------------- autocast
 
-# Policies: "half" (inputs to the region's dtype), "fp32" (inputs to float32), "banned" (raises),
-# "fp32-unless-dtype" (float32 unless dtype= is given), "promote" (inputs to the widest of them).
+# What an enabled region does to the eligible operands of a name (floating, not float64, on the
+# region's device type); the result then follows RESULTS or MODULES, as for operands of that dtype.
+#     half               cast to the dtype of the region
+#     fp32               cast to float32
+#     fp32-unless-dtype  the result is float32, unless dtype= is given: then that
+#     promote            cast to the widest among them; without autocast most of these raise
+#     banned             raises
+#     unknown            torch casts somewhere inside, and it depends
+# In-place methods and out= are never cast. Parameters of modules are operands.
+#
+# The tables give the public names: those that torch registers (AT_FORALL_* in
+# ATen/autocast_mode.h and the KERNEL_CPU list of autocast_mode.cpp, torch 2.13.0), and those that
+# come to one of them inside. `F.interpolate` is fp32 on CUDA but for mode="area".
+# Read in the source, not run: the recurrent names on CUDA (cudnn has its own cast, in
+# AutocastRNN.cpp), cov, corrcoef and the attention forward; "unknown" on CUDA for what its kernels
+# call inside.
 _CUDA = {
     "half": """
-        addbmm addmm addmv addr baddbmm bmm matmul mm mv prelu
+        addbmm addmm addmv addr baddbmm bmm corrcoef cov matmul matrix_power mm mv prelu
         .__matmul__ .__rmatmul__
         torch.chain_matmul torch.conv1d torch.conv2d torch.conv3d torch.conv_tbc
-        torch.conv_transpose1d torch.conv_transpose2d torch.conv_transpose3d torch.einsum
-        linalg.matmul linalg.multi_dot linalg.vecdot
+        torch.conv_transpose1d torch.conv_transpose2d torch.conv_transpose3d torch.convolution
+        torch.einsum torch.gru torch.gru_cell torch.lstm torch.lstm_cell torch.pca_lowrank
+        torch.rnn_relu torch.rnn_relu_cell torch.rnn_tanh torch.rnn_tanh_cell torch.svd_lowrank
+        linalg.matmul linalg.matrix_power linalg.multi_dot linalg.vecdot
         F.conv1d F.conv2d F.conv3d F.conv_tbc F.conv_transpose1d F.conv_transpose2d
-        F.conv_transpose3d F.linear F.prelu F.scaled_dot_product_attention
-        torch.nn.Linear torch.nn.Conv1d torch.nn.Conv2d torch.nn.Conv3d torch.nn.ConvTranspose1d
-        torch.nn.ConvTranspose2d torch.nn.ConvTranspose3d torch.nn.PReLU torch.nn.MultiheadAttention
-        torch.nn.LSTM torch.nn.GRU torch.nn.RNN torch.nn.LSTMCell torch.nn.GRUCell torch.nn.RNNCell
-        torch.nn.LazyLinear
+        F.conv_transpose3d F.linear F.multi_head_attention_forward F.prelu
+        F.scaled_dot_product_attention
+        nn.Conv1d nn.Conv2d nn.Conv3d nn.ConvTranspose1d nn.ConvTranspose2d nn.ConvTranspose3d
+        nn.GRU nn.GRUCell nn.LSTM nn.LSTMCell nn.LazyConv1d nn.LazyConv2d nn.LazyConv3d
+        nn.LazyConvTranspose1d nn.LazyConvTranspose2d nn.LazyConvTranspose3d nn.LazyLinear nn.Linear
+        nn.MultiheadAttention nn.PReLU nn.RNN nn.RNNCell
     """,
     "fp32": """
-        acos arccos arcsin asin cosh dist erfinv exp expm1 log log10 log1p log2 logsumexp
-        pow reciprocal renorm rsqrt sinh square tan
-        .__pow__ .__rpow__ .__rtruediv__
-        torch.cdist torch.pdist torch.cosine_similarity torch.group_norm torch.layer_norm
-        torch.rms_norm torch.pairwise_distance torch.nuclear_norm
-        special.erfinv special.expm1 special.log1p special.logsumexp
-        F.cosine_similarity F.gumbel_softmax F.group_norm F.interpolate F.layer_norm
-        F.local_response_norm F.normalize F.pairwise_distance F.pdist F.rms_norm F.softplus
-        F.upsample F.upsample_bilinear F.upsample_nearest
-        F.binary_cross_entropy_with_logits F.cosine_embedding_loss F.cross_entropy
-        F.hinge_embedding_loss F.huber_loss F.kl_div F.l1_loss F.margin_ranking_loss F.mse_loss
-        F.multi_margin_loss F.multilabel_margin_loss F.nll_loss F.poisson_nll_loss F.smooth_l1_loss
-        F.soft_margin_loss F.triplet_margin_loss
-        torch.nn.LayerNorm torch.nn.GroupNorm torch.nn.RMSNorm torch.nn.Softplus
-        torch.nn.CosineSimilarity torch.nn.PairwiseDistance torch.nn.LocalResponseNorm
-        torch.nn.Upsample torch.nn.UpsamplingBilinear2d torch.nn.UpsamplingNearest2d
-        torch.nn.BCEWithLogitsLoss torch.nn.CosineEmbeddingLoss torch.nn.CrossEntropyLoss
-        torch.nn.HingeEmbeddingLoss torch.nn.HuberLoss torch.nn.KLDivLoss torch.nn.L1Loss
-        torch.nn.MarginRankingLoss torch.nn.MSELoss torch.nn.MultiMarginLoss
-        torch.nn.MultiLabelMarginLoss torch.nn.NLLLoss torch.nn.PoissonNLLLoss
-        torch.nn.SmoothL1Loss torch.nn.SoftMarginLoss torch.nn.TripletMarginLoss
+    acos arccos arcsin asin cosh dist erfinv exp expm1 log log10 log1p log2 logsumexp pow reciprocal
+    renorm rsqrt sinh square tan
+    .__pow__ .__rpow__ .__rtruediv__ .sum_to_size
+    torch.binary_cross_entropy_with_logits torch.cdist torch.cosine_embedding_loss
+    torch.cosine_similarity torch.cumulative_trapezoid torch.group_norm torch.hinge_embedding_loss
+    torch.kl_div torch.layer_norm torch.margin_ranking_loss torch.norm_except_dim torch.nuclear_norm
+    torch.pairwise_distance torch.pdist torch.poisson_nll_loss torch.rms_norm torch.trapezoid
+    torch.trapz torch.triplet_margin_loss
+    F.binary_cross_entropy_with_logits F.cosine_embedding_loss F.cosine_similarity F.cross_entropy
+    F.gaussian_nll_loss F.group_norm F.gumbel_softmax F.hinge_embedding_loss F.huber_loss
+    F.interpolate F.kl_div F.l1_loss F.layer_norm F.linear_cross_entropy F.local_response_norm
+    F.lp_pool1d F.lp_pool2d F.lp_pool3d F.margin_ranking_loss F.mse_loss F.multi_margin_loss
+    F.multilabel_margin_loss F.multilabel_soft_margin_loss F.nll_loss F.normalize
+    F.pairwise_distance F.pdist F.poisson_nll_loss F.rms_norm F.smooth_l1_loss F.soft_margin_loss
+    F.softplus F.triplet_margin_loss F.triplet_margin_with_distance_loss F.upsample
+    F.upsample_bilinear F.upsample_nearest
+    nn.BCEWithLogitsLoss nn.CosineEmbeddingLoss nn.CosineSimilarity nn.CrossEntropyLoss
+    nn.GaussianNLLLoss nn.GroupNorm nn.HingeEmbeddingLoss nn.HuberLoss nn.KLDivLoss nn.L1Loss
+    nn.LPPool1d nn.LPPool2d nn.LPPool3d nn.LayerNorm nn.LinearCrossEntropyLoss nn.LocalResponseNorm
+    nn.MSELoss nn.MarginRankingLoss nn.MultiLabelMarginLoss nn.MultiLabelSoftMarginLoss
+    nn.MultiMarginLoss nn.NLLLoss nn.NLLLoss2d nn.PairwiseDistance nn.PoissonNLLLoss nn.RMSNorm
+    nn.SmoothL1Loss nn.SoftMarginLoss nn.Softplus nn.TripletMarginLoss
+    nn.TripletMarginWithDistanceLoss nn.Upsample nn.UpsamplingBilinear2d nn.UpsamplingNearest2d
+    nn.utils.get_total_norm
+    special.erfinv special.expm1 special.log1p special.logsumexp
     """,
     "fp32-unless-dtype": """
-        cumprod cumsum log_softmax norm prod softmax sum
-        linalg.matrix_norm linalg.norm linalg.vector_norm special.log_softmax special.softmax
-        F.log_softmax F.softmax F.softmin
-        torch.nn.Softmax torch.nn.Softmin torch.nn.LogSoftmax torch.nn.Softmax2d
+    cumprod cumsum log_softmax norm prod softmax sum
+    F.log_softmax F.softmax F.softmin
+    linalg.matrix_norm linalg.norm linalg.vector_norm
+    nn.LogSoftmax nn.Softmax nn.Softmax2d nn.Softmin
+    special.log_softmax special.softmax
     """,
     "promote": """
-        addcdiv addcmul arctan2 atan2 cross dot index_put inner scatter_add vdot
-        torch.tensordot torch.bilinear torch.grid_sampler linalg.cross F.bilinear F.grid_sample
-        torch.nn.Bilinear
+    addcdiv addcmul arctan2 atan2 cross dot index_put inner scatter_add vdot
+    torch.bilinear torch.grid_sampler torch.tensordot
+    F.bilinear F.grid_sample
+    linalg.cross
+    nn.Bilinear
     """,
-    "banned": "F.binary_cross_entropy torch.nn.BCELoss",
+    "banned": "F.binary_cross_entropy nn.BCELoss",
+    "unknown": """
+    trace
+    torch.affine_grid_generator torch.lobpcg
+    F.affine_grid
+    linalg.lstsq
+    nn.AdaptiveLogSoftmaxWithLoss nn.Transformer nn.TransformerDecoder nn.TransformerDecoderLayer
+    nn.TransformerEncoder nn.TransformerEncoderLayer
+    """,
 }
 _CPU = {
     "half": """
-        addbmm addmm baddbmm bmm matmul mm prelu .__matmul__ .__rmatmul__
-        torch.conv1d torch.conv2d torch.conv3d torch.conv_tbc torch.conv_transpose1d
-        torch.conv_transpose2d torch.conv_transpose3d torch.einsum linalg.matmul linalg.vecdot
-        F.conv1d F.conv2d F.conv3d F.conv_tbc F.conv_transpose1d F.conv_transpose2d
-        F.conv_transpose3d F.linear F.prelu F.scaled_dot_product_attention
-        torch.nn.Linear torch.nn.Conv1d torch.nn.Conv2d torch.nn.Conv3d torch.nn.ConvTranspose1d
-        torch.nn.ConvTranspose2d torch.nn.ConvTranspose3d torch.nn.PReLU torch.nn.MultiheadAttention
-        torch.nn.LSTM torch.nn.LazyLinear
+    addbmm addmm baddbmm bmm corrcoef cov inner matmul matrix_power mm prelu
+    .__matmul__ .__rmatmul__
+    torch.affine_grid_generator torch.chain_matmul torch.conv1d torch.conv2d torch.conv3d
+    torch.conv_tbc torch.conv_transpose1d torch.conv_transpose2d torch.conv_transpose3d torch.einsum
+    torch.lstm torch.pca_lowrank torch.rnn_relu torch.rnn_relu_cell torch.rnn_tanh
+    torch.rnn_tanh_cell torch.svd_lowrank torch.tensordot
+    F.affine_grid F.conv1d F.conv2d F.conv3d F.conv_tbc F.conv_transpose1d F.conv_transpose2d
+    F.conv_transpose3d F.linear F.multi_head_attention_forward F.prelu
+    F.scaled_dot_product_attention
+    linalg.matmul linalg.matrix_power linalg.multi_dot linalg.pinv linalg.vecdot
+    nn.Conv1d nn.Conv2d nn.Conv3d nn.ConvTranspose1d nn.ConvTranspose2d nn.ConvTranspose3d nn.LSTM
+    nn.LazyConv1d nn.LazyConv2d nn.LazyConv3d nn.LazyConvTranspose1d nn.LazyConvTranspose2d
+    nn.LazyConvTranspose3d nn.LazyLinear nn.Linear nn.MultiheadAttention nn.PReLU nn.RNN nn.RNNCell
     """,
     "fp32": """
-        cholesky cholesky_inverse cholesky_solve geqrf inverse nanquantile pinverse prod qr quantile
-        stft svd trace triangular_solve torch.cdist torch.polar torch.view_as_complex
-        linalg.cholesky linalg.eig linalg.eigh linalg.eigvals linalg.eigvalsh linalg.inv
-        linalg.lstsq linalg.matrix_rank linalg.qr linalg.solve linalg.svd linalg.svdvals
-        F.adaptive_avg_pool3d F.adaptive_max_pool3d F.avg_pool3d F.max_pool3d F.max_unpool2d
-        F.max_unpool3d F.fractional_max_pool2d F.fractional_max_pool3d F.grid_sample
-        F.binary_cross_entropy F.binary_cross_entropy_with_logits F.cosine_embedding_loss
-        F.cross_entropy F.ctc_loss F.hinge_embedding_loss F.huber_loss F.kl_div F.l1_loss
-        F.margin_ranking_loss F.mse_loss F.multi_margin_loss F.multilabel_margin_loss F.nll_loss
-        F.poisson_nll_loss F.smooth_l1_loss F.soft_margin_loss F.triplet_margin_loss
-        torch.nn.AvgPool3d torch.nn.MaxPool3d torch.nn.BCELoss torch.nn.BCEWithLogitsLoss
-        torch.nn.CosineEmbeddingLoss torch.nn.CrossEntropyLoss torch.nn.CTCLoss
-        torch.nn.HingeEmbeddingLoss torch.nn.HuberLoss torch.nn.KLDivLoss torch.nn.L1Loss
-        torch.nn.MarginRankingLoss torch.nn.MSELoss torch.nn.MultiMarginLoss
-        torch.nn.MultiLabelMarginLoss torch.nn.NLLLoss torch.nn.PoissonNLLLoss
-        torch.nn.SmoothL1Loss torch.nn.SoftMarginLoss torch.nn.TripletMarginLoss
+    cholesky cholesky_inverse cholesky_solve geqrf inverse lu lu_solve nanquantile orgqr ormqr
+    pinverse prod qr quantile stft svd trace triangular_solve
+    torch.binary_cross_entropy_with_logits torch.cdist torch.cosine_embedding_loss torch.ctc_loss
+    torch.fake_quantize_per_tensor_affine torch.grid_sampler torch.grid_sampler_2d
+    torch.grid_sampler_3d torch.hinge_embedding_loss torch.kl_div torch.lobpcg
+    torch.margin_ranking_loss torch.max_pool3d torch.poisson_nll_loss torch.polar
+    torch.triplet_margin_loss torch.view_as_complex
+    F.adaptive_avg_pool3d F.adaptive_max_pool3d F.adaptive_max_pool3d_with_indices F.avg_pool3d
+    F.binary_cross_entropy F.binary_cross_entropy_with_logits F.cosine_embedding_loss
+    F.cross_entropy F.ctc_loss F.fractional_max_pool2d F.fractional_max_pool2d_with_indices
+    F.fractional_max_pool3d F.fractional_max_pool3d_with_indices F.grid_sample
+    F.hinge_embedding_loss F.huber_loss F.kl_div F.l1_loss F.linear_cross_entropy F.lp_pool3d
+    F.margin_ranking_loss F.max_pool3d F.max_unpool1d F.max_unpool2d F.max_unpool3d F.mse_loss
+    F.multi_margin_loss F.multilabel_margin_loss F.nll_loss F.poisson_nll_loss F.smooth_l1_loss
+    F.soft_margin_loss F.triplet_margin_loss
+    fft.fft fft.fft2 fft.fftn fft.hfft fft.ifft fft.ifft2 fft.ifftn fft.ihfft fft.irfft fft.irfft2
+    fft.irfftn fft.rfft fft.rfft2 fft.rfftn
+    linalg.cholesky linalg.cholesky_ex linalg.cond linalg.eig linalg.eigh linalg.eigvals
+    linalg.eigvalsh linalg.householder_product linalg.inv linalg.inv_ex linalg.lstsq
+    linalg.matrix_rank linalg.qr linalg.solve linalg.svd linalg.svdvals linalg.tensorinv
+    linalg.tensorsolve
+    nn.AdaptiveAvgPool3d nn.AdaptiveMaxPool3d nn.AvgPool3d nn.BCELoss nn.BCEWithLogitsLoss
+    nn.CTCLoss nn.CosineEmbeddingLoss nn.CrossEntropyLoss nn.FractionalMaxPool2d
+    nn.FractionalMaxPool3d nn.HingeEmbeddingLoss nn.HuberLoss nn.KLDivLoss nn.L1Loss nn.LPPool3d
+    nn.LinearCrossEntropyLoss nn.MSELoss nn.MarginRankingLoss nn.MaxPool3d nn.MaxUnpool1d
+    nn.MaxUnpool2d nn.MaxUnpool3d nn.MultiLabelMarginLoss nn.MultiMarginLoss nn.NLLLoss nn.NLLLoss2d
+    nn.PoissonNLLLoss nn.ReflectionPad1d nn.ReflectionPad2d nn.ReplicationPad1d nn.ReplicationPad2d
+    nn.ReplicationPad3d nn.SmoothL1Loss nn.SoftMarginLoss nn.TripletMarginLoss
     """,
     "promote": "index_copy torch.cat torch.concat torch.concatenate torch.stack",
+    "unknown": "nn.AdaptiveLogSoftmaxWithLoss",
 }
 AUTOCAST: dict[str, dict[str, str]] = {
     device: {name: policy for policy, words in table.items() for name in _names(words)}
@@ -896,14 +962,15 @@ AUTOCAST: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True)
 class ModuleFacts:
-    """What calling an instance of a torch.nn class gives outside autocast.
+    """What calling an instance of a torch.nn class gives.
 
     Args:
-        kind: "module"; "criterion" (0-dim unless reduction="none"); "container".
-        dtype: "same" (of the input, and where there are parameters those must agree);
-            "param" (of the parameters, whatever the input); "unknown".
-        rank: "same", "some", "reduction", "unknown".
-        returns: "tensor", or "tensors" (LSTM, MultiheadAttention ...), or "any".
+        kind: "module"; "criterion"; "container" (what it gives is up to what it holds).
+        dtype: "same" (as the input's, with which the parameters must agree outside autocast);
+            "param" (of the parameters, whatever the input); "promote" (of the inputs); "unknown".
+        rank: "same"; "some"; "reduction" (0-dim unless the instance has reduction="none");
+            "unknown".
+        returns: "tensor"; "tensors" (a tuple, perhaps nested: LSTM, MultiheadAttention); "any".
     """
 
     kind: str = "module"
@@ -912,51 +979,62 @@ class ModuleFacts:
     returns: str = "tensor"
 
 
+MODULES: dict[str, ModuleFacts] = {}
+
+
 def _modules(facts: ModuleFacts, words: str) -> None:
     MODULES.update({f"torch.nn.{word}": facts for word in words.split()})
 
 
-MODULES: dict[str, ModuleFacts] = {}
 _modules(
     ModuleFacts(),
     """
-    AlphaDropout BatchNorm1d BatchNorm2d BatchNorm3d CELU Dropout Dropout1d Dropout2d Dropout3d ELU
-    FeatureAlphaDropout GELU GroupNorm Hardshrink Hardsigmoid Hardswish Hardtanh InstanceNorm1d
-    InstanceNorm2d InstanceNorm3d LayerNorm LeakyReLU LocalResponseNorm LogSigmoid LogSoftmax Mish
-    PReLU RMSNorm RReLU ReLU ReLU6 SELU SiLU Sigmoid Softmax Softmax2d Softmin Softplus Softshrink
-    Softsign SyncBatchNorm Tanh Tanhshrink Threshold Identity
-    LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyInstanceNorm1d LazyInstanceNorm2d
-    LazyInstanceNorm3d
+    AlphaDropout CELU Dropout Dropout1d Dropout2d Dropout3d ELU FeatureAlphaDropout GELU Hardshrink
+    Hardsigmoid Hardswish Hardtanh Identity LeakyReLU LogSigmoid LogSoftmax Mish PReLU RReLU ReLU
+    ReLU6 SELU SiLU Sigmoid Softmax Softmin Softplus Softshrink Softsign Tanh Tanhshrink Threshold
     """,
 )
 _modules(
     ModuleFacts(rank="some"),
     """
     AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d
-    AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d Bilinear ChannelShuffle CircularPad1d
-    CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d Conv1d Conv2d Conv3d
-    ConvTranspose1d ConvTranspose2d ConvTranspose3d Flatten Fold FractionalMaxPool2d
-    FractionalMaxPool3d GLU GRUCell LPPool1d LPPool2d LPPool3d LazyConv1d LazyConv2d LazyConv3d
-    LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d LazyLinear Linear MaxPool1d
-    MaxPool2d MaxPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d PixelShuffle PixelUnshuffle RNNCell
-    ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d
-    ReplicationPad3d Unflatten Unfold Upsample UpsamplingBilinear2d UpsamplingNearest2d ZeroPad1d
-    ZeroPad2d ZeroPad3d Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder
-    TransformerEncoderLayer
+    AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d BatchNorm1d BatchNorm2d BatchNorm3d Bilinear
+    ChannelShuffle CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d
+    ConstantPad3d Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d CrossMapLRN2d
+    Flatten Fold FractionalMaxPool2d FractionalMaxPool3d GLU GRUCell GroupNorm InstanceNorm1d
+    InstanceNorm2d InstanceNorm3d LPPool1d LPPool2d LPPool3d LayerNorm LazyBatchNorm1d
+    LazyBatchNorm2d LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d
+    LazyConvTranspose2d LazyConvTranspose3d LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d
+    LazyLinear Linear LocalResponseNorm MaxPool1d MaxPool2d MaxPool3d MaxUnpool1d MaxUnpool2d
+    MaxUnpool3d PixelShuffle PixelUnshuffle RMSNorm RNNCell ReflectionPad1d ReflectionPad2d
+    ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d Softmax2d SyncBatchNorm
+    Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder
+    TransformerEncoderLayer Unflatten Unfold Upsample UpsamplingBilinear2d UpsamplingNearest2d
+    ZeroPad1d ZeroPad2d ZeroPad3d
     """,
 )
-_modules(ModuleFacts(rank="unknown"), "CosineSimilarity PairwiseDistance")
+_modules(ModuleFacts(dtype="promote", rank="unknown"), "CosineSimilarity PairwiseDistance")
 _modules(ModuleFacts(dtype="param", rank="some"), "Embedding EmbeddingBag")
 _modules(ModuleFacts(rank="some", returns="tensors"), "GRU LSTM LSTMCell MultiheadAttention RNN")
 _modules(
+    ModuleFacts(dtype="unknown", rank="unknown", returns="tensors"), "AdaptiveLogSoftmaxWithLoss"
+)
+_modules(
     ModuleFacts("criterion", rank="reduction"),
     """
-    BCELoss BCEWithLogitsLoss CTCLoss CosineEmbeddingLoss CrossEntropyLoss GaussianNLLLoss
-    HingeEmbeddingLoss HuberLoss KLDivLoss L1Loss MSELoss MarginRankingLoss MultiLabelMarginLoss
-    MultiLabelSoftMarginLoss MultiMarginLoss NLLLoss NLLLoss2d PoissonNLLLoss SmoothL1Loss
-    SoftMarginLoss TripletMarginLoss TripletMarginWithDistanceLoss
+    CTCLoss CrossEntropyLoss HingeEmbeddingLoss HuberLoss LinearCrossEntropyLoss
+    MultiLabelMarginLoss MultiMarginLoss NLLLoss NLLLoss2d SoftMarginLoss
     """,
 )
+_modules(
+    ModuleFacts("criterion", "promote", "reduction"),
+    """
+    BCELoss CosineEmbeddingLoss GaussianNLLLoss KLDivLoss L1Loss MSELoss MarginRankingLoss
+    MultiLabelSoftMarginLoss PoissonNLLLoss SmoothL1Loss TripletMarginLoss
+    TripletMarginWithDistanceLoss
+    """,
+)
+_modules(ModuleFacts("criterion", "unknown", "reduction"), "BCEWithLogitsLoss")
 _modules(
     ModuleFacts("container", "unknown", "unknown", "any"),
     "DataParallel Module ModuleDict ModuleList ParameterDict ParameterList Sequential",
@@ -964,50 +1042,81 @@ _modules(
 
 # --------------------------------------------------------------------------- host reads
 
+_VALUE = "reads the value on the host and waits for the device"
+_ANSWER = "reads the answer on the host and waits for the device"
 HOST_READS: dict[str, str] = {
-    "Tensor.item": "copies one number to the host and waits for the device",
-    "Tensor.tolist": "copies every element to the host and waits for the device",
+    "Tensor.__array__": "copies the tensor to the host and waits for the device",
+    "Tensor.__bool__": _VALUE,
+    "Tensor.__contains__": _ANSWER,
+    "Tensor.__float__": _VALUE,
+    "Tensor.__format__": _VALUE,
+    "Tensor.__index__": _VALUE,
+    "Tensor.__int__": _VALUE,
+    "Tensor.__repr__": _VALUE,
+    "Tensor.__str__": _VALUE,
+    "Tensor.allclose": _ANSWER,
     "Tensor.cpu": "copies the tensor to the host and waits for the device",
+    "Tensor.equal": _ANSWER,
+    "Tensor.is_nonzero": _VALUE,
+    "Tensor.item": "copies one number to the host and waits for the device",
     "Tensor.numpy": "reads the tensor on the host",
-    "Tensor.__bool__": "reads the value on the host and waits for the device",
-    "Tensor.__contains__": "reads the value on the host and waits for the device",
-    "Tensor.__float__": "reads the value on the host and waits for the device",
-    "Tensor.__int__": "reads the value on the host and waits for the device",
-    "Tensor.__index__": "reads the value on the host and waits for the device",
-    "Tensor.__array__": "reads the tensor on the host",
-    "Tensor.__format__": "reads the value on the host and waits for the device",
-    "Tensor.__repr__": "reads the value on the host and waits for the device",
-    "Tensor.equal": "reads the answer on the host and waits for the device",
-    "Tensor.allclose": "reads the answer on the host and waits for the device",
-    "Tensor.is_nonzero": "reads the value on the host and waits for the device",
-    "torch.equal": "reads the answer on the host and waits for the device",
-    "torch.allclose": "reads the answer on the host and waits for the device",
-    "torch.is_nonzero": "reads the value on the host and waits for the device",
+    "Tensor.tolist": "copies every element to the host and waits for the device",
+    "torch.allclose": _ANSWER,
+    "torch.cuda.synchronize": "waits for the device",
+    "torch.equal": _ANSWER,
+    "torch.is_nonzero": _VALUE,
 }
-"""What reads the device back -> the words that say so, to follow the name in a message."""
+"""What reads the device back -> the words that say so, to follow the name in a message.
+
+`to` does where its arguments name the CPU, without non_blocking=. Iterating, `len()`, `sum()` and
+`list()` of a tensor read nothing."""
 
 BUILTIN_READS: frozenset[str] = _set(
-    "bool complex float int str repr format print round bytes hex oct bin divmod range"
+    "bin bool bytes complex divmod float format hex int oct print range repr round str"
 )
-"""Builtins that read the value of a tensor argument."""
+"""Builtins that read the value of a tensor among their arguments."""
 
-ELEMENT_READS: frozenset[str] = frozenset({"all", "any", "max", "min", "sorted"})
-"""Builtins that read a tensor argument element by element."""
+ELEMENT_READS: frozenset[str] = _set("all any max min sorted")
+"""Builtins that read a tensor argument, element by element; `max(a, b)` compares two and reads."""
 
-NUMPY_READS: frozenset[str] = frozenset({"numpy.array", "numpy.asarray", "numpy.ascontiguousarray"})
+NUMPY_READS: frozenset[str] = _set("numpy.array numpy.asarray numpy.ascontiguousarray")
+
+DATA_DEPENDENT: dict[str, str] = {
+    **dict.fromkeys(
+        _names(
+            "argwhere masked_select nonzero unique unique_consecutive bincount torch.combinations"
+        ),
+        "",
+    ),
+    **dict.fromkeys(_names("where"), "other"),
+    **dict.fromkeys(_names("repeat_interleave"), "output_size"),
+    "torch.nn.functional.one_hot": "num_classes",
+}
+"""What must read values to know the shape of its result -> the argument that spares it that.
+
+`repeat_interleave` reads only where `repeats` is a tensor. Indexing with a mask reads as well."""
 
 HOST_ATTRIBUTES: frozenset[str] = _set(
     """
-    device dtype element_size get_device is_complex is_contiguous is_cpu is_cuda is_floating_point
-    is_leaf is_meta is_mps is_pinned is_sparse is_xpu itemsize layout nbytes ndim ndimension
-    nelement numel requires_grad shape size stride storage_offset dim grad_fn data_ptr
+    data_ptr dense_dim device dim dim_order dtype element_size get_device grad_fn is_complex is_conj
+    is_contiguous is_cpu is_cuda is_floating_point is_inference is_leaf is_meta is_mps is_nested
+    is_pinned is_quantized is_signed is_sparse is_xpu itemsize layout names nbytes ndim ndimension
+    nelement numel output_nr requires_grad retains_grad shape size storage_offset stride
     """
 )
 """Attributes and methods of a tensor that the host knows without asking the device."""
+
+# --------------------------------------------------------------------------- versions
+
+SINCE: dict[str, str] = {}
+"""Names of these tables that torch 2.4 lacks -> the reason to believe it."""
 
 # --------------------------------------------------------------------------- lookups
 
 
 def policy(name: str, device: str | None) -> str | None:
-    """The autocast policy of a name in a region on that device; other accelerators as cuda."""
+    """The autocast policy of a name in a region of that device type; None where it is not cast.
+
+    XPU and MTIA share the lists of CUDA (read); those of MPS and others are near to them.
+    """
     return AUTOCAST["cpu" if device == "cpu" else "cuda"].get(name)

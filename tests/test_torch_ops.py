@@ -410,8 +410,6 @@ def expected_dtype(word: str, operands: list[Any]) -> Any:
         return None
     if word == "same":
         return operands[0].dtype
-    if word == "second":
-        return operands[1].dtype
     if word == "arg":
         return operands[-1].dtype
     if word == "float-of":
