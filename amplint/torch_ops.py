@@ -394,8 +394,8 @@ _family(
     Result("tensor", "some", "same"),
     """
     torch.adaptive_avg_pool1d torch.avg_pool1d torch.channel_shuffle torch.constant_pad_nd
-    torch.grid_sampler torch.grid_sampler_2d torch.grid_sampler_3d torch.native_channel_shuffle
-    torch.pixel_shuffle torch.pixel_unshuffle
+    torch.grid_sampler torch.grid_sampler_2d torch.grid_sampler_3d torch.max_pool1d torch.max_pool2d
+    torch.max_pool3d torch.native_channel_shuffle torch.pixel_shuffle torch.pixel_unshuffle
     F.adaptive_avg_pool1d F.adaptive_avg_pool2d F.adaptive_avg_pool3d F.avg_pool1d F.avg_pool2d
     F.avg_pool3d F.channel_shuffle F.glu F.grid_sample F.interpolate F.max_unpool1d F.max_unpool2d
     F.max_unpool3d F.native_channel_shuffle F.pad F.pixel_shuffle F.pixel_unshuffle F.upsample
@@ -405,7 +405,6 @@ _family(
 _family(
     Result("tensor", "some", "same", tuple_if=("return_indices",)),
     """
-    torch.max_pool1d torch.max_pool2d torch.max_pool3d
     F.adaptive_max_pool1d F.adaptive_max_pool2d F.adaptive_max_pool3d F.fractional_max_pool2d
     F.fractional_max_pool3d F.max_pool1d F.max_pool2d F.max_pool3d
     """,
@@ -890,7 +889,6 @@ _CUDA = {
     addcdiv addcmul arctan2 atan2 cross dot index_put inner scatter_add vdot
     torch.bilinear torch.grid_sampler torch.tensordot
     F.bilinear F.grid_sample
-    linalg.cross
     nn.Bilinear
     """,
     "banned": "F.binary_cross_entropy nn.BCELoss",
