@@ -87,7 +87,15 @@ SCALERS: dict[str, ScalerApi] = {
     "torch.cuda.amp.GradScaler": _CUDA_SCALER,
     "torch.cuda.amp.grad_scaler.GradScaler": _CUDA_SCALER,
     "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler": ScalerApi(
-        ("device", *_KNOBS, "process_group")
+        (
+            "device",
+            "init_scale",
+            "backoff_factor",
+            "growth_factor",
+            "growth_interval",
+            "enabled",
+            "process_group",
+        )
     ),
 }
 

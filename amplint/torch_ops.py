@@ -1060,7 +1060,6 @@ HOST_READS: dict[str, str] = {
     "Tensor.numpy": "reads the tensor on the host",
     "Tensor.tolist": "copies every element to the host and waits for the device",
     "torch.allclose": _ANSWER,
-    "torch.cuda.synchronize": "waits for the device",
     "torch.equal": _ANSWER,
     "torch.is_nonzero": _VALUE,
 }
@@ -1068,6 +1067,22 @@ HOST_READS: dict[str, str] = {
 
 `to` does where its arguments name the CPU, without non_blocking=. Iterating, `len()`, `sum()` and
 `list()` of a tensor read nothing."""
+
+WAITS: frozenset[str] = frozenset(
+    _names(
+        """
+        corrcoef cov inverse istft pinverse
+        torch.cuda.synchronize
+        F.gaussian_nll_loss
+        linalg.cholesky linalg.cond linalg.eig linalg.eigh linalg.eigvals linalg.eigvalsh linalg.inv
+        linalg.ldl_factor linalg.lstsq linalg.lu_factor linalg.matrix_rank linalg.pinv linalg.solve
+        linalg.svdvals
+        nn.GaussianNLLLoss
+        """
+    )
+)
+"""Operations that wait for the device inside, to check their operands or their success, and give a
+tensor all the same (their documentation, and FakeTensor); of linalg, those without `_ex`."""
 
 BUILTIN_READS: frozenset[str] = _set(
     "bin bool bytes complex divmod float format hex int oct print range repr round str"
@@ -1098,7 +1113,7 @@ HOST_ATTRIBUTES: frozenset[str] = _set(
     """
     data_ptr dense_dim device dim dim_order dtype element_size get_device grad_fn is_complex is_conj
     is_contiguous is_cpu is_cuda is_floating_point is_inference is_leaf is_meta is_mps is_nested
-    is_pinned is_quantized is_signed is_sparse is_xpu itemsize layout names nbytes ndim ndimension
+    is_pinned is_quantized is_signed is_sparse is_xpu itemsize layout nbytes ndim ndimension
     nelement numel output_nr requires_grad retains_grad shape size storage_offset stride
     """
 )

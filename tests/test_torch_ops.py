@@ -8,10 +8,15 @@ kernels of CUDA too, and FakeTensor runs them without a device).
 
 from __future__ import annotations
 
+import ast
+import importlib
 import inspect
+import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, reduce
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -293,7 +298,9 @@ def resolve(name: str) -> Any:
 
 
 @cache
-def template(rank: int = 2, dtype: str = FLOAT, other: str | None = None, device: str = "cpu") -> dict[str, Any]:
+def template(
+    rank: int = 2, dtype: str = FLOAT, other: str | None = None, device: str = "cpu"
+) -> dict[str, Any]:
     """The names that the arguments in CALLS are written with."""
 
     def tensors(dtype: str) -> tuple[Any, Any, Any]:
@@ -429,7 +436,9 @@ def wrong(expected: Result, operands: list[Any], result: Any) -> str | None:
     if expected.kind == "host:numpy":
         return None if type(result).__module__ == "numpy" else f"is {type(result)}"
     if expected.kind in HOST_KINDS:
-        fits = isinstance(result, HOST_KINDS[expected.kind]) and not isinstance(result, torch.Tensor)
+        fits = isinstance(result, HOST_KINDS[expected.kind]) and not isinstance(
+            result, torch.Tensor
+        )
         return None if fits else f"is {type(result).__name__}"
     if expected.kind == "tensors":
         if not isinstance(result, (list, tuple)) and not inspect.isgenerator(result):
@@ -687,8 +696,6 @@ def test_no_module_is_forgotten() -> None:
 
 
 def test_operators_are_methods_of_tensor() -> None:
-    import ast
-
     for table in (torch_ops.OPERATORS, torch_ops.REFLECTED, torch_ops.AUGMENTED):
         for operator, method in table.items():
             assert hasattr(ast, operator)
@@ -827,9 +834,6 @@ def test_every_registered_operation_has_a_policy(device: str) -> None:
 
 
 def test_policies_of_cuda_are_those_of_the_header() -> None:
-    import re
-    from pathlib import Path
-
     header = Path(torch.__file__).parent / "include" / "ATen" / "autocast_mode.h"
     if not header.exists():
         pytest.skip("this build of torch ships no headers")
@@ -906,7 +910,9 @@ def mixes(device: str) -> list[tuple[str, str]]:
 
 TENSORS = ("tensor", "same", "self", "tensors")
 # These look for something else than operands at their places, or run code of their own.
-NOT_IN_A_REGION = NOT_CALLED | spelled(".backward .grad .type_as torch.autograd.grad nn.init.orthogonal_")
+NOT_IN_A_REGION = NOT_CALLED | spelled(
+    ".backward .grad .type_as torch.autograd.grad nn.init.orthogonal_"
+)
 
 
 def test_autocast_of_the_cpu() -> None:
@@ -930,7 +936,9 @@ def test_autocast_of_the_cpu() -> None:
 class Views(torch.overrides.TorchFunctionMode):
     """Indexing of fake CUDA tensors, which a CPU build cannot do, by select, narrow, unsqueeze."""
 
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         if function is not torch.Tensor.__getitem__:
             return function(*args, **(kwargs or {}))
         tensor, index = args[0], args[1] if isinstance(args[1], tuple) else (args[1],)
@@ -969,8 +977,6 @@ NOT_FAKED = """
 @pytest.fixture
 def quiet_fakes() -> Iterator[None]:
     """FakeTensor logs every call that a meta kernel refuses."""
-    import logging
-
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -989,8 +995,9 @@ def test_autocast_of_cuda() -> None:
             if expected.kind not in TENSORS or name in NOT_IN_A_REGION:
                 continue
             for mix in mixes("cuda"):
+                names = fake_cuda(2, *mix) if expected.kind == "self" else dict(spaces[mix])
                 try:
-                    problem = autocast_problem(name, "cuda", dict(spaces[mix]))
+                    problem = autocast_problem(name, "cuda", names)
                 except Exception:
                     continue
                 ran.add(name)
@@ -999,3 +1006,366 @@ def test_autocast_of_cuda() -> None:
     assert mode
     assert not problems, "\n".join(problems)
     assert set(AUTOCAST["cuda"]) & set(RESULTS) <= ran | spelled(NOT_FAKED)
+
+
+# --------------------------------------------------------------------------- modules
+
+# Classes : arguments of the constructor | arguments of the instance. Without a line: () and (x).
+MODULE_CALLS = """
+AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool1d AdaptiveMaxPool2d AvgPool1d AvgPool2d : 2 | z
+MaxPool1d MaxPool2d : 2 | z
+AdaptiveAvgPool3d AdaptiveMaxPool3d AvgPool3d MaxPool3d ChannelShuffle PixelUnshuffle Unfold : 2 | z[None]
+AdaptiveLogSoftmaxWithLoss : 4, 4, [2] | x, j
+BatchNorm1d LayerNorm RMSNorm : 4 | x
+BatchNorm2d InstanceNorm2d : 2 | z[None]
+BatchNorm3d InstanceNorm3d : 1 | z[None, None]
+Bilinear : 4, 4, 2 | x, y
+BCELoss BCEWithLogitsLoss HingeEmbeddingLoss HuberLoss KLDivLoss L1Loss MSELoss : | x, y
+MultiLabelSoftMarginLoss PoissonNLLLoss SmoothL1Loss SoftMarginLoss : | x, y
+CosineSimilarity PairwiseDistance : | x, y
+CircularPad1d ReflectionPad1d ReplicationPad1d ZeroPad1d : 1 | z
+CircularPad2d ReflectionPad2d ReplicationPad2d ZeroPad2d : 1 | z[None]
+CircularPad3d ReflectionPad3d ReplicationPad3d ZeroPad3d : 1 | z[None, None]
+ConstantPad1d : 1, 0.0 | z
+ConstantPad2d : 1, 0.0 | z[None]
+ConstantPad3d : 1, 0.0 | z[None, None]
+Conv1d ConvTranspose1d : 4, 2, 1 | z
+Conv2d ConvTranspose2d : 2, 2, 1 | z[None]
+Conv3d ConvTranspose3d : 1, 1, 1 | z[None, None]
+LazyConv1d LazyConvTranspose1d : 2, 1 | z
+LazyConv2d LazyConvTranspose2d : 2, 1 | z[None]
+LazyConv3d LazyConvTranspose3d : 1, 1 | z[None, None]
+LazyBatchNorm1d : | x
+LazyBatchNorm2d : | z[None]
+LazyBatchNorm3d : | z[None, None]
+LazyInstanceNorm1d : | z
+LazyInstanceNorm2d : | z[None]
+LazyInstanceNorm3d : | z[None, None]
+LazyLinear : 4 | x
+Linear : 4, 4 | x
+CosineEmbeddingLoss : | x, y, j.clamp(max=1)
+CrossEntropyLoss MultiMarginLoss NLLLoss NLLLoss2d : | x, j
+LinearCrossEntropyLoss : 4, 4 | x, j
+CTCLoss : | x[:, None].log_softmax(-1), k[:1, :1] + 1, i[:1] + 4, i[:1] + 1
+GaussianNLLLoss : | x, y, y.abs()
+MarginRankingLoss : | x, y, k + 1
+MultiLabelMarginLoss : | x, k
+TripletMarginLoss TripletMarginWithDistanceLoss : | x, y, y
+CrossMapLRN2d : 2 | z[None]
+Embedding EmbeddingBag : 4, 4 | j[None]
+Fold : (2, 2), 1 | z
+FractionalMaxPool2d : 2, 2 | z
+FractionalMaxPool3d : 2, 2 | z[:1, None].expand(1, 4, 4, 4)
+GRU LSTM RNN : 4, 4 | z
+GRUCell LSTMCell RNNCell : 4, 4 | x
+GroupNorm : 2, 4 | x
+InstanceNorm1d LocalResponseNorm : 2 | z
+LPPool1d LPPool2d : 2, 2 | z
+LPPool3d : 2, 2 | z[None]
+LogSoftmax Softmax Softmin : 1 | x
+MaxUnpool1d : 2 | z[..., :2], i.expand(2, 4, 2)
+MaxUnpool2d : 2 | z[..., :2, :2], k[None, :2, :2].expand(2, 2, 2)
+MaxUnpool3d : 2 | z[None, :, :2, :2], k[None, None, :2, :2].expand(1, 2, 2, 2)
+MultiheadAttention : 4, 2 | z, z, z
+PixelShuffle : 2 | z.view(1, 4, 2, 4)
+Softmax2d : | z
+Threshold : 0.1, 0.2 | x
+Transformer : 4, 2, 1, 1, 4 | z, z
+TransformerDecoderLayer : 4, 2, 4 | z, z
+TransformerEncoderLayer : 4, 2, 4 | z
+TransformerDecoder : torch.nn.TransformerDecoderLayer(4, 2, 4), 1 | z, z
+TransformerEncoder : torch.nn.TransformerEncoderLayer(4, 2, 4), 1 | z
+Unflatten : 1, (2, 2) | x
+Upsample UpsamplingBilinear2d UpsamplingNearest2d : scale_factor=2 | z[None]
+"""
+MODULE_ARGUMENTS = {
+    f"torch.nn.{name}": tuple(part.strip() for part in calls.split("|"))
+    for names, _, calls in (line.partition(" :") for line in MODULE_CALLS.strip().splitlines())
+    for name in names.split()
+}
+CALLABLE = [n for n, facts in MODULES.items() if facts.kind != "container"]
+
+
+def call_module(name: str, names: dict[str, Any], **extra: Any) -> tuple[list[Any], Any]:
+    """Build a module and call it; the tensors it was given and what it gives."""
+    build, use = MODULE_ARGUMENTS.get(name, ("", "x"))
+    if name == "torch.nn.SyncBatchNorm":
+        pytest.skip("needs a process group, or a device")
+    torch.manual_seed(0)
+    given = ", ".join(part for part in (build, "**extra") if part)
+    module = eval(f"{name}({given})", {**names, "extra": extra})
+    arguments = eval(f"({use},)", names)
+    places = [names[key] for key in "bkij"]
+    tensors = list(tensors_in(arguments))
+    return [t for t in tensors if not any(t is p for p in places)] or tensors, module(*arguments)
+
+
+def wrong_module(
+    name: str, policy: str | None, device: str, operands: list[Any], result: Any
+) -> str | None:
+    facts = MODULES[name]
+    parts = list(tensors_in([result]))
+    if isinstance(result, torch.Tensor) != (facts.returns == "tensor"):
+        return f"gives a {type(result).__name__}"
+    if policy == "unknown":
+        return None
+    word = FLOAT if facts.dtype == "param" else facts.dtype
+    handed = cast(policy, device, operands)
+    return wrong_tensor(Result("tensor", facts.rank, word), word, handed, parts[0])
+
+
+@pytest.mark.parametrize("name", CALLABLE)
+def test_modules_give_what_the_table_says(name: str) -> None:
+    operands, result = call_module(name, space(2, FLOAT, FLOAT))
+    assert wrong_module(name, None, "cpu", operands, result) is None
+    if MODULES[name].kind == "criterion":
+        _, result = call_module(name, space(2, FLOAT, FLOAT), reduction="none")
+        assert result.dim() > 0
+
+
+@pytest.mark.parametrize("name", CALLABLE)
+def test_modules_under_autocast_of_the_cpu(name: str) -> None:
+    policy = AUTOCAST["cpu"].get(name)
+    for dtype, other in mixes("cpu"):
+        if policy == "unknown":
+            continue
+        try:
+            with torch.no_grad(), region("cpu", True):
+                operands, result = call_module(name, space(2, dtype, other))
+        except RuntimeError:
+            assert (dtype, other) != (FLOAT, FLOAT)  # parameters are float32, and nothing casts
+            continue
+        assert wrong_module(name, policy, "cpu", operands, result) is None, (dtype, other)
+
+
+# Of modules that cannot be built or called on CUDA without CUDA: the function that they call.
+CALLED_BY = {
+    "Conv1d LazyConv1d": "conv1d", "Conv2d LazyConv2d": "conv2d", "Conv3d LazyConv3d": "conv3d",
+    "ConvTranspose1d LazyConvTranspose1d": "conv_transpose1d",
+    "ConvTranspose2d LazyConvTranspose2d": "conv_transpose2d",
+    "ConvTranspose3d LazyConvTranspose3d": "conv_transpose3d",
+    "Linear LazyLinear": "linear", "Bilinear": "bilinear", "GaussianNLLLoss": "gaussian_nll_loss",
+    "LinearCrossEntropyLoss": "linear_cross_entropy",
+    "MultiheadAttention": "multi_head_attention_forward", "CTCLoss": "ctc_loss",
+}  # fmt: skip
+NOT_FAKED_MODULES = spelled(
+    " ".join(f"nn.{name}" for names in CALLED_BY for name in names.split())
+    + " nn.GRU nn.LSTM nn.RNN nn.GRUCell nn.LSTMCell nn.RNNCell nn.SyncBatchNorm"
+    + " nn.BatchNorm1d nn.BatchNorm2d nn.BatchNorm3d nn.LazyBatchNorm1d nn.LazyBatchNorm2d"
+    + " nn.LazyBatchNorm3d nn.LazyInstanceNorm1d nn.LazyInstanceNorm2d nn.LazyInstanceNorm3d"
+    + " nn.CrossMapLRN2d nn.Unfold"
+)
+
+
+@pytest.mark.usefixtures("quiet_fakes")
+def test_modules_under_autocast_of_cuda() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    problems, failed = [], set()
+    with FakeTensorMode(allow_non_fake_inputs=True), Views():
+        spaces = {mix: fake_cuda(2, *mix) for mix in mixes("cuda")}
+        for name in CALLABLE:
+            policy = AUTOCAST["cuda"].get(name)
+            if policy == "unknown" or name in NOT_FAKED_MODULES:
+                continue
+            takes_device = "device" in inspect.signature(resolve(name)).parameters
+            extra = {"device": "cuda"} if takes_device else {}
+            for mix in mixes("cuda"):
+                try:
+                    with torch.no_grad(), region("cuda", True):
+                        operands, result = call_module(name, dict(spaces[mix]), **extra)
+                except RuntimeError as error:
+                    if policy != "banned" or "unsafe to autocast" not in str(error):
+                        failed.add(f"{name}: {error}")
+                    continue
+                problem = wrong_module(name, policy, "cuda", operands, result)
+                if problem or policy == "banned":
+                    problems.append(f"{name}: {problem} {mix}")
+    assert not failed
+    assert not problems, "\n".join(problems)
+
+
+def test_modules_have_the_policy_of_their_function() -> None:
+    for names, function in CALLED_BY.items():
+        for name in names.split():
+            for device in LOW:
+                policies = AUTOCAST[device]
+                expected = policies.get(f"torch.nn.functional.{function}")
+                assert policies.get(f"torch.nn.{name}") == expected, (name, device)
+
+
+# --------------------------------------------------------------------------- reading the device
+
+
+def waits(error: Exception) -> bool:
+    """Whether a fake tensor was asked for its values, or for a shape that depends on them."""
+    from torch._subclasses import fake_tensor
+
+    data = fake_tensor.DataDependentOutputException, fake_tensor.DynamicOutputShapeException
+    return isinstance(error, data)
+
+
+@pytest.mark.usefixtures("quiet_fakes")
+def test_what_waits_for_the_device_is_listed() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    found = set()
+    with FakeTensorMode(allow_non_fake_inputs=True), Views():
+        for mix in ((FLOAT, FLOAT), ("int64", "int64")):
+            names = fake_cuda(2, *mix)
+            for name, expected in RESULTS.items():
+                if name in NOT_CALLED or expected.kind == "self":
+                    continue
+                try:
+                    call(name, dict(names))
+                except Exception as error:
+                    if waits(error):
+                        found.add(name)
+    listed = {*torch_ops.HOST_READS, *torch_ops.DATA_DEPENDENT, *torch_ops.WAITS}
+    assert found - listed == set()
+    assert len(found) > 25
+
+
+def test_documented_synchronisation_is_listed() -> None:
+    for name in set(RESULTS) - torch_ops.WAITS - set(torch_ops.DATA_DEPENDENT):
+        words = " ".join((resolve(name).__doc__ or "").split())
+        assert not re.search(r"(device|inputs), this function synchronizes that device", words), (
+            name
+        )
+        assert "this function causes host-device synchronization" not in words, name
+
+
+@pytest.mark.parametrize("name", [n for n in torch_ops.HOST_READS if n.startswith("Tensor.")])
+def test_host_reads_need_values(name: str) -> None:
+    method = name.partition(".")[2]
+    if method in ("__repr__", "__str__"):
+        pytest.skip("says `...` for a tensor without values")
+    tensor = torch.ones((), dtype=torch.int64, device="meta")
+    extra = {"__format__": ("d",), "allclose": (tensor,), "equal": (tensor,), "__contains__": (1,)}
+    with pytest.raises((RuntimeError, NotImplementedError, TypeError)):
+        getattr(tensor, method)(*extra.get(method, ()))
+
+
+@pytest.mark.parametrize("name", sorted(torch_ops.HOST_ATTRIBUTES))
+def test_host_attributes_need_no_values(name: str) -> None:
+    found = getattr(torch.ones(2, 2, device="meta"), name)
+    if callable(found) and name != "grad_fn":
+        found()
+
+
+@pytest.mark.usefixtures("quiet_fakes")
+def test_data_dependent_shapes_wait_unless_told() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    ways = {
+        "argwhere": ("x.argwhere()", None),
+        "bincount": ("i.bincount()", None),
+        "combinations": ("torch.combinations(v)", None),
+        "masked_select": ("x.masked_select(b)", None),
+        "nonzero": ("torch.where(b)", None),  # which calls it
+        "one_hot": ("F.one_hot(j)", "F.one_hot(j, 4)"),
+        "repeat_interleave": (
+            "x.repeat_interleave(j, dim=0)",
+            "x.repeat_interleave(j, dim=0, output_size=6)",
+        ),
+        "unique": ("x.unique()", None),
+        "unique_consecutive": ("x.unique_consecutive()", None),
+        "where": ("torch.where(b)", "torch.where(b, x, y)"),
+    }
+    assert {name.rpartition(".")[2] for name in torch_ops.DATA_DEPENDENT} == set(ways)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        names = {**fake_cuda(2, FLOAT, FLOAT), "F": F}
+        for blind, told in ways.values():
+            with pytest.raises(Exception, match=r"aten\.") as caught:
+                eval(blind, names)
+            assert waits(caught.value)
+            if told is not None:
+                eval(told, names)
+
+
+def test_the_host_knows_what_takes_no_values() -> None:
+    tensor = torch.ones(2, 2, device="meta")
+    assert len(tensor) == 2 and len(list(tensor)) == 2
+    assert sum(tensor).shape == (2,)
+
+
+# --------------------------------------------------------------------------- libraries
+
+
+def imported(name: str) -> Any:
+    """What `from ... import ...` of the name gives."""
+    module, _, last = name.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), last)
+    except ModuleNotFoundError:
+        return resolve(name)
+
+
+def parameters(name: str) -> dict[str, Any]:
+    given = inspect.signature(imported(name)).parameters
+    return {key: value.default for key, value in given.items()}
+
+
+@pytest.mark.parametrize("name", libraries.AUTOCASTS)
+def test_autocast_signatures(name: str) -> None:
+    api = libraries.AUTOCASTS[name]
+    defaults = parameters(name)
+    assert tuple(defaults) == api.parameters
+    assert defaults["enabled"] is True
+    if api.device is None:
+        assert defaults["dtype"] is None and defaults["device_type"] is inspect.Parameter.empty
+    else:
+        assert defaults["dtype"] == getattr(torch, api.dtype or "")
+
+
+@pytest.mark.parametrize("name", libraries.SCALERS)
+def test_scaler_signatures(name: str) -> None:
+    api = libraries.SCALERS[name]
+    defaults = parameters(name)
+    assert tuple(defaults) == api.parameters
+    assert defaults.get("device", api.device) == api.device
+
+
+@pytest.mark.parametrize("device", libraries.DEFAULT_DTYPES)
+def test_default_dtypes_of_regions(device: str) -> None:
+    try:
+        dtype = torch.get_autocast_dtype(device)
+    except RuntimeError:
+        pytest.skip(f"this torch knows no {device}")
+    assert str(dtype) == f"torch.{libraries.DEFAULT_DTYPES[device]}"
+
+
+def of_torch(names: Any) -> list[str]:
+    return [name for name in names if name.startswith("torch.")]
+
+
+def test_library_names_of_torch_are_there() -> None:
+    groups = (
+        libraries.NO_GRAD, libraries.LOADERS, libraries.OPTIMIZERS, libraries.SCHEDULERS,
+        libraries.MODULE_WRAPPERS, libraries.AUTOCASTS, libraries.SCALERS,
+    )  # fmt: skip
+    for name in (name for group in groups for name in of_torch(group)):
+        if name in torch_ops.SINCE and torch.__version__ < "2.13":
+            continue
+        assert callable(imported(name)), name
+
+
+def subclasses(module: Any, base: type) -> set[str]:
+    found = {name: thing for name, thing in vars(module).items() if isinstance(thing, type)}
+    return {
+        f"{module.__name__}.{name}"
+        for name, thing in found.items()
+        if issubclass(thing, base) and thing is not base and not name.startswith("_")
+    }
+
+
+def test_no_optimizer_or_scheduler_of_torch_is_forgotten() -> None:
+    schedulers = torch.optim.lr_scheduler
+    assert subclasses(torch.optim, torch.optim.Optimizer) <= libraries.OPTIMIZERS
+    assert subclasses(schedulers, schedulers.LRScheduler) <= libraries.SCHEDULERS
+
+
+def test_kinds() -> None:
+    assert libraries.kind("torch.optim.AdamW") == "optimizer"
+    assert libraries.kind("torch.utils.data.DataLoader") == "loader"
+    assert libraries.kind("torch.zeros") is None
