@@ -1,0 +1,45 @@
+"""What came of a run, in the format that a reader or a machine wants."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from amplint.engine import Outcome
+from amplint.rule import Rule
+
+FORMATS = ("text", "concise", "json", "sarif", "github")
+
+
+@dataclass(frozen=True)
+class Report:
+    """An outcome and what is needed to show it.
+
+    Args:
+        outcome: what came of the run.
+        rules: all rules, for their descriptions.
+        directory: where the reader stands; paths are shown from there.
+    """
+
+    outcome: Outcome
+    rules: Sequence[Rule]
+    directory: Path
+
+    def path(self, path: str) -> str:
+        """A root-relative path as the reader would write it, with forward slashes."""
+        if path == STDIN:
+            return path
+        return os.path.relpath(self.outcome.root / path, self.directory).replace(os.sep, "/")
+
+
+STDIN = "-"  # the path of text from standard input that has no file name
+
+
+def render(name: str, report: Report) -> str:
+    """The report in one of `FORMATS`; text may hold terminal styles, which `click.echo` strips."""
+    module = importlib.import_module(f"amplint.report.{name}")
+    write: Callable[[Report], str] = module.render
+    return write(report)
