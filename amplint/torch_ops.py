@@ -1121,8 +1121,23 @@ HOST_ATTRIBUTES: frozenset[str] = _set(
 
 # --------------------------------------------------------------------------- versions
 
-SINCE: dict[str, str] = {}
-"""Names of these tables that torch 2.4 lacks -> the reason to believe it."""
+NEWER: frozenset[str] = frozenset(
+    _names(
+        """
+        hash_tensor .const_data_ptr .mtia F.linear_cross_entropy
+        nn.Buffer nn.LinearCrossEntropyLoss nn.utils.get_total_norm torch.optim.Adafactor
+        torch.distributed.fsdp.fully_shard torch.optim.Muon
+        """
+    )
+)
+"""Names of these tables, and of `libraries`, that torch 2.4.1 lacks (run)."""
+
+DIFFERED: dict[str, str] = {
+    "torch.ldexp": "float32 in a CUDA region, as pow",
+    "Tensor.ldexp": "float32 in a CUDA region, as pow",
+    "torch.nn.RMSNorm": "promotes with its float32 weight in a CPU region",
+}
+"""What torch 2.4.1 does otherwise than these tables say (run)."""
 
 # --------------------------------------------------------------------------- lookups
 
