@@ -103,9 +103,13 @@ SCALERS: dict[str, ScalerApi] = {
 
 LOADERS: frozenset[str] = frozenset(
     {
+        "dgl.dataloading.DataLoader",
+        "dgl.dataloading.GraphDataLoader",
+        "monai.data.DataLoader",
+        "monai.data.ThreadDataLoader",
+        "timm.data.create_loader",
         "torch.utils.data.DataLoader",
         "torch.utils.data.dataloader.DataLoader",
-        "torchdata.stateful_dataloader.StatefulDataLoader",
         "torch_geometric.data.DataLoader",
         "torch_geometric.loader.ClusterLoader",
         "torch_geometric.loader.DataListLoader",
@@ -115,15 +119,14 @@ LOADERS: frozenset[str] = frozenset(
         "torch_geometric.loader.LinkNeighborLoader",
         "torch_geometric.loader.NeighborLoader",
         "torch_geometric.loader.ShaDowKHopSampler",
-        "dgl.dataloading.DataLoader",
-        "dgl.dataloading.GraphDataLoader",
-        "monai.data.DataLoader",
-        "monai.data.ThreadDataLoader",
-        "timm.data.create_loader",
+        "torchdata.stateful_dataloader.StatefulDataLoader",
         "webdataset.WebLoader",
     }
 )
-"""What builds an iterable of batches. Their batches are on the host unless moved."""
+"""What builds an iterable of batches."""
+
+LOADERS_ON_DEVICE: frozenset[str] = frozenset({"timm.data.create_loader"})
+"""Those of them whose batches come on the device; of the others they are on the host."""
 
 _OPTIM = """
     ASGD Adadelta Adafactor Adagrad Adam AdamW Adamax LBFGS Muon NAdam RAdam RMSprop Rprop SGD
@@ -148,12 +151,15 @@ OPTIMIZERS: frozenset[str] = frozenset(
         "deepspeed.ops.adam.DeepSpeedCPUAdam",
         "deepspeed.ops.adam.FusedAdam",
         "lion_pytorch.Lion",
+        "schedulefree.AdamWScheduleFree",
+        "schedulefree.SGDScheduleFree",
         "timm.optim.create_optimizer",
         "timm.optim.create_optimizer_v2",
-        "transformers.AdamW",
+        "torch.distributed.optim.ZeroRedundancyOptimizer",
         "transformers.Adafactor",
-        "transformers.optimization.AdamW",
+        "transformers.AdamW",
         "transformers.optimization.Adafactor",
+        "transformers.optimization.AdamW",
     }
 )
 
@@ -164,13 +170,21 @@ _SCHEDULERS = """
 """
 SCHEDULERS: frozenset[str] = frozenset(
     {f"torch.optim.lr_scheduler.{name}" for name in _SCHEDULERS.split()}
-    | {f"transformers.{name}" for name in (
-        "get_constant_schedule", "get_constant_schedule_with_warmup",
-        "get_cosine_schedule_with_warmup", "get_cosine_with_hard_restarts_schedule_with_warmup",
-        "get_linear_schedule_with_warmup", "get_polynomial_decay_schedule_with_warmup",
-        "get_scheduler",
-    )}
-)  # fmt: skip
+    | {
+        "diffusers.optimization.get_scheduler",
+        "timm.scheduler.CosineLRScheduler",
+        "timm.scheduler.create_scheduler",
+        "timm.scheduler.create_scheduler_v2",
+        "torch.optim.swa_utils.SWALR",
+        "transformers.get_constant_schedule",
+        "transformers.get_constant_schedule_with_warmup",
+        "transformers.get_cosine_schedule_with_warmup",
+        "transformers.get_cosine_with_hard_restarts_schedule_with_warmup",
+        "transformers.get_linear_schedule_with_warmup",
+        "transformers.get_polynomial_decay_schedule_with_warmup",
+        "transformers.get_scheduler",
+    }
+)
 
 ACCELERATORS: frozenset[str] = frozenset(
     {
@@ -200,12 +214,16 @@ PREPARES: dict[str, str] = {
 # --------------------------------------------------------------------------- wrappers
 
 PASS_THROUGH: dict[str, str] = {
+    "accelerate.skip_first_batches": "elements",
+    "alive_progress.alive_it": "elements",
     "builtins.enumerate": "enumerate",
     "builtins.iter": "elements",
     "builtins.list": "elements",
     "builtins.reversed": "elements",
     "builtins.tuple": "elements",
     "builtins.zip": "zip",
+    "fastprogress.fastprogress.progress_bar": "elements",
+    "fastprogress.progress_bar": "elements",
     "itertools.chain": "chain",
     "itertools.cycle": "elements",
     "itertools.islice": "elements",
@@ -213,6 +231,8 @@ PASS_THROUGH: dict[str, str] = {
     "tqdm.asyncio.tqdm": "elements",
     "tqdm.auto.tqdm": "elements",
     "tqdm.autonotebook.tqdm": "elements",
+    "tqdm.contrib.tenumerate": "enumerate",
+    "tqdm.contrib.tzip": "zip",
     "tqdm.notebook.tqdm": "elements",
     "tqdm.notebook.tqdm_notebook": "elements",
     "tqdm.rich.tqdm": "elements",
@@ -225,8 +245,13 @@ the first argument), "enumerate" (pairs of an int and that), "zip" (a tuple of o
 "chain" (those of each argument in turn)."""
 
 MODULE_WRAPPERS: dict[str, str] = {
+    "apex.parallel.DistributedDataParallel": "parallel",
+    "apex.parallel.convert_syncbn_model": "same",
     "torch.compile": "same",
+    "torch.distributed.fsdp.FullyShardedDataParallel": "parallel",
+    "torch.distributed.fsdp.fully_shard": "same",
     "torch.jit.script": "same",
+    "torch.jit.trace": "same",
     "torch.nn.DataParallel": "parallel",
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm": "same",
     "torch.nn.parallel.DataParallel": "parallel",
@@ -235,14 +260,15 @@ MODULE_WRAPPERS: dict[str, str] = {
     "torch.nn.parallel.distributed.DistributedDataParallel": "parallel",
     "torch.nn.utils.parametrizations.spectral_norm": "same",
     "torch.nn.utils.parametrizations.weight_norm": "same",
+    "torch.nn.utils.parametrize.register_parametrization": "same",
     "torch.nn.utils.spectral_norm": "same",
     "torch.nn.utils.weight_norm": "same",
-    "torch.distributed.fsdp.FullyShardedDataParallel": "parallel",
-    "torch.distributed.fsdp.fully_shard": "same",
-    "apex.parallel.DistributedDataParallel": "parallel",
-    "apex.parallel.convert_syncbn_model": "same",
+    "torch.optim.swa_utils.AveragedModel": "parallel",
 }
 """A call that takes a module first and gives it back: itself, or inside a wrapper (`.module`)."""
+
+COPIES: frozenset[str] = frozenset({"copy.copy", "copy.deepcopy"})
+"""A call that gives another of the same kind as its argument."""
 
 
 def kind(name: str) -> str | None:
