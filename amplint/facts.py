@@ -40,6 +40,7 @@ class Node(NamedTuple):
         store (object, value): `object.data = value`.
         narrow (operand, *classes): "none", "not none", "true", "tensor", "isinstance".
         def, class, lambda (*decorators or bases): the id of what is defined.
+        default (value): the id of a function and the name of its parameter.
         await, yield (operand), return (operand), raise, unbound, opaque.
     """
 

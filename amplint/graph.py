@@ -371,13 +371,25 @@ class Builder:
 
     def do_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         operands = [self.expr(decorator) for decorator in node.decorator_list]
-        defaults = [*node.args.defaults, *node.args.kw_defaults]
-        for default in defaults:
-            if default is not None:
-                self.expr(default)
-        self.bind(node.name, self.emit("def", operands, self.define(node, self.facts), where(node)))
+        identity = self.define(node, self.facts)
+        self.defaults(node.args, identity)
+        self.bind(node.name, self.emit("def", operands, identity, where(node)))
 
     do_AsyncFunctionDef = do_FunctionDef
+
+    def defaults(self, arguments: ast.arguments, identity: str) -> None:
+        """What a parameter holds when nobody gives it; constants stand in the function's facts."""
+        positional = [*arguments.posonlyargs, *arguments.args]
+        given = positional[len(positional) - len(arguments.defaults) :]
+        pairs = [
+            *zip(given, arguments.defaults, strict=True),
+            *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+        ]
+        for arg, default in pairs:
+            if default is not None:
+                value = self.expr(default)
+                if not isinstance(default, ast.Constant):
+                    self.emit("default", (value,), (identity, arg.arg), where(default))
 
     def do_ClassDef(self, node: ast.ClassDef) -> None:
         for decorator in node.decorator_list:
@@ -558,7 +570,9 @@ class Builder:
         return value
 
     def on_Lambda(self, node: ast.Lambda) -> int:
-        return self.emit("lambda", (), self.define(node, self.facts), where(node))
+        identity = self.define(node, self.facts)
+        self.defaults(node.args, identity)
+        return self.emit("lambda", (), identity, where(node))
 
     def on_Await(self, node: ast.Await) -> int:
         return self.emit("await", (self.expr(node.value),), None, where(node))

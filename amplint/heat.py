@@ -240,7 +240,13 @@ class HeatMap:
         """Heat flows along calls from hot places, the hottest and shortest chain first."""
         for function in sorted(self.inference.states):
             facts = self.inference.functions[function]
-            if facts.cls is None or not self.inference.is_module(facts.cls):
+            if facts.cls is None:
+                continue
+            if facts.name == "step" and self.inference.is_optimizer(facts.cls):
+                why = Why(Place(facts.path, *facts.location), "hot: an optimizer's step runs for every batch")
+                self._reached[function] = Reached(TRAINING, (why,))
+                continue
+            if not self.inference.is_module(facts.cls):
                 continue
             place = Place(facts.path, *facts.location)
             if facts.name in TRAINING_METHODS:

@@ -53,6 +53,7 @@ Key = tuple[str, ...]
 SiteId = tuple[str, int]  # a function's id and a node's number
 MAX_ROUNDS = 12  # evaluations of one function before its answers are taken as they are
 MAX_PASSES = 4  # passes over a graph with loops
+MAX_BY_NAME = 200  # methods of one name, above which a call by name says nothing
 
 MODULE_BASES = ("torch.nn.", "lightning.", "pytorch_lightning.", "lightning_fabric.")
 # Decorators that leave what they decorate as it is, as far as values go.
@@ -62,6 +63,14 @@ TRANSPARENT = frozenset(
     abstractmethod contextmanager asynccontextmanager cached_property lru_cache cache overload
     setter override final jit script export ignore unused rank_zero_only record dynamo disable
     enable_grad set_grad_enabled
+    """.split()
+)
+# Too many things have methods of these names.
+COMMON_METHODS = frozenset(
+    """
+    forward train eval step update reset compute fit predict run call apply to cuda cpu get set add
+    append extend items values keys pop copy close open write read log parameters state_dict
+    load_state_dict backward zero_grad sum mean max min view size
     """.split()
 )
 HOT_METHODS = frozenset({"forward", "training_step"})
@@ -99,6 +108,7 @@ class Inference:
         self._queue: dict[str, None] = {}
         self._current = ""
         self._mentions: dict[str, list[str]] | None = None
+        self._by_name: dict[str, list[str]] | None = None
         self._subclasses: dict[str, list[str]] = {}
         for cls in self.classes.values():
             for base in cls.bases:
@@ -235,6 +245,9 @@ class Inference:
             for name in self.library_bases(cls)
         )
 
+    def is_optimizer(self, cls: str) -> bool:
+        return any(name.startswith("torch.optim.") for name in self.library_bases(cls))
+
     def is_loader(self, cls: str) -> bool:
         return any(transfer.libraries.kind(name) == "loader" for name in self.library_bases(cls))
 
@@ -251,6 +264,21 @@ class Inference:
             for sub in self.subclasses(cls):
                 found.update(dict.fromkeys(self.classes[sub].methods.get(name, ())))
         return list(found)
+
+    def module_methods(self, name: str) -> list[str]:
+        """The methods of that name, where every definition of it is a method of a torch module."""
+        if name in COMMON_METHODS or name.startswith("__"):
+            return []
+        if self._by_name is None:
+            self._by_name = {}
+            for facts in self.functions.values():
+                if facts.kind == "function":
+                    self._by_name.setdefault(facts.name, []).append(facts.id)
+        found = self._by_name.get(name, [])
+        if len(found) > MAX_BY_NAME:
+            return []
+        classes = [self.functions[f].cls for f in found]
+        return found if all(c is not None and self.is_module(c) for c in classes) else []
 
     # -- one function
 
@@ -404,8 +432,12 @@ class Evaluation:
             for number, node in enumerate(nodes):
                 self.number = number
                 value = shallow(self.transfer(node))
-                if value == UNKNOWN or not value:
-                    value = self.marked(number) or value
+                if not value or Unknown() in value:
+                    marked = self.marked(number)
+                    if marked is not None:
+                        value = join([value - UNKNOWN, marked])
+                elif number in self.marks.backward:
+                    value = self.backpropagated(number, value)
                 if value != self.values[number]:
                     self.values[number] = value
                     changed = True
@@ -523,6 +555,15 @@ class Evaluation:
             return one(Object("optimizer", "?"))
         return None
 
+    def backpropagated(self, number: int, value: Value) -> Value:
+        """A loss of unknown device is where training happens: on the accelerator."""
+        call = self.graph.nodes[self.marks.backward[number]]
+        device = Device(ACCELERATOR, self.why(call, "backpropagated here"))
+        return frozenset(
+            replace(a, device=device) if isinstance(a, Tensor) and a.device.kind is None else a
+            for a in value
+        )
+
     # -- nodes
 
     def of(self, number: int) -> Value:
@@ -615,7 +656,10 @@ class Evaluation:
             return None
         if self.number in self.marks.tensors:
             return one(Tensor(device=device))
-        return None
+        parameter = next(p for p in facts.params if p.name == node.data)
+        if parameter.has_default and not (parameter.constant_default and parameter.default is None):
+            return None
+        return one(Blob(device))
 
     def op_attr(self, node: Node) -> Value:
         results = [self.attribute(atom, node.data, node) for atom in self.of(node.operands[0])]
@@ -643,6 +687,8 @@ class Evaluation:
             return UNKNOWN
         if isinstance(atom, Module):
             return infer.module_name(atom.path, name) or UNKNOWN
+        if isinstance(atom, Unknown):
+            return one(Method(atom, name)) if infer.module_methods(name) else UNKNOWN
         if isinstance(atom, Symbol):
             dotted = f"{atom.name}.{name}"
             path = infer.modules.absolute(dotted, self.facts.path)
@@ -677,11 +723,19 @@ class Evaluation:
                     if infer.marks_of_class(cls).get(name):
                         return self.mark_value(infer.marks_of_class(cls)[name]) or value
             return value
+        if name == "param_groups" and infer.is_optimizer(instance.cls):
+            return self.param_groups(node)
         if name == "device" and infer.is_module(instance.cls):
             return one(Device(ACCELERATOR, self.why(node, "the module's device")))
         if infer.library_bases(instance.cls):
             return one(Method(instance, name)) if name in MODULE_METHODS else UNKNOWN
         return UNKNOWN
+
+    def param_groups(self, node: Node) -> Value:
+        device = Device(ACCELERATOR, self.why(node, "the parameters live on the device"))
+        params = one(Sequence(None, one(Tensor(None, device, 1, True))))
+        group = MappingValue(UNKNOWN, (("params", params),))
+        return one(Sequence(None, one(group)))
 
     def mark_value(self, kind: str) -> Value | None:
         return {"module": one(Object("module", "?")), "optimizer": one(Object("optimizer", "?"))}.get(kind)
@@ -706,8 +760,20 @@ class Evaluation:
         infer = self.inference
         infer.edges[(self.facts.id, self.number)] = set()
         for atom in values[0]:
-            results.append(self.call(atom, arguments, node))
+            if isinstance(atom, Method) and atom.of in ANY_MODULE:
+                results.append(self.call_by_name(atom.name, arguments, node))
+            else:
+                results.append(self.call(atom, arguments, node))
         return join(results)
+
+    def call_by_name(self, name: str, arguments: Arguments, node: Node) -> Value:
+        """`model.calculate_loss(batch)` with a model that nobody knows: the methods of that name."""
+        results: list[Value] = []
+        for identity in self.inference.module_methods(name):
+            cls = self.inference.functions[identity].cls
+            assert cls is not None
+            results.append(self.call_function(Function(identity, Instance(cls)), arguments, node))
+        return join([*results, UNKNOWN])
 
     def arguments(self, node: Node, shape: CallShape, values: list[Value]) -> Arguments:
         positional: list[Value] = []
@@ -749,12 +815,26 @@ class Evaluation:
         if isinstance(atom, Method) and isinstance(atom.of, Instance):
             if atom.name in ("__call__", "forward"):
                 return self.call_instance(atom.of, arguments, node)
+            if atom.name in ("register_buffer", "register_parameter"):
+                self.register(atom.of, arguments, node)
             return transfer.call(atom, arguments, self.site(node))
         if isinstance(atom, Symbol):
             special = self.call_special(atom.name, arguments, node)
             if special is not None:
                 return special
         return transfer.call(atom, arguments, self.site(node))
+
+    def register(self, module: Instance, arguments: Arguments, node: Node) -> None:
+        """A buffer or parameter is a field of the module, and moves with it."""
+        name = transfer.constant(arguments.get("name", 0))
+        value = arguments.get("tensor", 1) or arguments.get("param", 1) or UNKNOWN
+        if isinstance(name, str):
+            device = Device(ACCELERATOR, self.why(node, "the module's tensors live on the device"))
+            moved = join(
+                one(transfer.moved(a, device)) if isinstance(a, Tensor | Blob) else one(a) for a in value
+            )
+            site = (self.facts.id, self.number)
+            self.inference._write(("field", module.cls, name), site, moved)
 
     def call_special(self, name: str, arguments: Arguments, node: Node) -> Value | None:
         """Calls of libraries that call something of the project in turn."""
@@ -1044,6 +1124,11 @@ class Evaluation:
             value = join(made) or value
         return value
 
+    def op_default(self, node: Node) -> Value:
+        value = self.of(node.operands[0])
+        self.inference._write(("param", *node.data), (self.facts.id, self.number), value)
+        return value
+
     def op_class(self, node: Node) -> Value:
         identity = node.data
         self.inference.own_bases[identity] = tuple(self.operands(node))
@@ -1063,6 +1148,7 @@ class Evaluation:
         return self.of(node.operands[0])
 
 
+ANY_MODULE: tuple[Atom, ...] = (Unknown(), Object("module", "?"))
 CALLS_ITS_ARGUMENT = frozenset(
     {"builtins.map", "torch.utils.checkpoint.checkpoint", "torch.compile.__call__"}
 )

@@ -432,11 +432,18 @@ CONTAINER_METHODS = frozenset({"items", "values", "keys", "get", "pop", "copy"})
 _NOWHERE = Site(None, lambda text: Why(("", 0, 0, 0, 0), text))  # type: ignore[arg-type]
 
 
+MODULE_TENSORS = frozenset({"weight", "bias", "running_mean", "running_var", "in_proj_weight"})
+_ON_DEVICE = Device(ACCELERATOR)
+
+
 def object_attribute(thing: Object, name: str) -> Value:
     if name == "device":
         return one(thing.device) if thing.device.kind else UNKNOWN
     if thing.kind == "module" and name == "module":
         return one(thing)
+    if thing.kind == "module" and name in MODULE_TENSORS and thing.type in torch_ops.MODULES:
+        device = thing.device if thing.device.kind else _ON_DEVICE
+        return one(Tensor(None, device, 1, name in ("weight", "bias") or None))
     if thing.kind == "accelerator" and name == "device":
         return one(thing.device)
     return one(Method(thing, name))
@@ -476,6 +483,8 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
         return from_result(name, torch_ops.RESULTS[name], tensors_in(arguments.positional or arguments.all), arguments, site)
     if name in torch_ops.MODULES:
         return one(module(name, arguments))
+    if name in PARAMETERS:
+        return one(parameter(arguments, site))
     if name in libraries.MODULE_WRAPPERS:
         given = arguments.get("module", 0)
         known = given if given is not None and given != UNKNOWN else one(Object("module", "?"))
@@ -498,6 +507,19 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
     if name in HOST_FUNCTIONS:
         return OBJECT
     return UNKNOWN
+
+
+PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
+
+
+def parameter(arguments: Arguments, site: Site) -> Tensor:
+    """A parameter moves to the device with its module, wherever its data were made."""
+    given = arguments.get("data", 0)
+    data = tensors_in([given]) if given is not None else []
+    device = Device(ACCELERATOR, site.why("the module's tensors live on the device"))
+    first = data[0] if data else Tensor()
+    grad = constant(arguments.get("requires_grad", 1)) is not False
+    return Tensor(first.dtype, device, first.rank, grad)
 
 
 # Libraries whose functions of these names build modules.

@@ -285,15 +285,20 @@ def normalise(atoms: Iterable[Atom]) -> Value:
 
 
 def join_devices(devices: list[Device]) -> Device:
-    """The device all agree on. Disagreement, or one that is not known, is unknown."""
+    """The accelerator if something says so and nothing says the CPU; the CPU only if all agree.
+
+    A value on the accelerator on one path, and of unknown device on the others, is read from the
+    accelerator on that path: this is what a finding needs to know.
+    """
     kinds = {device.kind for device in devices}
-    if len(kinds) != 1:
+    if kinds == {CPU.kind}:
+        return CPU
+    if CPU.kind in kinds or kinds == {None}:
         return NO_DEVICE
     names = {device.name for device in devices}
     reasons = sorted(device.why for device in devices if device.why is not None)
-    return Device(
-        kinds.pop(), reasons[0] if reasons else None, names.pop() if len(names) == 1 else None
-    )
+    name = names.pop() if len(names) == 1 else None
+    return Device(ACCELERATOR, reasons[0] if reasons else None, name)
 
 
 def join_tensors(tensors: list[Tensor]) -> Tensor:

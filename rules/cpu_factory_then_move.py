@@ -1,0 +1,224 @@
+"""A tensor is built on the CPU and then moved to the device.
+
+`torch.zeros(n).cuda()` allocates and fills host memory, and copies it over the bus while the host
+waits. Built with `device=`, it is made where it is needed.
+
+    mask = torch.zeros(n).to(x.device)        # built on the host, copied
+
+    mask = torch.zeros(n, device=x.device)    # built on the device
+
+Also where the move stands a few lines further down, if nothing reads the tensor in between.
+
+Fix safety: safe for zeros, ones, full, empty, eye and integer arange, which are the same on every
+device. Unsafe for rand and its kin (another generator: other random numbers), for linspace, float
+arange and windows (the last bit may differ), and with `requires_grad=True` (the moved tensor is not
+a leaf, the one built in place is).
+
+Known limits: `torch.tensor(data).cuda()` is no finding, for `device=` saves no copy there; nor is
+`.cuda(index)` with an index that may be None, nor a call with `out=`, `pin_memory=True`,
+`generator=` or `names=`, nor module-level code, which runs once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amplint import (
+    Device,
+    DType,
+    Edit,
+    Finding,
+    Fix,
+    Group,
+    Host,
+    Rule,
+    Safety,
+    Same,
+    Source,
+    Tensor,
+    only,
+)
+from amplint.torch_ops import FACTORIES
+from amplint.transfer import DEVICE_HINTS, constant
+
+rule = Rule(
+    "AMP501",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Same(),
+    words=frozenset({"cuda", "to"}),
+    outranks=("AMP201", "AMP508"),
+)
+
+REFUSED = ("device", "out", "pin_memory", "generator", "names", "layout")
+FROM_DATA = frozenset({"data", "arg"})  # dtype words of factories that copy host data
+
+
+@dataclass(frozen=True)
+class Move:
+    """What moves the tensor: the device as it is to be written, and a dtype given along with it."""
+
+    device: str
+    dtype: str | None
+    certain: bool
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    move = move_of(call, src)
+    if move is None or src.function(call) is None or not isinstance(call.func, cst.Attribute):
+        return
+    receiver = call.func.value
+    if isinstance(receiver, cst.Call):
+        if (name := factory(receiver, src)) is not None:
+            fix = create_there(call, receiver, name, move, src)
+            yield report(call, receiver, src, fix)
+    elif isinstance(receiver, cst.Name):
+        made = made_before(receiver, src)
+        if made is not None and (name := factory(made, src)) is not None:
+            fix = create_there_earlier(call, receiver, made, name, move, src)
+            yield report(made, made, src, fix, call)
+
+
+def report(
+    place: cst.Call, made: cst.Call, src: Source, fix: Fix | None, moved: cst.Call | None = None
+) -> Finding:
+    message = f"`{src.text(made.func)}(...)` is built on the CPU and then moved"
+    related = () if moved is None else (src.related_node(moved, "moved to the device here"),)
+    return src.finding(rule, place, message, fix, related)
+
+
+def factory(call: cst.Call, src: Source) -> str | None:
+    """The name of the factory that the call is, if it could build the tensor on a device."""
+    name = src.name(call.func)
+    facts = FACTORIES.get(name) if name is not None else None
+    if name is None or facts is None or facts.device != "cpu" or not facts.takes_device:
+        return None
+    if facts.dtype in FROM_DATA or src.has_star(call):
+        return None
+    if any(src.keyword(call, refused) is not None for refused in REFUSED):
+        return None
+    return name
+
+
+def move_of(call: cst.Call, src: Source) -> Move | None:
+    """Ex) x.cuda(), x.cuda(0), x.to(device), x.to("cuda", non_blocking=True)"""
+    if not isinstance(call.func, cst.Attribute) or src.has_star(call):
+        return None
+    method = call.func.attr.value
+    if method == "cuda":
+        return move_by_cuda(call, src)
+    if method != "to" or src.keyword(call, "memory_format") is not None:
+        return None
+    target = src.argument(call, "device", 0)
+    if target is None or constant_device(target.value, src) == "cpu":
+        return None
+    certain = names_device(target.value, src)
+    if certain is None:
+        return None
+    dtype = src.argument(call, "dtype", 1)
+    return Move(src.text(target.value), src.text(dtype.value) if dtype else None, certain)
+
+
+def move_by_cuda(call: cst.Call, src: Source) -> Move | None:
+    target = src.argument(call, "device", 0)
+    if target is None:
+        return Move('"cuda"', None, True)
+    index = constant(src.value(target.value))
+    if isinstance(index, int) and not isinstance(index, bool):
+        return Move(f'"cuda:{index}"', None, True)
+    if isinstance(only(src.value(target.value)), Device):
+        return Move(src.text(target.value), None, True)
+    return None  # an index that may be None means the current device
+
+
+def constant_device(node: cst.BaseExpression, src: Source) -> str | None:
+    value = constant(src.value(node))
+    return value.partition(":")[0] if isinstance(value, str) else None
+
+
+def names_device(node: cst.BaseExpression, src: Source) -> bool | None:
+    """Whether the argument of `.to` is a device: certainly, by its name alone, or (None) not."""
+    atoms = src.value(node)
+    if any(isinstance(a, DType | Tensor) for a in atoms):
+        return None
+    if all(isinstance(a, Device) or (isinstance(a, Host) and a.kind == "str") for a in atoms):
+        return None if all(isinstance(a, Device) and a.kind == "cpu" for a in atoms) else True
+    if isinstance(node, cst.Attribute) and node.attr.value == "device":
+        return True
+    last = node.attr.value if isinstance(node, cst.Attribute) else getattr(node, "value", "")
+    named = isinstance(last, str) and (last in DEVICE_HINTS or last.endswith("device"))
+    return True if named and last.endswith("device") else None
+
+
+def made_before(name: cst.Name, src: Source) -> cst.Call | None:
+    """The factory call whose result the name holds, if this is the only place that reads it."""
+    made = src.origin(name)
+    if not isinstance(made, cst.Call) or src.joined(made):
+        return None
+    if [use for use in src.uses(made) if use is not name]:
+        return None
+    # A move in an inner loop, or under a condition, does not always happen.
+    if src.parent(src.statement(made)) is not src.parent(src.statement(name)):
+        return None
+    return made
+
+
+def create_there(
+    call: cst.Call, made: cst.Call, name: str, move: Move, src: Source
+) -> Fix | None:
+    """Ex) torch.zeros(n).to(d) -> torch.zeros(n, device=d)"""
+    device = add_device(made, move, src)
+    if device is None:
+        return None
+    edits: tuple[Edit, ...] = (device, src.remove_between(made, call))
+    return Fix(title(name), edits, safety(made, name, move, src))
+
+
+def create_there_earlier(
+    call: cst.Call, read: cst.Name, made: cst.Call, name: str, move: Move, src: Source
+) -> Fix | None:
+    """Ex) m = torch.zeros(n); m = m.to(d) -> m = torch.zeros(n, device=d)"""
+    if not src.same_meaning(call, made):
+        return None  # what names the device may have another value up there
+    device = add_device(made, move, src)
+    if device is None:
+        return None
+    statement = src.assignment(call)
+    if statement is not None and src.assigned_name(call) == read.value:
+        removal = src.remove_statement(statement)
+    else:
+        removal = src.remove_between(read, call)
+    return Fix(title(name), (device, removal), safety(made, name, move, src)) if removal else None
+
+
+def add_device(made: cst.Call, move: Move, src: Source) -> Edit | None:
+    if move.dtype is not None and src.keyword(made, "dtype") is not None:
+        return None
+    dtype = f", dtype={move.dtype}" if move.dtype is not None else ""
+    return src.add_argument(made, f"device={move.device}{dtype}")
+
+
+def title(name: str) -> str:
+    if FACTORIES[name].values == "random":
+        return "Create the tensor on the device (other random numbers)"
+    return "Create the tensor on the device"
+
+
+def safety(made: cst.Call, name: str, move: Move, src: Source) -> Safety:
+    facts = FACTORIES[name]
+    exact = facts.deterministic
+    if name == "torch.arange":
+        atom = only(src.value(made))
+        exact = isinstance(atom, Tensor) and atom.dtype == "int64"
+    leaf = src.keyword(made, "requires_grad") is not None
+    # A dtype given with the move converts what was filled: an out-of-range constant would raise.
+    converted = move.dtype is not None and name not in CONVERTIBLE
+    return Safety.SAFE if exact and not leaf and not converted and move.certain else Safety.UNSAFE
+
+
+CONVERTIBLE = frozenset({"torch.zeros", "torch.ones", "torch.empty"})

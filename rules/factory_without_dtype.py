@@ -1,0 +1,182 @@
+"""A float32 buffer from `torch.zeros` meets half data.
+
+`torch.zeros(...)`, `ones`, `full` and `empty` without a dtype are float32 whatever the data around
+them are. Where the buffer then meets 16-bit data with dimensions, it either raises (`buffer[index] =
+half`, `index_add_`, `scatter_`) or silently widens everything that follows to float32 (`torch.cat`,
+arithmetic).
+
+    memory = torch.zeros(b, n, device=x.device)
+    y = torch.cat([x, memory], 1)                     # x is half: y is float32
+
+    memory = x.new_zeros(b, n)                        # the dtype and the device of x
+
+Fix safety: `dtype=` of the half tensor is added where that has a name before the buffer is made.
+It is safe where the operation raises on mixed dtypes, for then the program could not go on; unsafe
+where it widens, for the result becomes half.
+
+Known limits: the buffer and the half data are followed within one function. A float32 accumulator
+(`total += half`) is right and no finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amplint import Finding, Fix, Group, Raises, Rule, Safety, Sequence, Source, Tensor, only
+from amplint.transfer import HALF
+
+rule = Rule(
+    "AMP201",
+    __doc__,
+    group=Group.PRECISION,
+    since="0.1",
+    witness=Raises("source and destination dtypes match"),
+    words=frozenset({"zeros", "ones", "full", "empty"}),
+)
+
+FACTORIES = frozenset({"torch.zeros", "torch.ones", "torch.full", "torch.empty"})
+# In place, these raise when self and source differ in dtype: method -> position of the source.
+SAME_DTYPE_WRITES = {
+    "index_add_": 2, "index_copy_": 2, "scatter_": 2, "scatter_add_": 2, "scatter_reduce_": 2,
+    "index_put_": 1, "masked_scatter_": 1, "index_reduce_": 2,
+}  # fmt: skip
+SOURCE_NAMES = ("source", "src", "values")
+JOINS = frozenset(
+    {"torch.cat", "torch.concat", "torch.concatenate", "torch.stack", "torch.hstack", "torch.vstack"}
+)
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Where the buffer meets half data: the node, the half operand, and whether it raises."""
+
+    node: cst.CSTNode
+    half: cst.BaseExpression
+    raises: bool
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    name = src.name(call.func)
+    if name not in FACTORIES or src.keyword(call, "dtype") is not None or src.has_star(call):
+        return
+    made = only(src.value(call))
+    if not isinstance(made, Tensor) or made.dtype != "float32" or made.rank == 0:
+        return
+    meeting = next((m for use in (call, *src.uses(call)) if (m := meets_half(use, src))), None)
+    if meeting is None:
+        return
+    half = src.tensor(meeting.half)
+    why = half.settled_dtype if half is not None else None
+    place = "raises" if meeting.raises else "widens the result to float32"
+    related = (
+        src.related_node(meeting.node, f"meets `{src.brief(meeting.half)}`, which is half, and {place}"),
+        *((src.related(why),) if why is not None else ()),
+    )
+    message = f"`{src.text(call.func)}` makes float32, which {place} where it meets half data"
+    yield src.finding(rule, call, message, follow(call, meeting, src), related)
+
+
+def meets_half(use: cst.BaseExpression, src: Source) -> Meeting | None:
+    """What the expression that reads the buffer does with it."""
+    parent = src.parent(use)
+    if isinstance(parent, cst.Subscript) and parent.value is use:
+        return written_by_index(parent, src)
+    if isinstance(parent, cst.Attribute) and parent.value is use:
+        return written_by_method(parent, src)
+    if isinstance(parent, cst.BinaryOperation):
+        return widened_by_operator(use, parent, src)
+    if isinstance(parent, cst.Element):
+        return widened_by_join(use, parent, src)
+    return None
+
+
+def written_by_index(target: cst.Subscript, src: Source) -> Meeting | None:
+    """Ex) buffer[index] = half, where the index holds a tensor or a list"""
+    assign = src.parent(src.parent(target))
+    if not (isinstance(assign, cst.Assign) and any(t.target is target for t in assign.targets)):
+        return None
+    if not any(raises_as_index(element, src) for element in target.slice):
+        return None
+    return Meeting(target, assign.value, True) if is_half(assign.value, src) else None
+
+
+def raises_as_index(element: cst.SubscriptElement, src: Source) -> bool:
+    """An integer tensor or a list of ints as index raises on mixed dtypes; so does a mask when the
+    source has dimensions. Slices, ints and 0-dim tensors cast."""
+    if not isinstance(element.slice, cst.Index):
+        return False
+    atom = only(src.value(element.slice.value))
+    if isinstance(atom, Tensor):
+        return atom.rank != 0 and atom.dtype in ("int64", "bool", None)
+    return isinstance(atom, Sequence)
+
+
+def written_by_method(method: cst.Attribute, src: Source) -> Meeting | None:
+    """Ex) buffer.index_add_(0, index, half)"""
+    call = src.parent(method)
+    position = SAME_DTYPE_WRITES.get(method.attr.value)
+    if position is None or not isinstance(call, cst.Call) or call.func is not method:
+        return None
+    given = src.argument(call, SOURCE_NAMES[0], position)
+    for name in SOURCE_NAMES[1:]:
+        given = given or src.argument(call, name)
+    if given is None or not is_half(given.value, src):
+        return None
+    return Meeting(call, given.value, True)
+
+
+def widened_by_operator(
+    use: cst.BaseExpression, operation: cst.BinaryOperation, src: Source
+) -> Meeting | None:
+    """Ex) buffer + half, unless it is the sum that grows: total = total + half"""
+    arithmetic = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
+    other = operation.right if operation.left is use else operation.left
+    result = src.tensor(operation)
+    if not isinstance(operation.operator, arithmetic) or not is_half(other, src):
+        return None
+    if result is None or result.dtype != "float32":
+        return None
+    if isinstance(use, cst.Name) and src.assigned_name(operation) == use.value:
+        return None
+    return Meeting(operation, other, False)
+
+
+def widened_by_join(
+    use: cst.BaseExpression, element: cst.Element, src: Source
+) -> Meeting | None:
+    """Ex) torch.cat([half, buffer], 1)"""
+    container = src.parent(element)
+    argument = src.parent(container) if container is not None else None
+    call = src.parent(argument) if argument is not None else None
+    if not isinstance(container, cst.List | cst.Tuple) or not isinstance(call, cst.Call):
+        return None
+    if src.name(call.func) not in JOINS:
+        return None
+    others = [e.value for e in container.elements if e.value is not use]
+    half = next((other for other in others if is_half(other, src)), None)
+    # Another float32 operand would widen the result anyhow.
+    if half is None or not all(is_half(other, src) for other in others):
+        return None
+    return Meeting(call, half, False)
+
+
+def is_half(node: cst.BaseExpression, src: Source) -> bool:
+    """A 16-bit tensor that surely has dimensions."""
+    tensor = src.tensor(node)
+    return tensor is not None and tensor.dtype in HALF and tensor.rank == 1
+
+
+def follow(call: cst.Call, meeting: Meeting, src: Source) -> Fix | None:
+    """Give the buffer the dtype of the half tensor, where that has a name by then."""
+    half = meeting.half
+    if not isinstance(half, cst.Name) or not src.bound_before(half, call):
+        return None
+    edit = src.add_argument(call, f"dtype={half.value}.dtype")
+    if edit is None:
+        return None
+    safety = Safety.SAFE if meeting.raises else Safety.UNSAFE
+    return Fix(f"Take the dtype of `{half.value}`", (edit,), safety)

@@ -1,0 +1,126 @@
+"""A tensor on the device is read by the host in every iteration of a training loop.
+
+`.item()`, `.tolist()`, `.cpu()`, `.numpy()`, `.to("cpu")`, `float()`, `int()` and `np.asarray()`
+of a device tensor make the host wait until the device has caught up. Once per step, that empties
+the queue of kernels which keeps the device busy while Python runs ahead.
+
+    for x, y in loader:
+        loss = step(x, y)
+        running += loss.item()            # waits for the device at every step
+
+    for x, y in loader:
+        loss = step(x, y)
+        running += loss.detach()          # adds on the device; read it once, after the loop
+
+The loop may be in a caller, also in another file; the chain from it is given as related places.
+Evaluation loops are AMP102. What is guarded by an interval (`if step % 50 == 0`), by a flag that is
+off, or stands on an error path is not hot.
+
+Fix safety: offered for an accumulator that is a number before the loop and is not read inside it.
+It is unsafe: the sum is then made in the tensor's precision instead of Python's float64 (adding
+0.1 ten thousand times: 999.9029 in float32 instead of 1000.0). The accumulator becomes a Python
+number again right after the loop.
+
+Known limits: a tensor whose device cannot be told from the project (a parameter of a function that
+nobody is seen to call, the result of an unknown function) is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Finding, Fix, Group, Host, Rule, Safety, Source, Syncs, only
+from amplint.reads import device_tensor, hot_evidence
+from amplint.transfer import constant
+
+rule = Rule(
+    "AMP101",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Syncs(before=8, after=1),
+    words=frozenset(
+        {"item", "tolist", "cpu", "numpy", "to", "float", "int", "bool", "asarray", "array"}
+    ),
+)
+
+READING_METHODS = frozenset({"item", "tolist", "cpu", "numpy"})
+READING_BUILTINS = frozenset({"builtins.float", "builtins.int", "builtins.complex"})
+READING_FUNCTIONS = frozenset({"numpy.asarray", "numpy.array", "numpy.ascontiguousarray"})
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    operand = operand_read(call, src)
+    if operand is None:
+        return
+    method = isinstance(call.func, cst.Attribute) and operand is call.func.value
+    # `float(x)` takes a number as well; `x.item()` says that x is a tensor or an array.
+    tensor = device_tensor(src.value(operand), certain=not method, receiver=method)
+    evidence = hot_evidence(call, tensor, src)
+    if evidence is None:
+        return
+    message = f"`{src.brief(call)}` makes the host wait for the device in every iteration"
+    yield src.finding(rule, call, message, keep_on_device(call, src), evidence)
+
+
+def operand_read(call: cst.Call, src: Source) -> cst.BaseExpression | None:
+    """The expression whose value the call brings to the host."""
+    function = call.func
+    if isinstance(function, cst.Attribute):
+        name = function.attr.value
+        if name in READING_METHODS:
+            return function.value
+        if name == "to" and moves_to_host(call, src):
+            return function.value
+    if len(call.args) == 1 and not call.args[0].star and call.args[0].keyword is None:
+        builtin = src.name(function)
+        if builtin in READING_BUILTINS or builtin in READING_FUNCTIONS:
+            return call.args[0].value
+    return None
+
+
+def moves_to_host(call: cst.Call, src: Source) -> bool:
+    """Ex) x.to("cpu"), x.to(device="cpu")"""
+    target = src.argument(call, "device", 0)
+    return target is not None and constant(src.value(target.value)) == "cpu"
+
+
+def keep_on_device(call: cst.Call, src: Source) -> Fix | None:
+    """`total += loss.item()` -> `total += loss.detach()`, and `total = float(total)` after the loop."""
+    function = call.func
+    if not (isinstance(function, cst.Attribute) and function.attr.value == "item"):
+        return None
+    add = src.parent(call)
+    if not (
+        isinstance(add, cst.AugAssign)
+        and isinstance(add.operator, cst.AddAssign)
+        and isinstance(add.target, cst.Name)
+        and add.value is call
+    ):
+        return None
+    loop = enclosing_loop(add, src)
+    name = add.target.value
+    if loop is None or loop.orelse is not None or src.occurrences(name, loop) != 1:
+        return None
+    start = only(src.value(add.target))
+    if not (isinstance(start, Host) and start.kind in ("int", "float", "number")):
+        return None
+    after = src.insert_statement_after(loop, f"{name} = float({name})")
+    if after is None:
+        return None
+    edits = (src.replace(call, f"{src.text(function.value)}.detach()"), after)
+    return Fix("Add up on the device and read the sum after the loop", edits, Safety.UNSAFE)
+
+
+def enclosing_loop(node: cst.CSTNode, src: Source) -> cst.For | cst.While | None:
+    """The loop around the node within its function, unless another one is around it."""
+    loops: list[cst.For | cst.While] = []
+    for ancestor in src.ancestors(node):
+        if isinstance(ancestor, cst.FunctionDef | cst.Lambda | cst.ClassDef):
+            break
+        if isinstance(ancestor, cst.For | cst.While):
+            loops.append(ancestor)
+    return loops[0] if loops else None

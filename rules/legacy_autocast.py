@@ -1,0 +1,101 @@
+"""`torch.cuda.amp.autocast` and `torch.cpu.amp.autocast` are deprecated since torch 2.4.
+
+Entering one warns (FutureWarning). The new function takes the device first, and its second parameter
+is the dtype, not `enabled`: positional arguments have to become keywords.
+
+    with torch.cuda.amp.autocast(use_amp):                    # warns
+    with torch.amp.autocast("cuda", use_amp):                 # wrong: use_amp is taken for a dtype
+
+    with torch.amp.autocast("cuda", enabled=use_amp):
+
+Fix safety: safe: positional arguments are mapped to the keywords of the same meaning. The old API
+always means float16 (bfloat16 on the CPU) where none is given, the new one inherits the dtype of an
+enclosing region: `dtype=` is written out where the region is, or may be, inside another one.
+
+Known limits: a name that may be the old or the new one (`try: ... except ImportError:`) is left
+alone. `autocast(*arguments)` and a bare decorator are reported without a fix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Finding, Fix, Group, Rule, Safety, Source, Warns
+from amplint.libraries import AUTOCASTS, AutocastApi
+
+rule = Rule(
+    "AMP701",
+    __doc__,
+    group=Group.MIGRATION,
+    since="0.1",
+    witness=Warns("autocast(args...)` is deprecated"),
+    words=frozenset({"autocast", "amp", "autocast_mode"}),
+)
+
+
+@rule.on(cst.Call)
+def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
+    api = legacy(call.func, src)
+    if api is not None:
+        yield src.finding(rule, call, message(call.func, api, src), migrate(call, api, src))
+
+
+@rule.on(cst.Decorator)
+def check_decorator(decorator: cst.Decorator, src: Source) -> Iterator[Finding]:
+    """Ex) @torch.cuda.amp.autocast, without a call: it is accepted, and the first call raises."""
+    api = legacy(decorator.decorator, src)
+    if api is not None:
+        yield src.finding(rule, decorator.decorator, message(decorator.decorator, api, src))
+
+
+def legacy(node: cst.BaseExpression, src: Source) -> AutocastApi | None:
+    name = src.name(node)
+    api = AUTOCASTS.get(name) if name is not None else None
+    return api if api is not None and api.legacy is not None else None
+
+
+def message(node: cst.BaseExpression, api: AutocastApi, src: Source) -> str:
+    return f'`{src.text(node)}` is deprecated: use `torch.amp.autocast("{api.device}", ...)`'
+
+
+def migrate(call: cst.Call, api: AutocastApi, src: Source) -> Fix | None:
+    """Ex) autocast(use_amp, dtype=d) -> torch.amp.autocast("cuda", enabled=use_amp, dtype=d)"""
+    positional = [arg for arg in call.args if arg.keyword is None and not arg.star]
+    if any(arg.star == "*" for arg in call.args) or len(positional) > len(api.parameters):
+        return None
+    spelled = src.spell("torch.amp.autocast")
+    device = f'"{api.device}"{explicit_dtype(call, api, src)}'
+    if positional:
+        opening = src.insert_before(positional[0].value, f"{device}, {api.parameters[0]}=")
+    else:
+        opening = src.insert_argument(call, device)
+    if spelled is None or opening is None:
+        return None
+    others = [
+        src.insert_before(arg.value, f"{name}=")
+        for arg, name in zip(positional[1:], api.parameters[1:], strict=False)
+    ]
+    edits = (*spelled.edits, src.replace(call.func, spelled.text), opening, *others)
+    return Fix("Use `torch.amp.autocast`", edits, Safety.SAFE)
+
+
+def explicit_dtype(call: cst.Call, api: AutocastApi, src: Source) -> str:
+    """`, dtype=torch.float16` where the new API might inherit another one."""
+    given = src.keyword(call, "dtype") is not None or any(arg.star for arg in call.args)
+    given |= len([arg for arg in call.args if arg.keyword is None]) > 1
+    region = src.region(call)
+    nested = region is not None and region.dtype != api.dtype
+    elsewhere = src.mentions("autocast", OTHER[api.device or "cuda"]) or any(
+        src.mentions(word) for word in DTYPE_SETTERS
+    )
+    if given or not (nested or elsewhere):
+        return ""
+    torch = src.bound_as("torch") or "torch"
+    return f", dtype={torch}.{api.dtype}"
+
+
+# Words that say that some region of the project has another dtype than the old API's default.
+OTHER = {"cuda": "bfloat16", "cpu": "float16"}
+DTYPE_SETTERS = ("set_autocast_dtype", "set_autocast_gpu_dtype", "set_autocast_cpu_dtype")
