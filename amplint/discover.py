@@ -66,6 +66,12 @@ class IgnoreFile:
         below = relative(path, self.directory)
         return self.spec.check_file(below + "/" * is_directory).include
 
+    def without_those_for(self, directory: str) -> IgnoreFile:
+        """The same without the patterns that leave out this directory."""
+        below = relative(directory, self.directory) + "/"
+        kept = [one for one in self.spec.patterns if not (one.include and one.match_file(below))]
+        return IgnoreFile(self.directory, pathspec.GitIgnoreSpec(kept))
+
 
 @dataclass(frozen=True)
 class Walked:
@@ -78,7 +84,10 @@ class Walked:
 
 
 def project(
-    paths: Sequence[Path | str], settings: Settings, force_exclude: bool = False
+    paths: Sequence[Path | str],
+    settings: Settings,
+    force_exclude: bool = False,
+    text_is_given: bool = False,
 ) -> Project:
     """Find the files to analyse and to report for the paths given on the command line.
 
@@ -86,13 +95,14 @@ def project(
         paths: files and directories, as the user wrote them.
         settings: for `exclude`.
         force_exclude: leave out also files that are named, if a walk would leave them out.
+        text_is_given: the one path is a file whose text is known, be it on disk or not.
     """
     problems: list[str] = []
     named_files: list[str] = []
     named_directories: list[str] = []
     for path in paths:
         place = absolute(path)
-        if not os.path.exists(place):
+        if not text_is_given and not os.path.exists(place):
             problems.append(f"{path}: there is no such file or directory")
         elif os.path.isdir(place):
             named_directories.append(place)
@@ -109,8 +119,10 @@ def project(
         named_files = [file for file in named_files if not left_out(file, root, settings)]
 
     walks = [walk(directory, root, settings) for directory in named_directories]
-    around = walk(root, root, settings).files if found and named else ()
+    around = [walk(root, root, settings)] if found and named else []
     reported = {*named_files, *once(walks)}
+
+    all_files = {file for one in around for file in one.files}
 
     for directory in sorted({place for one in walks for place in one.unreadable}):
         problems.append(f"{shown(directory)}: the directory cannot be read")
@@ -119,12 +131,18 @@ def project(
         notices = ["no Python files were found"]
     return Project(
         root=Path(root),
-        files=tuple(sorted(relative(file, root) for file in {*reported, *around})),
+        files=tuple(sorted(relative(file, root) for file in {*reported, *all_files})),
         reported=frozenset(relative(file, root) for file in reported),
-        whole=found is not None or not named_files,
+        whole=(found is not None or not named_files)
+        and not any(one.unreadable for one in (*walks, *around)),
         notices=tuple(notices),
         problems=tuple(problems),
     )
+
+
+def lone_text(name: str) -> Project:
+    """The project of a text that belongs to no file."""
+    return Project(Path.cwd(), (name,), frozenset({name}), whole=False)
 
 
 def find_root(start: str) -> str | None:
@@ -147,13 +165,13 @@ def find_root(start: str) -> str | None:
 def walk(top: str, root: str, settings: Settings) -> Walked:
     """All Python files below `top`.
 
-    Ignore files from above that leave out `top` itself are not asked: it was named.
+    Patterns from above that leave out `top` itself are not asked: it was named.
     """
     files: list[str] = []
     links: set[str] = set()
     notebooks: list[str] = []
     unreadable: list[str] = []
-    above = [one for one in ignore_files_above(top, root) if not one.verdict(top, True)]
+    above = [one.without_those_for(top) for one in ignore_files_above(top, root)]
     pending = [(top, above)]
     while pending:
         directory, ignores = pending.pop()

@@ -22,11 +22,13 @@ class Report:
         outcome: what came of the run.
         rules: all rules, for their descriptions.
         directory: where the reader stands; paths are shown from there.
+        with_summary: whether text ends with a line of counts.
     """
 
     outcome: Outcome
     rules: Sequence[Rule]
     directory: Path
+    with_summary: bool = True
 
     def path(self, path: str) -> str:
         """A root-relative path as the reader would write it, with forward slashes."""

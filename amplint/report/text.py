@@ -20,8 +20,10 @@ CUT = "…"
 
 
 def render(report: Report) -> str:
-    findings = [block(finding, report) for finding in report.outcome.findings]
-    return "\n".join([*findings, summary(report.outcome)])
+    blocks = [block(finding, report) for finding in report.outcome.findings]
+    if report.with_summary:
+        blocks.append(summary(report.outcome))
+    return "\n".join(blocks)
 
 
 def block(finding: Finding, report: Report) -> str:
