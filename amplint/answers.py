@@ -26,7 +26,7 @@ class Answers(Protocol):
         ...
 
     def heat(self, node: ast.AST) -> Heat | None:
-        """Why the node runs for every batch; None where it is cold or nothing says that it is hot."""
+        """Why the node runs for every batch; None where it is cold or nothing says so."""
         ...
 
     def region(self, node: ast.AST) -> Region | None:

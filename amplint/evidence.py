@@ -1,9 +1,10 @@
 """What a backward pass inside an autocast region rests on: may it be moved out without a change?
 
-A network whose whole forward pass ran in the region gives bit-identical gradients inside and outside.
-They differ where the forward ran wider than autocast would pick: an `enabled=False` island, work done
-before the region, `linalg`. And a custom `autograd.Function` without `custom_fwd` and `custom_bwd`
-may run inside only (checked on CPU with torch 2.13, bfloat16 and float16).
+A network whose whole forward pass ran in the region gives bit-identical gradients inside and
+outside. They differ where the forward ran wider than autocast would pick: an `enabled=False`
+island, work done before the region, `linalg`. And a custom `autograd.Function` without
+`custom_fwd` and `custom_bwd` may run inside only (checked on CPU with torch 2.13, bfloat16 and
+float16).
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from amplint import libraries, torch_ops
 from amplint.infer import Inference, State
 from amplint.transfer import canonical
 from amplint.values import (
-    NONE,
     Atom,
     Autocast,
     Blob,
@@ -83,7 +83,9 @@ class Search:
     def _opening(self, state: State, block: int) -> int | None:
         while block >= 0:
             facts = state.graph.blocks[block]
-            if facts.kind == "with" and any(isinstance(a, Autocast) for a in state.values[facts.node]):
+            if facts.kind == "with" and any(
+                isinstance(a, Autocast) for a in state.values[facts.node]
+            ):
                 return block
             block = facts.parent
         return None
@@ -103,7 +105,11 @@ class Search:
             if node.op == "call":
                 self._call(function, state, number)
             for operand in node.operands:
-                if operand >= 0 and operand not in inside and not self._plain(state.values[operand]):
+                if (
+                    operand >= 0
+                    and operand not in inside
+                    and not self._plain(state.values[operand])
+                ):
                     self.complete = False
         for block in range(len(graph.blocks)):
             if block != outer and self._inside(state, block, outer):
@@ -123,7 +129,7 @@ class Search:
         if isinstance(atom, Mapping):
             return self._all_plain([atom.element])
         known = Host | Symbol | Object | Instance | Class | Function | Device | DType | Autocast
-        return isinstance(atom, known) or atom == NONE or isinstance(atom, NoGrad | Method)
+        return isinstance(atom, known | NoGrad | Method)
 
     def _all_plain(self, values: list[Value]) -> bool:
         return all(not value or self._plain(value) for value in values)
@@ -148,7 +154,9 @@ class Search:
             return
         for atom in state.values[facts.node]:
             if isinstance(atom, Autocast) and atom.enabled is not True:
-                why = self._why(function, facts.location, "this part of the forward pass is not autocast")
+                why = self._why(
+                    function, facts.location, "this part of the forward pass is not autocast"
+                )
                 self.island = self.island or why
 
     def _call(self, function: str, state: State, number: int) -> None:
@@ -164,10 +172,14 @@ class Search:
             for atom in state.values[receiver.operands[0]]:
                 if isinstance(atom, Class) and self._is_autograd_function(atom.id):
                     self._custom(function, node.location)
-        if not callees and not all(self._known(a) for a in state.values[node.operands[0]] or [None]):
+        if not callees and not all(
+            self._known(a) for a in state.values[node.operands[0]] or [None]
+        ):
             self.complete = False
         for atom in state.values[node.operands[0]]:
-            if isinstance(atom, Symbol) and canonical(atom.name).startswith(("torch.linalg.", "torch.inverse")):
+            if isinstance(atom, Symbol) and canonical(atom.name).startswith(
+                ("torch.linalg.", "torch.inverse")
+            ):
                 text = "this runs wider than the region"
                 self.linalg = self.linalg or self._why(function, node.location, text)
 
@@ -179,10 +191,17 @@ class Search:
         """Whether calling the atom can hide neither an island nor a custom Function."""
         if isinstance(atom, Symbol):
             name = canonical(atom.name)
-            tables = (torch_ops.RESULTS, torch_ops.FACTORIES, torch_ops.MODULES, libraries.AUTOCASTS)
+            tables = (
+                torch_ops.RESULTS,
+                torch_ops.FACTORIES,
+                torch_ops.MODULES,
+                libraries.AUTOCASTS,
+            )
             return name.startswith("builtins.") or any(name in table for table in tables)
         if isinstance(atom, Object):
-            return atom.type in torch_ops.MODULES and torch_ops.MODULES[atom.type].kind != "container"
+            return (
+                atom.type in torch_ops.MODULES and torch_ops.MODULES[atom.type].kind != "container"
+            )
         if isinstance(atom, Method):
             return isinstance(atom.of, Tensor | Host | Sequence | Mapping | Blob) or (
                 isinstance(atom.of, Object) and atom.of.kind in ("optimizer", "scaler", "scheduler")

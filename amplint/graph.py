@@ -22,9 +22,7 @@ MAX_STRING = 120  # longer constants carry no device, dtype or mode; their text 
 NOWHERE: Location = (0, 0, 0, 0)
 
 
-def build(
-    scope: ast.AST, facts: FunctionFacts, define: Define
-) -> tuple[Graph, dict[ast.AST, int]]:
+def build(scope: ast.AST, facts: FunctionFacts, define: Define) -> tuple[Graph, dict[ast.AST, int]]:
     """The value graph of one scope, and which node each expression of its `ast` became.
 
     Args:
@@ -531,7 +529,9 @@ class Builder:
 
     def on_Compare(self, node: ast.Compare) -> int:
         operands = [self.expr(part) for part in (node.left, *node.comparators)]
-        return self.emit("compare", operands, tuple(type(o).__name__ for o in node.ops), where(node))
+        return self.emit(
+            "compare", operands, tuple(type(o).__name__ for o in node.ops), where(node)
+        )
 
     def on_BoolOp(self, node: ast.BoolOp) -> int:
         operands = [self.expr(node.values[0])]
@@ -728,9 +728,9 @@ def bound_names(body: Sequence[ast.stmt]) -> set[str]:
             names |= {a.asname or a.name.partition(".")[0] for a in node.names}
         elif isinstance(node, ast.ImportFrom):
             names |= {a.asname or a.name for a in node.names}
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            names.add(node.name)
-        elif isinstance(node, ast.MatchAs | ast.MatchStar) and node.name:
+        elif (isinstance(node, ast.ExceptHandler) and node.name) or (
+            isinstance(node, ast.MatchAs | ast.MatchStar) and node.name
+        ):
             names.add(node.name)
         elif isinstance(node, ast.MatchMapping) and node.rest:
             names.add(node.rest)

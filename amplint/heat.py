@@ -1,10 +1,10 @@
 """How often a node runs: for every batch of training, for every batch of evaluation, or rarely.
 
 A loop is a *batch loop* when it iterates a loader, or is the innermost one around a `backward()` or
-an optimizer's step, its own or that of a function it calls. A function is hot when a hot place calls
-it, or when it is a `forward` or a `training_step`. A guard that holds now and then (`if step % 50 ==
-0`), a flag that is off by default and an error path make what is inside cold. Guards on the rank do
-not: rank 0 waits for its device all the same.
+an optimizer's step, its own or that of a function it calls. A function is hot when a hot place
+calls it, or when it is a `forward` or a `training_step`. A guard that holds now and then (`if step
+% 50 == 0`), a flag that is off by default and an error path make what is inside cold. Guards on the
+rank do not: rank 0 waits for its device all the same.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ LOOPS = frozenset({"loop", "while", "comprehension"})
 # Methods that run once, on the host, or when something is saved: heat does not enter them.
 COLD_FUNCTIONS = frozenset(
     """
-    __init__ __new__ __getitem__ __len__ __repr__ __str__ __getstate__ __setstate__ __del__ __post_init__
-    setup prepare_data configure_optimizers state_dict load_state_dict extra_repr reset_parameters
-    collate collate_fn save save_checkpoint load_checkpoint export
+    __init__ __new__ __getitem__ __len__ __repr__ __str__ __getstate__ __setstate__ __del__
+    __post_init__ setup prepare_data configure_optimizers state_dict load_state_dict extra_repr
+    reset_parameters collate collate_fn save save_checkpoint load_checkpoint export
     """.split()
 )
 EVALUATION_METHODS = frozenset({"validation_step", "test_step", "predict_step"})
@@ -55,7 +55,9 @@ OUTPUT_FLAG = re.compile(
     r"(^|_)(verbose|debug|log|logging|logger|print|printing|plot|vis|visuali[sz]e|profil\w*|"
     r"summary|dump|tensorboard|wandb|writer|display|sanity|dry|progress|report|monitor)(_|$)|should_|is_last|_freq$|_every$"
 )
-COUNTER = re.compile(r"(^|_)(i|j|it|iter|iters|iteration|iterations|step|steps|epoch|batch|idx|index|count|counter|n|num|update|updates)(_|$)")
+COUNTER = re.compile(
+    r"(^|_)(i|j|it|iter|iters|iteration|iterations|step|steps|epoch|batch|idx|index|count|counter|n|num|update|updates)(_|$)"
+)
 NONFINITE = frozenset({"isnan", "isinf"})
 
 
@@ -161,11 +163,13 @@ class HeatMap:
     def _is_step(self, function: str, number: int) -> bool:
         state = self.inference.states[function]
         node = state.graph.nodes[number]
-        for atom in state.values[node.operands[0]]:
-            if isinstance(atom, Method) and atom.name == "step" and isinstance(atom.of, Object):
-                if atom.of.kind in ("optimizer", "scaler"):
-                    return True
-        return False
+        return any(
+            isinstance(atom, Method)
+            and atom.name == "step"
+            and isinstance(atom.of, Object)
+            and atom.of.kind in ("optimizer", "scaler")
+            for atom in state.values[node.operands[0]]
+        )
 
     # -- loops
 
@@ -215,8 +219,7 @@ class HeatMap:
 
     def _iterates_loader(self, state: State, block: Block) -> bool:
         return any(
-            is_loader(atom)
-            or (isinstance(atom, Instance) and self.inference.is_loader(atom.cls))
+            is_loader(atom) or (isinstance(atom, Instance) and self.inference.is_loader(atom.cls))
             for atom in state.values[block.node]
         )
 
@@ -243,7 +246,10 @@ class HeatMap:
             if facts.cls is None:
                 continue
             if facts.name == "step" and self.inference.is_optimizer(facts.cls):
-                why = Why(Place(facts.path, *facts.location), "hot: an optimizer's step runs for every batch")
+                why = Why(
+                    Place(facts.path, *facts.location),
+                    "hot: an optimizer's step runs for every batch",
+                )
                 self._reached[function] = Reached(TRAINING, (why,))
                 continue
             if not self.inference.is_module(facts.cls):
@@ -335,8 +341,7 @@ class HeatMap:
         """On which side of a test the code runs rarely: "if", "else" or neither."""
         if depth > 8:
             return None
-        graph, node = state.graph, state.graph.nodes[number]
-        inner = depth + 1
+        node, inner = state.graph.nodes[number], depth + 1
         if node.op == "unary" and node.data == "Not":
             return _flip(self._cold_side(function, state, node.operands[0], inner))
         if node.op == "bool":
@@ -362,7 +367,7 @@ class HeatMap:
 
     def _cold_comparison(self, function: str, state: State, node: Node) -> str | None:
         operator = node.data[0]
-        if operator == "IsNot" or operator == "Is":
+        if operator in ("IsNot", "Is"):
             path = self.inference.marks_of(function).path(node.operands[0])
             if path is not None and OUTPUT_FLAG.search(path.rpartition(".")[2]):
                 return "if" if operator == "IsNot" else "else"
@@ -384,7 +389,9 @@ class HeatMap:
         wished = path is not None and OUTPUT_FLAG.search(path.rpartition(".")[2])
         return "if" if wished and node.data[0] in ("Gt", "GtE", "Eq") else None
 
-    def _cold_call(self, function: str, state: State, number: int, node: Node, depth: int) -> str | None:
+    def _cold_call(
+        self, function: str, state: State, number: int, node: Node, depth: int
+    ) -> str | None:
         callee = state.graph.nodes[node.operands[0]]
         name = str(callee.data) if callee.op in ("attr", "name") else ""
         if name in ("any", "all", "bool", "item") and depth < 6:
@@ -403,7 +410,10 @@ class HeatMap:
             if inner_state is not None and depth < 4:
                 for returned in inner_state.graph.returns:
                     operand = inner_state.graph.nodes[returned].operands
-                    if operand and self._cold_side(callee_id, inner_state, operand[0], depth + 3) == "if":
+                    if (
+                        operand
+                        and self._cold_side(callee_id, inner_state, operand[0], depth + 3) == "if"
+                    ):
                         return "if"
         return None
 
@@ -411,8 +421,10 @@ class HeatMap:
         node = state.graph.nodes[number]
         if node.op == "binop" and node.data == "Mod":
             return self._is_number(state, node)
-        return depth < 4 and node.op in ("binop", "unary", "narrow") and any(
-            self._has_modulo(state, n, depth + 1) for n in node.operands
+        return (
+            depth < 4
+            and node.op in ("binop", "unary", "narrow")
+            and any(self._has_modulo(state, n, depth + 1) for n in node.operands)
         )
 
     def _is_number(self, state: State, node: Node) -> bool:
@@ -429,8 +441,10 @@ class HeatMap:
                 isinstance(a, Symbol) and a.name.startswith("time.")
                 for a in state.values[node.operands[0]]
             )
-        return depth < 4 and node.op == "binop" and any(
-            self._is_clock(state, n, depth + 1) for n in node.operands
+        return (
+            depth < 4
+            and node.op == "binop"
+            and any(self._is_clock(state, n, depth + 1) for n in node.operands)
         )
 
     def _is_counter(self, function: str, state: State, number: int) -> bool:
@@ -452,7 +466,9 @@ class HeatMap:
             parameter = next(
                 (p for p in self.inference.functions[function].params if p.name == node.data), None
             )
-            return parameter is not None and parameter.constant_default and parameter.default is False
+            return (
+                parameter is not None and parameter.constant_default and parameter.default is False
+            )
         if node.op in ("attr", "name", "phi"):
             value: Value = state.values[number]
             off = Host("bool", False, True)

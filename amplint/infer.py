@@ -1,7 +1,7 @@
 """The fixpoint: values of all nodes of the functions that matter, across functions and files.
 
-A function is evaluated when somebody needs it. What it needs of others (a parameter's values, what a
-function returns, a field of a class, a name of a module) are *keys*: reading one asks for whoever
+A function is evaluated when somebody needs it. What it needs of others (a parameter's values, what
+a function returns, a field of a class, a name of a module) are *keys*: reading one asks for whoever
 writes it to be evaluated, and to be evaluated again when it changes. Every site contributes its own
 part to a key; the key's value is the join of the parts.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from amplint import marks, transfer
+from amplint import libraries, marks, torch_ops, transfer
 from amplint.facts import CallShape, ClassFacts, FunctionFacts, Graph, Node
 from amplint.index import File
 from amplint.names import Modules
@@ -19,6 +19,7 @@ from amplint.transfer import Arguments, Site
 from amplint.values import (
     ACCELERATOR,
     BOTTOM,
+    CPU,
     NONE,
     UNKNOWN,
     Atom,
@@ -48,29 +49,33 @@ from amplint.values import (
     shallow,
 )
 from amplint.values import Mapping as MappingValue
+from amplint.values import (
+    moved as moved_to,
+)
 
 Key = tuple[str, ...]
 SiteId = tuple[str, int]  # a function's id and a node's number
 MAX_ROUNDS = 12  # evaluations of one function before its answers are taken as they are
 MAX_PASSES = 4  # passes over a graph with loops
+MAX_KEYS = 32  # constant keys of a dict that are told apart
 MAX_BY_NAME = 200  # methods of one name, above which a call by name says nothing
 
 MODULE_BASES = ("torch.nn.", "lightning.", "pytorch_lightning.", "lightning_fabric.")
 # Decorators that leave what they decorate as it is, as far as values go.
 TRANSPARENT = frozenset(
     """
-    staticmethod classmethod property wraps no_grad inference_mode autocast custom_fwd custom_bwd
-    abstractmethod contextmanager asynccontextmanager cached_property lru_cache cache overload
-    setter override final jit script export ignore unused rank_zero_only record dynamo disable
-    enable_grad set_grad_enabled
+    staticmethod classmethod property wraps no_grad inference_mode autocast custom_fwd
+    custom_bwd abstractmethod contextmanager asynccontextmanager cached_property lru_cache
+    cache overload setter override final jit script export ignore unused rank_zero_only record
+    dynamo disable enable_grad set_grad_enabled
     """.split()
 )
 # Too many things have methods of these names.
 COMMON_METHODS = frozenset(
     """
-    forward train eval step update reset compute fit predict run call apply to cuda cpu get set add
-    append extend items values keys pop copy close open write read log parameters state_dict
-    load_state_dict backward zero_grad sum mean max min view size
+    forward train eval step update reset compute fit predict run call apply to cuda cpu get set
+    add append extend items values keys pop copy close open write read log parameters
+    state_dict load_state_dict backward zero_grad sum mean max min view size
     """.split()
 )
 HOT_METHODS = frozenset({"forward", "training_step"})
@@ -249,7 +254,7 @@ class Inference:
         return any(name.startswith("torch.optim.") for name in self.library_bases(cls))
 
     def is_loader(self, cls: str) -> bool:
-        return any(transfer.libraries.kind(name) == "loader" for name in self.library_bases(cls))
+        return any(libraries.kind(name) == "loader" for name in self.library_bases(cls))
 
     def methods(self, cls: str, name: str, overridden: bool = True) -> list[str]:
         """The definitions that `instance.name` may mean: the class's own or inherited one, and,
@@ -287,7 +292,11 @@ class Inference:
         graph = self.files[facts.path].graph(function)
         # Building a graph defines its lambdas.
         self.functions.update(
-            {k: v for k, v in self.files[facts.path].facts.functions.items() if k not in self.functions}
+            {
+                k: v
+                for k, v in self.files[facts.path].facts.functions.items()
+                if k not in self.functions
+            }
         )
         state = self.states.get(function)
         if state is None:
@@ -299,7 +308,9 @@ class Inference:
     def marks_of(self, function: str) -> marks.Marks:
         """What the uses in a function say about its nodes."""
         if function not in self._marks:
-            self._marks[function] = marks.read(self.files[self.functions[function].path].graph(function))
+            self._marks[function] = marks.read(
+                self.files[self.functions[function].path].graph(function)
+            )
         return self._marks[function]
 
     def marks_of_class(self, cls: str) -> dict[str, str]:
@@ -322,9 +333,11 @@ class Inference:
         if not regions or any(region is None for region in regions):
             return None
         known = {region for region in regions if region is not None}
-        first = min(known, key=lambda r: (r.why or _NO_WHY))
+        first = min(known, key=lambda r: r.why or _NO_WHY)
         if len({(r.device, r.dtype) for r in known}) > 1:
-            first = replace(first, dtype="half" if len({r.dtype for r in known}) > 1 else first.dtype)
+            first = replace(
+                first, dtype="half" if len({r.dtype for r in known}) > 1 else first.dtype
+            )
         enabled = {region.enabled for region in known}
         return replace(first, inherited=True, enabled=enabled.pop() if len(enabled) == 1 else None)
 
@@ -387,7 +400,7 @@ class Inference:
         return frozenset(key[2] for key in self._parts if key[0] == "name" and key[1] == scope)
 
     def outer_name(self, function: FunctionFacts, name: str) -> Value:
-        """A name that is free in the function: of an enclosing function, the module, or a builtin."""
+        """A name free in the function: of an enclosing function, the module, or a builtin."""
         scope = function.parent
         while scope is not None:
             facts = self.functions[scope]
@@ -448,9 +461,7 @@ class Evaluation:
                 for operand in node.operands
             ):
                 break
-        self.state.regions = {
-            block: self.region(block) for block in range(len(self.graph.blocks))
-        }
+        self.state.regions = {block: self.region(block) for block in range(len(self.graph.blocks))}
         self.publish()
 
     def publish(self) -> None:
@@ -468,7 +479,9 @@ class Evaluation:
                 self.publish_context()
         for name, nodes in self.graph.bindings.items():
             if name != "*":
-                infer._write(("name", identity, name), (identity, -1), join(self.values[n] for n in nodes))
+                infer._write(
+                    ("name", identity, name), (identity, -1), join(self.values[n] for n in nodes)
+                )
         for name, nodes in self.graph.globals.items():
             value = join(self.values[n] for n in nodes)
             infer._write(("name", f"{self.facts.path}::", name), (identity, -2), value)
@@ -477,7 +490,7 @@ class Evaluation:
     def publish_context(self) -> None:
         """A `@contextmanager` that yields inside autocast is itself such a context."""
         contexts: list[Value] = []
-        for number, node in enumerate(self.graph.nodes):
+        for node in self.graph.nodes:
             if node.op == "yield":
                 for block in self.chain(node.block):
                     if self.graph.blocks[block].kind == "with":
@@ -500,12 +513,14 @@ class Evaluation:
 
     def region_of_function(self) -> Region | None:
         """The region that decorators or all callers put around the body."""
-        decorators = self.inference._read(("decorators", self.facts.id)) if self.facts.decorated else BOTTOM
+        decorators = (
+            self.inference._read(("decorators", self.facts.id)) if self.facts.decorated else BOTTOM
+        )
         for atom in decorators:
             if isinstance(atom, Autocast):
                 return as_region(atom)
         parent = self.facts.parent
-        if self.facts.kind == "class" or self.facts.kind == "module" or parent is None:
+        if self.facts.kind in ("class", "module") or parent is None:
             return None
         return self.inference.inherited_region(self.facts.id)
 
@@ -544,7 +559,10 @@ class Evaluation:
             path = self.marks.path(number)
             kind = self.marks.paths.get(path) if path is not None else None
         if kind == "loss":
-            device = Device(ACCELERATOR, self.why(self.graph.nodes[self.marks.backward[number]], "backpropagated here"))
+            device = Device(
+                ACCELERATOR,
+                self.why(self.graph.nodes[self.marks.backward[number]], "backpropagated here"),
+            )
             return one(Tensor(None, device, 0, True))
         if kind == "term":
             device = Device(ACCELERATOR, self.why(node, "part of a loss that is backpropagated"))
@@ -647,11 +665,25 @@ class Evaluation:
             return None
         if not self.inference.is_module(facts.cls):
             return None
-        device = Device(ACCELERATOR, self.why(node, f"`{node.data}` is a parameter of `{facts.name}`"))
+        device = Device(
+            ACCELERATOR, self.why(node, f"`{node.data}` is a parameter of `{facts.name}`")
+        )
         if facts.name == "training_step":
-            return one(Blob(device)) if node.data == "batch" or not has_default and node.data not in ("batch_idx", "batch_nb", "optimizer_idx", "dataloader_idx") else None
+            return (
+                one(Blob(device))
+                if node.data == "batch"
+                or (
+                    not has_default
+                    and node.data
+                    not in ("batch_idx", "batch_nb", "optimizer_idx", "dataloader_idx")
+                )
+                else None
+            )
         if any(isinstance(a, Tensor) for a in declared):
-            return join(one(replace(a, device=device)) if isinstance(a, Tensor) else one(a) for a in declared)
+            return join(
+                one(replace(a, device=device)) if isinstance(a, Tensor) else one(a)
+                for a in declared
+            )
         if declared != UNKNOWN:
             return None
         if self.number in self.marks.tensors:
@@ -718,7 +750,7 @@ class Evaluation:
                 fields.append(infer._read(("name", cls, name)))
         value = join(fields)
         if value:
-            if value == UNKNOWN or UNKNOWN <= value:
+            if value == UNKNOWN or value >= UNKNOWN:
                 for cls in related:
                     if infer.marks_of_class(cls).get(name):
                         return self.mark_value(infer.marks_of_class(cls)[name]) or value
@@ -738,7 +770,10 @@ class Evaluation:
         return one(Sequence(None, one(group)))
 
     def mark_value(self, kind: str) -> Value | None:
-        return {"module": one(Object("module", "?")), "optimizer": one(Object("optimizer", "?"))}.get(kind)
+        return {
+            "module": one(Object("module", "?")),
+            "optimizer": one(Object("optimizer", "?")),
+        }.get(kind)
 
     def decorated_method(self, identity: str, instance: Instance) -> Value:
         """The method bound to the instance, through decorators of the project."""
@@ -767,7 +802,7 @@ class Evaluation:
         return join(results)
 
     def call_by_name(self, name: str, arguments: Arguments, node: Node) -> Value:
-        """`model.calculate_loss(batch)` with a model that nobody knows: the methods of that name."""
+        """`model.calculate_loss(batch)`, the model unknown: the methods of that name."""
         results: list[Value] = []
         for identity in self.inference.module_methods(name):
             cls = self.inference.functions[identity].cls
@@ -831,7 +866,7 @@ class Evaluation:
         if isinstance(name, str):
             device = Device(ACCELERATOR, self.why(node, "the module's tensors live on the device"))
             moved = join(
-                one(transfer.moved(a, device)) if isinstance(a, Tensor | Blob) else one(a) for a in value
+                one(moved_to(a, device)) if isinstance(a, Tensor | Blob) else one(a) for a in value
             )
             site = (self.facts.id, self.number)
             self.inference._write(("field", module.cls, name), site, moved)
@@ -856,7 +891,10 @@ class Evaluation:
             if isinstance(attribute, str):
                 found = [self.attribute(a, attribute, node) for a in arguments.positional[0]]
                 return join([*found, *arguments.positional[2:3]])
-        if name in ("builtins.iter", "builtins.next", "builtins.enumerate", "tqdm.tqdm") or name in transfer.libraries.PASS_THROUGH:
+        if (
+            name in ("builtins.iter", "builtins.next", "builtins.enumerate", "tqdm.tqdm")
+            or name in libraries.PASS_THROUGH
+        ):
             return transfer.call(Symbol(name), self.loaders(arguments), self.site(node))
         return None
 
@@ -869,7 +907,7 @@ class Evaluation:
 
     def as_loader(self, atom: Atom) -> Value:
         if isinstance(atom, Instance) and self.inference.is_loader(atom.cls):
-            return one(Object("loader", atom.cls, atom.device if atom.device.kind else transfer.CPU))
+            return one(Object("loader", atom.cls, atom.device if atom.device.kind else CPU))
         return one(atom)
 
     def partial(self, arguments: Arguments, node: Node) -> Value:
@@ -877,12 +915,14 @@ class Evaluation:
         given = arguments.positional[1:]
         for atom in arguments.positional[0]:
             if isinstance(atom, Function):
-                self.bind(atom, replace(arguments, positional=given), node)
+                self.bind(atom, replace(arguments, positional=given))
                 names = atom.given_names | frozenset(arguments.keywords)
                 results.append(one(replace(atom, given=atom.given + len(given), given_names=names)))
-            elif isinstance(atom, Symbol) and atom.name in transfer.libraries.AUTOCASTS:
+            elif isinstance(atom, Symbol) and atom.name in libraries.AUTOCASTS:
                 inner = replace(arguments, positional=given)
-                results.append(one(transfer.autocast(transfer.canonical(atom.name), inner, self.site(node))))
+                results.append(
+                    one(transfer.autocast(transfer.canonical(atom.name), inner, self.site(node)))
+                )
             else:
                 results.append(UNKNOWN)
         return join(results)
@@ -891,7 +931,7 @@ class Evaluation:
         infer = self.inference
         facts = infer.functions[function.id]
         self.enter(function.id, node, None, None)
-        self.bind(function, arguments, node)
+        self.bind(function, arguments)
         if set(facts.decorated) & CONTEXT_MAKERS:
             return infer._read(("context", function.id)) or UNKNOWN
         result = infer._read(("return", function.id))
@@ -925,17 +965,20 @@ class Evaluation:
         infer.write_region(identity, (self.facts.id, self.number), self.region(node.block))
         infer._need(identity)
         if arguments is not None:
-            self.bind(Function(identity, bound), arguments, node)
+            self.bind(Function(identity, bound), arguments)
 
-    def bind(self, function: Function, arguments: Arguments, node: Node) -> None:
+    def bind(self, function: Function, arguments: Arguments) -> None:
         """Contribute the arguments of a call to the parameters of what is called."""
         infer = self.inference
         facts = infer.functions[function.id]
         site = (self.facts.id, self.number)
         params = list(facts.params)
         takes_self = facts.cls is not None and "staticmethod" not in facts.decorated
-        if params and params[0].kind == "positional" and takes_self and (
-            function.bound is not None or facts.name == "__init__"
+        if (
+            params
+            and params[0].kind == "positional"
+            and takes_self
+            and (function.bound is not None or facts.name == "__init__")
         ):
             params = params[1:]
         positional = [p for p in params if p.kind == "positional"][function.given :]
@@ -959,9 +1002,9 @@ class Evaluation:
         if "**" in arguments.keywords:
             given = {p.name for p in positional[: len(arguments.positional)]}
             for p in params:
-                if p.kind in ("positional", "keyword") and p.name not in given and not p.has_default:
-                    if p.name not in arguments.keywords:
-                        infer._write(("param", facts.id, p.name), site, arguments.keywords["**"])
+                named = p.kind in ("positional", "keyword") and p.name not in arguments.keywords
+                if named and p.name not in given and not p.has_default:
+                    infer._write(("param", facts.id, p.name), site, arguments.keywords["**"])
             extra.append(arguments.keywords["**"])
         if extra and starstar is not None:
             infer._write(("param", facts.id, starstar), site, join(extra))
@@ -975,7 +1018,10 @@ class Evaluation:
         graph = infer.files[facts.path].graph(cls)
         names = [n for n in graph.bindings if n not in facts.methods]
         site = (self.facts.id, self.number)
-        for name, value in [*zip(names, arguments.positional, strict=False), *arguments.keywords.items()]:
+        for name, value in [
+            *zip(names, arguments.positional, strict=False),
+            *arguments.keywords.items(),
+        ]:
             infer._write(("field", cls, name), site, value)
 
     def op_store(self, node: Node) -> Value:
@@ -1010,7 +1056,15 @@ class Evaluation:
     def op_tuple(self, node: Node) -> Value:
         values = self.operands(node)
         if any(self.graph.nodes[n].op == "starred" for n in node.operands):
-            return one(Sequence(None, join(transfer.iterate(v) if self.graph.nodes[n].op == "starred" else v for n, v in zip(node.operands, values, strict=True))))
+            return one(
+                Sequence(
+                    None,
+                    join(
+                        transfer.iterate(v) if self.graph.nodes[n].op == "starred" else v
+                        for n, v in zip(node.operands, values, strict=True)
+                    ),
+                )
+            )
         return one(Sequence(tuple(values), BOTTOM))
 
     op_list = op_tuple
@@ -1020,9 +1074,9 @@ class Evaluation:
 
     def op_dict(self, node: Node) -> Value:
         values = self.operands(node)
-        items = tuple(sorted((k, v) for k, v in {
-            key: value for key, value in zip(node.data, values, strict=True) if isinstance(key, str)
-        }.items())) if len(values) <= 32 and all(isinstance(k, str) for k in node.data) else ()  # fmt: skip
+        pairs = dict(zip(node.data, values, strict=True))
+        named = len(pairs) <= MAX_KEYS and all(isinstance(key, str) for key in pairs)
+        items = tuple((key, pairs[key]) for key in sorted(pairs)) if named else ()
         plain: list[Value] = []
         for key, value in zip(node.data, values, strict=True):
             if key is None:
@@ -1049,7 +1103,7 @@ class Evaluation:
             elif isinstance(atom, Instance):
                 results.append(self.call_dunder(atom, "__getitem__", Arguments((index,)), node))
             else:
-                results.append(transfer.subscript_atom(atom, index, self.site(node)))
+                results.append(transfer.subscript_atom(atom, index))
         return join(results)
 
     def call_dunder(self, instance: Instance, name: str, arguments: Arguments, node: Node) -> Value:
@@ -1069,7 +1123,7 @@ class Evaluation:
                     else:
                         results.append(UNKNOWN)
                 elif self.inference.is_loader(atom.cls):
-                    results.append(one(Blob(atom.device if atom.device.kind else transfer.CPU)))
+                    results.append(one(Blob(atom.device if atom.device.kind else CPU)))
                 else:
                     results.append(UNKNOWN)
             else:
@@ -1077,7 +1131,7 @@ class Evaluation:
         return join(results)
 
     def op_unpack(self, node: Node) -> Value:
-        return transfer.unpack(self.of(node.operands[0]), *node.data)
+        return transfer.unpack(self.of(node.operands[0]), node.data[0], node.data[2])
 
     def op_enter(self, node: Node) -> Value:
         results: list[Value] = []
@@ -1113,7 +1167,9 @@ class Evaluation:
         """The function, through the decorators of the project."""
         identity = node.data
         decorators = self.operands(node)
-        self.inference._write(("decorators", identity), (self.facts.id, self.number), join(decorators))
+        self.inference._write(
+            ("decorators", identity), (self.facts.id, self.number), join(decorators)
+        )
         value = one(Function(identity))
         for decorator in reversed(decorators):
             made: list[Value] = []
@@ -1132,7 +1188,9 @@ class Evaluation:
     def op_class(self, node: Node) -> Value:
         identity = node.data
         self.inference.own_bases[identity] = tuple(self.operands(node))
-        self.inference._write(("bases", identity), (self.facts.id, self.number), join(self.operands(node)))
+        self.inference._write(
+            ("bases", identity), (self.facts.id, self.number), join(self.operands(node))
+        )
         return one(Class(identity))
 
     def op_lambda(self, node: Node) -> Value:
@@ -1155,8 +1213,8 @@ CALLS_ITS_ARGUMENT = frozenset(
 MODULE_METHODS = frozenset(
     """
     to cuda cpu xpu train eval requires_grad_ apply float half bfloat16 double parameters
-    named_parameters buffers state_dict load_state_dict zero_grad modules named_modules children
-    manual_backward log log_dict forward __call__ register_buffer
+    named_parameters buffers state_dict load_state_dict zero_grad modules named_modules
+    children manual_backward log log_dict forward __call__ register_buffer
     """.split()
 )
 
@@ -1191,7 +1249,7 @@ def annotated(annotation: Value, device: Device) -> Value:
 
 ANNOTATIONS: dict[str, Atom] = {
     "torch.nn.Module": Object("module", "?"),
-    "torch.utils.data.DataLoader": Object("loader", "torch.utils.data.DataLoader", transfer.CPU),
+    "torch.utils.data.DataLoader": Object("loader", "torch.utils.data.DataLoader", CPU),
     "torch.optim.Optimizer": Object("optimizer", "?"),
     "torch.device": Device(None),
     "numpy.ndarray": Host("numpy"),
@@ -1211,10 +1269,10 @@ def annotated_symbol(name: str, device: Device) -> Value:
         return one(Tensor(TENSOR_TYPES[name], device))
     if name in ANNOTATIONS:
         return one(ANNOTATIONS[name])
-    kind = transfer.libraries.kind(name)
+    kind = libraries.kind(name)
     if kind is not None:
-        return one(Object(kind, name, transfer.CPU if kind == "loader" else Device(None)))
-    if name in transfer.torch_ops.MODULES:
+        return one(Object(kind, name, CPU if kind == "loader" else Device(None)))
+    if name in torch_ops.MODULES:
         return one(Object("module", name))
     return UNKNOWN
 
@@ -1236,7 +1294,7 @@ def annotation_subscript(symbol: Symbol, index: Value) -> Value:
         return one(Sequence(None, join(annotated(v, Device(None)) for v in inner)))
     if name in ("Dict", "dict", "Mapping") and len(inner) == 2:
         return one(MappingValue(annotated(inner[1], Device(None))))
-    if transfer.libraries.kind(symbol.name) == "loader":
+    if libraries.kind(symbol.name) == "loader":
         return one(symbol)  # `DataLoader[T]`
     return UNKNOWN
 
@@ -1245,7 +1303,7 @@ def narrow(value: Value, kind: str, classes: Value) -> Value:
     """The alternatives of a value that a test leaves."""
     if kind == "none":
         return one(NONE)
-    if kind == "not none" or kind == "true":
+    if kind in ("not none", "true"):
         return frozenset(a for a in value if a != NONE)
     if kind == "tensor":
         kept = frozenset(a for a in value if isinstance(a, Tensor | Blob))
@@ -1290,11 +1348,14 @@ def narrow_out(value: Value, classes: Value) -> Value:
         frozenset(
             a
             for a in value
-            if not (tensor and isinstance(a, Tensor)) and not (isinstance(a, Host) and a.kind in hosts)
+            if not (tensor and isinstance(a, Tensor))
+            and not (isinstance(a, Host) and a.kind in hosts)
         )
         or UNKNOWN
     )
 
 
 def _other_host(atom: Atom, target: Value) -> bool:
-    return isinstance(atom, Host) and atom.kind not in {a.kind for a in target if isinstance(a, Host)}
+    return isinstance(atom, Host) and atom.kind not in {
+        a.kind for a in target if isinstance(a, Host)
+    }

@@ -109,7 +109,9 @@ class FileAnswers:
             name
             for atom in self.value(node)
             if isinstance(atom, Class | Instance)
-            for name in self._inference.library_bases(atom.id if isinstance(atom, Class) else atom.cls)
+            for name in self._inference.library_bases(
+                atom.id if isinstance(atom, Class) else atom.cls
+            )
         )
 
     def mentions(self, *words: str) -> bool:

@@ -1,8 +1,8 @@
 """What the uses of a value say about it, where its origin is out of sight.
 
 A parameter that is asked for its `.parameters()` is a module; what `.backward()` is called on is a
-loss on the device; what `.zero_grad()` and `.step()` are called on is an optimizer. This is evidence
-by structure, never by the name of a variable.
+loss on the device; what `.zero_grad()` and `.step()` are called on is an optimizer. This is
+evidence by structure, never by the name of a variable.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ MODULE_USES = frozenset(
 # Only tensors (and arrays, which `forward` is not given) have these.
 TENSOR_USES = frozenset(
     """
-    shape size view dim device dtype permute transpose unsqueeze squeeze reshape detach contiguous
-    ndim flatten clone matmul masked_fill expand repeat chunk softmax type_as new_zeros new_ones
-    new_full new_tensor numel requires_grad is_cuda mean sum float half long argmax max min abs exp
-    log pow norm cuda backward cpu item tolist
+    shape size view dim device dtype permute transpose unsqueeze squeeze reshape detach
+    contiguous ndim flatten clone matmul masked_fill expand repeat chunk softmax type_as
+    new_zeros new_ones new_full new_tensor numel requires_grad is_cuda mean sum float half long
+    argmax max min abs exp log pow norm cuda backward cpu item tolist
     """.split()
 )
-WORDS = frozenset({"parameters", "named_parameters", "named_modules", "modules", "eval", "zero_grad"})
+WORDS = frozenset(
+    {"parameters", "named_parameters", "named_modules", "modules", "eval", "zero_grad"}
+)
 BACKWARD_KEYWORDS = frozenset({"retain_graph", "create_graph", "gradient", "inputs"})
 
 
@@ -144,7 +146,9 @@ def mark_loss(
         backward.setdefault(current, call)
         node = graph.nodes[current]
         if node.op in ("narrow", "phi"):
-            stack.extend((operand, kind) for operand in node.operands[: None if node.op == "phi" else 1])
+            stack.extend(
+                (operand, kind) for operand in node.operands[: None if node.op == "phi" else 1]
+            )
         elif node.op in ("binop", "aug") and node.data in ("Add", "Sub"):
             stack.extend((operand, "term") for operand in node.operands)
         elif node.op in ("binop", "aug") and node.data == "Div":

@@ -15,8 +15,8 @@ from posixpath import dirname
 LIBRARIES = frozenset(
     """
     torch torchvision torchaudio numpy scipy pandas tqdm accelerate lightning pytorch_lightning
-    transformers timm apex deepspeed logging math time os sys typing functools itertools contextlib
-    collections dataclasses argparse random warnings copy json abc enum re pathlib
+    transformers timm apex deepspeed logging math time os sys typing functools itertools
+    contextlib collections dataclasses argparse random warnings copy json abc enum re pathlib
     """.split()
 )
 
@@ -36,7 +36,7 @@ class Modules:
                 self._path_of.setdefault(parts, path)
 
     def absolute(self, dotted: str, importer: str) -> str | None:
-        """The path of the module `dotted` as the file `importer` sees it, or None if it is not here."""
+        """The path of the module `dotted` as the file `importer` sees it, or None."""
         parts = tuple(dotted.split("."))
         if parts[0] in LIBRARIES:
             return None

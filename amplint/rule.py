@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from amplint.source import Source
 
-NodeT = TypeVar("NodeT", bound="cst.CSTNode")
 Check = Callable[[Any, "Source"], Iterator[Finding]]
+CheckT = TypeVar("CheckT", bound=Callable[..., Iterator[Finding]])
 
 
 @dataclass(frozen=True)
@@ -104,22 +104,15 @@ class Rule:
         default_factory=list, compare=False, repr=False
     )
 
-    def on(
-        self, *kinds: type[NodeT]
-    ) -> Callable[
-        [Callable[[NodeT, Source], Iterator[Finding]]],
-        Callable[[NodeT, Source], Iterator[Finding]],
-    ]:
+    def on(self, *kinds: type[cst.CSTNode]) -> Callable[[CheckT], CheckT]:
         """Register a check for CST nodes of the given kinds.
 
         The check is a generator of findings. It holds no state between nodes, prints nothing and
         changes nothing.
         """
 
-        def register(
-            check: Callable[[NodeT, Source], Iterator[Finding]],
-        ) -> Callable[[NodeT, Source], Iterator[Finding]]:
-            self.checks.append((tuple(kinds), check))
+        def register(check: CheckT) -> CheckT:
+            self.checks.append((kinds, check))
             return check
 
         return register
@@ -131,5 +124,7 @@ class Rule:
 
     def section(self, heading: str) -> str:
         """The paragraph that begins with `heading:` in the docstring, without the heading."""
-        match = re.search(rf"^{re.escape(heading)}:\s*(.*?)(?=\n\n[A-Z][\w ]*:|\Z)", self.doc, re.M | re.S)
+        match = re.search(
+            rf"^{re.escape(heading)}:\s*(.*?)(?=\n\n[A-Z][\w ]*:|\Z)", self.doc, re.M | re.S
+        )
         return match.group(1).strip() if match else ""

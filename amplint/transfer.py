@@ -45,7 +45,9 @@ from amplint.values import (
 HALF = frozenset({"float16", "bfloat16", "half"})
 FLOATS = HALF | {"float32", "float64"}
 # Device words as people write them in arguments of `.to(...)`: the API's own vocabulary.
-DEVICE_HINTS = frozenset({"device", "dev", "gpu", "gpu_id", "cuda", "local_rank", "rank", "_device"})
+DEVICE_HINTS = frozenset(
+    {"device", "dev", "gpu", "gpu_id", "cuda", "local_rank", "rank", "_device"}
+)
 HOST_DEVICES = ("cpu", "meta")
 INT = one(Host("int"))
 FLOAT = one(Host("float"))
@@ -111,7 +113,11 @@ def canonical(name: str) -> str:
     """The public name of what torch keeps in a private module."""
     for private, public in PRIVATE_MODULES.items():
         if name.startswith(private):
-            tail = name[len(private) :].rsplit(".", 1)[-1] if private.endswith("modules.") else name[len(private) :]
+            tail = (
+                name[len(private) :].rsplit(".", 1)[-1]
+                if private.endswith("modules.")
+                else name[len(private) :]
+            )
             return public + tail
     return name
 
@@ -214,8 +220,12 @@ def autocast_dtype(
     rule = torch_ops.policy(name, region.device)
     if rule is None or rule == "banned":
         return None
+    if rule == "unknown":
+        return (None, None)
     elsewhere = "cpu" if region.device not in (None, "cpu") else ACCELERATOR
-    if region.device is not None and any(t.device.kind == elsewhere and t.rank != 0 for t in operands):
+    if region.device is not None and any(
+        t.device.kind == elsewhere and t.rank != 0 for t in operands
+    ):
         return None
     if any(t.dtype == "float64" for t in operands):
         return (None, None)
@@ -258,9 +268,12 @@ def tensor_result(
         dtype = word
     cast = autocast_dtype(name, operands, arguments, site)
     if cast is not None and word not in ("bool", "int64"):
-        dtype, why = cast
+        dtype, why = (None, None) if word == "unknown" else cast
     explicit = arguments.get("dtype")
-    if explicit is not None:
+    for given in arguments.positional if explicit is None else ():
+        if isinstance(only(given), DType):  # `x.softmax(-1, torch.float32)`
+            explicit = given
+    if explicit is not None and explicit != NOTHING:
         dtype, why = dtype_of(explicit), None
     return Tensor(
         dtype=dtype,
@@ -284,7 +297,9 @@ def result_rank(
         return None if dim_given or arguments.stars else 0
     if word == "reduction":
         reduction = arguments.get("reduction")
-        kept = arguments.stars or (reduction is not None and constant(reduction) not in ("mean", "sum"))
+        kept = arguments.stars or (
+            reduction is not None and constant(reduction) not in ("mean", "sum")
+        )
         return None if kept else 0
     if word == "broadcast":
         ranks = [t.rank for t in operands]
@@ -293,12 +308,16 @@ def result_rank(
         return 0 if ranks and all(rank == 0 for rank in ranks) else None
     if word == "sizes":
         sizes = arguments.positional
-        return 1 if sizes and not any(isinstance(a, Sequence) and a.items == () for a in sizes[0]) else None
+        return (
+            1
+            if sizes and not any(isinstance(a, Sequence) and a.items == () for a in sizes[0])
+            else None
+        )
     return None
 
 
 def result_grad(name: str, dtype: str | None, operands: list[Tensor]) -> bool | None:
-    if name in ("Tensor.detach", "Tensor.data", "torch.detach"):
+    if name in torch_ops.DETACHED:
         return False
     if dtype is not None and dtype not in FLOATS:
         return False
@@ -312,7 +331,11 @@ def dtype_of(value: Value) -> str | None:
     atom = only(value)
     if isinstance(atom, DType):
         return atom.name
-    if isinstance(atom, Symbol) and atom.name in ("builtins.float", "builtins.int", "builtins.bool"):
+    if isinstance(atom, Symbol) and atom.name in (
+        "builtins.float",
+        "builtins.int",
+        "builtins.bool",
+    ):
         return {"float": "float64", "int": "int64", "bool": "bool"}[atom.name[9:]]
     return None
 
@@ -411,8 +434,9 @@ def tensor_attribute(tensor: Tensor, name: str, site: Site) -> Value:
 # Attributes of a tensor that are values, not methods.
 ATTRIBUTES = frozenset(
     """
-    shape ndim is_cuda is_cpu is_leaf is_meta is_mps is_xpu is_xla is_sparse is_quantized is_nested
-    requires_grad retains_grad layout grad_fn grad data T H mT mH real imag itemsize nbytes output_nr
+    shape ndim is_cuda is_cpu is_leaf is_meta is_mps is_xpu is_xla is_sparse is_quantized
+    is_nested requires_grad retains_grad layout grad_fn grad data T H mT mH real imag itemsize
+    nbytes output_nr
     """.split()
 )
 
@@ -423,7 +447,11 @@ def blob_attribute(blob: Blob, name: str) -> Value:
         return one(blob.device) if blob.device.kind else UNKNOWN
     if name in ATTRIBUTES:
         return tensor_attribute(Tensor(device=blob.device), name, _NOWHERE)
-    if name in CONTAINER_METHODS or f"Tensor.{name}" in torch_ops.RESULTS or name in ("to", "pin_memory"):
+    if (
+        name in CONTAINER_METHODS
+        or f"Tensor.{name}" in torch_ops.RESULTS
+        or name in ("to", "pin_memory")
+    ):
         return one(Method(blob, name))
     return one(blob)
 
@@ -478,17 +506,26 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
     if name == "torch.device":
         given = arguments.get("type", 0) or arguments.get("device") or UNKNOWN
         device = device_of(given, "device", site)
-        return one(replace(device, why=site.why("the device is chosen here")) if device.kind == ACCELERATOR else device)
+        return one(
+            replace(device, why=site.why("the device is chosen here"))
+            if device.kind == ACCELERATOR
+            else device
+        )
     if name in torch_ops.RESULTS:
-        return from_result(name, torch_ops.RESULTS[name], tensors_in(arguments.positional or arguments.all), arguments, site)
+        return from_result(
+            name,
+            torch_ops.RESULTS[name],
+            tensors_in(arguments.positional or arguments.all),
+            arguments,
+            site,
+        )
     if name in torch_ops.MODULES:
         return one(module(name, arguments))
     if name in PARAMETERS:
         return one(parameter(arguments, site))
     if name in libraries.MODULE_WRAPPERS:
-        given = arguments.get("module", 0)
-        known = given if given is not None and given != UNKNOWN else one(Object("module", "?"))
-        return known
+        inner = arguments.get("module", 0)
+        return inner if inner and inner != UNKNOWN else one(Object("module", "?"))
     kind = libraries.kind(name)
     if kind is not None:
         return one(library_object(kind, name, arguments, site))
@@ -500,6 +537,10 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
         return one(Object("module", name))
     if name.startswith(MODULE_FACTORIES) and not name.endswith(("Config", "Tokenizer")):
         return one(Object("module", name))
+    if name in libraries.COPIES and arguments.positional:
+        return arguments.positional[0]
+    if name in torch_ops.LEGACY_CONSTRUCTORS:
+        return one(legacy_tensor(name, site))
     if name.startswith("numpy."):
         return NUMPY
     if name.startswith(("math.", "time.")):
@@ -507,6 +548,13 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
     if name in HOST_FUNCTIONS:
         return OBJECT
     return UNKNOWN
+
+
+def legacy_tensor(name: str, site: Site) -> Tensor:
+    """Ex) torch.cuda.FloatTensor(n), torch.LongTensor([1, 2])"""
+    dtype, where = torch_ops.LEGACY_CONSTRUCTORS[name]
+    device = CPU if where == "cpu" else Device(ACCELERATOR, site.why("built on the device here"))
+    return Tensor("float32" if dtype == "default" else dtype, device, 1, False)
 
 
 PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
@@ -588,7 +636,10 @@ def factory_dtype(facts: Factory, like: list[Tensor], arguments: Arguments) -> s
     if facts.dtype == "like":
         return like[0].dtype if like else None
     if facts.dtype == "fill":
-        return of_numbers(list(arguments.positional[1:2]) + [v for k, v in arguments.keywords.items() if k == "fill_value"])
+        return of_numbers(
+            list(arguments.positional[1:2])
+            + [v for k, v in arguments.keywords.items() if k == "fill_value"]
+        )
     if facts.dtype == "numbers":
         return of_numbers(list(arguments.positional))
     if facts.dtype == "data":
@@ -661,6 +712,8 @@ def library_object(kind: str, name: str, arguments: Arguments, site: Site) -> Ob
     if kind == "accelerator":
         device = Device(ACCELERATOR, site.why("the device is chosen here"))
         return Object(kind, name, device)
+    if name in libraries.LOADERS_ON_DEVICE:
+        return Object(kind, name, Device(ACCELERATOR, site.why("its batches come on the device")))
     return Object(kind, name, CPU if kind == "loader" else NO_DEVICE)
 
 
@@ -713,9 +766,13 @@ def builtin(name: str, arguments: Arguments, site: Site) -> Value:
         return one(Sequence(None, INT))
     if name in ("dict",):
         if not given:
-            return one(Mapping(join(arguments.keywords.values()), tuple(sorted(arguments.keywords.items()))))
+            return one(
+                Mapping(
+                    join(arguments.keywords.values()), tuple(sorted(arguments.keywords.items()))
+                )
+            )
         return join(one(a) if isinstance(a, Mapping | Blob) else UNKNOWN for a in given[0])
-    if name == "set" or name == "frozenset":
+    if name in ("set", "frozenset"):
         return join(as_sequence(a) for a in given[0]) if given else one(Sequence(None, BOTTOM))
     if name in ("max", "min", "sum") and given:
         if len(given) == 1 and name != "sum":
@@ -727,7 +784,11 @@ def builtin(name: str, arguments: Arguments, site: Site) -> Value:
         return join(given)
     if name == "abs" and given:
         return join(
-            one(replace(a, fresh=None)) if isinstance(a, Tensor) else one(Host(a.kind)) if isinstance(a, Host) else UNKNOWN
+            one(replace(a, fresh=None))
+            if isinstance(a, Tensor)
+            else one(Host(a.kind))
+            if isinstance(a, Host)
+            else UNKNOWN
             for a in given[0]
         )
     if name == "round" and given:
@@ -763,7 +824,9 @@ def call_module(thing: Object, arguments: Arguments, site: Site) -> Value:
     if facts is None or facts.kind == "container" or facts.returns == "any":
         return one(Blob(device, "output"))
     first = operands[0] if operands else Tensor()
-    dtype, why = (first.dtype, first.settled_dtype) if facts.dtype == "same" else (thing.dtype, None)
+    dtype, why = (
+        (first.dtype, first.settled_dtype) if facts.dtype == "same" else (thing.dtype, None)
+    )
     cast = autocast_dtype(thing.type, operands, arguments, site)
     if cast is not None:
         dtype, why = cast
@@ -799,7 +862,13 @@ def call_method(method: Method, arguments: Arguments, site: Site) -> Value:
     if isinstance(of, Mapping):
         return call_mapping_method(of, name, arguments)
     if isinstance(of, Sequence):
-        return of.element if name == "pop" else NOTHING if name in ("append", "extend", "sort") else UNKNOWN
+        return (
+            of.element
+            if name == "pop"
+            else NOTHING
+            if name in ("append", "extend", "sort")
+            else UNKNOWN
+        )
     if isinstance(of, Instance):
         return call_module_method(of, name, arguments, site)
     return UNKNOWN
@@ -813,7 +882,9 @@ def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Si
         given = arguments.get("device", 0)
         index = constant(given)
         label = "cuda" if given is None else f"cuda:{index}" if isinstance(index, int) else None
-        return one(moved(tensor, Device(ACCELERATOR, site.why(f"moved by `.{name}()` here"), label)))
+        return one(
+            moved(tensor, Device(ACCELERATOR, site.why(f"moved by `.{name}()` here"), label))
+        )
     if name == "cpu":
         return one(moved(tensor, CPU))
     if name == "type_as":
@@ -821,13 +892,19 @@ def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Si
         like = other[0] if other else Tensor()
         return one(replace(tensor, dtype=like.dtype, device=like.device, fresh=None))
     if name == "type":
-        return one(replace(tensor, dtype=dtype_of(arguments.get("dtype", 0) or UNKNOWN), fresh=None)) if arguments.all else STR
+        return (
+            one(replace(tensor, dtype=dtype_of(arguments.get("dtype", 0) or UNKNOWN), fresh=None))
+            if arguments.all
+            else STR
+        )
     if name == "requires_grad_":
         return one(replace(tensor, grad=constant(arguments.get("requires_grad", 0)) is not False))
     if full in torch_ops.FACTORIES:
         shifted = replace(arguments, positional=(one(tensor), *arguments.positional))
-        return factory(full, torch_ops.FACTORIES[full], shifted, site) if name.startswith("new_") and name != "new_tensor" else (
-            one(Tensor(tensor.dtype, tensor.device, None, False))
+        return (
+            factory(full, torch_ops.FACTORIES[full], shifted, site)
+            if name.startswith("new_") and name != "new_tensor"
+            else (one(Tensor(tensor.dtype, tensor.device, None, False)))
         )
     if name == "item":
         kind = {"bool": "bool", "int64": "int"}.get(tensor.dtype or "", "number")
@@ -858,7 +935,14 @@ def to(tensor: Tensor | Blob, arguments: Arguments, site: Site) -> Value:
         device = device_of(target, arguments.hint, site)
         if device.kind is None and isinstance(result, Tensor):
             # A dtype or a device, nobody knows which.
-            return one(replace(result, dtype=None, device=NO_DEVICE if result.device.kind != ACCELERATOR else result.device, fresh=None))
+            return one(
+                replace(
+                    result,
+                    dtype=None,
+                    device=NO_DEVICE if result.device.kind != ACCELERATOR else result.device,
+                    fresh=None,
+                )
+            )
         if device.kind is not None:
             result = moved(result, device)
         if len(arguments.positional) > 1 and dtype is None:
@@ -874,7 +958,9 @@ def call_blob_method(blob: Blob, name: str, arguments: Arguments, site: Site) ->
     if name in ("to", "cuda", "cpu"):
         if name == "to":
             return to(blob, arguments, site)
-        device = CPU if name == "cpu" else Device(ACCELERATOR, site.why(f"moved by `.{name}()` here"))
+        device = (
+            CPU if name == "cpu" else Device(ACCELERATOR, site.why(f"moved by `.{name}()` here"))
+        )
         return one(moved(blob, device))
     if name == "items":
         return one(Sequence(None, one(Sequence((STR, one(blob)), UNKNOWN))))
@@ -900,7 +986,11 @@ def call_host_method(host: Host, name: str) -> Value:
 def call_mapping_method(mapping: Mapping, name: str, arguments: Arguments) -> Value:
     if name in ("get", "pop"):
         key = constant(arguments.positional[0]) if arguments.positional else None
-        return dict(mapping.items).get(key, mapping.element) if isinstance(key, str) else mapping.element
+        return (
+            dict(mapping.items).get(key, mapping.element)
+            if isinstance(key, str)
+            else mapping.element
+        )
     if name == "items":
         return one(Sequence(None, one(Sequence((STR, mapping.element), UNKNOWN))))
     if name == "values":
@@ -952,10 +1042,16 @@ def call_module_method(
 
 def call_accelerator_method(thing: Object, name: str, arguments: Arguments) -> Value:
     if name in libraries.PREPARES:
-        prepared = tuple(join(on_device(atom, thing.device) for atom in value) for value in arguments.positional)
+        prepared = tuple(
+            join(on_device(atom, thing.device) for atom in value) for value in arguments.positional
+        )
         return prepared[0] if len(prepared) == 1 else one(Sequence(prepared, UNKNOWN))
     if name in ("gather", "gather_for_metrics", "reduce", "to_device", "all_gather", "all_reduce"):
-        return join(on_device(atom, thing.device) for atom in arguments.positional[0]) if arguments.positional else UNKNOWN
+        return (
+            join(on_device(atom, thing.device) for atom in arguments.positional[0])
+            if arguments.positional
+            else UNKNOWN
+        )
     if name == "backward":
         return NOTHING
     return UNKNOWN
@@ -976,6 +1072,10 @@ def from_result(
     name: str, result: Result, operands: list[Tensor], arguments: Arguments, site: Site
 ) -> Value:
     """What RESULTS says of a call with these tensor operands."""
+    if result.alone is not None and len(arguments.all) == 1 - name.startswith("Tensor."):
+        result = result.alone
+    elif result.by_tensor is not None and tensor_for_dim(name, result, arguments):
+        result = result.by_tensor
     dim_given = has_dim(name, result, arguments)
     if dim_given and result.by_dim is not None:
         result = result.by_dim
@@ -990,7 +1090,8 @@ def from_result(
         kept = operands[0]
         tensor = replace(tensor, fresh=kept.fresh if result.kind == "self" else None)
         if result.kind == "self":
-            tensor = replace(tensor, dtype=kept.dtype, device=kept.device, rank=kept.rank)
+            rank = None if result.rank == "unknown" else kept.rank
+            tensor = replace(tensor, dtype=kept.dtype, device=kept.device, rank=rank)
     if result.kind == "tensors" or any(constant(arguments.get(k)) is True for k in result.tuple_if):
         if result.count is None:
             return one(Sequence(None, one(tensor)))
@@ -1002,18 +1103,26 @@ def from_result(
     return one(tensor)
 
 
+def at_dim(name: str, result: Result, arguments: Arguments) -> Value | None:
+    """The positional argument that stands where `dim` may."""
+    if result.dim is None:
+        return None
+    position = result.dim + (0 if name.startswith("Tensor.") else 1)
+    return arguments.positional[position] if position < len(arguments.positional) else None
+
+
+def tensor_for_dim(name: str, result: Result, arguments: Arguments) -> bool:
+    """Ex) torch.max(a, b), which is elementwise"""
+    given = arguments.get("other") or at_dim(name, result, arguments)
+    return given is not None and isinstance(only(given), Tensor | Blob)
+
+
 def has_dim(name: str, result: Result, arguments: Arguments) -> bool:
     if arguments.has("dim") or arguments.has("axis") or arguments.stars:
         return True
-    if result.dim is None:
-        return False
-    position = result.dim + (0 if name.startswith("Tensor.") else 1)
-    if position >= len(arguments.positional):
-        return False
-    given = arguments.positional[position]
-    atom = only(given)
-    # `torch.max(a, b)` is elementwise: a tensor there is no dim.
-    return not (isinstance(atom, Tensor | Blob) or (isinstance(atom, Host) and atom.kind == "bool"))
+    given = at_dim(name, result, arguments)
+    atom = only(given) if given is not None else NONE
+    return given is not None and not (isinstance(atom, Host) and atom.kind == "bool")
 
 
 # ---------------------------------------------------------------------------- operators
@@ -1044,14 +1153,24 @@ def binary_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
             return UNKNOWN
         if isinstance(other, Unknown) and result.dtype.startswith("promote"):
             # An unknown operand may be a number, which changes nothing, or a tensor.
-            known = next(t for t in operands if t != Tensor()) if operands != [Tensor()] * 2 else Tensor()
-            made = tensor_result(name, result, [known, Tensor(rank=known.rank)], Arguments(), site, False)
+            known = (
+                next(t for t in operands if t != Tensor())
+                if operands != [Tensor()] * 2
+                else Tensor()
+            )
+            made = tensor_result(
+                name, result, [known, Tensor(rank=known.rank)], Arguments(), site, False
+            )
             return one(replace(made, rank=1 if known.rank == 1 else None))
         return from_result(name, result, operands, Arguments(), site)
     if isinstance(left, Host) and isinstance(right, Host):
         return host_arithmetic(operator, left, right)
     if isinstance(left, Sequence) and isinstance(right, Sequence) and operator == "Add":
-        return one(Sequence(None, join([left.element, right.element, *(left.items or ()), *(right.items or ())])))
+        return one(
+            Sequence(
+                None, join([left.element, right.element, *(left.items or ()), *(right.items or ())])
+            )
+        )
     if isinstance(left, Sequence) and operator == "Mult":
         return one(Sequence(None, join([left.element, *(left.items or ())])))
     if isinstance(left, Host) and left.kind == "str" and operator == "Mod":
@@ -1097,7 +1216,11 @@ def unary(operator: str, operand: Value, site: Site) -> Value:
                 results.append(one(Host(atom.kind)))
         elif isinstance(atom, Tensor | Blob):
             name = f"Tensor.{torch_ops.OPERATORS.get(operator, '__neg__')}"
-            results.append(from_result(name, torch_ops.RESULTS[name], tensors_in([one(atom)]), Arguments(), site))
+            results.append(
+                from_result(
+                    name, torch_ops.RESULTS[name], tensors_in([one(atom)]), Arguments(), site
+                )
+            )
         else:
             results.append(UNKNOWN)
     return join(results)
@@ -1108,9 +1231,7 @@ def compare(operators: tuple[str, ...], operands: list[Value], site: Site) -> Va
     if len(operators) == 1 and operators[0] not in ("Is", "IsNot", "In", "NotIn"):
         left, right = operands
         if any(isinstance(a, Tensor) for a in (*left, *right)):
-            return join(
-                compare_atoms(operators[0], a, b, site) for a in left for b in right
-            )
+            return join(compare_atoms(operators[0], a, b, site) for a in left for b in right)
         if any(isinstance(a, Unknown | Blob | Instance | Object) for a in (*left, *right)):
             return UNKNOWN
     return BOOL
@@ -1156,8 +1277,8 @@ def iterate_atom(atom: Atom) -> Value:
     return UNKNOWN
 
 
-def unpack(value: Value, index: int, count: int, starred: bool) -> Value:
-    """The `index`-th of `count` targets that the value is unpacked into."""
+def unpack(value: Value, index: int, starred: bool) -> Value:
+    """The `index`-th of the targets that the value is unpacked into."""
     results = []
     for atom in value:
         if isinstance(atom, Sequence) and atom.items is not None and not starred:
@@ -1169,11 +1290,7 @@ def unpack(value: Value, index: int, count: int, starred: bool) -> Value:
     return join(results)
 
 
-def subscript(container: Value, index: Value, site: Site) -> Value:
-    return join(subscript_atom(atom, index, site) for atom in container)
-
-
-def subscript_atom(atom: Atom, index: Value, site: Site) -> Value:
+def subscript_atom(atom: Atom, index: Value) -> Value:
     if isinstance(atom, Tensor):
         key = only(index)
         rank: int | None = None
@@ -1187,14 +1304,26 @@ def subscript_atom(atom: Atom, index: Value, site: Site) -> Value:
     if isinstance(atom, Sequence):
         position = constant(index)
         if atom.items is not None and isinstance(position, int) and not isinstance(position, bool):
-            return atom.items[position] if -len(atom.items) <= position < len(atom.items) else BOTTOM
+            return (
+                atom.items[position] if -len(atom.items) <= position < len(atom.items) else BOTTOM
+            )
         return join(atom.items) if atom.items is not None else atom.element
     if isinstance(atom, Mapping):
         key_text = constant(index)
-        return dict(atom.items).get(key_text, atom.element) if isinstance(key_text, str) else atom.element
+        return (
+            dict(atom.items).get(key_text, atom.element)
+            if isinstance(key_text, str)
+            else atom.element
+        )
     if isinstance(atom, Host):
-        return {"size": INT, "numpy": NUMPY, "str": STR}.get(atom.kind, UNKNOWN if atom != NONE else BOTTOM)
-    if isinstance(atom, Object) and atom.type in ("torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ModuleDict"):
+        return {"size": INT, "numpy": NUMPY, "str": STR}.get(
+            atom.kind, UNKNOWN if atom != NONE else BOTTOM
+        )
+    if isinstance(atom, Object) and atom.type in (
+        "torch.nn.ModuleList",
+        "torch.nn.Sequential",
+        "torch.nn.ModuleDict",
+    ):
         return one(Object("module", "?"))
     return UNKNOWN
 
@@ -1208,12 +1337,23 @@ def put(container: Value, index: Value, value: Value) -> Value:
             items = dict(atom.items)
             if isinstance(key, str) and len(items) < 32:
                 items[key] = value
-                results.append(one(Mapping(join([atom.element, value]), tuple(sorted(items.items(), key=lambda kv: kv[0])))))
+                results.append(
+                    one(
+                        Mapping(
+                            join([atom.element, value]),
+                            tuple(sorted(items.items(), key=lambda kv: kv[0])),
+                        )
+                    )
+                )
             else:
                 results.append(one(Mapping(join([atom.element, value]), ())))
         elif isinstance(atom, Blob):
             devices = {t.device.kind for t in tensors_in([value])}
-            results.append(one(moved(atom, tensors_in([value])[0].device) if devices == {ACCELERATOR} else atom))
+            results.append(
+                one(
+                    moved(atom, tensors_in([value])[0].device) if devices == {ACCELERATOR} else atom
+                )
+            )
         elif isinstance(atom, Sequence):
             element = join([atom.element, *(atom.items or ()), value])
             results.append(one(Sequence(None, element, atom.batches)))

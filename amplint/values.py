@@ -110,7 +110,7 @@ class Function:
     """A function, method or lambda of the project, perhaps bound to a receiver."""
 
     id: str
-    bound: "Atom | None" = None
+    bound: Atom | None = None
     given: int = 0  # positional arguments already given by functools.partial
     given_names: frozenset[str] = frozenset()
 
@@ -161,8 +161,8 @@ class Sequence:
     `batches`: iterating it draws from a loader (`enumerate(loader)`).
     """
 
-    items: tuple["Value", ...] | None
-    element: "Value"
+    items: tuple[Value, ...] | None
+    element: Value
     batches: bool = False
 
 
@@ -170,15 +170,15 @@ class Sequence:
 class Mapping:
     """A dict: the join of its values, and those of constant keys."""
 
-    element: "Value"
-    items: tuple[tuple[str, "Value"], ...] = ()
+    element: Value
+    items: tuple[tuple[str, Value], ...] = ()
 
 
 @dataclass(frozen=True)
 class Method:
     """A method of a library value: `x.item`, `loader.__iter__`, `scaler.scale`."""
 
-    of: "Atom"
+    of: Atom
     name: str
 
 
@@ -213,7 +213,7 @@ class Unknown:
     """Anything at all."""
 
 
-Atom = Union[
+Atom = Union[  # noqa: UP007 - a forward reference in `X | Y` fails on Python 3.10
     Tensor, Blob, Host, Symbol, Module, Function, Class, Instance, Super, Object, Sequence, Mapping,
     Method, Autocast, NoGrad, Device, DType, Unknown,
 ]  # fmt: skip
@@ -346,7 +346,9 @@ def depth(value: Value, limit: int = MAX_DEPTH + 1) -> int:
     for atom in value:
         if isinstance(atom, Sequence):
             inner = atom.items if atom.items is not None else ()
-            deepest = max(deepest, 1 + max((depth(v, limit - 1) for v in (*inner, atom.element)), default=0))
+            deepest = max(
+                deepest, 1 + max((depth(v, limit - 1) for v in (*inner, atom.element)), default=0)
+            )
         elif isinstance(atom, Mapping):
             inner_values = (atom.element, *(v for _, v in atom.items))
             deepest = max(deepest, 1 + max(depth(v, limit - 1) for v in inner_values))

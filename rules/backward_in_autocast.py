@@ -54,7 +54,9 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         return
     support = src.support(call)
     group = Group.CORRECTNESS if support.island or support.linalg else Group.PRECISION
-    places = [why for why in (*chain, region.why, support.island, support.linalg, support.function) if why]
+    places = [
+        why for why in (*chain, region.why, support.island, support.linalg, support.function) if why
+    ]
     related: Sequence[Related] = tuple(src.related(why) for why in places)
     message = f"`{src.brief(call)}` runs the backward pass inside autocast"
     yield src.finding(rule, call, message, leave(call, support, src), related, group)

@@ -96,10 +96,12 @@ def factory(call: cst.Call, src: Source) -> str | None:
     """The name of the factory that the call is, if it could build the tensor on a device."""
     name = src.name(call.func)
     facts = FACTORIES.get(name) if name is not None else None
-    if name is None or facts is None or facts.device != "cpu" or not facts.takes_device:
+    if name is None or facts is None or facts.device != "default" or not facts.takes_device:
         return None
     if facts.dtype in FROM_DATA or src.has_star(call):
         return None
+    if src.mentions("set_default_device") or src.mentions("set_default_tensor_type"):
+        return None  # then it may not be built on the CPU at all
     if any(src.keyword(call, refused) is not None for refused in REFUSED):
         return None
     return name
@@ -168,9 +170,7 @@ def made_before(name: cst.Name, src: Source) -> cst.Call | None:
     return made
 
 
-def create_there(
-    call: cst.Call, made: cst.Call, name: str, move: Move, src: Source
-) -> Fix | None:
+def create_there(call: cst.Call, made: cst.Call, name: str, move: Move, src: Source) -> Fix | None:
     """Ex) torch.zeros(n).to(d) -> torch.zeros(n, device=d)"""
     device = add_device(made, move, src)
     if device is None:
@@ -210,8 +210,7 @@ def title(name: str) -> str:
 
 
 def safety(made: cst.Call, name: str, move: Move, src: Source) -> Safety:
-    facts = FACTORIES[name]
-    exact = facts.deterministic
+    exact = FACTORIES[name].deterministic
     if name == "torch.arange":
         atom = only(src.value(made))
         exact = isinstance(atom, Tensor) and atom.dtype == "int64"

@@ -38,8 +38,16 @@ rule = Rule(
     words=frozenset({"DataParallel", "data_parallel"}),
 )
 
-CLASSES = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn.parallel.data_parallel.DataParallel"})
-FUNCTIONS = frozenset({"torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel"})
+CLASSES = frozenset(
+    {
+        "torch.nn.DataParallel",
+        "torch.nn.parallel.DataParallel",
+        "torch.nn.parallel.data_parallel.DataParallel",
+    }
+)
+FUNCTIONS = frozenset(
+    {"torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel"}
+)
 
 
 @rule.on(cst.Call)
@@ -48,7 +56,9 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if name in CLASSES or name in FUNCTIONS:
         message = f"`{src.text(call.func)}` drives all devices from one process"
     elif src.constructs(call) and src.bases(call.func) & CLASSES:
-        message = f"`{src.text(call.func)}` is a DataParallel, which drives all devices from one process"
+        message = (
+            f"`{src.text(call.func)}` is a DataParallel, which drives all devices from one process"
+        )
     else:
         return
     fix = Fix("Use DistributedDataParallel, one process per device", (), Safety.SUGGEST)

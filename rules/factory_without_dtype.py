@@ -1,9 +1,9 @@
 """A float32 buffer from `torch.zeros` meets half data.
 
 `torch.zeros(...)`, `ones`, `full` and `empty` without a dtype are float32 whatever the data around
-them are. Where the buffer then meets 16-bit data with dimensions, it either raises (`buffer[index] =
-half`, `index_add_`, `scatter_`) or silently widens everything that follows to float32 (`torch.cat`,
-arithmetic).
+them are. Where the buffer then meets 16-bit data with dimensions, it either raises (`buffer[index]
+= half`, `index_add_`, `scatter_`) or silently widens everything that follows to float32
+(`torch.cat`, arithmetic).
 
     memory = torch.zeros(b, n, device=x.device)
     y = torch.cat([x, memory], 1)                     # x is half: y is float32
@@ -45,7 +45,14 @@ SAME_DTYPE_WRITES = {
 }  # fmt: skip
 SOURCE_NAMES = ("source", "src", "values")
 JOINS = frozenset(
-    {"torch.cat", "torch.concat", "torch.concatenate", "torch.stack", "torch.hstack", "torch.vstack"}
+    {
+        "torch.cat",
+        "torch.concat",
+        "torch.concatenate",
+        "torch.stack",
+        "torch.hstack",
+        "torch.vstack",
+    }
 )
 
 
@@ -73,7 +80,9 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     why = half.settled_dtype if half is not None else None
     place = "raises" if meeting.raises else "widens the result to float32"
     related = (
-        src.related_node(meeting.node, f"meets `{src.brief(meeting.half)}`, which is half, and {place}"),
+        src.related_node(
+            meeting.node, f"meets `{src.brief(meeting.half)}`, which is half, and {place}"
+        ),
         *((src.related(why),) if why is not None else ()),
     )
     message = f"`{src.text(call.func)}` makes float32, which {place} where it meets half data"
@@ -145,9 +154,7 @@ def widened_by_operator(
     return Meeting(operation, other, False)
 
 
-def widened_by_join(
-    use: cst.BaseExpression, element: cst.Element, src: Source
-) -> Meeting | None:
+def widened_by_join(use: cst.BaseExpression, element: cst.Element, src: Source) -> Meeting | None:
     """Ex) torch.cat([half, buffer], 1)"""
     container = src.parent(element)
     argument = src.parent(container) if container is not None else None

@@ -89,7 +89,7 @@ def moves_to_host(call: cst.Call, src: Source) -> bool:
 
 
 def keep_on_device(call: cst.Call, src: Source) -> Fix | None:
-    """`total += loss.item()` -> `total += loss.detach()`, and `total = float(total)` after the loop."""
+    """Ex) total += loss.item() -> total += loss.detach(), and float(total) after the loop"""
     function = call.func
     if not (isinstance(function, cst.Attribute) and function.attr.value == "item"):
         return None

@@ -1,7 +1,7 @@
 """`torch.cuda.amp.autocast` and `torch.cpu.amp.autocast` are deprecated since torch 2.4.
 
-Entering one warns (FutureWarning). The new function takes the device first, and its second parameter
-is the dtype, not `enabled`: positional arguments have to become keywords.
+Entering one warns (FutureWarning). The new function takes the device first, and its second
+parameter is the dtype, not `enabled`: positional arguments have to become keywords.
 
     with torch.cuda.amp.autocast(use_amp):                    # warns
     with torch.amp.autocast("cuda", use_amp):                 # wrong: use_amp is taken for a dtype

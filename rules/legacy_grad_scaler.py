@@ -1,14 +1,14 @@
 """`torch.cuda.amp.GradScaler` and `torch.cpu.amp.GradScaler` are deprecated since torch 2.4.
 
-Constructing one warns (FutureWarning) at every start. `torch.amp.GradScaler` takes the device as its
-first parameter and is otherwise the same.
+Constructing one warns (FutureWarning) at every start. `torch.amp.GradScaler` takes the device as
+its first parameter and is otherwise the same.
 
     scaler = torch.cuda.amp.GradScaler(enabled=use_amp)          # warns
 
     scaler = torch.amp.GradScaler("cuda", enabled=use_amp)
 
-Fix safety: safe for torch 2.3 and later, which have the new name: the old class is a subclass of the
-new one that only fills in the device. Unsafe where the project asks `isinstance(scaler,
+Fix safety: safe for torch 2.3 and later, which have the new name: the old class is a subclass of
+the new one that only fills in the device. Unsafe where the project asks `isinstance(scaler,
 torch.cuda.amp.GradScaler)`, for the new object is not one.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`) is left
@@ -43,7 +43,9 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     api = SCALERS.get(name) if name is not None else None
     if api is None or api.legacy is None or api.device is None:
         return
-    message = f"`{src.text(call.func)}` is deprecated: use `torch.amp.GradScaler(\"{api.device}\", ...)`"
+    message = (
+        f'`{src.text(call.func)}` is deprecated: use `torch.amp.GradScaler("{api.device}", ...)`'
+    )
     yield src.finding(rule, call, message, migrate(call, api.device, src))
 
 

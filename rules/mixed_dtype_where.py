@@ -1,9 +1,9 @@
 """The branches of `torch.where` are float tensors of different dtypes.
 
 Both with at least one dimension: since torch 1.12 the result silently takes the wider dtype (half
-with bfloat16 gives float32), and everything downstream is computed in it. Under autocast, one branch
-is typically half, the output of a matmul, and the other the float32 result of `softmax`, `norm` or
-`exp`. In torch 1.11 and before, the call raises.
+with bfloat16 gives float32), and everything downstream is computed in it. Under autocast, one
+branch is typically half, the output of a matmul, and the other the float32 result of `softmax`,
+`norm` or `exp`. In torch 1.11 and before, the call raises.
 
     phi = torch.where(cosine > th, phi, cosine - mm)                  # half and float32: float32
 
@@ -11,8 +11,8 @@ is typically half, the output of a matmul, and the other the float32 result of `
 
 A Python number or a 0-dim tensor as a branch does not widen the result and is no finding.
 
-Fix safety: casting the wider branch to the dtype of the other is unsafe: the result is narrowed, and
-values beyond the range of float16 become infinite.
+Fix safety: casting the wider branch to the dtype of the other is unsafe: the result is narrowed,
+and values beyond the range of float16 become infinite.
 
 Known limits: branches whose dtype cannot be told are left alone.
 """
@@ -47,7 +47,9 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     one, other = float_tensor(left, src), float_tensor(right, src)
     if one is None or other is None or one.dtype is None or other.dtype is None:
         return
-    if one.dtype == other.dtype or {one.dtype, other.dtype} <= HALF and "half" in (one.dtype, other.dtype):
+    if one.dtype == other.dtype or (
+        {one.dtype, other.dtype} <= HALF and "half" in (one.dtype, other.dtype)
+    ):
         return
     reasons = (one.settled_dtype, other.settled_dtype)
     related = tuple(src.related(why) for why in reasons if why is not None)
@@ -55,7 +57,9 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         f"`{src.brief(left)}` is {one.dtype} and `{src.brief(right)}` is {other.dtype}: "
         f"the result is {wider(one.dtype, other.dtype)}"
     )
-    yield src.finding(rule, call, message, narrow(left, right, one.dtype, other.dtype, src), related)
+    yield src.finding(
+        rule, call, message, narrow(left, right, one.dtype, other.dtype, src), related
+    )
 
 
 def branches_of(
