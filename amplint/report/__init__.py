@@ -7,9 +7,12 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from amplint.engine import Outcome
 from amplint.rule import Rule
+
+if TYPE_CHECKING:
+    from amplint.engine import Outcome
 
 FORMATS = ("text", "concise", "json", "sarif", "github")
 

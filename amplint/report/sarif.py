@@ -105,7 +105,7 @@ def result(finding: Finding, identity: str, rule_index: int, report: Report) -> 
         # The one key that GitHub reads; its own guess is made of the line alone.
         "partialFingerprints": {"primaryLocationLineHash": identity},
     }
-    if finding.fix is not None and finding.path in report.outcome.texts:
+    if finding.fix is not None and finding.fix.edits:
         entry["fixes"] = [fix(finding.fix, finding.path, report)]
     return entry
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
-from amplint.engine import Outcome
 from amplint.finding import Finding, Group, Safety, Span
 from amplint.report import Report
 from amplint.text import Text
+
+if TYPE_CHECKING:
+    from amplint.engine import Outcome
 
 COLORS = {"error": "red", "warning": "yellow"}
 TAB = 4
