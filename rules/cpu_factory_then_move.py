@@ -55,6 +55,10 @@ rule = Rule(
 )
 
 REFUSED = ("device", "out", "pin_memory", "generator", "names", "layout")
+# What these give is the same numbers, on whatever device.
+SHAPE_METHODS = frozenset(
+    {"unsqueeze", "squeeze", "view", "reshape", "expand", "repeat", "t", "transpose", "permute"}
+)
 FROM_DATA = frozenset({"data", "arg"})  # dtype words of factories that copy host data
 
 
@@ -74,9 +78,10 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         return
     receiver = call.func.value
     if isinstance(receiver, cst.Call):
-        if (name := factory(receiver, src)) is not None:
-            fix = create_there(call, receiver, name, move, src)
-            yield report(call, receiver, src, fix)
+        made = reshaped(receiver)
+        if (name := factory(made, src)) is not None:
+            fix = create_there(call, receiver, made, name, move, src)
+            yield report(call, made, src, fix)
     elif isinstance(receiver, cst.Name):
         made = made_before(receiver, src)
         if made is not None and (name := factory(made, src)) is not None:
@@ -90,6 +95,17 @@ def report(
     message = f"`{src.text(made.func)}(...)` is built on the CPU and then moved"
     related = () if moved is None else (src.related_node(moved, "moved to the device here"),)
     return src.finding(rule, place, message, fix, related)
+
+
+def reshaped(call: cst.Call) -> cst.Call:
+    """Ex) torch.arange(n) of torch.arange(n).unsqueeze(0)"""
+    while (
+        isinstance(call.func, cst.Attribute)
+        and call.func.attr.value in SHAPE_METHODS
+        and isinstance(call.func.value, cst.Call)
+    ):
+        call = call.func.value
+    return call
 
 
 def factory(call: cst.Call, src: Source) -> str | None:
@@ -148,7 +164,7 @@ def names_device(node: cst.BaseExpression, src: Source) -> bool | None:
     atoms = src.value(node)
     if any(isinstance(a, DType | Tensor) for a in atoms):
         return None
-    if all(isinstance(a, Device) or (isinstance(a, Host) and a.kind == "str") for a in atoms):
+    if all(isinstance(a, Device) or (isinstance(a, Host) and a.kind in NAMING) for a in atoms):
         return None if all(isinstance(a, Device) and a.kind == "cpu" for a in atoms) else True
     if isinstance(node, cst.Attribute) and node.attr.value == "device":
         return True
@@ -175,7 +191,7 @@ def create_there(call: cst.Call, made: cst.Call, name: str, move: Move, src: Sou
     device = add_device(made, move, src)
     if device is None:
         return None
-    edits: tuple[Edit, ...] = (device, src.remove_between(made, call))
+    edits: tuple[Edit, ...] = (device, src.remove_between(receiver, call))
     return Fix(title(name), edits, safety(made, name, move, src))
 
 
@@ -220,4 +236,5 @@ def safety(made: cst.Call, name: str, move: Move, src: Source) -> Safety:
     return Safety.SAFE if exact and not leaf and not converted and move.certain else Safety.UNSAFE
 
 
+NAMING = frozenset({"str", "int"})  # "cuda:0", or the index of a GPU
 CONVERTIBLE = frozenset({"torch.zeros", "torch.ones", "torch.empty"})
