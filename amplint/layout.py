@@ -1,0 +1,264 @@
+"""One file as it is written: its nodes, what stands around them, where, and with which words."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint.finding import Span
+from amplint.text import Text
+from amplint.units import RefusedUnitError, Tree, Unit, Units, place
+
+BRIEF = 40
+# Before Python 3.12, `ast` has wrong positions inside of f-strings.
+FSTRING_PLACES_HOLD = sys.version_info >= (3, 12)
+# Unpaired kinds, for each the kind of `ast` that stands in the same place if there is one.
+BY_PLACE: dict[type[cst.CSTNode], type[ast.expr]] = {
+    cst.BooleanOperation: ast.BoolOp,
+    cst.ConcatenatedString: ast.JoinedStr,
+    cst.FormattedString: ast.JoinedStr,
+    cst.Tuple: ast.Tuple,
+}
+
+
+class Layout:
+    """The questions about a file that need no knowledge of what it means."""
+
+    def __init__(self, path: str, text: Text, module: ast.Module) -> None:
+        self.path = path
+        self.content = text
+        self.module = module
+        self.units = Units(text, module)
+        self._parents: dict[int, cst.CSTNode] = {}
+        self._pairs: dict[int, ast.AST] = {}
+        self._trees: dict[int, Tree] = {}  # by the id of each tree's roots
+        self._latest: list[Tree] = []
+
+    def open(self, unit: Unit) -> Tree:
+        """A unit as LibCST reads it, its nodes known from now on. Raises RefusedUnitError."""
+        tree = self.units.tree(unit)
+        if not any(tree is known for known in self._latest):
+            self._parents.update(tree.parents)
+            self._pairs.update(tree.pairs)
+            self._latest.append(tree)
+            self._trees.update(
+                (id(node), tree) for node in tree.nodes if id(node) not in tree.parents
+            )
+        return tree
+
+    # ------------------------------------------------------------------------------ structure
+
+    def parent(self, node: cst.CSTNode | None) -> cst.CSTNode | None:
+        """The node around a node; None at the top of a unit."""
+        return None if node is None else self._parents.get(id(node))
+
+    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The nodes around a node, from the inside out, up to its unit."""
+        parent = self._parents.get(id(node))
+        while parent is not None:
+            yield parent
+            parent = self._parents.get(id(parent))
+
+    def statement(self, node: cst.CSTNode) -> cst.BaseStatement | None:
+        """The innermost line of simple statements, or compound statement, that holds a node."""
+        for around in (node, *self.ancestors(node)):
+            if isinstance(around, cst.BaseStatement):
+                return around
+        return None
+
+    def function(self, node: cst.CSTNode) -> cst.FunctionDef | cst.Lambda | None:
+        """The innermost function around a node."""
+        for around in self.ancestors(node):
+            if isinstance(around, (cst.FunctionDef, cst.Lambda)):
+                return around
+        return None
+
+    def scope(self, node: cst.CSTNode) -> str:
+        """The qualified name of the definition around a node: "Trainer.step", "" for the module."""
+        names = [
+            around.name.value
+            for around in self.ancestors(node)
+            if isinstance(around, (cst.FunctionDef, cst.ClassDef))
+        ]
+        tree = self._tree(node)
+        if tree is not None and tree.unit.scope:
+            names.append(tree.unit.scope)
+        return ".".join(reversed(names))
+
+    def assignment(self, value: cst.CSTNode) -> cst.Assign | cst.AnnAssign | None:
+        """The statement `target = value`."""
+        parent = self.parent(value)
+        if isinstance(parent, (cst.Assign, cst.AnnAssign)) and parent.value is value:
+            return parent
+        return None
+
+    def assigned_name(self, value: cst.CSTNode) -> str | None:
+        """`name` in `name = value`."""
+        statement = self.assignment(value)
+        if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
+            target: cst.CSTNode = statement.targets[0].target
+        elif isinstance(statement, cst.AnnAssign):
+            target = statement.target
+        else:
+            return None
+        return target.value if isinstance(target, cst.Name) else None
+
+    def value_used(self, node: cst.CSTNode) -> bool:
+        """Whether anything takes the value of an expression: it is no statement of its own."""
+        return not isinstance(self.parent(node), cst.Expr)
+
+    def occurrences(self, name: str, node: cst.CSTNode) -> int:
+        """How often a variable's name stands in a node."""
+        thing = self.ast_of(node)
+        if thing is None:
+            return 0
+        return sum(isinstance(each, ast.Name) and each.id == name for each in ast.walk(thing))
+
+    # ------------------------------------------------------------------------------ arguments
+
+    def has_star(self, call: cst.Call) -> bool:
+        """Whether the call has a `*` or `**` argument, and so others than those one can read."""
+        return any(arg.star for arg in call.args)
+
+    def keyword(self, call: cst.Call, name: str) -> cst.Arg | None:
+        """The argument given by keyword."""
+        for arg in call.args:
+            if arg.keyword is not None and arg.keyword.value == name:
+                return arg
+        return None
+
+    def argument(self, call: cst.Call, name: str, position: int | None = None) -> cst.Arg | None:
+        """The argument for a parameter, by keyword or by position.
+
+        None also where a `*` argument stands before it: then nobody can tell which one it is.
+        """
+        found = self.keyword(call, name)
+        if found is not None or position is None or position >= len(call.args):
+            return found
+        before = call.args[: position + 1]
+        if any(arg.star or arg.keyword is not None for arg in before):
+            return None
+        return before[-1]
+
+    # ------------------------------------------------------------------------------ text
+
+    def text(self, node: cst.CSTNode, parentheses: bool = True) -> str:
+        """A node as it is written, with its own parentheses or without."""
+        if parentheses is False or not getattr(node, "lpar", ()):
+            dotted = _dotted(node)
+            if dotted is not None:
+                return dotted
+        span = self.offsets(node, parentheses)
+        return _code(node) if span is None else self.content.text[slice(*span)]
+
+    def brief(self, node: cst.CSTNode) -> str:
+        """A node as it is written, on one line and not too long, for messages."""
+        written = " ".join(self.text(node).split())
+        return written if len(written) <= BRIEF else f"{written[: BRIEF - 4].rstrip()} ..."
+
+    def offsets(self, node: cst.CSTNode, parentheses: bool = False) -> tuple[int, int] | None:
+        """Where a node begins and ends in the text of the file.
+
+        None where LibCST does not give back the text it has read.
+        """
+        tree = self._tree(node)
+        span = None if tree is None else tree.spans.of(node)
+        if tree is None or span is None or not parentheses:
+            return span
+        opening, closing = getattr(node, "lpar", ()), getattr(node, "rpar", ())
+        first = tree.spans.of(opening[0]) if opening else span
+        last = tree.spans.of(closing[-1]) if closing else span
+        return (first[0], last[1]) if first is not None and last is not None else None
+
+    def span(self, node: cst.CSTNode) -> Span:
+        """Where a node stands, in characters; of a compound statement, its first line."""
+        start, end = self._extent(node)
+        if isinstance(node, cst.BaseCompoundStatement):
+            row = self.content.position(start).row
+            header = self.content.start(row) + len(self.content.line(row).rstrip())
+            end = min(end, max(start, header))
+        return Span(self.content.position(start), self.content.position(end))
+
+    def _extent(self, node: cst.CSTNode) -> tuple[int, int]:
+        for around in (node, *self.ancestors(node)):
+            thing = self._pairs.get(id(around))
+            # `ast` counts the parentheses of a generator expression, LibCST does not.
+            cheap = isinstance(thing, (ast.expr, ast.stmt)) and not isinstance(
+                thing, ast.GeneratorExp
+            )
+            if cheap and (FSTRING_PLACES_HOLD or not self._in_fstring(around)):
+                assert isinstance(thing, (ast.expr, ast.stmt))
+                return place(self.content, thing)
+            span = self.offsets(around)
+            if span is not None:
+                return span
+        unit = self._latest[-1].unit
+        return unit.start, unit.start
+
+    # ------------------------------------------------------------------------------ the other tree
+
+    def ast_of(self, node: cst.CSTNode) -> ast.AST | None:
+        """The node of the standard library's tree that stands for a node."""
+        paired = self._pairs.get(id(node))
+        if paired is None and type(node) in BY_PLACE:
+            return self._by_place(node)
+        return paired
+
+    def ast_around(self, node: cst.CSTNode) -> ast.AST | None:
+        """The same for the innermost node around `node`, or itself, for which there is one."""
+        for around in (node, *self.ancestors(node)):
+            if id(around) in self._pairs:
+                return self._pairs[id(around)]
+        return None
+
+    def node_for(self, thing: ast.expr | ast.stmt) -> cst.CSTNode | None:
+        """The LibCST node of an `ast` node, also in a unit that was not parsed before."""
+        try:
+            tree = self.open(self.units.around(thing))
+        except RefusedUnitError:
+            return None
+        return tree.by_ast.get(id(thing))
+
+    def _by_place(self, node: cst.CSTNode) -> ast.AST | None:
+        around = self.ast_around(node)
+        if around is None or (self._in_fstring(node) and not FSTRING_PLACES_HOLD):
+            return None
+        places = (self.offsets(node), self.offsets(node, parentheses=True))
+        for thing in ast.walk(around):
+            if isinstance(thing, BY_PLACE[type(node)]) and place(self.content, thing) in places:
+                return thing
+        return None
+
+    def _in_fstring(self, node: cst.CSTNode) -> bool:
+        return any(isinstance(each, cst.FormattedStringExpression) for each in self.ancestors(node))
+
+    def _tree(self, node: cst.CSTNode) -> Tree | None:
+        root = node
+        for around in self.ancestors(node):
+            root = around
+        if id(root) in self._trees:
+            return self._trees[id(root)]
+        # A name that is no expression, a comma, a parenthesis: these are not walked.
+        for tree in reversed(self._latest):
+            if tree.spans.of(node) is not None:
+                return tree
+        return None
+
+
+def _dotted(node: cst.CSTNode) -> str | None:
+    """The text of a name, or of names and dots without white space between; None for all else."""
+    if isinstance(node, cst.Name):
+        return node.value
+    if isinstance(node, cst.Attribute):
+        dot = node.dot
+        if dot.whitespace_before.empty and dot.whitespace_after.empty and not node.value.lpar:
+            value = _dotted(node.value)
+            return f"{value}.{node.attr.value}" if value is not None else None
+    return None
+
+
+def _code(node: cst.CSTNode) -> str:
+    return cst.Module([]).code_for_node(node)

@@ -1,0 +1,176 @@
+"""Where the names of a file are bound, and whether two places see the same value under a name."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+Function = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+Comprehension = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Binding:
+    """One place that gives a name a value, or takes it away.
+
+    Args:
+        node: the `ast` node that does it: a Name, an argument, a definition, an alias ...
+        scope: the function, class, comprehension or module whose name it is.
+        target: what an import binds the name to, by its dotted name.
+    """
+
+    name: str
+    node: ast.AST
+    scope: ast.AST
+    target: str | None = None
+
+
+class Scopes:
+    """The bindings of a file, collected when they are first asked for."""
+
+    def __init__(self, module: ast.Module) -> None:
+        self.module = module
+
+    def bindings(self, name: str) -> list[Binding]:
+        """All places in the file that bind a name, in whatever scope."""
+        return self._bindings.get(name, [])
+
+    def scope(self, node: ast.AST) -> ast.AST:
+        """The function around a node, or the module."""
+        around = self._parents.get(node)
+        while around is not None and not isinstance(around, Function):
+            around = self._parents.get(around)
+        return around or self.module
+
+    def same_value(self, name: str, earlier: ast.AST, later: ast.AST) -> bool:
+        """Whether a variable read at `later` has, as far as names go, the same value at `earlier`.
+
+        So it is bound before `earlier` on every path there, and not bound anew in between.
+        """
+        scope = self.scope(later)
+        if scope is not self.scope(earlier):
+            return False
+        here = [each for each in self.bindings(name) if each.scope is scope]
+        if not here:
+            # A closure's or the module's; nobody promises that it stays, unless it never changes.
+            return len(self.bindings(name)) <= 1
+        if any(_start(earlier) <= _start(each.node) <= _start(later) for each in here):
+            return False
+        return any(self._reaches(each.node, earlier) for each in here)
+
+    def attributes_change(self, earlier: ast.AST, later: ast.AST) -> frozenset[str]:
+        """The names of attributes that are assigned between two places."""
+        return frozenset(
+            node.attr
+            for node in ast.walk(self.scope(later))
+            if isinstance(node, ast.Attribute)
+            and not isinstance(node.ctx, ast.Load)
+            and _start(earlier) <= _start(node) <= _start(later)
+        )
+
+    def _reaches(self, binding: ast.AST, node: ast.AST) -> bool:
+        """Whether every path to `node` comes through the binding: its block is around `node`."""
+        if isinstance(binding, ast.arg):
+            return True
+        statement = self._statement(binding)
+        if isinstance(statement, ast.Delete) or _start(statement) > _start(node):
+            return False
+        block = self._parents.get(statement)
+        around: ast.AST | None = node
+        while around is not None:
+            if around is statement:  # `for name in ...` and `with ... as name`, from within
+                return not isinstance(binding, ast.ExceptHandler)
+            parent = self._parents.get(around)
+            if parent is block and block is not None:
+                return _same_block(block, statement, around)
+            around = parent
+        return False
+
+    def _statement(self, node: ast.AST) -> ast.AST:
+        while not isinstance(node, ast.stmt) and node in self._parents:
+            node = self._parents[node]
+        return node
+
+    @cached_property
+    def _parents(self) -> dict[ast.AST, ast.AST]:
+        return {
+            child: node for node in ast.walk(self.module) for child in ast.iter_child_nodes(node)
+        }
+
+    @cached_property
+    def _bindings(self) -> dict[str, list[Binding]]:
+        found: dict[str, list[Binding]] = defaultdict(list)
+        for node in ast.walk(self.module):
+            for name, target in _bound_names(node):
+                found[name].append(Binding(name, node, self._owner(node, name), target))
+        return found
+
+    def _owner(self, node: ast.AST, name: str) -> ast.AST:
+        """The scope in which a node binds a name."""
+        walrus = isinstance(self._parents.get(node), ast.NamedExpr)
+        around = self._parents.get(node)
+        while around is not None:
+            if isinstance(around, (*Function, ast.ClassDef)) or (
+                isinstance(around, Comprehension) and not walrus
+            ):
+                if name in _declared_elsewhere(around):
+                    return self.module
+                return around
+            around = self._parents.get(around)
+        return self.module
+
+
+def _bound_names(node: ast.AST) -> Iterator[tuple[str, str | None]]:
+    """The names that a node binds, and what to if it is an import."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
+            yield name, None
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name, None
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+            yield name, None
+        case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            yield name, None
+        case ast.Import(names=aliases):
+            for alias in aliases:
+                local = alias.asname or alias.name.partition(".")[0]
+                yield local, alias.name if alias.asname else local
+        case ast.ImportFrom(names=aliases, module=module, level=level):
+            for alias in aliases:
+                known = module is not None and not level
+                yield alias.asname or alias.name, f"{module}.{alias.name}" if known else None
+        case _:
+            pass
+
+
+def _declared_elsewhere(scope: ast.AST) -> frozenset[str]:
+    """The names that a function declares `global` or `nonlocal`."""
+    body = getattr(scope, "body", [])
+    if not isinstance(body, list):
+        return frozenset()
+    return frozenset(
+        name
+        for statement in body
+        for node in ast.walk(statement)
+        if isinstance(node, (ast.Global, ast.Nonlocal))
+        for name in node.names
+    )
+
+
+def _same_block(block: ast.AST, statement: ast.AST, other: ast.AST) -> bool:
+    """Whether two children of a node stand in the same list of statements."""
+    lists = [value for _, value in ast.iter_fields(block) if isinstance(value, list)]
+    return any(statement in each and other in each for each in lists)
+
+
+def _start(node: ast.AST) -> Place:
+    while isinstance(node, (ast.Module, ast.comprehension, ast.withitem)):
+        node = next(iter(ast.iter_child_nodes(node)))
+    assert isinstance(
+        node, (ast.expr, ast.stmt, ast.arg, ast.excepthandler, ast.alias, ast.pattern, ast.keyword)
+    )
+    return node.lineno, node.col_offset

@@ -1,0 +1,363 @@
+"""`Source`: one file as a rule sees it, and `judge`, which shows it to all rules.
+
+A rule is handed LibCST nodes and asks about them here. How the code is written is answered from
+LibCST's tree (`amplint.layout`), what it means from what link has found out (`amplint.answers`),
+and edits are built from both (`amplint.edits`, `amplint.imports`).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import libcst as cst
+
+from amplint.answers import Answers
+from amplint.edits import REFUSED, Edits
+from amplint.evidence import Support
+from amplint.finding import Finding, Fix, Group, Related, Safety, Span
+from amplint.imports import Imports, Spelling
+from amplint.rule import Check, Rule
+from amplint.scopes import Scopes
+from amplint.text import Text
+from amplint.units import RefusedUnitError, Unit
+from amplint.values import (
+    UNKNOWN,
+    Autocast,
+    Class,
+    Heat,
+    Host,
+    Region,
+    Tensor,
+    Value,
+    Why,
+    one,
+    only,
+)
+
+Texts = Callable[[str], Text | None]
+COMMENT = re.compile(r"#[^\r\n]*")
+NO_SUPPORT = Support(None, None, None, False)
+
+
+class Source(Edits):
+    """One file: the questions that a rule may ask about its nodes, and the edits it may build.
+
+    Args:
+        path: relative to the project's root, with forward slashes.
+        text: the file's text.
+        module: the file's tree as `answers` knows it.
+        answers: what is known of the nodes of that tree.
+        texts: the texts of other files, for places in them.
+    """
+
+    def __init__(
+        self, path: str, text: Text, module: ast.Module, answers: Answers, texts: Texts
+    ) -> None:
+        super().__init__(path, text, module)
+        self._answers = answers
+        self._texts = texts
+
+    # ------------------------------------------------------------------------------ meaning
+
+    def value(self, node: cst.CSTNode) -> Value:
+        """What an expression evaluates to."""
+        literal = _literal(node)
+        if literal is not None:
+            return one(literal)
+        thing = self.ast_of(node)
+        return self._answers.value(thing) if isinstance(thing, ast.expr) else UNKNOWN
+
+    def tensor(self, node: cst.CSTNode) -> Tensor | None:
+        """The tensor that an expression is, leaving None aside; None if it may be anything else."""
+        atom = only(self.value(node))
+        return atom if isinstance(atom, Tensor) else None
+
+    def name(self, node: cst.CSTNode) -> str | None:
+        """The dotted name of the library object that an expression certainly is: "torch.zeros"."""
+        thing = self.ast_of(node)
+        return self._answers.name(thing) if isinstance(thing, ast.expr) else None
+
+    def heat(self, node: cst.CSTNode) -> Heat | None:
+        """Why a node runs for every batch; None if it is cold, or nothing says that it is hot."""
+        thing = self.ast_around(node)
+        return None if thing is None else self._answers.heat(thing)
+
+    def region(self, node: cst.CSTNode) -> Region | None:
+        """The innermost autocast region around a node, opened here or by all known callers."""
+        thing = self.ast_around(node)
+        return None if thing is None else self._answers.region(thing)
+
+    def backward(self, call: cst.CSTNode) -> tuple[Why, ...] | None:
+        """If the call runs a backward pass: the chain of places from it to the `backward()`."""
+        thing = self.ast_of(call)
+        return self._answers.backward(thing) if isinstance(thing, ast.Call) else None
+
+    def support(self, call: cst.Call) -> Support:
+        """What is known of the forward work behind a backward pass in an autocast region."""
+        thing = self.ast_of(call)
+        return self._answers.support(thing) if isinstance(thing, ast.Call) else NO_SUPPORT
+
+    def bases(self, node: cst.CSTNode) -> frozenset[str]:
+        """The library classes that a class of the project, or its instance, derives from."""
+        thing = self.ast_of(node)
+        return self._answers.bases(thing) if isinstance(thing, ast.expr) else frozenset()
+
+    def constructs(self, call: cst.Call) -> bool:
+        """Whether the call makes an instance of a class of the project."""
+        return isinstance(only(self.value(call.func)), Class)
+
+    def is_autocast(self, node: cst.CSTNode) -> bool:
+        """Whether an expression is an autocast context, and nothing else."""
+        value = self.value(node)
+        return bool(value) and all(isinstance(atom, Autocast) for atom in value)
+
+    def mentions(self, *words: str) -> bool:
+        """Whether some file of the project holds all these identifiers."""
+        return self._answers.mentions(*words)
+
+    def matches(self, pattern: str) -> bool:
+        """Whether the regular expression matches a line of some file of the project."""
+        return self._answers.matches(pattern)
+
+    # ------------------------------------------------------------------------------ data flow
+
+    def uses(self, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
+        """The expressions that read the value of `node` within its function; see `joined`."""
+        return tuple(use for use in self._uses(node) if isinstance(use, cst.BaseExpression))
+
+    def joined(self, node: cst.CSTNode) -> bool:
+        """Whether `uses` may not be all: where the value may be one of several at some place."""
+        thing = self.ast_of(node)
+        if not isinstance(thing, ast.expr) or self._answers.joined(thing):
+            return True
+        return any(use is None for use in self._uses(node))
+
+    def origin(self, name: cst.Name) -> cst.BaseExpression | None:
+        """The expression whose value a variable certainly has where it is read."""
+        thing = self.ast_of(name)
+        if not isinstance(thing, ast.Name):
+            return None
+        origins = [
+            binding_value
+            for binding_value in self._assigned_values(thing)
+            if any(use is thing for use in self._answers.uses(binding_value))
+        ]
+        if len(origins) != 1:
+            return None
+        node = self.node_for(origins[0])
+        return node if isinstance(node, cst.BaseExpression) else None
+
+    def bound_before(self, name: cst.Name, node: cst.CSTNode) -> bool:
+        """Whether a variable, read somewhere below `node`, has the same value at `node` already."""
+        later, earlier = self.ast_of(name), self.ast_around(node)
+        if not isinstance(later, ast.Name) or earlier is None:
+            return False
+        return self._scopes.same_value(later.id, earlier, later)
+
+    def same_meaning(self, node: cst.CSTNode, earlier: cst.CSTNode) -> bool:
+        """Whether the arguments of a call (or any other expression) would mean the same at an
+        earlier place in the same function: only plain variables, attributes and constants do."""
+        at = self.ast_around(earlier)
+        parts = [arg.value for arg in node.args] if isinstance(node, cst.Call) else [node]
+        things = [self.ast_of(part) for part in parts if _literal(part) is None]
+        if at is None:
+            return False
+        return all(thing is not None and self._means_the_same(thing, at) for thing in things)
+
+    def _means_the_same(self, thing: ast.AST, earlier: ast.AST) -> bool:
+        parts = list(ast.walk(thing))
+        plain = (ast.Name, ast.Attribute, ast.Constant, ast.expr_context)
+        if not all(isinstance(part, plain) for part in parts):
+            return False
+        changing = self._scopes.attributes_change(earlier, thing)
+        return all(
+            self._scopes.same_value(part.id, earlier, part)
+            if isinstance(part, ast.Name)
+            else not (isinstance(part, ast.Attribute) and part.attr in changing)
+            for part in parts
+        )
+
+    def _uses(self, node: cst.CSTNode) -> list[cst.CSTNode | None]:
+        thing = self.ast_of(node)
+        if not isinstance(thing, ast.expr):
+            return []
+        return [self.node_for(use) for use in self._answers.uses(thing)]
+
+    def _assigned_values(self, name: ast.Name) -> Iterable[ast.expr]:
+        """What is assigned to a variable in its function, by statements `name = value`."""
+        for node in ast.walk(self._scopes.scope(name)):
+            targets: Sequence[ast.expr] = ()
+            if isinstance(node, ast.Assign):
+                targets = node.targets
+            elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)):
+                targets = [node.target]
+            if any(isinstance(target, ast.Name) and target.id == name.id for target in targets):
+                value = getattr(node, "value", None)
+                if isinstance(value, ast.expr):
+                    yield value
+
+    @cached_property
+    def _scopes(self) -> Scopes:
+        return Scopes(self.module)
+
+    # ------------------------------------------------------------------------------ imports
+
+    def bound_as(self, dotted: str) -> str | None:
+        """How a library name can be written with the imports of the file: "torch.amp", "th.amp"."""
+        return self._imports.bound_as(dotted)
+
+    def spell(self, dotted: str) -> Spelling | None:
+        """A way to write a library name, with the edits that import it; None if it would clash."""
+        return self._imports.spell(dotted)
+
+    @cached_property
+    def _imports(self) -> Imports:
+        return Imports(self.content, self._scopes)
+
+    # ------------------------------------------------------------------------------ findings
+
+    def related(self, why: Why) -> Related:
+        """A reason as a place to show."""
+        place = why.place
+        text = self.content if place.path == self.path else self._texts(place.path)
+        if text is None:
+            text = Text("")
+        start = text.position(text.offset(place.row, place.column))
+        end = text.position(text.offset(place.end_row, place.end_column))
+        return Related(place.path, Span(start, max(start, end)), why.text)
+
+    def related_node(self, node: cst.CSTNode, message: str) -> Related:
+        """A node of this file as a place to show."""
+        return Related(self.path, self.span(node), message)
+
+    def finding(
+        self,
+        rule: Rule,
+        node: cst.CSTNode,
+        message: str,
+        fix: Fix | None = None,
+        related: Iterable[Related] = (),
+        group: Group | None = None,
+    ) -> Finding:
+        """A place where the claim of a rule holds.
+
+        A fix with an edit that could not be made is left out, and one that removes a comment is no
+        longer safe.
+        """
+        if fix is not None and REFUSED in fix.edits:
+            fix = None
+        if fix is not None and fix.safety is Safety.SAFE and self._removes_comment(fix):
+            fix = replace(fix, safety=Safety.UNSAFE)
+        return Finding(
+            code=rule.code,
+            name=rule.name,
+            group=group or rule.group,
+            path=self.path,
+            span=self.span(node),
+            message=message,
+            scope=self.scope(node),
+            fix=fix,
+            related=tuple(related),
+        )
+
+    def _removes_comment(self, fix: Fix) -> bool:
+        """Whether there is less comment after the fix; a `#` in a string counts as one, too."""
+        return any(
+            comment not in edit.text
+            for edit in fix.edits
+            for comment in COMMENT.findall(self.content.text[edit.start : edit.end])
+        )
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the rules said about a file.
+
+    Args:
+        findings: by the order in which the file was walked.
+        problems: the codes of rules that raised, and what.
+        notices: what was not looked at.
+    """
+
+    findings: tuple[Finding, ...]
+    problems: tuple[tuple[str, str], ...]
+    notices: tuple[str, ...]
+
+
+def judge(
+    path: str,
+    text: Text,
+    module: ast.Module,
+    answers: Answers,
+    rules: Sequence[Rule],
+    texts: Texts = lambda _: None,
+) -> Judged:
+    """Show a file to the rules: each unit that can matter, once, to those that wait for its words.
+
+    A rule that raises is a problem of its own; what it and the others have found stays.
+    """
+    source = Source(path, text, module, answers, texts)
+    findings: list[Finding] = []
+    problems: list[tuple[str, str]] = []
+    notices: list[str] = []
+    words = frozenset(word for rule in rules for word in rule.words)
+    for unit, found in source.units.holding(words):
+        try:
+            tree = source.open(unit)
+        except RefusedUnitError as refused:
+            notices.append(f"line {refused.row} ff. not checked: {refused.reason}")
+            continue
+        checks = Checks([rule for rule in rules if rule.words & found])
+        for node in tree.nodes:
+            for rule, check in checks.of(type(node)):
+                try:
+                    findings.extend(check(node, source))
+                except Exception as error:
+                    problems.append((rule.code, _describe(error, node, unit, source)))
+    return Judged(tuple(findings), tuple(problems), tuple(notices))
+
+
+class Checks:
+    """The checks of some rules, by the kind of node that they are registered for."""
+
+    def __init__(self, rules: Collection[Rule]) -> None:
+        self._registered = [(rule, kinds, check) for rule in rules for kinds, check in rule.checks]
+        self._by_kind: dict[type[cst.CSTNode], list[tuple[Rule, Check]]] = {}
+
+    def of(self, kind: type[cst.CSTNode]) -> list[tuple[Rule, Check]]:
+        found = self._by_kind.get(kind)
+        if found is None:
+            found = self._by_kind[kind] = [
+                (rule, check) for rule, kinds, check in self._registered if issubclass(kind, kinds)
+            ]
+        return found
+
+
+def _describe(error: Exception, node: cst.CSTNode, unit: Unit, source: Source) -> str:
+    try:
+        row = source.span(node).start.row
+    except Exception:  # whatever troubled the rule may trouble us
+        row = unit.row
+    return f"line {row}: {type(error).__name__}: {error}"
+
+
+def _literal(node: cst.CSTNode) -> Host | None:
+    """The value of a literal, which neither tree pairs."""
+    if isinstance(node, cst.Integer):
+        return Host("int", node.evaluated_value, True)
+    if isinstance(node, cst.Float):
+        return Host("float", node.evaluated_value, True)
+    if isinstance(node, cst.SimpleString):
+        text = node.evaluated_value
+        return Host("str", text, True) if isinstance(text, str) else None
+    if isinstance(node, cst.Name) and node.value in ("True", "False"):
+        return Host("bool", node.value == "True", True)
+    if isinstance(node, cst.Name) and node.value == "None":
+        return Host("none", None, True)
+    if isinstance(node, (cst.FormattedString, cst.ConcatenatedString)):
+        return Host("str")
+    return None
