@@ -219,7 +219,14 @@ def look_at(path: str, program: Program, reading: Reading, rules: Sequence[Rule]
     if path not in reading.files:
         return Seen()
     try:
-        judged = judge(path, reading.texts[path], program.answers(path), rules)
+        judged = judge(
+            path,
+            reading.texts[path],
+            reading.files[path].tree,
+            program.answers(path),
+            rules,
+            reading.texts.get,
+        )
     except Exception as error:
         return Seen(problems=(f"{path}: amplint failed on this file: {describe(error)}",))
     names = {rule.code: rule.name for rule in rules}
