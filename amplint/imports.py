@@ -34,12 +34,13 @@ class Imports:
 
         Only by names that are bound by unconditional imports and nothing else in the file.
         """
-        best: tuple[int, str] | None = None
-        for local, target in self._available():
-            if dotted == target or dotted.startswith(f"{target}."):
-                spelled = local + dotted[len(target) :]
-                if best is None or (-len(target), spelled) < best:
-                    best = (-len(target), spelled)
+        found = [
+            (target, local + dotted[len(target) :])
+            for local, target in self._available()
+            if dotted == target or dotted.startswith(f"{target}.")
+        ]
+        # The most exact import; among equals the one that spells the name in full.
+        best = min(found, key=lambda pair: (-len(pair[0]), pair[1] != dotted, pair), default=None)
         return best[1] if best is not None else None
 
     def spell(self, dotted: str) -> Spelling | None:
