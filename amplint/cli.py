@@ -17,7 +17,6 @@ import click
 from amplint import __version__
 
 if TYPE_CHECKING:
-    from amplint.config import Settings
     from amplint.engine import Outcome, Request
     from amplint.fixing import FixOutcome
     from amplint.text import Text
@@ -71,7 +70,9 @@ def pattern_with_codes(
     for value in values:
         pattern, colon, codes = value.rpartition(":")
         if not colon or not pattern or not codes:
-            raise click.BadParameter(f"{value!r} is not of the form PATTERN:CODE,CODE", param=parameter)
+            raise click.BadParameter(
+                f"{value!r} is not of the form PATTERN:CODE,CODE", param=parameter
+            )
         table.setdefault(pattern, []).extend(comma_separated(_, parameter, [codes]))
     return table
 
@@ -121,12 +122,14 @@ def settings_options(command: Command) -> Command:
 
 @cli.command()
 @settings_options
-@click.option(
-    "--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True
-)
+@click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("--quiet", "-q", is_flag=True, help="Print findings and errors, nothing else.")
 def check(format_: str, quiet: bool, **given: Any) -> int:
-    """Report on files and directories (here, if none is named; `-` for standard input)."""
+    """Report the mistakes in files and directories.
+
+    Without PATHS, what is here; with `-`, standard input. The project around the paths is analysed
+    too, so that what is found in a file does not depend on which others are named.
+    """
     from amplint import engine
 
     request, _ = make_request(**given)
@@ -140,7 +143,7 @@ def check(format_: str, quiet: bool, **given: Any) -> int:
 @click.option("--apply", "write", is_flag=True, help="Write the fixes to the files.")
 @click.option("--unsafe", is_flag=True, help="Take also fixes that may change results.")
 def fix(write: bool, unsafe: bool, **given: Any) -> int:
-    """Show what the safe fixes would change, or make the changes with --apply.
+    """Show the safe fixes as a diff, or --apply them.
 
     What is left after the fixes is reported and decides the exit status. Without --apply nothing
     is written, and the status is 1 if there is anything to fix.
@@ -150,11 +153,13 @@ def fix(write: bool, unsafe: bool, **given: Any) -> int:
     request, text = make_request(**given)
     fixed = fixing.fix_project(request, unsafe)
     if text is not None:
-        return fix_text(text, fixed, request)
+        return write_to_stdout(fixed, text, request)
     if not write:
         return preview(fixed, request)
     problems = fixing.write_project(request, fixed)
     show(fixed.outcome, request)
+    tell(problems)
+    click.echo(f"fixed {counts(fixed)}" if fixed.after else "nothing to fix", err=True)
     return FAILED if problems else fixed.outcome.status
 
 
@@ -211,7 +216,7 @@ def rules(format_: str) -> int:
 @click.argument("code")
 @click.argument("name")
 def new(code: str, name: str) -> int:
-    """Start a rule: its module, and the bad and the good program that prove it.
+    """Start a rule, its bad and its good program.
 
     To be run in a checkout of amplint, e.g. `amplint new AMP199 my-pattern`.
     """
@@ -282,7 +287,7 @@ def make_request(
         project = discover.lone_text(STDIN)
     else:
         project = discover.project(paths, settings, force_exclude, text_is_given=True)
-    overlays = {path: text.text for path in project.reported}
+    overlays = dict.fromkeys(project.reported, text.text)
     return Request(project, settings, known, overlays), text
 
 
@@ -317,6 +322,37 @@ def show(outcome: Outcome, request: Request, format_: str = "text", quiet: bool 
         for notice in outcome.notices:
             click.echo(f"amplint: {notice}", err=True)
     tell(outcome.problems)
+
+
+def preview(fixed: FixOutcome, request: Request) -> int:
+    """Show what would be written, and count what would be left."""
+    from amplint.report import diff, path_from
+
+    for path, text in fixed.after.items():
+        shown = path_from(Path.cwd(), request.project.root, path)
+        click.echo(diff.unified(shown, fixed.before[path].text, text), nl=False)
+    left = len(fixed.outcome.findings)
+    verdict = f"would fix {counts(fixed)}; --apply writes" if fixed.after else "nothing to fix"
+    click.echo(f"{verdict}; {left} left, see `amplint check`" if left else verdict, err=True)
+    tell(fixed.outcome.problems)
+    return fixed.outcome.status or (FINDINGS if fixed.after else CLEAN)
+
+
+def write_to_stdout(fixed: FixOutcome, text: Text, request: Request) -> int:
+    """Give back the text of standard input with the fixes in it, and report on standard error."""
+    from amplint.report import Report, render
+
+    (path,) = request.project.reported or (STDIN,)
+    sys.stdout.buffer.write(text.encode(fixed.after.get(path, text.text)))
+    sys.stdout.flush()
+    click.echo(render("text", Report(fixed.outcome, request.rules, Path.cwd())), err=True)
+    tell(fixed.outcome.problems)
+    return fixed.outcome.status
+
+
+def counts(fixed: FixOutcome) -> str:
+    findings, files = len(fixed.applied), len(fixed.after)
+    return f"{findings} finding{'s' * (findings != 1)} in {files} file{'s' * (files != 1)}"
 
 
 def tell(problems: Iterable[str]) -> None:

@@ -34,13 +34,18 @@ class Report:
     with_summary: bool = True
 
     def path(self, path: str) -> str:
-        """A root-relative path as the reader would write it, with forward slashes."""
-        if path == STDIN:
-            return path
-        return os.path.relpath(self.outcome.root / path, self.directory).replace(os.sep, "/")
+        """A root-relative path as the reader would write it."""
+        return path_from(self.directory, self.outcome.root, path)
 
 
 STDIN = "-"  # the path of text from standard input that has no file name
+
+
+def path_from(directory: Path, root: Path, path: str) -> str:
+    """A root-relative path as seen from another directory, with forward slashes."""
+    if path == STDIN:
+        return path
+    return os.path.relpath(root / path, directory).replace(os.sep, "/")
 
 
 def render(name: str, report: Report) -> str:

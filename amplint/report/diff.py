@@ -1,0 +1,29 @@
+"""What fixes change, as a unified diff that `patch -p1` and `git apply` take."""
+
+from __future__ import annotations
+
+import difflib
+
+import click
+
+COLORS = {"+": "green", "-": "red", "@": "cyan"}
+UNENDED = "\\ No newline at end of file\n"
+
+
+def unified(path: str, before: str, after: str) -> str:
+    """The diff between two texts of the file, with terminal styles; empty if they are equal."""
+    lines = difflib.unified_diff(rows(before), rows(after), f"a/{path}", f"b/{path}")
+    return "".join(styled(line) for line in lines)
+
+
+def rows(text: str) -> list[str]:
+    """The lines as `patch` counts them: it knows no other end than \\n."""
+    *ended, last = text.split("\n")
+    return [f"{line}\n" for line in ended] + [last] * bool(last)
+
+
+def styled(line: str) -> str:
+    content = line.removesuffix("\n")
+    is_header = line.startswith(("--- a/", "+++ b/"))
+    shown = click.style(content, fg=None if is_header else COLORS.get(line[0]), bold=is_header)
+    return f"{shown}\n" + UNENDED * (content == line)
