@@ -22,8 +22,11 @@ MAX_STRING = 120  # longer constants carry no device, dtype or mode; their text 
 NOWHERE: Location = (0, 0, 0, 0)
 
 
-def build(scope: ast.AST, facts: FunctionFacts, define: Define) -> tuple[Graph, dict[ast.AST, int]]:
-    """The value graph of one scope, and which node each expression of its `ast` became.
+def build(
+    scope: ast.AST, facts: FunctionFacts, define: Define
+) -> tuple[Graph, dict[ast.AST, tuple[int, int]]]:
+    """The value graph of one scope; and of each expression in its `ast` the node that it became, and
+    the block in which it is evaluated (that of a name is not its node's).
 
     Args:
         scope: a Module, ClassDef, FunctionDef, AsyncFunctionDef or Lambda.
@@ -32,7 +35,7 @@ def build(scope: ast.AST, facts: FunctionFacts, define: Define) -> tuple[Graph, 
     """
     builder = Builder(facts, define)
     builder.run(scope)
-    return builder.finish(), builder.places
+    return builder.finish(), {n: (i, builder.standing[n]) for n, i in builder.places.items()}
 
 
 class Builder:
@@ -44,6 +47,7 @@ class Builder:
         self.block = 0
         self.env: Env | None = {}
         self.places: dict[ast.AST, int] = {}
+        self.standing: dict[ast.AST, int] = {}
         self.bindings: dict[str, list[int]] = {}
         self.outer: dict[str, list[int]] = {}
         self.returns: list[int] = []
@@ -200,6 +204,7 @@ class Builder:
             container, index = self.expr(target.value), self.expr(target.slice)
             updated = self.emit("put", (container, index, value), None, place)
             self.places[target] = updated
+            self.standing[target] = self.block
             if isinstance(target.value, ast.Name) and target.value.id in self.locals:
                 self.bind(target.value.id, updated)
         elif isinstance(target, ast.Starred):
@@ -478,6 +483,7 @@ class Builder:
 
     def expr(self, node: ast.expr) -> int:
         handler = getattr(self, f"on_{type(node).__name__}", None)
+        self.standing[node] = self.block
         number: int = handler(node) if handler is not None else self.on_other(node)
         self.places[node] = number
         return number
@@ -567,6 +573,7 @@ class Builder:
         value = self.expr(node.value)
         self.assign(node.target, value)
         self.places[node.target] = value
+        self.standing[node.target] = self.block
         return value
 
     def on_Lambda(self, node: ast.Lambda) -> int:

@@ -94,9 +94,9 @@ class HeatMap:
 
     # -- questions
 
-    def heat(self, function: str, number: int) -> Heat | None:
-        """Why the node runs for every batch; None where it is cold or nothing says so."""
-        found = self._heat_of(function, self.inference.states[function].graph.nodes[number].block)
+    def heat(self, function: str, block: int) -> Heat | None:
+        """Why the block runs for every batch; None where it is cold or nothing says so."""
+        found = self._heat_of(function, block)
         return Heat(found.temperature, found.chain) if found is not None else None
 
     def backward(self, function: str, number: int) -> tuple[Why, ...] | None:

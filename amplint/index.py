@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from amplint.facts import ClassFacts, FileFacts, FunctionFacts, Graph, Param
 from amplint.graph import build
@@ -17,6 +18,14 @@ from amplint.graph import build
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Scope = ast.Module | ast.ClassDef | FunctionNode | ast.Lambda
+
+
+class Standing(NamedTuple):
+    """Where an expression of the `ast` stands: its function, its node there, and its block."""
+
+    function: str
+    node: int
+    block: int
 
 
 class File:
@@ -40,7 +49,7 @@ class File:
         self._scopes: dict[str, Scope] = {}
         self._ids: dict[ast.AST, str] = {}
         self._graphs: dict[str, Graph] = {}
-        self.node_of: dict[ast.AST, tuple[str, int]] = {}
+        self.node_of: dict[ast.AST, Standing] = {}
         self._scan_module()
         self.facts = FileFacts(
             path, self._functions, self._classes, frozenset(IDENTIFIER.findall(text))
@@ -51,8 +60,8 @@ class File:
         if function not in self._graphs:
             graph, places = build(self._scopes[function], self._functions[function], self._define)
             self._graphs[function] = graph
-            for node, number in places.items():
-                self.node_of[node] = (function, number)
+            for node, (number, block) in places.items():
+                self.node_of[node] = Standing(function, number, block)
         return self._graphs[function]
 
     def function_of(self, node: ast.AST) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from amplint.evidence import Search, Support
 from amplint.heat import HeatMap
-from amplint.index import File
+from amplint.index import File, Standing
 from amplint.infer import Inference
 from amplint.transfer import canonical
 from amplint.values import UNKNOWN, Class, Heat, Instance, Region, Symbol, Value, Why
@@ -59,16 +59,16 @@ class FileAnswers:
         self._heat = heat
         self._readers: dict[tuple[str, int], list[ast.expr]] | None = None
 
-    def _place(self, node: ast.AST) -> tuple[str, int] | None:
+    def _place(self, node: ast.AST) -> Standing | None:
         place = self._file.node_of.get(node)
-        return place if place is not None and place[0] in self._inference.states else None
+        return place if place is not None and place.function in self._inference.states else None
 
     def value(self, node: ast.expr) -> Value:
         """What the expression evaluates to."""
         place = self._place(node)
         if place is None:
             return UNKNOWN
-        return self._inference.states[place[0]].values[place[1]] or UNKNOWN
+        return self._inference.states[place.function].values[place.node] or UNKNOWN
 
     def name(self, node: ast.expr) -> str | None:
         """The dotted name of the library object that the expression certainly is."""
@@ -81,27 +81,26 @@ class FileAnswers:
     def heat(self, node: ast.AST) -> Heat | None:
         """Why the node runs for every batch."""
         place = self._place(node)
-        return self._heat.heat(*place) if place is not None else None
+        return self._heat.heat(place.function, place.block) if place is not None else None
 
     def region(self, node: ast.AST) -> Region | None:
         """The innermost autocast region around the node."""
         place = self._place(node)
         if place is None:
             return None
-        state = self._inference.states[place[0]]
-        return state.regions.get(state.graph.nodes[place[1]].block)
+        return self._inference.states[place.function].regions.get(place.block)
 
     def backward(self, call: ast.Call) -> tuple[Why, ...] | None:
         """The chain of places from the call to the `backward()` that it runs."""
         place = self._place(call)
-        return self._heat.backward(*place) if place is not None else None
+        return self._heat.backward(place.function, place.node) if place is not None else None
 
     def support(self, call: ast.Call) -> Support:
         """What the forward work behind a backward pass in a region is known to be."""
         place = self._place(call)
         if place is None:
             return Support(None, None, None, False)
-        return Search(self._inference).region(*place)
+        return Search(self._inference).region(place.function, place.node)
 
     def bases(self, node: ast.expr) -> frozenset[str]:
         """The library classes that the class of the project, or its instance, derives from."""
@@ -134,13 +133,13 @@ class FileAnswers:
             self._readers = {}
             for reader, where in self._file.node_of.items():
                 if isinstance(reader, ast.Name) and isinstance(reader.ctx, ast.Load):
-                    self._readers.setdefault(where, []).append(reader)
-        return [reader for reader in self._readers.get(place, ()) if reader is not node]
+                    self._readers.setdefault(where[:2], []).append(reader)
+        return [reader for reader in self._readers.get(place[:2], ()) if reader is not node]
 
     def joined(self, node: ast.expr) -> bool:
         """Whether the value may be one of several at some place that reads it."""
         place = self._place(node)
         if place is None:
             return True
-        graph = self._inference.states[place[0]].graph
-        return any(n.op in ("phi", "narrow") and place[1] in n.operands for n in graph.nodes)
+        graph = self._inference.states[place.function].graph
+        return any(n.op in ("phi", "narrow") and place.node in n.operands for n in graph.nodes)

@@ -186,7 +186,9 @@ def made_before(name: cst.Name, src: Source) -> cst.Call | None:
     return made
 
 
-def create_there(call: cst.Call, made: cst.Call, name: str, move: Move, src: Source) -> Fix | None:
+def create_there(
+    call: cst.Call, receiver: cst.Call, made: cst.Call, name: str, move: Move, src: Source
+) -> Fix | None:
     """Ex) torch.zeros(n).to(d) -> torch.zeros(n, device=d)"""
     device = add_device(made, move, src)
     if device is None:
