@@ -46,16 +46,16 @@ def no_final_newline(data: bytes) -> bytes:
 
 def cookie(data: bytes) -> bytes:
     """Another encoding, declared in the first line."""
-    return b"# -*- coding: latin-1 -*- caf\xe9\n" + data
+    return b"# -*- coding: latin-1 -*-\n# caf\xe9\n" + data
 
 
 def foreign_names(data: bytes) -> bytes:
-    """Names that are longer in bytes than in characters, in front of what is found."""
+    """Names of the same length in characters, but not in bytes, in front of what is found."""
     return foreign(data.decode()).encode()
 
 
 def foreign(text: str) -> str:
-    names = {"loss": "lüß", "x": "ξ", "h": "ħ", "model": "模型"}
+    names = {"loss": "lüßs", "x": "ξ", "h": "ħ", "model": "模型模型模"}
     return re.sub(r"\b(loss|x|h|model)\b", lambda match: names[match[0]], text)
 
 
@@ -66,7 +66,7 @@ BYTES: dict[str, tuple[Callable[[bytes], bytes], int]] = {
     "bom": (byte_order_mark, 0),
     "non-ascii line above": (line_above, 1),
     "no final newline": (no_final_newline, 0),
-    "latin-1": (cookie, 1),
+    "latin-1": (cookie, 2),
     "foreign names": (foreign_names, 0),
 }
 each_change = pytest.mark.parametrize("change", BYTES)
