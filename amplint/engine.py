@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -69,8 +71,14 @@ class Outcome:
 
 def run(request: Request) -> Outcome:
     """Analyse the project and report on the files that were asked for."""
-    project = request.project
+    # Read at the usual recursion limit, by which `ast.parse` decides what is nested too deeply.
     reading = read_all(request)
+    return deeply(lambda: report_on(request, reading))
+
+
+def report_on(request: Request, reading: Reading) -> Outcome:
+    """Link what was read and let the rules judge it."""
+    project = request.project
     rules = [
         rule
         for rule in registry.for_target(request.rules, request.settings.target_torch)
@@ -99,6 +107,39 @@ def run(request: Request) -> Outcome:
 
 def by_place(finding: Finding) -> tuple[str, Span, str, str]:
     return finding.path, finding.span, finding.code, finding.message
+
+
+def deeply(work: Callable[[], Outcome]) -> Outcome:
+    """Do the work where it may recurse as deeply as any expression that `ast.parse` accepts.
+
+    That takes a thread, for only those can be given a larger stack; LibCST, which recurses in
+    native code, would end the process on a small one.
+    """
+    results: list[Outcome] = []
+    errors: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    limit, stack = sys.getrecursionlimit(), threading.stack_size(DEEP_STACK)
+    sys.setrecursionlimit(max(limit, DEEP_LIMIT))
+    try:
+        thread = threading.Thread(target=target, name="amplint", daemon=True)
+        thread.start()
+        thread.join()
+    finally:
+        sys.setrecursionlimit(limit)
+        threading.stack_size(stack)
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+DEEP_LIMIT = 50_000
+DEEP_STACK = 512 * 1024 * 1024  # of address space; memory is taken as it is used
 
 
 # ------------------------------------------------------------------------------------- reading

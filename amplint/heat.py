@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from amplint.facts import Block, Graph, Node
 from amplint.infer import Inference, SiteId, State
+from amplint.marks import BACKWARD_KEYWORDS
 from amplint.transfer import is_loader
 from amplint.values import (
     ACCELERATOR,
@@ -53,7 +54,7 @@ TRAINING_METHODS = frozenset({"forward", "training_step"})
 # A flag of such a name is a wish of the user for output, and off most of the time.
 OUTPUT_FLAG = re.compile(
     r"(^|_)(verbose|debug|log|logging|logger|print|printing|plot|vis|visuali[sz]e|profil\w*|"
-    r"summary|dump|tensorboard|wandb|writer|display|sanity|dry|progress|report|monitor)(_|$)|should_|is_last|_freq$|_every$"
+    r"summary|dump|isEnabledFor|tensorboard|wandb|writer|display|sanity|dry|progress|report|monitor)(_|$)|should_|is_last|_freq$|_every$"
 )
 COUNTER = re.compile(
     r"(^|_)(i|j|it|iter|iters|iteration|iterations|step|steps|epoch|batch|idx|index|count|counter|n|num|update|updates)(_|$)"
@@ -152,12 +153,15 @@ class HeatMap:
         for atom in state.values[node.operands[0]]:
             if isinstance(atom, Symbol) and atom.name == "torch.autograd.backward":
                 return True
+            if isinstance(atom, Symbol) and atom.name == "torch.autograd.grad":
+                # With `create_graph` it is part of a forward pass: a gradient penalty.
+                return "create_graph" not in node.data.keywords
             if isinstance(atom, Method) and atom.name in ("backward", "manual_backward"):
                 return not isinstance(atom.of, Host | Sequence)
         if callee.op == "attr" and callee.data in ("backward", "manual_backward"):
             owners = state.values[callee.operands[0]]
             known = all(isinstance(a, Instance | Module | Symbol) for a in owners) and owners
-            return not known
+            return not known and set(node.data.keywords) <= BACKWARD_KEYWORDS
         return False
 
     def _is_step(self, function: str, number: int) -> bool:
@@ -350,43 +354,48 @@ class HeatMap:
             if either in sides:
                 return either
             return both if all(side == both for side in sides) else None
-        if node.op == "binop" and node.data == "Mod" and self._is_number(state, node):
+        if node.op == "binop" and node.data in ("Mod", "BitAnd") and self._is_number(state, node):
             return "else"
         if node.op == "narrow":
             return self._cold_side(function, state, node.operands[0], inner)
         if node.op == "compare":
-            return self._cold_comparison(function, state, node)
+            return self._cold_comparison(state, node)
         if node.op == "call":
             return self._cold_call(function, state, number, node, inner)
         if self._off_by_default(function, state, number):
             return "if"
-        path = self.inference.marks_of(function).path(number)
-        if path is not None and OUTPUT_FLAG.search(path.rpartition(".")[2]):
-            return "if"
-        return None
+        return "if" if OUTPUT_FLAG.search(self._last_name(state, number)) else None
 
-    def _cold_comparison(self, function: str, state: State, node: Node) -> str | None:
+    def _last_name(self, state: State, number: int) -> str:
+        """The last identifier of what is read: `verbose` of `self.args.verbose`."""
+        node = state.graph.nodes[number]
+        if node.op == "narrow":
+            return self._last_name(state, node.operands[0])
+        return str(node.data) if node.op in ("attr", "param", "name", "phi") and node.data else ""
+
+    def _cold_comparison(self, state: State, node: Node) -> str | None:
         operator = node.data[0]
         if operator in ("IsNot", "Is"):
-            path = self.inference.marks_of(function).path(node.operands[0])
-            if path is not None and OUTPUT_FLAG.search(path.rpartition(".")[2]):
+            if OUTPUT_FLAG.search(self._last_name(state, node.operands[0])):
                 return "if" if operator == "IsNot" else "else"
             return None
-        numbers = [state.graph.nodes[n] for n in node.operands]
         rare = any(self._has_modulo(state, n, 0) for n in node.operands)
         rare |= any(self._is_clock(state, n, 0) for n in node.operands)
-        if not rare and operator in ("Eq", "NotEq"):
-            rare = any(self._is_counter(function, state, n) for n in node.operands) and not any(
+        if not rare and operator in ("Eq", "NotEq", "In", "NotIn"):
+            rare = any(self._is_counter(state, n) for n in node.operands) and not any(
                 isinstance(a, Tensor | Blob) for n in node.operands for a in state.values[n]
             )
-        if not rare or not numbers:
+        if not rare and operator in ("Gt", "GtE"):
+            # `if step >= next_log`, which moves on each time.
+            moving = state.graph.nodes[node.operands[1]].op == "phi"
+            rare = moving and self._is_counter(state, node.operands[0])
+        if not rare:
             # `if args.log_interval > 0` is a wish for output as much as the flag itself.
-            return self._flag_comparison(function, node)
-        return "else" if operator == "NotEq" else "if"
+            return self._flag_comparison(state, node)
+        return "else" if operator in ("NotEq", "NotIn") else "if"
 
-    def _flag_comparison(self, function: str, node: Node) -> str | None:
-        path = self.inference.marks_of(function).path(node.operands[0])
-        wished = path is not None and OUTPUT_FLAG.search(path.rpartition(".")[2])
+    def _flag_comparison(self, state: State, node: Node) -> str | None:
+        wished = OUTPUT_FLAG.search(self._last_name(state, node.operands[0]))
         return "if" if wished and node.data[0] in ("Gt", "GtE", "Eq") else None
 
     def _cold_call(
@@ -447,17 +456,16 @@ class HeatMap:
             and any(self._is_clock(state, n, depth + 1) for n in node.operands)
         )
 
-    def _is_counter(self, function: str, state: State, number: int) -> bool:
+    def _is_counter(self, state: State, number: int) -> bool:
         """Whether the node counts iterations: the variable of a loop, or `step + 1`."""
         node = state.graph.nodes[number]
         if node.op == "binop" and node.data in ("Add", "Sub"):
-            return any(self._is_counter(function, state, n) for n in node.operands)
+            return any(self._is_counter(state, n) for n in node.operands)
         if node.op in ("iter", "unpack", "aug") or (node.op == "phi" and node.data):
             return all(
                 isinstance(a, Host) and a.kind in ("int", "number") for a in state.values[number]
             )
-        path = self.inference.marks_of(function).path(number)
-        return path is not None and bool(COUNTER.search(path.rpartition(".")[2]))
+        return bool(COUNTER.search(self._last_name(state, number)))
 
     def _off_by_default(self, function: str, state: State, number: int) -> bool:
         """A flag whose default is False, and that nobody is seen to set."""
@@ -469,6 +477,8 @@ class HeatMap:
             return (
                 parameter is not None and parameter.constant_default and parameter.default is False
             )
+        if node.op == "attr" and node.data in self.inference.off_flags:
+            return True
         if node.op in ("attr", "name", "phi"):
             value: Value = state.values[number]
             off = Host("bool", False, True)

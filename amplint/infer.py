@@ -27,6 +27,7 @@ from amplint.values import (
     Blob,
     Class,
     Device,
+    DType,
     Function,
     Host,
     Instance,
@@ -118,6 +119,7 @@ class Inference:
         for cls in self.classes.values():
             for base in cls.bases:
                 self._subclasses.setdefault(base, []).append(cls.id)
+        self.off_flags: set[str] = set()
         self._class_marks: dict[str, dict[str, str]] = {}
         self._marks: dict[str, marks.Marks] = {}
 
@@ -687,7 +689,7 @@ class Evaluation:
         if declared != UNKNOWN:
             return None
         if self.number in self.marks.tensors:
-            return one(Tensor(device=device))
+            return one(Tensor(device=device, rank=1))
         parameter = next(p for p in facts.params if p.name == node.data)
         if parameter.has_default and not (parameter.constant_default and parameter.default is None):
             return None
@@ -720,7 +722,8 @@ class Evaluation:
         if isinstance(atom, Module):
             return infer.module_name(atom.path, name) or UNKNOWN
         if isinstance(atom, Unknown):
-            return one(Method(atom, name)) if infer.module_methods(name) else UNKNOWN
+            known = name in CASTS or infer.module_methods(name)
+            return one(Method(atom, name)) if known else UNKNOWN
         if isinstance(atom, Symbol):
             dotted = f"{atom.name}.{name}"
             path = infer.modules.absolute(dotted, self.facts.path)
@@ -788,18 +791,42 @@ class Evaluation:
         return frozenset(replace(a, bound=instance) for a in functions)
 
     def op_call(self, node: Node) -> Value:
-        shape: CallShape = node.data
         values = self.operands(node)
-        arguments = self.arguments(node, shape, values[1:])
+        arguments = self.arguments_of(self.graph, node, values[1:])
         results: list[Value] = []
         infer = self.inference
         infer.edges[(self.facts.id, self.number)] = set()
+        self.note_flag(node, arguments)
         for atom in values[0]:
-            if isinstance(atom, Method) and atom.of in ANY_MODULE:
+            cast = self.cast_of_unknown(atom, arguments)
+            if cast is not None:
+                results.append(cast)
+            elif isinstance(atom, Method) and atom.of in ANY_MODULE:
                 results.append(self.call_by_name(atom.name, arguments, node))
             else:
                 results.append(self.call(atom, arguments, node))
         return join(results)
+
+    def cast_of_unknown(self, atom: Atom, arguments: Arguments) -> Value | None:
+        """`q.half()` of a parameter that nobody knows: a tensor, if it is then used as one."""
+        if not (isinstance(atom, Method) and isinstance(atom.of, Unknown) and atom.name in CASTS):
+            return None
+        if atom.name == "to":
+            target = only(arguments.get("dtype", 0) or UNKNOWN)
+            dtype = target.name if isinstance(target, DType) else None
+        else:
+            dtype = torch_ops.CASTS.get(atom.name)
+        if dtype is None or self.number not in self.marks.tensors:
+            return UNKNOWN
+        return one(Tensor(dtype, rank=1))
+
+    def note_flag(self, node: Node, arguments: Arguments) -> None:
+        """`parser.add_argument("--profile", action="store_true")`: a flag that is off by default."""
+        callee = self.graph.nodes[node.operands[0]]
+        if callee.op == "attr" and callee.data == "add_argument" and arguments.positional:
+            name = transfer.constant(arguments.positional[-1])
+            if transfer.constant(arguments.get("action")) == "store_true" and isinstance(name, str):
+                self.inference.off_flags.add(name.lstrip("-").replace("-", "_"))
 
     def call_by_name(self, name: str, arguments: Arguments, node: Node) -> Value:
         """`model.calculate_loss(batch)`, the model unknown: the methods of that name."""
@@ -810,11 +837,13 @@ class Evaluation:
             results.append(self.call_function(Function(identity, Instance(cls)), arguments, node))
         return join([*results, UNKNOWN])
 
-    def arguments(self, node: Node, shape: CallShape, values: list[Value]) -> Arguments:
+    def arguments_of(self, graph: Graph, node: Node, values: list[Value]) -> Arguments:
+        """How a call is given the values of its operands."""
+        shape: CallShape = node.data
         positional: list[Value] = []
         stars = shape.stars
         for number, value in zip(node.operands[1 : 1 + shape.positional], values, strict=False):
-            if self.graph.nodes[number].op == "starred":
+            if graph.nodes[number].op == "starred":
                 atom = only(value)
                 if isinstance(atom, Sequence) and atom.items is not None:
                     positional.extend(atom.items)
@@ -935,9 +964,60 @@ class Evaluation:
         if set(facts.decorated) & CONTEXT_MAKERS:
             return infer._read(("context", function.id)) or UNKNOWN
         result = infer._read(("return", function.id))
+        if any(isinstance(atom, Autocast) for atom in result):
+            return self.specialised(function, arguments, result)
         if infer.files[facts.path].graph(function.id).yields:
             return one(Sequence(None, infer._read(("yield", function.id))))
         return result
+
+    def specialised(self, function: Function, arguments: Arguments, result: Value) -> Value:
+        """A helper that returns a region, with the arguments of this call put for its parameters."""
+        state = self.inference.states.get(function.id)
+        if state is None:
+            return result
+        given = self.given(function, arguments)
+        made: list[Value] = []
+        for returned in state.graph.returns:
+            source = state.graph.nodes[returned]
+            number = source.operands[0] if source.op == "return" else returned
+            made.append(self.specialised_node(state, number, given) or state.values[number])
+        return join(made)
+
+    def specialised_node(self, state: State, number: int, given: dict[str, Value]) -> Value | None:
+        node = state.graph.nodes[number]
+        if node.op == "phi":
+            parts = [
+                self.specialised_node(state, n, given) or state.values[n] for n in node.operands
+            ]
+            return join(parts)
+        if node.op != "call":
+            return None
+        names = [a.name for a in state.values[node.operands[0]] if isinstance(a, Symbol)]
+        if len(names) != 1 or transfer.canonical(names[0]) not in libraries.AUTOCASTS:
+            return None
+        values = [self.substituted(state, n, given) for n in node.operands[1:]]
+        old = [a for a in state.values[number] if isinstance(a, Autocast)]
+        arguments = self.arguments_of(state.graph, node, values)
+        site = Site(None, lambda text: (old[0].why if old else None) or _NO_WHY._replace(text=text))
+        return one(transfer.autocast(transfer.canonical(names[0]), arguments, site))
+
+    def substituted(self, state: State, number: int, given: dict[str, Value]) -> Value:
+        node = state.graph.nodes[number]
+        if node.op == "param" and node.data in given:
+            return given[node.data]
+        return state.values[number]
+
+    def given(self, function: Function, arguments: Arguments) -> dict[str, Value]:
+        """The parameters of a function as a call fills them, constant defaults included."""
+        facts = self.inference.functions[function.id]
+        positional = [p for p in facts.params if p.kind == "positional"]
+        if function.bound is not None:
+            positional = positional[1:]
+        filled = {p.name: self.default_of(p) for p in facts.params if p.constant_default}
+        if not arguments.stars:
+            names = [p.name for p in positional]
+            filled |= dict(zip(names, arguments.positional, strict=False))
+        return filled | {k: v for k, v in arguments.keywords.items() if k != "**"}
 
     def call_instance(self, instance: Instance, arguments: Arguments, node: Node) -> Value:
         infer = self.inference
@@ -1206,6 +1286,7 @@ class Evaluation:
         return self.of(node.operands[0])
 
 
+CASTS = frozenset({"to", "half", "bfloat16", "float", "double"})
 ANY_MODULE: tuple[Atom, ...] = (Unknown(), Object("module", "?"))
 CALLS_ITS_ARGUMENT = frozenset(
     {"builtins.map", "torch.utils.checkpoint.checkpoint", "torch.compile.__call__"}
@@ -1266,7 +1347,8 @@ TENSOR_TYPES = {
 
 def annotated_symbol(name: str, device: Device) -> Value:
     if name in TENSOR_TYPES:
-        return one(Tensor(TENSOR_TYPES[name], device))
+        # A parameter that is a tensor has dimensions, but for the rarest.
+        return one(Tensor(TENSOR_TYPES[name], device, 1))
     if name in ANNOTATIONS:
         return one(ANNOTATIONS[name])
     kind = libraries.kind(name)

@@ -102,8 +102,27 @@ def read(graph: Graph) -> Marks:
     backward = dict(losses)
     for loss, call in losses.items():
         mark_loss(graph, loss, call, nodes, backward)
-    tensors = frozenset(n for n, names in uses.items() if names & TENSOR_USES)
+    used = {n for n, names in uses.items() if names & TENSOR_USES}
+    for node in graph.nodes:
+        if node.op in ("binop", "subscript") or (
+            node.op == "compare" and not NO_ARITHMETIC & set(node.data)
+        ):
+            used.update(node.operands[: 1 if node.op == "subscript" else None])
+        elif node.op == "call" and calls_torch(graph, node.operands[0]):
+            used.update(node.operands[1:])
+    tensors = frozenset(used)
     return Marks(graph, nodes, backward, paths, tensors)
+
+
+# Comparisons that say nothing of what is compared.
+NO_ARITHMETIC = frozenset({"Is", "IsNot", "In", "NotIn", "Eq", "NotEq"})
+TORCH_NAMES = ("torch.", "F.", "th.")
+
+
+def calls_torch(graph: Graph, callee: int) -> bool:
+    """Ex) torch.lerp, F.linear; by the name as it is written, which only supports other evidence"""
+    path = path_of(graph, callee)
+    return path is not None and path.startswith(TORCH_NAMES)
 
 
 def kind_of(uses: set[str]) -> str | None:

@@ -56,7 +56,7 @@ def step(x):
     return torch.{word}(x)  # expect: {code}
 '''
 
-GOOD = '''"""Near misses of {code}: each looks like the pattern and is right, for the reason given."""
+GOOD = '''"""Near misses of {code}: each looks like the pattern and is right, for a reason given."""
 
 import math
 

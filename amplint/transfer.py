@@ -521,6 +521,9 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
         )
     if name in torch_ops.MODULES:
         return one(module(name, arguments))
+    if name in GRADIENT_NORMS:
+        device = Device(ACCELERATOR, site.why("the norm of gradients on the device"))
+        return one(Tensor("float32", device, 0, False))
     if name in PARAMETERS:
         return one(parameter(arguments, site))
     if name in libraries.MODULE_WRAPPERS:
@@ -557,6 +560,11 @@ def legacy_tensor(name: str, site: Site) -> Tensor:
     return Tensor("float32" if dtype == "default" else dtype, device, 1, False)
 
 
+GRADIENT_NORMS = frozenset(
+    f"torch.nn.utils.{home}{name}"
+    for home in ("", "clip_grad.")
+    for name in ("clip_grad_norm_", "clip_grad_norm", "get_total_norm")
+)
 PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 
 
@@ -685,7 +693,7 @@ def factory_rank(facts: Factory, like: list[Tensor], arguments: Arguments) -> in
         atom = only(sizes[0])
         if isinstance(atom, Sequence):
             return (1 if atom.items else 0) if atom.items is not None else None
-        return 1 if isinstance(atom, Host) and atom.kind in ("int", "number") else None
+        return 1 if isinstance(atom, Host) and atom.kind in ("int", "number", "size") else None
     if facts.rank == "data" and arguments.positional:
         atom = only(arguments.positional[0])
         if isinstance(atom, Host) and atom.kind in ("int", "float", "bool", "number"):
@@ -1036,7 +1044,12 @@ def call_module_method(
     if name in ("forward", "__call__") and isinstance(thing, Object):
         return call_object(thing, arguments, site)
     if name in ("parameters", "named_parameters", "buffers"):
-        return one(Object("parameters", "torch.nn.Parameter", thing.device))
+        own = thing.device
+        device = own if own.kind else Device(ACCELERATOR, site.why("parameters live on the device"))
+        parameters = one(Object("parameters", "torch.nn.Parameter", device))
+        if name != "named_parameters":
+            return parameters
+        return one(Sequence(None, one(Sequence((STR, iterate(parameters)), UNKNOWN))))
     return UNKNOWN
 
 

@@ -114,7 +114,7 @@ def factory(call: cst.Call, src: Source) -> str | None:
     facts = FACTORIES.get(name) if name is not None else None
     if name is None or facts is None or facts.device != "default" or not facts.takes_device:
         return None
-    if facts.dtype in FROM_DATA or src.has_star(call):
+    if facts.dtype in FROM_DATA or any(arg.star == "**" for arg in call.args):
         return None
     if src.mentions("set_default_device") or src.mentions("set_default_tensor_type"):
         return None  # then it may not be built on the CPU at all

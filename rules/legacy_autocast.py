@@ -12,8 +12,8 @@ Fix safety: safe: positional arguments are mapped to the keywords of the same me
 always means float16 (bfloat16 on the CPU) where none is given, the new one inherits the dtype of an
 enclosing region: `dtype=` is written out where the region is, or may be, inside another one.
 
-Known limits: a name that may be the old or the new one (`try: ... except ImportError:`) is left
-alone. `autocast(*arguments)` and a bare decorator are reported without a fix.
+Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), and code
+under a test of the version, are left alone. `autocast(*arguments)` and a bare decorator are reported without a fix.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Finding, Fix, Group, Rule, Safety, Source, Warns
+from amplint.guards import is_fallback
 from amplint.libraries import AUTOCASTS, AutocastApi
 
 rule = Rule(
@@ -38,7 +39,7 @@ rule = Rule(
 @rule.on(cst.Call)
 def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
     api = legacy(call.func, src)
-    if api is not None:
+    if api is not None and not is_fallback(call, src):
         yield src.finding(rule, call, message(call.func, api, src), migrate(call, api, src))
 
 

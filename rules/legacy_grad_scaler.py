@@ -11,8 +11,8 @@ Fix safety: safe for torch 2.3 and later, which have the new name: the old class
 the new one that only fills in the device. Unsafe where the project asks `isinstance(scaler,
 torch.cuda.amp.GradScaler)`, for the new object is not one.
 
-Known limits: a name that may be the old or the new one (`try: ... except ImportError:`) is left
-alone.
+Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), and code
+under a test of the version, are left alone.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Edit, Finding, Fix, Group, Rule, Safety, Source, Warns
+from amplint.guards import is_fallback
 from amplint.libraries import SCALERS
 
 rule = Rule(
@@ -41,7 +42,7 @@ CHECKED_BY_CLASS = r"isinstance\(.*GradScaler"
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     name = src.name(call.func)
     api = SCALERS.get(name) if name is not None else None
-    if api is None or api.legacy is None or api.device is None:
+    if api is None or api.legacy is None or api.device is None or is_fallback(call, src):
         return
     message = (
         f'`{src.text(call.func)}` is deprecated: use `torch.amp.GradScaler("{api.device}", ...)`'

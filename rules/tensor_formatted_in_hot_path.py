@@ -44,7 +44,8 @@ rule = Rule(
 FORMATTING_BUILTINS = frozenset(
     {"builtins.print", "builtins.str", "builtins.repr", "builtins.format"}
 )
-LOG_METHODS = frozenset({"debug", "info", "warning", "warn", "error", "critical", "exception"})
+# Not `debug`: it formats only where somebody has switched debugging on.
+LOG_METHODS = frozenset({"info", "warning", "warn", "error", "critical", "exception"})
 POSTFIX_METHODS = frozenset({"set_postfix", "set_postfix_str", "set_description"})
 
 
@@ -99,7 +100,7 @@ def formatted_operands(call: cst.Call, src: Source) -> list[cst.BaseExpression]:
     if method == "format" and isinstance(receiver, Host) and receiver.kind == "str":
         return arguments
     if name is not None and name.startswith("logging."):
-        return arguments
+        return arguments if method in LOG_METHODS else []
     if method in LOG_METHODS and call.args and is_text(call.args[0].value, src):
         return arguments[1:] if not isinstance(receiver, Method | Object) else []
     return []

@@ -31,7 +31,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=4, after=0),
-    words=frozenset({"if", "while", "assert", "and", "or", "not", "in"}),
+    words=frozenset({"if", "while", "assert", "and", "or", "not", "in", "bool"}),
 )
 
 
@@ -54,6 +54,12 @@ def check_operands(node: cst.BooleanOperation, src: Source) -> Iterator[Finding]
 def check_not(node: cst.UnaryOperation, src: Source) -> Iterator[Finding]:
     if isinstance(node.operator, cst.Not):
         yield from truth(node.expression, src)
+
+
+@rule.on(cst.Call)
+def check_bool(call: cst.Call, src: Source) -> Iterator[Finding]:
+    if src.name(call.func) == "builtins.bool" and len(call.args) == 1 and not call.args[0].star:
+        yield from truth(call.args[0].value, src)
 
 
 @rule.on(cst.Comparison)
