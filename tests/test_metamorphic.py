@@ -81,7 +81,9 @@ def test_findings_survive_a_change_of_bytes(folder: str, change: str, tmp_path: 
     before = lint(files, tmp_path / "before")
     after = lint({path: transform(data) for path, data in files.items()}, tmp_path / "after")
     word = foreign if transform is foreign_names else str
-    assert [told(f, 0) for f in after.findings] == [told(f, shift, word) for f in before.findings]
+    assert [told(f, 0, word) for f in after.findings] == [
+        told(f, shift, word) for f in before.findings
+    ]
 
 
 def told(finding: Finding, shift: int, word: Callable[[str], str] = str) -> tuple[object, ...]:
