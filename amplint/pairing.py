@@ -168,7 +168,6 @@ KINDS: Mapping[type[ast.AST], type[cst.CSTNode]] = {
     **({ast.TypeAlias: cst.TypeAlias} if hasattr(ast, "TypeAlias") else {}),
 }
 _PAIRED = frozenset(KINDS.values())
-Place = tuple[int, int]  # offsets: start and end
 _CONSTANT_NAMES = frozenset({"True", "False", "None"})
 
 
@@ -248,20 +247,6 @@ def pair_by_order(
         if len(of_kind) != len(others) or (check and not all(map(check, of_kind, others))):
             return None
         pairs.update(zip(map(id, of_kind), others, strict=True))
-    return pairs
-
-
-def pair_by_place(
-    nodes: Iterable[tuple[cst.CSTNode, Place]], things: Iterable[tuple[ast.AST, Place]]
-) -> dict[int, ast.AST]:
-    """By the `id` of a LibCST node, its `ast` node: the one of its kind in the same place."""
-    places = {(KINDS[type(thing)], place): thing for thing, place in things if type(thing) in KINDS}
-    pairs: dict[int, ast.AST] = {}
-    for node, place in nodes:
-        found = places.get((type(node), place))
-        check = _CHECKS.get(type(node))
-        if found is not None and (check is None or check(node, found)):
-            pairs[id(node)] = found
     return pairs
 
 

@@ -5,7 +5,7 @@ word some rule waits for. A unit is a top-level statement; a class at top level 
 header and the statements of its body; statements that share a line are one unit.
 
 The two trees are paired by order (see `amplint.pairing`); where anything is odd, the whole file
-goes through LibCST instead, and nodes are paired by their offsets.
+goes through LibCST instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 from libcst.metadata.span_provider import CodeSpan
 
-from amplint.pairing import ast_nodes, pair_by_order, pair_by_place, walk
+from amplint.pairing import ast_nodes, pair_by_order, walk
 from amplint.text import Text
 
 # LibCST nests `a and b and ...`, which `ast` keeps flat: some 10,000 operands overflow its stack
@@ -179,29 +179,29 @@ class Units:
         return max(bisect_right(self._starts, offset) - 1, 0)
 
     @cached_property
-    def _whole(self) -> Spans | None:
+    def _whole(self) -> Tree | None:
+        """The whole file through LibCST; None where LibCST refuses it, or reads another program."""
         code = _LONE_CR.sub("\n", self.text.text)
         module = _parse_module(code)
-        return None if module is None else Spans(module, code, 0)
+        if module is None:
+            return None
+        nodes, parents = walk(module.body)
+        pairs = pair_by_order(nodes, ast_nodes(self.module.body))
+        whole = Unit(0, len(code), 1, tuple(self.module.body))
+        return None if pairs is None else Tree(whole, nodes, parents, pairs, Spans(module, code, 0))
 
     def _from_whole(self, unit: Unit) -> Tree:
         whole = self._whole
         if whole is None:
             raise RefusedUnitError(unit.row, "LibCST cannot read it")
-        if whole.of(whole.module) is None:
-            raise RefusedUnitError(unit.row, "LibCST does not give back its text")
-        nodes, parents = walk(_roots(whole, unit), unit.header)
-        things = ast_nodes(unit.statements, unit.header)
-        spans = ((node, whole.of(node)) for node in nodes)
-        pairs = pair_by_place(
-            ((node, span) for node, span in spans if span is not None),
-            (
-                (thing, place(self.text, thing))
-                for thing in things
-                if isinstance(thing, (ast.expr, ast.stmt))
-            ),
-        )
-        return Tree(unit, nodes, parents, pairs, whole)
+        roots: dict[int, cst.CSTNode] = {}
+        for statement in unit.statements:
+            node = whole.by_ast[id(statement)]
+            while not isinstance(node, cst.BaseStatement):  # a simple statement, to its line
+                node = whole.parents[id(node)]
+            roots[id(node)] = node
+        nodes, parents = walk(roots.values(), unit.header)
+        return Tree(unit, nodes, parents, whole.pairs, whole.spans)
 
 
 def place(text: Text, thing: ast.expr | ast.stmt) -> tuple[int, int]:
@@ -284,7 +284,7 @@ def _first_row(statement: ast.stmt) -> int:
 
 
 def _first_character(text: Text, row: int) -> int:
-    """Where a top-level statement begins: a form feed may stand before it, or a continued line."""
+    """Where a top-level statement begins: a form feed may stand before it, which LibCST drops."""
     line = text.line(row)
     return text.start(row) + len(line) - len(line.lstrip(" \t\f"))
 
@@ -325,18 +325,6 @@ def _ast_accepts(code: str) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True
-
-
-def _roots(whole: Spans, unit: Unit) -> Iterator[cst.CSTNode]:
-    """The statements of a unit, in the whole file."""
-    blocks: Iterable[Sequence[cst.CSTNode]] = [whole.module.body]
-    if unit.scope:
-        blocks = [each.body.body for each in whole.module.body if isinstance(each, cst.ClassDef)]
-    for block in blocks:
-        for node in block:
-            span = whole.of(node)
-            if span is not None and unit.start <= span[0] < unit.end:
-                yield node
 
 
 def _disguised_words(lines: str, words: Collection[str]) -> frozenset[str]:
