@@ -41,8 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         error.show()
     except (click.Abort, KeyboardInterrupt):
         click.echo("amplint: interrupted", err=True)
-    except BrokenPipeError:
-        # The reader has gone; Python would complain once more when it flushes at exit.
+    except (BrokenPipeError, SystemExit):
+        # The reader has gone. (Where click sees that first, it exits by itself, with 1.) Python
+        # would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception:
         traceback.print_exc()

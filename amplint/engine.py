@@ -15,7 +15,7 @@ from amplint.config import Settings
 from amplint.discover import Project
 from amplint.finding import Finding, Position, Span
 from amplint.index import File
-from amplint.link import Program
+from amplint.link import Program, with_aliases
 from amplint.registry import UNPARSABLE
 from amplint.rule import Rule
 from amplint.source import judge
@@ -84,6 +84,7 @@ def report_on(request: Request, reading: Reading) -> Outcome:
         for rule in registry.for_target(request.rules, request.settings.target_torch)
         if rule.checks and request.settings.may_report(rule)
     ]
+    rules = [replace(rule, words=with_aliases(reading.files, rule.words)) for rule in rules]
     words = frozenset(word for rule in rules for word in rule.words)
     program = Program(reading.files, words, project.reported)
 

@@ -428,7 +428,7 @@ class HeatMap:
 
     def _has_modulo(self, state: State, number: int, depth: int) -> bool:
         node = state.graph.nodes[number]
-        if node.op == "binop" and node.data == "Mod":
+        if node.op == "binop" and node.data in ("Mod", "BitAnd"):
             return self._is_number(state, node)
         return (
             depth < 4

@@ -16,6 +16,14 @@ from amplint.facts import ClassFacts, FileFacts, FunctionFacts, Graph, Param
 from amplint.graph import build
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
+# `import a.b as c`, `from m import b as c`, `c = m.b`, `class c(m.b)`: c is another name for b. What
+# matches besides (`with x as y`) only has a few units looked at in vain.
+ALIAS = re.compile(
+    r"\b(?P<a>\w+)[ \t]+as[ \t]+(?P<b>\w+)"
+    r"|^[ \t]*(?P<d>\w+)[ \t]*=[ \t]*(?:\w+\.)*(?P<c>\w+)[ \t]*$"
+    r"|^[ \t]*class[ \t]+(?P<f>\w+)[ \t]*\([ \t]*(?:\w+\.)*(?P<e>\w+)",
+    re.MULTILINE,
+)
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Scope = ast.Module | ast.ClassDef | FunctionNode | ast.Lambda
 
@@ -52,7 +60,11 @@ class File:
         self.node_of: dict[ast.AST, Standing] = {}
         self._scan_module()
         self.facts = FileFacts(
-            path, self._functions, self._classes, frozenset(IDENTIFIER.findall(text))
+            path,
+            self._functions,
+            self._classes,
+            frozenset(IDENTIFIER.findall(text)),
+            frozenset(aliases(text)),
         )
 
     def graph(self, function: str) -> Graph:
@@ -154,6 +166,15 @@ class File:
                 for row in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):
                     lines[row - 1] = ""
         return frozenset(IDENTIFIER.findall("\n".join(lines)))
+
+
+def aliases(text: str) -> Iterator[tuple[str, str]]:
+    """Pairs of a name and another name for it, read off the text."""
+    for match in ALIAS.finditer(text):
+        old = match["a"] or match["c"] or match["e"]
+        new = match["b"] or match["d"] or match["f"]
+        if old != new:
+            yield old, new
 
 
 def definitions(body: list[ast.stmt]) -> Iterator[ast.ClassDef | FunctionNode]:

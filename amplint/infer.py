@@ -569,6 +569,8 @@ class Evaluation:
         if kind == "term":
             device = Device(ACCELERATOR, self.why(node, "part of a loss that is backpropagated"))
             return one(Tensor(None, device, None, True))
+        if kind == "output":
+            return one(Blob(Device(ACCELERATOR, self.why(node, "a model's output")), "output"))
         if kind == "module":
             return one(Object("module", "?"))
         if kind == "optimizer":
@@ -801,7 +803,11 @@ class Evaluation:
             cast = self.cast_of_unknown(atom, arguments)
             if cast is not None:
                 results.append(cast)
-            elif isinstance(atom, Method) and atom.of in ANY_MODULE:
+            elif (
+                isinstance(atom, Method)
+                and atom.of in ANY_MODULE
+                and infer.module_methods(atom.name)
+            ):
                 results.append(self.call_by_name(atom.name, arguments, node))
             else:
                 results.append(self.call(atom, arguments, node))
@@ -862,7 +868,7 @@ class Evaluation:
                         keywords.setdefault("**", one(atom))
             else:
                 keywords[name] = value
-        return Arguments(tuple(positional), keywords, stars, shape.hint)
+        return Arguments(tuple(positional), keywords, stars, "**" in shape.keywords, shape.hint)
 
     def call(self, atom: Atom, arguments: Arguments, node: Node) -> Value:
         infer = self.inference

@@ -14,6 +14,21 @@ from amplint.transfer import canonical
 from amplint.values import UNKNOWN, Class, Heat, Instance, Region, Symbol, Value, Why
 
 
+def with_aliases(files: Mapping[str, File], words: Iterable[str]) -> frozenset[str]:
+    """The words, and every name under which some file of the project may mean one of them."""
+    others: dict[str, set[str]] = {}
+    for file in files.values():
+        for old, new in file.facts.aliases:
+            others.setdefault(old, set()).add(new)
+    known = set(words)
+    stack = list(known)
+    while stack:
+        new = others.get(stack.pop(), set()) - known
+        known |= new
+        stack.extend(new)
+    return frozenset(known)
+
+
 class Program:
     """A project, linked.
 

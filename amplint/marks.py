@@ -36,7 +36,8 @@ class Marks:
     """The evidence in one graph.
 
     Args:
-        nodes: node -> "loss", "term" (an addend of a loss), "module" or "optimizer".
+        nodes: node -> "loss", "term" (an addend of a loss), "output" (what a loss is computed from),
+            "module" or "optimizer".
         backward: a loss -> the call that backpropagates it.
         paths: a dotted path ("model", "self.model") -> "module" or "optimizer".
         tensors: nodes that are used as tensors.
@@ -110,6 +111,13 @@ def read(graph: Graph) -> Marks:
             used.update(node.operands[: 1 if node.op == "subscript" else None])
         elif node.op == "call" and calls_torch(graph, node.operands[0]):
             used.update(node.operands[1:])
+    for number in list(used):
+        # `q, k = q.half(), k.half()`: what is read is what stands in the tuple.
+        node = graph.nodes[number]
+        if node.op == "unpack" and graph.nodes[node.operands[0]].op == "tuple":
+            elements = graph.nodes[node.operands[0]].operands
+            if len(elements) == node.data[1]:
+                used.add(elements[node.data[0]])
     tensors = frozenset(used)
     return Marks(graph, nodes, backward, paths, tensors)
 
@@ -162,6 +170,11 @@ def mark_loss(
             continue
         seen.add(current)
         nodes.setdefault(current, kind)
+        if graph.nodes[current].op == "call":
+            # `loss = criterion(model(x), y)`: what the loss is made of is a model's output.
+            for operand in graph.nodes[current].operands[1:]:
+                if graph.nodes[operand].op == "call":
+                    nodes.setdefault(operand, "output")
         backward.setdefault(current, call)
         node = graph.nodes[current]
         if node.op in ("narrow", "phi"):

@@ -74,12 +74,14 @@ PRIVATE_MODULES = {
 class Arguments:
     """What a call is given. `stars`: `*args` or `**kwargs` is among it, so positions are unsure.
 
+    `more_keywords`: `**kwargs` is, so that any keyword may be given.
     `hint` is the last identifier of the device or first argument, as written.
     """
 
     positional: tuple[Value, ...] = ()
     keywords: dict[str, Value] = field(default_factory=dict)
     stars: bool = False
+    more_keywords: bool = False
     hint: str = ""
 
     def get(self, name: str, position: int | None = None) -> Value | None:
@@ -126,11 +128,16 @@ def symbol_attribute(name: str, attribute: str) -> Value:
     full = canonical(f"{name}.{attribute}")
     if full.startswith("torch.") and full.count(".") == 1 and attribute in DTYPES:
         return one(DType(DTYPES[attribute]))
+    if full in MATH_CONSTANTS:
+        return FLOAT
     if full.count(".") > 8:
         return UNKNOWN  # a chain that a loop keeps growing
     return one(Symbol(full))
 
 
+MATH_CONSTANTS = frozenset(
+    {f"{m}.{n}" for m in ("math", "numpy") for n in ("inf", "nan", "pi", "e")} | {"torch.inf"}
+)
 DTYPES = {
     **{n: n for n in ("float16", "bfloat16", "float32", "float64", "int8", "int16", "int32")},
     **{n: n for n in ("int64", "uint8", "bool", "complex64", "complex128")},
@@ -497,6 +504,11 @@ def call(callee: Atom, arguments: Arguments, site: Site) -> Value:
 
 def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
     name = canonical(name)
+    if name in GRADIENT_NORMS:
+        device = Device(ACCELERATOR, site.why("the norm of gradients on the device"))
+        return one(Tensor("float32", device, 0, False))
+    if name in PARAMETERS:
+        return one(parameter(arguments, site))
     if name in libraries.AUTOCASTS:
         return one(autocast(name, arguments, site))
     if name in libraries.NO_GRAD:
@@ -521,11 +533,6 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
         )
     if name in torch_ops.MODULES:
         return one(module(name, arguments))
-    if name in GRADIENT_NORMS:
-        device = Device(ACCELERATOR, site.why("the norm of gradients on the device"))
-        return one(Tensor("float32", device, 0, False))
-    if name in PARAMETERS:
-        return one(parameter(arguments, site))
     if name in libraries.MODULE_WRAPPERS:
         inner = arguments.get("module", 0)
         return inner if inner and inner != UNKNOWN else one(Object("module", "?"))
@@ -621,7 +628,7 @@ def factory(name: str, facts: Factory, arguments: Arguments, site: Site) -> Valu
         given = arguments.get("device", 2)
     if given is not None:
         device = CPU if given == NOTHING else device_of(given, arguments.hint, site)
-    elif arguments.stars:
+    elif arguments.more_keywords:
         device = NO_DEVICE
     elif facts.dtype == "data" and arguments.positional:
         data = tensors_in(arguments.positional[:1])
@@ -637,7 +644,7 @@ def factory_dtype(facts: Factory, like: list[Tensor], arguments: Arguments) -> s
     given = arguments.get("dtype")
     if given is not None:
         return dtype_of(given)
-    if arguments.stars:
+    if arguments.more_keywords:
         return None
     if facts.dtype == "default":
         return "float32"

@@ -44,6 +44,18 @@ SAME_DTYPE_WRITES = {
     "index_put_": 1, "masked_scatter_": 1, "index_reduce_": 2,
 }  # fmt: skip
 SOURCE_NAMES = ("source", "src", "values")
+# These demand equal dtypes, the second kind only where no region casts their operands.
+STRICT = frozenset({"torch.lerp"})
+STRICT_OUTSIDE = frozenset(
+    {
+        "torch.matmul", "torch.mm", "torch.bmm", "torch.baddbmm", "torch.addmm", "torch.addbmm",
+        "torch.einsum", "torch.dot", "torch.nn.functional.linear",
+    }
+)  # fmt: skip
+SHAPE_METHODS = frozenset(
+    {"unsqueeze", "squeeze", "view", "reshape", "expand", "repeat", "t", "transpose", "permute"}
+)
+SHAPE_FUNCTIONS = frozenset({"torch.triu", "torch.tril"})
 JOINS = frozenset(
     {
         "torch.cat",
@@ -68,12 +80,12 @@ class Meeting:
 @rule.on(cst.Call)
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     name = src.name(call.func)
-    if name not in FACTORIES or src.keyword(call, "dtype") is not None or src.has_star(call):
+    if name not in FACTORIES or src.keyword(call, "dtype") is not None:
         return
     made = only(src.value(call))
     if not isinstance(made, Tensor) or made.dtype != "float32" or made.rank == 0:
         return
-    meeting = next((m for use in (call, *src.uses(call)) if (m := meets_half(use, src))), None)
+    meeting = next((m for use in readings(call, src) if (m := meets_half(use, src))), None)
     if meeting is None:
         return
     half = src.tensor(meeting.half)
@@ -89,6 +101,36 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     yield src.finding(rule, call, message, follow(call, meeting, src), related)
 
 
+def readings(made: cst.BaseExpression, src: Source, depth: int = 4) -> Iterator[cst.BaseExpression]:
+    """The expressions that are the buffer: where it is made, where it is read, and what in-place
+    methods, shapes and slice assignments leave of it."""
+    for use in (made, *src.uses(made)):
+        yield use
+        kept = still_the_buffer(use, src) if depth else None
+        if kept is not None:
+            yield from readings(kept, src, depth - 1)
+
+
+def still_the_buffer(use: cst.BaseExpression, src: Source) -> cst.BaseExpression | None:
+    """Ex) buffer.normal_(), buffer.unsqueeze(0), torch.triu(buffer), buffer[:n] = x"""
+    parent = src.parent(use)
+    if isinstance(parent, cst.Attribute) and parent.value is use:
+        call = src.parent(parent)
+        name = parent.attr.value
+        if isinstance(call, cst.Call) and call.func is parent:
+            written = name in SAME_DTYPE_WRITES
+            kept = name.endswith("_") or name in SHAPE_METHODS
+            return call if kept and not written else None
+    if isinstance(parent, cst.Arg):
+        call = src.parent(parent)
+        if isinstance(call, cst.Call) and src.name(call.func) in SHAPE_FUNCTIONS:
+            return call
+    if isinstance(parent, cst.Subscript) and parent.value is use:
+        target = src.parent(parent)
+        return parent if isinstance(target, cst.AssignTarget) else None
+    return None
+
+
 def meets_half(use: cst.BaseExpression, src: Source) -> Meeting | None:
     """What the expression that reads the buffer does with it."""
     parent = src.parent(use)
@@ -97,10 +139,41 @@ def meets_half(use: cst.BaseExpression, src: Source) -> Meeting | None:
     if isinstance(parent, cst.Attribute) and parent.value is use:
         return written_by_method(parent, src)
     if isinstance(parent, cst.BinaryOperation):
-        return widened_by_operator(use, parent, src)
+        return multiplied(use, parent, src) or widened_by_operator(use, parent, src)
     if isinstance(parent, cst.Element):
         return widened_by_join(use, parent, src)
+    if isinstance(parent, cst.Arg):
+        return passed_to_strict(use, parent, src)
     return None
+
+
+def multiplied(
+    use: cst.BaseExpression, operation: cst.BinaryOperation, src: Source
+) -> Meeting | None:
+    """Ex) half @ buffer, where no autocast region makes them equal"""
+    other = operation.right if operation.left is use else operation.left
+    if not isinstance(operation.operator, cst.MatrixMultiply) or in_region(operation, src):
+        return None
+    return Meeting(operation, other, True) if is_half(other, src) else None
+
+
+def passed_to_strict(use: cst.BaseExpression, arg: cst.Arg, src: Source) -> Meeting | None:
+    """Ex) torch.lerp(buffer, half, 0.5), torch.baddbmm(buffer, half, half)"""
+    call = src.parent(arg)
+    if not isinstance(call, cst.Call):
+        return None
+    name = src.name(call.func)
+    if name not in STRICT and (name not in STRICT_OUTSIDE or in_region(call, src)):
+        return None
+    others = [given.value for given in call.args if given.value is not use]
+    half = next((other for other in others if is_half(other, src)), None)
+    return Meeting(call, half, True) if half is not None else None
+
+
+def in_region(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether autocast may be on; unknown callers may open a region around what they call."""
+    region = src.region(node)
+    return region is not None and region.enabled is not False
 
 
 def written_by_index(target: cst.Subscript, src: Source) -> Meeting | None:
@@ -172,9 +245,9 @@ def widened_by_join(use: cst.BaseExpression, element: cst.Element, src: Source) 
 
 
 def is_half(node: cst.BaseExpression, src: Source) -> bool:
-    """A 16-bit tensor that surely has dimensions."""
+    """A 16-bit tensor that is not known to be 0-dim, which widens nothing."""
     tensor = src.tensor(node)
-    return tensor is not None and tensor.dtype in HALF and tensor.rank == 1
+    return tensor is not None and tensor.dtype in HALF and tensor.rank != 0
 
 
 def follow(call: cst.Call, meeting: Meeting, src: Source) -> Fix | None:
