@@ -169,7 +169,7 @@ def test_each_fix_removes_its_finding_and_makes_no_new_one(
         after = lint(files, tmp_path, {finding.path: fixed})
         counted = Counter(identity(f) for f in outcome.findings)
         left = Counter(identity(f) for f in after.findings)
-        assert left[identity(finding)] == counted[identity(finding)] - 1, f"{where}: still there"
+        assert left[identity(finding)] < counted[identity(finding)], f"{where}: still there"
         new = left - counted
         unexplained = [i for i in new if i[1] not in outranks[finding.code]]
         assert not unexplained, f"{where}: the fix makes new findings: {unexplained}"
