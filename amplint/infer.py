@@ -821,10 +821,10 @@ class Evaluation:
             target = only(arguments.get("dtype", 0) or UNKNOWN)
             dtype = target.name if isinstance(target, DType) else None
         else:
-            dtype = torch_ops.CASTS.get(atom.name)
+            dtype = torch_ops.CASTS.get(f"Tensor.{atom.name}")
         if dtype is None or self.number not in self.marks.tensors:
             return UNKNOWN
-        return one(Tensor(dtype, rank=1))
+        return one(Tensor(dtype))
 
     def note_flag(self, node: Node, arguments: Arguments) -> None:
         """`parser.add_argument("--profile", action="store_true")`: a flag that is off by default."""

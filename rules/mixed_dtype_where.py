@@ -35,6 +35,7 @@ rule = Rule(
     words=frozenset({"where"}),
 )
 
+CASTS = frozenset({"to", "float", "half", "bfloat16", "double", "type", "type_as"})
 WIDTH = {"float16": 16, "bfloat16": 16, "half": 16, "float32": 32, "float64": 64}
 
 
@@ -43,6 +44,8 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     branches = branches_of(call, src)
     if branches is None:
         return
+    if is_cast(call, src):
+        return  # the author knows
     left, right = branches
     one, other = float_tensor(left, src), float_tensor(right, src)
     if one is None or other is None or one.dtype is None or other.dtype is None:
@@ -73,6 +76,12 @@ def branches_of(
         other = src.argument(call, "other", 1)
         return (call.func.value, other.value) if other is not None else None
     return None
+
+
+def is_cast(call: cst.Call, src: Source) -> bool:
+    """Ex) torch.where(c, a, b).float()"""
+    parent = src.parent(call)
+    return isinstance(parent, cst.Attribute) and parent.attr.value in CASTS
 
 
 def float_tensor(node: cst.BaseExpression, src: Source) -> Tensor | None:
