@@ -25,8 +25,8 @@ NOWHERE: Location = (0, 0, 0, 0)
 def build(
     scope: ast.AST, facts: FunctionFacts, define: Define
 ) -> tuple[Graph, dict[ast.AST, tuple[int, int]]]:
-    """The value graph of one scope; and of each expression in its `ast` the node that it became, and
-    the block in which it is evaluated (that of a name is not its node's).
+    """The value graph of one scope; and of each expression in its `ast` the node that it became,
+    and the block in which it is evaluated (that of a name is not its node's).
 
     Args:
         scope: a Module, ClassDef, FunctionDef, AsyncFunctionDef or Lambda.

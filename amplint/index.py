@@ -16,8 +16,8 @@ from amplint.facts import ClassFacts, FileFacts, FunctionFacts, Graph, Param
 from amplint.graph import build
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
-# `import a.b as c`, `from m import b as c`, `c = m.b`, `class c(m.b)`: c is another name for b. What
-# matches besides (`with x as y`) only has a few units looked at in vain.
+# `import a.b as c`, `from m import b as c`, `c = m.b`, `class c(m.b)`: c is another name for b.
+# What matches besides (`with x as y`) only has a few units looked at in vain.
 ALIAS = re.compile(
     r"\b(?P<a>\w+)[ \t]+as[ \t]+(?P<b>\w+)"
     r"|^[ \t]*(?P<d>\w+)[ \t]*=[ \t]*(?:\w+\.)*(?P<c>\w+)[ \t]*$"

@@ -827,7 +827,7 @@ class Evaluation:
         return one(Tensor(dtype))
 
     def note_flag(self, node: Node, arguments: Arguments) -> None:
-        """`parser.add_argument("--profile", action="store_true")`: a flag that is off by default."""
+        """`add_argument("--profile", action="store_true")`: a flag that is off by default."""
         callee = self.graph.nodes[node.operands[0]]
         if callee.op == "attr" and callee.data == "add_argument" and arguments.positional:
             name = transfer.constant(arguments.positional[-1])
@@ -977,7 +977,7 @@ class Evaluation:
         return result
 
     def specialised(self, function: Function, arguments: Arguments, result: Value) -> Value:
-        """A helper that returns a region, with the arguments of this call put for its parameters."""
+        """A helper that returns a region, with this call's arguments put for its parameters."""
         state = self.inference.states.get(function.id)
         if state is None:
             return result

@@ -23,9 +23,9 @@ def with_aliases(files: Mapping[str, File], words: Iterable[str]) -> frozenset[s
     known = set(words)
     stack = list(known)
     while stack:
-        new = others.get(stack.pop(), set()) - known
-        known |= new
-        stack.extend(new)
+        more = others.get(stack.pop(), set()) - known
+        known |= more
+        stack.extend(more)
     return frozenset(known)
 
 

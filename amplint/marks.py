@@ -36,8 +36,8 @@ class Marks:
     """The evidence in one graph.
 
     Args:
-        nodes: node -> "loss", "term" (an addend of a loss), "output" (what a loss is computed from),
-            "module" or "optimizer".
+        nodes: node -> "loss", "term" (an addend of a loss), "output" (what a loss is computed
+            from), "module" or "optimizer".
         backward: a loss -> the call that backpropagates it.
         paths: a dotted path ("model", "self.model") -> "module" or "optimizer".
         tensors: nodes that are used as tensors.

@@ -675,9 +675,7 @@ OPERATORS: dict[str, str] = {
 }
 """The class of an `ast` operator -> the method that answers it (`in`: the right operand's)."""
 
-_BINARY = (
-    "Add Sub Mult MatMult Div FloorDiv Mod Pow LShift RShift BitAnd BitOr BitXor".split()  # noqa: SIM905
-)
+_BINARY = "Add Sub Mult MatMult Div FloorDiv Mod Pow LShift RShift BitAnd BitOr BitXor".split()
 REFLECTED: dict[str, str] = {op: f"__r{OPERATORS[op][2:]}" for op in _BINARY}
 """The same, where only the right operand is a tensor."""
 

@@ -83,10 +83,10 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
             fix = create_there(call, receiver, made, name, move, src)
             yield report(call, made, src, fix)
     elif isinstance(receiver, cst.Name):
-        made = made_before(receiver, src)
-        if made is not None and (name := factory(made, src)) is not None:
-            fix = create_there_earlier(call, receiver, made, name, move, src)
-            yield report(made, made, src, fix, call)
+        earlier = made_before(receiver, src)
+        if earlier is not None and (name := factory(earlier, src)) is not None:
+            fix = create_there_earlier(call, receiver, earlier, name, move, src)
+            yield report(earlier, earlier, src, fix, call)
 
 
 def report(

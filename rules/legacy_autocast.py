@@ -13,7 +13,8 @@ always means float16 (bfloat16 on the CPU) where none is given, the new one inhe
 enclosing region: `dtype=` is written out where the region is, or may be, inside another one.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), and code
-under a test of the version, are left alone. `autocast(*arguments)` and a bare decorator are reported without a fix.
+under a test of the version, are left alone. `autocast(*arguments)` and a bare decorator are
+reported without a fix.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Rule, Safety, Source, Warns
+from amplint import Edit, Finding, Fix, Group, Rule, Safety, Source, Warns
 from amplint.guards import is_fallback
 from amplint.libraries import AUTOCASTS, AutocastApi
 
@@ -68,6 +69,7 @@ def migrate(call: cst.Call, api: AutocastApi, src: Source) -> Fix | None:
         return None
     spelled = src.spell("torch.amp.autocast")
     device = f'"{api.device}"{explicit_dtype(call, api, src)}'
+    opening: Edit | None
     if positional:
         opening = src.insert_before(positional[0].value, f"{device}, {api.parameters[0]}=")
     else:
