@@ -142,6 +142,8 @@ class Units:
 
     def holding(self, words: Collection[str]) -> list[tuple[Unit, frozenset[str]]]:
         """The units that hold any of the identifiers, each with those that it holds."""
+        if not self.units:  # nothing but comments
+            return []
         text = self.text.text
         found: dict[int, set[str]] = defaultdict(set)
         present = [word for word in words if word in text]
