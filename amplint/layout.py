@@ -147,7 +147,7 @@ class Layout:
 
     def text(self, node: cst.CSTNode, parentheses: bool = True) -> str:
         """A node as it is written, with its own parentheses or without."""
-        if parentheses is False or not getattr(node, "lpar", ()):
+        if not parentheses or not _parentheses(node):
             dotted = _dotted(node)
             if dotted is not None:
                 return dotted
@@ -168,9 +168,10 @@ class Layout:
         span = None if tree is None else tree.spans.of(node)
         if tree is None or span is None or not parentheses:
             return span
-        opening, closing = getattr(node, "lpar", ()), getattr(node, "rpar", ())
-        first = tree.spans.of(opening[0]) if opening else span
-        last = tree.spans.of(closing[-1]) if closing else span
+        own = _parentheses(node)
+        if own is None:
+            return span
+        first, last = tree.spans.of(own[0]), tree.spans.of(own[1])
         return (first[0], last[1]) if first is not None and last is not None else None
 
     def span(self, node: cst.CSTNode) -> Span:
@@ -246,6 +247,13 @@ class Layout:
             if tree.spans.of(node) is not None:
                 return tree
         return None
+
+
+def _parentheses(node: cst.CSTNode) -> tuple[cst.LeftParen, cst.RightParen] | None:
+    """The outermost parentheses of an expression; those of a class or an import are not its own."""
+    if isinstance(node, cst.BaseExpression) and node.lpar and node.rpar:
+        return node.lpar[0], node.rpar[-1]
+    return None
 
 
 def _dotted(node: cst.CSTNode) -> str | None:
