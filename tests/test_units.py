@@ -335,6 +335,11 @@ def test_the_words_of_a_unit_are_whole_identifiers() -> None:
     assert units.holding({"missing"}) == []
 
 
+@pytest.mark.parametrize("text", ["", "# item\n", "\n\f\n"])
+def test_a_file_without_statements_has_no_units(text: str) -> None:
+    assert Units(Text(text), ast.parse(text)).holding({"item"}) == []
+
+
 def test_an_ast_node_leads_to_its_unit() -> None:
     text = "@d(\n  a)\ndef f():\n  b\n\n# c\nclass A(e):\n  x = 1\n\n  g"
     module = ast.parse(text)
