@@ -170,7 +170,7 @@ class File:
 
 def aliases(text: str) -> Iterator[tuple[str, str]]:
     """Pairs of a name and another name for it, read off the text."""
-    for match in ALIAS.finditer(text):
+    for match in ALIAS.finditer(text.replace("\r", "\n")):  # `^` knows no other line end
         old = match["a"] or match["c"] or match["e"]
         new = match["b"] or match["d"] or match["f"]
         if old != new:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 
@@ -119,6 +120,15 @@ class Layout:
 
     # ------------------------------------------------------------------------------ arguments
 
+    def calls(self, node: cst.CSTNode) -> Iterator[cst.Call]:
+        """The calls within a node, nested ones included."""
+        stack: list[cst.CSTNode] = [node]
+        while stack:
+            current = stack.pop()
+            if isinstance(current, cst.Call):
+                yield current
+            stack.extend(current.children)
+
     def has_star(self, call: cst.Call) -> bool:
         """Whether the call has a `*` or `**` argument, and so others than those one can read."""
         return any(arg.star for arg in call.args)
@@ -156,7 +166,10 @@ class Layout:
 
     def brief(self, node: cst.CSTNode) -> str:
         """A node as it is written, on one line and not too long, for messages."""
-        written = " ".join(self.text(node).split())
+        text = self.text(node, parentheses=False)
+        if "\n" in text:
+            text = re.sub(r"#[^\n]*", "", text)  # comments of an expression over several lines
+        written = " ".join(text.split())
         return written if len(written) <= BRIEF else f"{written[: BRIEF - 4].rstrip()} ..."
 
     def offsets(self, node: cst.CSTNode, parentheses: bool = False) -> tuple[int, int] | None:

@@ -16,6 +16,11 @@ from amplint.facts import CallShape, Graph
 MODULE_USES = frozenset(
     {"parameters", "named_parameters", "named_modules", "modules", "named_buffers", "eval"}
 )
+CALLED = "()"
+# Of what is called itself, these are a module's: `model.train(); model(x)`.
+MODULE_USES_IF_CALLED = frozenset(
+    {"train", "zero_grad", "state_dict", "load_state_dict", "half", "cuda", "module"}
+)
 # Only tensors (and arrays, which `forward` is not given) have these.
 TENSOR_USES = frozenset(
     """
@@ -28,7 +33,7 @@ TENSOR_USES = frozenset(
 WORDS = frozenset(
     {"parameters", "named_parameters", "named_modules", "modules", "eval", "zero_grad"}
 )
-BACKWARD_KEYWORDS = frozenset({"retain_graph", "create_graph", "gradient", "inputs"})
+BACKWARD_KEYWORDS = frozenset({"train", "retain_graph", "create_graph", "gradient", "inputs"})
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ def read(graph: Graph) -> Marks:
         if node.op == "attr":
             uses.setdefault(node.operands[0], set()).add(node.data)
         elif node.op == "call":
+            uses.setdefault(node.operands[0], set()).add(CALLED)
             loss = backpropagated(graph, node.operands, node.data)
             if loss is not None:
                 losses.setdefault(loss, number)
@@ -134,7 +140,7 @@ def calls_torch(graph: Graph, callee: int) -> bool:
 
 
 def kind_of(uses: set[str]) -> str | None:
-    if uses & MODULE_USES:
+    if uses & MODULE_USES or (CALLED in uses and uses & MODULE_USES_IF_CALLED):
         return "module"
     return "optimizer" if {"zero_grad", "step"} <= uses else None
 

@@ -1156,6 +1156,8 @@ def binary(operator: str, left: Value, right: Value, site: Site) -> Value:
 
 
 def binary_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
+    if isinstance(left, Host) and left.kind == "str" and operator == "Mod":
+        return STR
     operands = tensors_in([one(left), one(right)])
     if isinstance(left, Tensor | Blob) or isinstance(right, Tensor | Blob):
         other = right if isinstance(left, Tensor | Blob) else left
@@ -1193,8 +1195,6 @@ def binary_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
         )
     if isinstance(left, Sequence) and operator == "Mult":
         return one(Sequence(None, join([left.element, *(left.items or ())])))
-    if isinstance(left, Host) and left.kind == "str" and operator == "Mod":
-        return STR
     return UNKNOWN
 
 

@@ -31,7 +31,21 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from amplint import Differs, Finding, Fix, Group, Related, Rule, Safety, Source
+from amplint import (
+    Differs,
+    Finding,
+    Fix,
+    Group,
+    Host,
+    Method,
+    Object,
+    Related,
+    Rule,
+    Safety,
+    Source,
+    Tensor,
+    only,
+)
 from amplint.evidence import Support
 
 rule = Rule(
@@ -85,9 +99,54 @@ def leave(call: cst.Call, support: Support, src: Source) -> Fix | None:
     if at == 0:  # nothing would stay
         return None
     moved = list(block.body[at:])
+    if not (chain_ends_forward(call, src) and all(no_forward(line, call, src) for line in moved)):
+        return None
     edits = src.dedent(moved)
     if not edits:
         return None
     alone = len(moved) == 1 and not src.value_used(call)
     safety = Safety.SAFE if alone and support.harmless else Safety.UNSAFE
     return Fix("End the autocast region before the backward pass", tuple(edits), safety)
+
+
+def chain_ends_forward(call: cst.Call, src: Source) -> bool:
+    """Whether the call is a backward pass, or is handed a loss that has been computed.
+
+    A helper that runs forward work too has to stay in the region.
+    """
+    if not src.backward(call):
+        return True
+    return any(isinstance(atom, Tensor) for arg in call.args for atom in src.value(arg.value))
+
+
+def no_forward(statement: cst.BaseStatement, call: cst.Call, src: Source) -> bool:
+    """Whether nothing that autocast is meant for leaves the region with the statement."""
+    return all(
+        inner is call
+        or inner is call.func
+        or src.parent(inner) is call
+        or belongs_after(inner, src)
+        for inner in src.calls(statement)
+    )
+
+
+def belongs_after(call: cst.Call, src: Source) -> bool:
+    """Ex) scaler.step(optimizer), clip_grad_norm_(...), loss.item(), print(loss)"""
+    name = src.name(call.func)
+    if name is not None:
+        return name.startswith(("builtins.", "torch.nn.utils.clip_grad"))
+    if src.backward(call) is not None:
+        return True
+    atom = only(src.value(call.func))
+    if not isinstance(atom, Method):
+        return False
+    if isinstance(atom.of, Object):
+        return (
+            atom.of.kind in ("optimizer", "scaler", "scheduler", "loader") or atom.name in PASSIVE
+        )
+    return isinstance(atom.of, Host) or atom.name in PASSIVE
+
+
+PASSIVE = frozenset(
+    {"item", "detach", "cpu", "numpy", "tolist", "append", "update", "parameters", "scale", "step"}
+)

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Raises, Rule, Safety, Sequence, Source, Tensor, only
+from amplint import Dtype, Finding, Fix, Group, Rule, Safety, Sequence, Source, Tensor, only
 from amplint.transfer import HALF
 
 rule = Rule(
@@ -34,7 +34,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
-    witness=Raises("source and destination dtypes match"),
+    witness=Dtype(bad="float32", good="bfloat16"),
     words=frozenset({"zeros", "ones", "full", "empty"}),
 )
 

@@ -35,7 +35,7 @@ rule = Rule(
     torch="2.3",
 )
 
-CHECKED_BY_CLASS = r"isinstance\(.*GradScaler"
+CHECKED_BY_CLASS = r"isinstance\((?!.*torch\.amp\.GradScaler).*GradScaler"
 
 
 @rule.on(cst.Call)

@@ -32,7 +32,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
-    witness=Syncs(before=4, after=0),
+    witness=Syncs(before=4, after=1),
     words=frozenset(
         {
             "print", "f", "F", "fr", "rf", "format", "str", "repr", "debug", "info", "warning",
