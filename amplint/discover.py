@@ -271,9 +271,13 @@ def ignore_file(directory: str, name: str) -> list[IgnoreFile]:
     """The patterns in this file for what is below `directory`; nothing if there is no such file."""
     try:
         with open(join(directory, name), encoding="utf-8", errors="replace") as file:
-            return [IgnoreFile(directory, pathspec.GitIgnoreSpec.from_lines(file))]
-    except (OSError, ValueError):
+            lines = [line for line in file if line.strip() not in MEANINGLESS]
+    except OSError:
         return []
+    return [IgnoreFile(directory, pathspec.GitIgnoreSpec.from_lines(lines))]
+
+
+MEANINGLESS = ("!", "\\")  # lines that git passes over and `pathspec` refuses
 
 
 def about_notebooks(walks: Iterable[Walked]) -> list[str]:

@@ -6,6 +6,7 @@ import ast
 import platform
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -71,9 +72,11 @@ class Outcome:
 
 def run(request: Request) -> Outcome:
     """Analyse the project and report on the files that were asked for."""
-    # Read at the usual recursion limit, by which `ast.parse` decides what is nested too deeply.
-    reading = read_all(request)
-    return deeply(lambda: report_on(request, reading))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the parser's, about the code that is read
+        # Read at the usual recursion limit, by which `ast.parse` decides what is nested too deeply.
+        reading = read_all(request)
+        return deeply(lambda: report_on(request, reading))
 
 
 def report_on(request: Request, reading: Reading) -> Outcome:
@@ -223,6 +226,8 @@ def why_python_refuses(text: str) -> tuple[Position, str] | None:
         return Position(row, min(column, len(Text(text).line(row)) + 1)), error.msg
     except (RecursionError, MemoryError):
         return Position(1, 1), "an expression is nested too deeply"
+    except ValueError as error:
+        return Position(1, 1), str(error)
     return None
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from amplint.finding import Edit, Finding, Fix, Position, Safety, Span
+from amplint.finding import Edit, Finding, Fix, Safety, Span
 from amplint.registry import UNUSED, UnknownRuleError, did_you_mean, find
 from amplint.rule import Rule
 from amplint.text import LINE_END, Text
@@ -315,8 +315,3 @@ def words_of(match: re.Match[str], offset: int) -> tuple[Word, ...] | None:
         Word(word.group(), start + word.start(), start + word.end())
         for word in WORD.finditer(match["words"])
     )
-
-
-def noqa_row(text: Text, at: Position) -> int:
-    """The row at whose end a comment that suppresses a finding at `at` can be written."""
-    return Rows(text).noqa_row(at.row)

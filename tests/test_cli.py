@@ -235,6 +235,12 @@ def test_what_python_can_just_read_is_checked(project: Path) -> None:
     assert ran.out.startswith("chain.py:4:6: AMP701")
 
 
+def test_warnings_of_the_parser_are_not_amplints(project: Path) -> None:
+    (project / "a.py").write_text("import torch\nx = '\\d', 1 is 1, torch.cuda.amp.GradScaler()\n")
+    ran = process("check", PYTHONWARNINGS="always")
+    assert (ran.status, ran.err) == (1, "")
+
+
 def test_a_file_that_may_not_be_read_is_a_problem(
     amplint: Amplint, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -433,6 +439,18 @@ def test_what_is_left_after_fixing_decides_the_status(amplint: Amplint, project:
     assert (project / "a.py").read_text() == text
     assert amplint("fix", "--apply", "--unsafe").status == 0
     assert (project / "a.py").read_text() == text.replace("(3).to(device)", "(3, device=device)")
+
+
+def test_unused_suppressions_are_fixed_like_all_else(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(
+        "# amplint: ignore-file[AMP601] no longer\n"
+        + LEGACY.replace("():", "():  # noqa: E501, AMP101")
+        + "    # amplint: ignore[AMP103]\n    x = 1  # amplint: ignore[AMP501]\n"
+    )
+    assert amplint("fix", "--apply").status == 0
+    assert (project / "a.py").read_text() == MODERN.replace(":\n", ":  # noqa: E501\n") + (
+        "    x = 1\n"
+    )
 
 
 def test_only_the_named_file_is_edited(amplint: Amplint, project: Path) -> None:

@@ -153,6 +153,7 @@ def test_config_names_the_file_to_read(tmp_path: Path) -> None:
         ('select = ["performence"]', "did you mean `performance`?"),
         ('select = "AMP101"', "`select` must be a list of strings, not 'AMP101'"),
         ("ignore = [101]", "`ignore` must be a list of strings, not [101]"),
+        ('exclude = ["!"]', "`exclude`: '!' is not a pattern as in .gitignore"),
         ("exclude = {}", "`exclude` must be a list of strings, not {}"),
         ('per-file-ignores = ["AMP1"]', "`per-file-ignores` must be a table"),
         ('per-file-ignores = { "a.py" = ["AMP9"] }', "'a.py'`: there is no rule `AMP9`"),

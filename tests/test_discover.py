@@ -156,6 +156,11 @@ def test_git_agrees_about_what_is_ignored(tmp_path: Path) -> None:
     assert reported(".") == sorted(git.split())
 
 
+def test_lines_that_git_passes_over_spoil_no_others(tmp_path: Path) -> None:
+    tree(tmp_path, ".gitignore=!\n\\\n\n# only\na.py\n", "a.py", "b.py")
+    assert reported(".") == ["b.py"]
+
+
 def test_exclude(tmp_path: Path) -> None:
     tree(tmp_path, "pyproject.toml", "a.py", "vendor/b.py", "pkg/c_pb2.py", "pkg/d.py")
     exclude = ("vendor/", "*_pb2.py")

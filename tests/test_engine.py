@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import libcst as cst
 import pytest
@@ -11,6 +12,7 @@ from amplint.config import load
 from amplint.discover import project
 from amplint.engine import Outcome, Request, run, without_outranked
 from amplint.finding import Position, Span
+from amplint.source import judge
 
 LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
 
@@ -94,6 +96,29 @@ def test_a_broken_file_elsewhere_in_the_project_is_not_reported() -> None:
     assert codes(outcome) == [("a.py", 3, "AMP701")]
     assert outcome.problems == ()
     assert [code for _, _, code in codes(look())] == ["AMP701", "AMP000", "AMP000"]
+
+
+def test_what_only_amplint_cannot_read_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RecursionError("too deep")
+
+    Path("a.py").write_text("x = 1\n")
+    monkeypatch.setattr("amplint.engine.File", fail)
+    assert look().problems == ("a.py: amplint cannot read it: RecursionError: too deep",)
+
+
+def test_what_fails_in_one_file_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: str, *arguments: Any) -> Any:
+        if path == "a.py":
+            raise ZeroDivisionError
+        return judge(path, *arguments)
+
+    Path("a.py").write_text(LEGACY)
+    Path("b.py").write_text(LEGACY)
+    monkeypatch.setattr("amplint.engine.judge", fail)
+    outcome = look()
+    assert codes(outcome) == [("b.py", 3, "AMP701")]
+    assert outcome.problems == ("a.py: amplint failed on this file: ZeroDivisionError",)
 
 
 # ------------------------------------------------------------------------------ settings
