@@ -35,19 +35,19 @@ class Layout:
         self.units = Units(text, module)
         self._parents: dict[int, cst.CSTNode] = {}
         self._pairs: dict[int, ast.AST] = {}
-        self._trees: dict[int, Tree] = {}  # by the id of each tree's roots
-        self._latest: list[Tree] = []
+        self._of_root: dict[int, Tree] = {}
+        self._opened: dict[int, Tree] = {}  # in the order of opening
 
     def open(self, unit: Unit) -> Tree:
         """A unit as LibCST reads it, its nodes known from now on. Raises RefusedUnitError."""
         tree = self.units.tree(unit)
-        if not any(tree is known for known in self._latest):
+        if id(tree) not in self._opened:
+            self._opened[id(tree)] = tree
             self._parents.update(tree.parents)
             self._pairs.update(tree.pairs)
-            self._latest.append(tree)
-            self._trees.update(
-                (id(node), tree) for node in tree.nodes if id(node) not in tree.parents
-            )
+            for node in tree.nodes:
+                if id(node) not in tree.parents:
+                    self._of_root[id(node)] = tree
         return tree
 
     # ------------------------------------------------------------------------------ structure
@@ -209,8 +209,9 @@ class Layout:
             span = self.offsets(around)
             if span is not None:
                 return span
-        unit = self._latest[-1].unit
-        return unit.start, unit.start
+        tree = self._tree(node)
+        start = tree.unit.start if tree is not None else 0
+        return start, start
 
     # ------------------------------------------------------------------------------ the other tree
 
@@ -253,10 +254,10 @@ class Layout:
         root = node
         for around in self.ancestors(node):
             root = around
-        if id(root) in self._trees:
-            return self._trees[id(root)]
+        if id(root) in self._of_root:
+            return self._of_root[id(root)]
         # A name that is no expression, a comma, a parenthesis: these are not walked.
-        for tree in reversed(self._latest):
+        for tree in reversed(self._opened.values()):
             if tree.spans.of(node) is not None:
                 return tree
         return None
