@@ -8,6 +8,7 @@ a fix that holds it.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Sequence
 
@@ -201,27 +202,31 @@ class Edits(Layout):
     ) -> Edit | None:
         """Remove a statement with its line; where it is the only one of its block, it gives way to
         `pass`. A comment on its line goes with it."""
-        if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
-            return self.remove_statement(statement.body[0])
+        line: cst.CSTNode | None = statement
         if isinstance(statement, cst.BaseSmallStatement):
             line = self.parent(statement)
-            if isinstance(line, cst.SimpleStatementSuite) and len(line.body) == 1:
-                return self.replace(statement, "pass")
-            if isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
-                if len(line.body) > 1:
-                    return self._remove_from_line(statement, line.body)
-                statement_line: cst.CSTNode = line
-            else:
+            if not isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
                 return None
-        else:
-            statement_line = statement
-        block = self.parent(statement_line)
-        if isinstance(block, cst.IndentedBlock) and len(block.body) == 1:
-            return self.replace(statement, "pass")
-        rows = self._rows(statement_line)
+            if len(line.body) > 1:
+                return self._remove_from_line(statement, line.body)
+        if line is None or self._is_all_of_its_block(line):
+            return self._edit(self._decorated(statement), "pass")
+        rows = self._rows(line)
         if rows is None:
             return None
         return Edit(self.content.start(rows[0]), self.content.start(rows[1] + 1), "")
+
+    def _is_all_of_its_block(self, line: cst.CSTNode) -> bool:
+        block = self.parent(line)
+        if isinstance(line, cst.SimpleStatementSuite):
+            return True
+        if isinstance(block, cst.IndentedBlock):
+            return len(block.body) == 1
+        tree = self._tree(line)
+        return tree is not None and any(
+            isinstance(each, ast.ClassDef) and each.body == [*tree.unit.statements]
+            for each in self.module.body
+        )
 
     def _remove_from_line(
         self, statement: cst.BaseSmallStatement, line: Sequence[cst.BaseSmallStatement]
@@ -327,13 +332,17 @@ class Edits(Layout):
 
     def _rows(self, node: cst.CSTNode | None) -> tuple[int, int] | None:
         """The first and the last row of a node, decorators included."""
-        if node is None or (span := self.offsets(node)) is None:
+        span = None if node is None else self._decorated(node)
+        if span is None:
             return None
-        start, end = span
-        for decorator in getattr(node, "decorators", ()):
-            decorated = self.offsets(decorator)
-            start = min(start, decorated[0]) if decorated is not None else start
-        return self.content.position(start).row, self.content.position(end).row
+        return self.content.position(span[0]).row, self.content.position(span[1]).row
+
+    def _decorated(self, node: cst.CSTNode) -> tuple[int, int] | None:
+        """The offsets of a node with its decorators, which LibCST counts as what is above it."""
+        span = self.offsets(node)
+        decorators: Sequence[cst.Decorator] = getattr(node, "decorators", ())
+        first = self.offsets(decorators[0]) if decorators else span
+        return (first[0], span[1]) if first is not None and span is not None else None
 
     def _indent(self, row: int) -> str:
         return _indentation(self.content.line(row))

@@ -57,6 +57,7 @@ class File:
         self._scopes: dict[str, Scope] = {}
         self._ids: dict[ast.AST, str] = {}
         self._graphs: dict[str, Graph] = {}
+        self._lambdas: dict[str, FunctionFacts] = {}
         self.node_of: dict[ast.AST, Standing] = {}
         self._scan_module()
         self.facts = FileFacts(
@@ -76,14 +77,16 @@ class File:
                 self.node_of[node] = Standing(function, number, block)
         return self._graphs[function]
 
-    def function_of(self, node: ast.AST) -> str | None:
-        """The id of a definition that the tree holds (a function, a class, the module)."""
-        return self._ids.get(node)
+    def take_lambdas(self) -> dict[str, FunctionFacts]:
+        """The lambdas that graphs have defined since this was last asked."""
+        new, self._lambdas = self._lambdas, {}
+        return new
 
     def _define(self, node: ast.AST, inside: FunctionFacts) -> str:
         """The id of a function or class that is defined in a graph; a lambda gets one now."""
         if node not in self._ids and isinstance(node, ast.Lambda):
-            self._add_function(node, "<lambda>", "lambda", inside, None)
+            facts = self._add_function(node, "<lambda>", "lambda", inside, None)
+            self._lambdas[facts.id] = facts
         return self._ids[node]
 
     def _scan_module(self) -> None:

@@ -61,6 +61,8 @@ MAX_PASSES = 4  # passes over a graph with loops
 MAX_KEYS = 32  # constant keys of a dict that are told apart
 MAX_BY_NAME = 200  # methods of one name, above which a call by name says nothing
 
+# Libraries that people star-import, and whose names are then theirs unless somebody binds them.
+STAR_LIBRARIES = frozenset({"torch.cuda.amp"})
 MODULE_BASES = ("torch.nn.", "lightning.", "pytorch_lightning.", "lightning_fabric.")
 # Decorators that leave what they decorate as it is, as far as values go.
 TRANSPARENT = frozenset(
@@ -111,6 +113,8 @@ class Inference:
         self._regions: dict[str, dict[SiteId, Region | None]] = {}
         self._readers: dict[Key, set[str]] = {}
         self._demanded: set[Key] = set()
+        self._bound_in: dict[tuple[str, str], str | Value] = {}
+        self._globals: set[tuple[str, str]] = set()
         self._queue: dict[str, None] = {}
         self._current = ""
         self._mentions: dict[str, list[str]] | None = None
@@ -293,13 +297,7 @@ class Inference:
         facts = self.functions[function]
         graph = self.files[facts.path].graph(function)
         # Building a graph defines its lambdas.
-        self.functions.update(
-            {
-                k: v
-                for k, v in self.files[facts.path].facts.functions.items()
-                if k not in self.functions
-            }
-        )
+        self.functions.update(self.files[facts.path].take_lambdas())
         state = self.states.get(function)
         if state is None:
             state = self.states[function] = State(graph, [BOTTOM] * len(graph.nodes))
@@ -378,28 +376,39 @@ class Inference:
 
     def module_name(self, path: str, name: str) -> Value:
         """What `name` is in a module of the project; bottom where it is not bound."""
+        key = (path, name)
+        if key not in self._bound_in:
+            self._bound_in[key] = self._find_binding(path, name, set())
+        found = self._bound_in[key]
+        if isinstance(found, str):
+            return self._read(("name", found, name))
+        if found:
+            return found
+        # A function of the module may bind it, declared `global`.
+        scope = f"{path}::"
+        return self._read(("name", scope, name)) if (scope, name) in self._globals else BOTTOM
+
+    def _find_binding(self, path: str, name: str, seen: set[str]) -> str | Value:
+        """The scope that binds a module's name, through star imports, or what it is without one."""
+        seen.add(path)
         scope = f"{path}::"
         graph = self.files[path].graph(scope)
-        if name in graph.bindings or name in self._global_names(scope):
-            return self._read(("name", scope, name))
+        if name in graph.bindings:
+            return scope
         for node in graph.bindings.get("*", ()):
             module, _, level = graph.nodes[node].data
             if level:
                 target = self.modules.relative(path, level, module or "")
             else:
                 target = self.modules.absolute(module or "", path)
-            if target is not None and target != path:
-                found = self.module_name(target, name)
+            if target is not None and target not in seen:
+                found = self._find_binding(target, name, seen)
                 if found:
                     return found
-            elif target is None and not level and module == "torch.cuda.amp":
+            elif target is None and not level and module in STAR_LIBRARIES:
                 return transfer.symbol_attribute(module, name)
         sub = self.modules.submodule(path, name) if path.endswith("__init__.py") else None
         return one(Module(sub)) if sub else BOTTOM
-
-    def _global_names(self, scope: str) -> frozenset[str]:
-        """Names that functions of the module write with `global`."""
-        return frozenset(key[2] for key in self._parts if key[0] == "name" and key[1] == scope)
 
     def outer_name(self, function: FunctionFacts, name: str) -> Value:
         """A name free in the function: of an enclosing function, the module, or a builtin."""
@@ -486,6 +495,7 @@ class Evaluation:
                 )
         for name, nodes in self.graph.globals.items():
             value = join(self.values[n] for n in nodes)
+            infer._globals.add((f"{self.facts.path}::", name))
             infer._write(("name", f"{self.facts.path}::", name), (identity, -2), value)
         # Decorated with a context: the same as a region around the body.
 

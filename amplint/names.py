@@ -9,6 +9,7 @@ the one nearest to the importing file is taken.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from posixpath import dirname
 
 # Never a file of the project, whatever its files are called (`mylib/utils/torch.py`).
@@ -40,7 +41,7 @@ class Modules:
         parts = tuple(dotted.split("."))
         if parts[0] in LIBRARIES:
             return None
-        here = tuple(dirname(importer).split("/")) if dirname(importer) else ()
+        here = folder(importer)
         best: tuple[tuple[int, int], str] | None = None
         for candidate in self._by_tail.get(parts[-1], ()):
             root = candidate[: len(candidate) - len(parts)]
@@ -54,7 +55,7 @@ class Modules:
 
     def relative(self, importer: str, level: int, dotted: str) -> str | None:
         """The path of `from ...dotted import` with `level` dots, seen from `importer`."""
-        here = dirname(importer).split("/") if dirname(importer) else []
+        here = folder(importer)
         if level - 1 > len(here):
             return None
         base = here[: len(here) - (level - 1)]
@@ -70,6 +71,12 @@ class Modules:
     def _may_be_on_path(self, root: tuple[str, ...], here: tuple[str, ...]) -> bool:
         # What a package holds is imported through the package; a script sees its own folder.
         return root == here or "/".join((*root, "__init__.py")) not in self._paths
+
+
+@cache
+def folder(path: str) -> tuple[str, ...]:
+    """The folders above a file; asked for at every import, hence the cache."""
+    return tuple(dirname(path).split("/")) if dirname(path) else ()
 
 
 def module_parts(path: str) -> tuple[str, ...]:
