@@ -37,6 +37,9 @@ from amplint.values import (
     Why,
 )
 
+# How many calls heat travels: far from a loop that was seen; not far from a `forward`, which many
+# modules that never train have as well (an algorithm of geometry, say).
+REACH_OF_LOOP, REACH_OF_DEFINITION = 6, 2
 TRAINING, EVALUATION = "training", "evaluation"
 LOOPS = frozenset({"loop", "while", "comprehension"})
 
@@ -68,6 +71,7 @@ class Reached:
 
     temperature: str
     chain: tuple[Why, ...]
+    by_definition: bool = False  # from a `forward`, not from a loop that was seen
 
     @property
     def rank(self) -> tuple[int, int, tuple[Why, ...]]:
@@ -261,10 +265,10 @@ class HeatMap:
             place = Place(facts.path, *facts.location)
             if facts.name in TRAINING_METHODS:
                 why = Why(place, f"hot: `{facts.name}` runs for every batch")
-                self._reached[function] = Reached(TRAINING, (why,))
+                self._reached[function] = Reached(TRAINING, (why,), True)
             elif facts.name in EVALUATION_METHODS:
                 why = Why(place, f"`{facts.name}` runs for every batch of evaluation")
-                self._reached[function] = Reached(EVALUATION, (why,))
+                self._reached[function] = Reached(EVALUATION, (why,), True)
         grown = True
         while grown:
             grown = False
@@ -285,11 +289,12 @@ class HeatMap:
             return None
         node = state.graph.nodes[number]
         found = self._heat_of(caller, node.block)
-        if found is None or len(found.chain) > 6:
+        reach = REACH_OF_DEFINITION if found is not None and found.by_definition else REACH_OF_LOOP
+        if found is None or len(found.chain) > reach:
             return None
         per = "every batch" if found.temperature == TRAINING else "every batch of evaluation"
         why = Why(Place(self._path(caller), *node.location), f"hot: called here for {per}")
-        return Reached(found.temperature, (why, *found.chain))
+        return Reached(found.temperature, (why, *found.chain), found.by_definition)
 
     def _heat_of(self, function: str, block: int) -> Reached | None:
         state = self.inference.states[function]
@@ -313,7 +318,7 @@ class HeatMap:
             return None
         found = self._reached.get(function)
         if found is not None and evaluation and found.temperature == TRAINING:
-            return Reached(EVALUATION, found.chain)
+            return Reached(EVALUATION, found.chain, found.by_definition)
         return found
 
     # -- guards

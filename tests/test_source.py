@@ -536,6 +536,8 @@ STATEMENTS_REMOVED = [
     ("if a:\n  x()\n", "if a:\n  pass\n"),
     ("if a:\n  x()  # c\n", "if a:\n  pass  # c\n"),
     ("if a:\n  b\n  x()\nc", "if a:\n  b\nc"),
+    ("class A:\n  # c\n  x()\n", "class A:\n  # c\n  pass\n"),
+    ("class A:\n  a\n  x()\n", "class A:\n  a\n"),
 ]
 
 
@@ -547,10 +549,20 @@ def test_removing_a_statement(before: str, expected: str) -> None:
     assert after(src, src.remove_statement(statement)) == expected
 
 
-def test_removing_a_compound_statement() -> None:
-    src = source("a\nif b:\n  c\nelse:\n  d\ne\n")
-    statement = src.statement(find(src, "b"))
-    assert statement is not None and after(src, src.remove_statement(statement)) == "a\ne\n"
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("a\nif x():\n  c\nelse:\n  d\ne\n", "a\ne\n"),
+        ("if a:\n  @x()\n  def f(): ...\nb\n", "if a:\n  pass\nb\n"),
+        ("class A:\n\n  @x()\n  def f(): ...\n", "class A:\n\n  pass\n"),
+        ("a\n@x()\nclass A:\n  b\n", "a\n"),
+        ("if a: b; x()\nc\n", "c\n"),
+    ],
+)
+def test_removing_a_whole_statement(before: str, expected: str) -> None:
+    src = source(before)
+    statement = src.statement(call_in(src, "x"))
+    assert statement is not None and after(src, src.remove_statement(statement)) == expected
 
 
 @pytest.mark.parametrize(
