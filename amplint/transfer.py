@@ -983,7 +983,9 @@ def call_blob_method(blob: Blob, name: str, arguments: Arguments, site: Site) ->
         return one(Sequence(None, one(blob)))
     if name == "keys":
         return one(Sequence(None, STR))
-    if name in ("get", "pop", "copy", "pin_memory"):
+    if name == "copy":
+        return UNKNOWN  # tensors have no such method: an array, a table or a dict
+    if name in ("get", "pop", "pin_memory"):
         return one(blob)
     return call_tensor_method(Tensor(device=blob.device), name, arguments, site)
 

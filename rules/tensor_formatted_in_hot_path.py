@@ -44,6 +44,8 @@ rule = Rule(
 FORMATTING_BUILTINS = frozenset(
     {"builtins.print", "builtins.str", "builtins.repr", "builtins.format"}
 )
+# A warning is there for what should not happen.
+RARE = frozenset({"warnings.warn"})
 # Not `debug`: it formats only where somebody has switched debugging on.
 LOG_METHODS = frozenset({"info", "warning", "warn", "error", "critical", "exception"})
 POSTFIX_METHODS = frozenset({"set_postfix", "set_postfix_str", "set_description"})
@@ -51,6 +53,8 @@ POSTFIX_METHODS = frozenset({"set_postfix", "set_postfix_str", "set_description"
 
 @rule.on(cst.FormattedString)
 def check_fstring(node: cst.FormattedString, src: Source) -> Iterator[Finding]:
+    if any(isinstance(a, cst.Call) and src.name(a.func) in RARE for a in src.ancestors(node)):
+        return
     parts = [p.expression for p in node.parts if isinstance(p, cst.FormattedStringExpression)]
     yield from formatted(node, parts, src)
 
