@@ -1,4 +1,4 @@
-"""Make `rules/` importable as `amplint.rules` when amplint runs from a checkout that is not installed.
+"""Make `rules/` importable as `amplint.rules` when amplint runs from a bare checkout.
 
 An installed amplint (also `pip install -e .`) finds the rules by itself, through
 `package-dir` in pyproject.toml; a bare checkout on `sys.path` does not.

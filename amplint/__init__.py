@@ -17,7 +17,8 @@ _HOME = {
     "Differs": "rule", "Dtype": "rule", "Raises": "rule", "Rule": "rule", "Same": "rule",
     "Syncs": "rule", "Unrun": "rule", "Warns": "rule", "Witness": "rule",
     "Source": "source",
-    "DType": "values", "Device": "values", "Host": "values", "Method": "values",
+    "DType": "values", "Device": "values", "Function": "values", "Host": "values",
+    "Instance": "values", "Method": "values",
     "Object": "values", "Sequence": "values", "Tensor": "values", "only": "values",
 }  # fmt: skip
 
@@ -25,7 +26,18 @@ if TYPE_CHECKING:
     from amplint.finding import Edit, Finding, Fix, Group, Related, Safety
     from amplint.rule import Differs, Dtype, Raises, Rule, Same, Syncs, Unrun, Warns, Witness
     from amplint.source import Source
-    from amplint.values import Device, DType, Host, Method, Object, Sequence, Tensor, only
+    from amplint.values import (
+        Device,
+        DType,
+        Function,
+        Host,
+        Instance,
+        Method,
+        Object,
+        Sequence,
+        Tensor,
+        only,
+    )
 
 __all__ = [
     "DType",
@@ -35,8 +47,10 @@ __all__ = [
     "Edit",
     "Finding",
     "Fix",
+    "Function",
     "Group",
     "Host",
+    "Instance",
     "Method",
     "Object",
     "Raises",

@@ -35,18 +35,16 @@ from amplint import (
     Differs,
     Finding,
     Fix,
+    Function,
     Group,
-    Host,
-    Method,
-    Object,
+    Instance,
     Related,
     Rule,
     Safety,
     Source,
-    Tensor,
-    only,
 )
 from amplint.evidence import Support
+from amplint.transfer import tensors_in
 
 rule = Rule(
     "AMP301",
@@ -116,7 +114,7 @@ def chain_ends_forward(call: cst.Call, src: Source) -> bool:
     """
     if not src.backward(call):
         return True
-    return any(isinstance(atom, Tensor) for arg in call.args for atom in src.value(arg.value))
+    return any(tensors_in([src.value(arg.value)]) for arg in call.args)
 
 
 def no_forward(statement: cst.BaseStatement, call: cst.Call, src: Source) -> bool:
@@ -137,16 +135,14 @@ def belongs_after(call: cst.Call, src: Source) -> bool:
         return name.startswith(("builtins.", "torch.nn.utils.clip_grad"))
     if src.backward(call) is not None:
         return True
-    atom = only(src.value(call.func))
-    if not isinstance(atom, Method):
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in PASSIVE:
         return False
-    if isinstance(atom.of, Object):
-        return (
-            atom.of.kind in ("optimizer", "scaler", "scheduler", "loader") or atom.name in PASSIVE
-        )
-    return isinstance(atom.of, Host) or atom.name in PASSIVE
+    return not any(isinstance(atom, Function | Instance) for atom in src.value(call.func))
 
 
 PASSIVE = frozenset(
-    {"item", "detach", "cpu", "numpy", "tolist", "append", "update", "parameters", "scale", "step"}
+    """
+    item detach cpu numpy tolist append extend add update parameters named_parameters scale step
+    zero_grad unscale_ get_scale state_dict write set_postfix format log info debug
+    """.split()
 )
