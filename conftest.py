@@ -1,4 +1,4 @@
-"""Make `rules/` importable as `amplint.rules` when amplint runs from a bare checkout.
+"""Make `rules/` importable as `amplint.rules` in a checkout that is not installed.
 
 An installed amplint (also `pip install -e .`) finds the rules by itself, through
 `package-dir` in pyproject.toml; a bare checkout on `sys.path` does not.
