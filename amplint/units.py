@@ -317,7 +317,11 @@ def _is_odd(unit: Unit, lines: str) -> bool:
 def _parse_module(code: str) -> cst.Module | None:
     try:
         return cst.parse_module(code)
-    except (cst.ParserSyntaxError, RecursionError):
+    except Exception:  # ParserSyntaxError, and now and then a node that does not like its parts
+        return None
+    except BaseException as error:  # a panic of the native parser is no Exception
+        if type(error).__name__ != "PanicException":
+            raise
         return None
 
 

@@ -21,7 +21,19 @@ from amplint.link import Program
 from amplint.scopes import Scopes
 from amplint.source import Judged, Source, judge
 from amplint.text import Text
-from amplint.values import Heat, Host, Place, Region, Tensor, Value, Why, one
+from amplint.values import (
+    UNKNOWN,
+    Autocast,
+    Class,
+    Heat,
+    Host,
+    Place,
+    Region,
+    Tensor,
+    Value,
+    Why,
+    one,
+)
 
 
 class Nothing:
@@ -244,6 +256,35 @@ def test_questions_are_passed_on_for_the_paired_node() -> None:
     assert src.backward(call_in(src)) == ()
     assert src.support(call_in(src)).complete
     assert src.bases(find(src, "a")) == {"a"}
+
+
+def test_kinds_of_values() -> None:
+    region = Autocast("cuda")
+    values: dict[str, Value] = {
+        "a": one(region),
+        "b": frozenset({region, Host("none", None, True)}),
+        "Net": one(Class("Net")),
+    }
+    src = source("f(a, b, c, Net())\n", values)
+    assert [src.is_autocast(arg.value) for arg in call_in(src).args] == [True, False, False, False]
+    assert src.constructs(call_in(src, "Net")) and not src.constructs(call_in(src))
+
+
+def test_questions_about_the_project() -> None:
+    src = linked("import torch\nx = isinstance(y, torch.Tensor)\n")
+    assert src.mentions("isinstance", "Tensor") and not src.mentions("isinstance", "missing")
+    assert src.matches(r"isinstance\(.*Tensor") and not src.matches(r"^isinstance")
+
+
+def test_a_node_without_a_counterpart_is_unknown() -> None:
+    src = source("f(x, a and b and c)\n")
+    argument, chain = call_in(src).args
+    assert isinstance(chain.value, cst.BooleanOperation)
+    inner = chain.value.left  # `ast` has one operation with three operands
+    for node in (argument, inner):
+        assert src.value(node) == UNKNOWN
+        assert src.name(node) is src.backward(node) is None
+        assert src.joined(node) and not src.uses(node) and not src.bases(node)
 
 
 def test_literals_have_values() -> None:
@@ -636,6 +677,28 @@ def test_moving_statements_out_of_a_with(before: str, expected: str | None) -> N
             moved += block.body[[*block.body].index(line) + 1 :]
     edits = src.dedent(moved)
     assert (after(src, *edits) if edits else None) == expected
+
+
+def test_without_offsets_every_edit_is_refused() -> None:
+    # The last expression nests too deep for LibCST to resolve any place in the unit.
+    deep = "q" + ".a" * 700
+    src = source(f"def h():\n  with a: b; f(x, y)\n  with a:\n    z\n    g()\n  {deep}\n")
+    call, empty = call_in(src), call_in(src, "g")
+    statement, expression = src.statement(empty), src.parent(call)
+    assert statement is not None and isinstance(expression, cst.Expr)
+    refused = [
+        src.replace(call, "y"), src.insert_before(call, "y"), src.insert_after(call, "y"),
+        src.remove_between(call.args[0], call), src.append_call(call, "y()"),
+        src.add_argument(call, "y"), src.add_argument(empty, "y"), src.insert_argument(call, "y"),
+        src.name_argument(call.args[0], "y"), src.remove_argument(call, call.args[0]),
+        src.remove_statement(expression),
+    ]  # fmt: skip
+    assert refused == [REFUSED] * len(refused)
+    assert src.remove_arguments(call, call.args) == (REFUSED, REFUSED)
+    assert src.insert_statement_before(statement, "y") is None
+    assert src.insert_statement_after(statement, "y") is None
+    assert src.remove_statement(statement) is None
+    assert src.dedent([expression]) == src.dedent([statement]) == ()
 
 
 def test_only_what_ends_the_block_is_moved() -> None:

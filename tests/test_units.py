@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from amplint.layout import FSTRING_PLACES_HOLD
 from amplint.pairing import FIELDS, ast_nodes, pair_by_order, walk
 from amplint.text import Text
-from amplint.units import MAX_OPERANDS, RefusedUnitError, Tree, Unit, Units, place
+from amplint.units import MAX_OPERANDS, RefusedUnitError, Tree, Units, place
 
 # One of everything that the two trees order or nest differently.
 SYNTAX = '''\
@@ -383,10 +383,11 @@ def test_odd_layout_goes_through_the_whole_file(text: str) -> None:
     assert calls == ["f(1)", "d(2)", "g(3)"]
 
 
-def refusal(text: str, unit: Unit | None = None) -> str:
+def refusal(text: str) -> str:
+    """Where and why the first unit is refused."""
     units = Units(Text(text), ast.parse(text))
     with pytest.raises(RefusedUnitError) as error:
-        units.tree(unit or units.units[0])
+        units.tree(units.units[0])
     return f"{error.value.row}: {error.value.reason}"
 
 
@@ -396,11 +397,24 @@ def test_a_unit_that_only_ast_can_read_is_refused_and_the_others_are_not() -> No
     units = Units(Text(text), ast.parse(text))
     assert units.tree(units.units[1]).nodes
     # Nor does the whole file help then.
-    with pytest.raises(RefusedUnitError):
-        refused = "@\\\nd\ndef f(): ...\n" + text
-        Units(Text(refused), ast.parse(refused)).tree(
-            Units(Text(refused), ast.parse(refused)).units[0]
-        )
+    assert refusal("@\\\nd\ndef f(): ...\n" + text) == "2: LibCST cannot read it"
+
+
+def test_a_panic_of_the_native_parser_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def panic(_: str) -> cst.Module:
+        raise type("PanicException", (BaseException,), {})
+
+    monkeypatch.setattr(cst, "parse_module", panic)
+    assert refusal("f(1)\n") == "1: LibCST cannot read it"
+
+
+def test_an_interrupt_is_no_panic(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: str) -> cst.Module:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cst, "parse_module", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        refusal("f(1)\n")
 
 
 def test_what_would_overflow_libcsts_stack_is_not_shown_to_it() -> None:
