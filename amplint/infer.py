@@ -361,7 +361,7 @@ class Inference:
             return one(Module(target)) if target else one(Symbol(dotted))
         if target is not None:
             bound = self.module_name(target, name)
-            if bound:
+            if bound is not None:
                 return bound
         full = f"{dotted}.{name}" if dotted else name
         if level:
@@ -374,8 +374,11 @@ class Inference:
             return UNKNOWN
         return transfer.symbol_attribute(dotted, name)
 
-    def module_name(self, path: str, name: str) -> Value:
-        """What `name` is in a module of the project; bottom where it is not bound."""
+    def module_name(self, path: str, name: str) -> Value | None:
+        """What `name` is in a module of the project; None where it is not bound.
+
+        Bottom is something else: bound, and not evaluated yet.
+        """
         key = (path, name)
         if key not in self._bound_in:
             self._bound_in[key] = self._find_binding(path, name, set())
@@ -386,7 +389,7 @@ class Inference:
             return found
         # A function of the module may bind it, declared `global`.
         scope = f"{path}::"
-        return self._read(("name", scope, name)) if (scope, name) in self._globals else BOTTOM
+        return self._read(("name", scope, name)) if (scope, name) in self._globals else None
 
     def _find_binding(self, path: str, name: str, seen: set[str]) -> str | Value:
         """The scope that binds a module's name, through star imports, or what it is without one."""
@@ -418,14 +421,14 @@ class Inference:
             if facts.kind != "class" or function.kind == "class":
                 if facts.kind == "module":
                     found = self.module_name(facts.path, name)
-                    if found:
+                    if found is not None:
                         return found
                 elif name in self.files[facts.path].graph(scope).bindings:
                     return self._read(("name", scope, name))
             scope = facts.parent
         if function.kind == "module":
             found = self.module_name(function.path, name)
-            if found:
+            if found is not None:
                 return found
         return one(Symbol(f"builtins.{name}")) if name in BUILTINS else UNKNOWN
 
@@ -732,7 +735,8 @@ class Evaluation:
                     return infer._read(("name", current, name))
             return UNKNOWN
         if isinstance(atom, Module):
-            return infer.module_name(atom.path, name) or UNKNOWN
+            found = infer.module_name(atom.path, name)
+            return UNKNOWN if found is None else found
         if isinstance(atom, Unknown):
             known = name in CASTS or infer.module_methods(name)
             return one(Method(atom, name)) if known else UNKNOWN

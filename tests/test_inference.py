@@ -1,0 +1,401 @@
+"""What link knows of values, regions and heat: small programs, and what must be known of them."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import pytest
+
+from amplint.heat import EVALUATION, TRAINING
+from amplint.index import File
+from amplint.link import FileAnswers, Program
+from amplint.values import Autocast, Blob, Heat, Host, Region, Tensor, Value, only
+
+
+def linked(main: str, **others: str) -> tuple[File, FileAnswers]:
+    """`main.py` beside other modules, linked from all its functions."""
+    texts = {"main.py": main, **{f"{name}.py": text for name, text in others.items()}}
+    files = {path: File(path, textwrap.dedent(text)) for path, text in texts.items()}
+    every_word = frozenset(word for file in files.values() for word in file.facts.words)
+    return files["main.py"], Program(files, every_word, ["main.py"]).answers("main.py")
+
+
+def expression(file: File, text: str) -> ast.expr:
+    """The last expression of the file that reads like this."""
+    found = [
+        node
+        for node in ast.walk(file.tree)
+        if isinstance(node, ast.expr) and ast.unparse(node) == text
+    ]
+    assert found, f"no expression `{text}`"
+    return max(found, key=lambda node: (node.lineno, node.col_offset))
+
+
+def value(text: str, main: str, **others: str) -> Value:
+    file, answers = linked(main, **others)
+    return answers.value(expression(file, text))
+
+
+def tensor(text: str, main: str, **others: str) -> Tensor:
+    atom = only(value(text, main, **others))
+    assert isinstance(atom, Tensor), atom
+    return atom
+
+
+def batch(text: str, main: str) -> Blob:
+    atom = only(value(text, main))
+    assert isinstance(atom, Blob), atom
+    return atom
+
+
+def heat(text: str, main: str, **others: str) -> Heat | None:
+    file, answers = linked(main, **others)
+    return answers.heat(expression(file, text))
+
+
+def region(text: str, main: str, **others: str) -> Region | None:
+    file, answers = linked(main, **others)
+    return answers.region(expression(file, text))
+
+
+class TestValues:
+    def test_a_batch_moves_with_to(self) -> None:
+        program = """
+            from torch.utils.data import DataLoader
+            def train(data, device):
+                for x, y in DataLoader(data):
+                    y = y.to(device)
+                    use(x, y)
+            """
+        assert batch("x", program).device.kind == "cpu"
+        assert batch("y", program).device.kind == "accelerator"
+
+    def test_a_dict_comprehension_moves_what_it_holds(self) -> None:
+        program = """
+            from torch.utils.data import DataLoader
+            def train(data):
+                for batch in DataLoader(data):
+                    batch = {k: v.cuda() for k, v in batch.items()}
+                    use(batch["x"])
+            """
+        assert batch("batch['x']", program).device.kind == "accelerator"
+
+    def test_what_a_function_of_another_file_returns(self) -> None:
+        main = "import torch\nfrom helpers import make\ny = make(3)\nuse(y)\n"
+        helpers = "import torch\ndef make(n):\n    return torch.zeros(n, dtype=torch.float16)\n"
+        assert tensor("y", main, helpers=helpers).dtype == "float16"
+
+    def test_a_parameter_is_what_the_call_passes(self) -> None:
+        program = """
+            import torch
+            def read(loss):
+                return loss.item()
+            read(torch.ones((), device="cuda"))
+            """
+        found = tensor("loss", program)
+        assert (found.device.kind, found.rank) == ("accelerator", 0)
+
+    def test_a_field_is_what_any_method_stores(self) -> None:
+        program = """
+            import torch
+            class Meter:
+                def __init__(self):
+                    self.total = None
+                def update(self, x):
+                    self.total = torch.zeros(3)
+                def show(self):
+                    use(self.total)
+            """
+        assert tensor("self.total", program).dtype == "float32"
+
+    def test_branches_that_disagree_are_unknown(self) -> None:
+        program = """
+            import torch
+            def f(flag):
+                if flag:
+                    x = torch.zeros(3, device="cuda")
+                else:
+                    x = torch.zeros(3)
+                use(x)
+            """
+        assert tensor("x", program).device.kind is None
+
+    def test_a_return_ends_its_branch(self) -> None:
+        program = """
+            import torch
+            def f(flag):
+                x = torch.zeros(3)
+                if flag:
+                    x = 1.0
+                    return x
+                use(x)
+            """
+        assert tensor("x", program).rank == 1
+
+    def test_isinstance_narrows(self) -> None:
+        program = """
+            import torch
+            def f(x):
+                if isinstance(x, torch.Tensor):
+                    use(x)
+            """
+        assert isinstance(only(value("x", program)), Tensor)
+
+    def test_numpy_is_no_tensor(self) -> None:
+        program = "import numpy as np\nx = np.zeros(3).sum()\nuse(x)\n"
+        assert only(value("x", program)) == Host("numpy")
+
+    def test_what_is_backpropagated_is_a_loss_on_the_device(self) -> None:
+        program = """
+            def step(model, batch):
+                loss = model.compute(batch)
+                loss.backward()
+                return loss.item()
+            """
+        found = tensor("loss", program)
+        assert (found.device.kind, found.rank, found.grad) == ("accelerator", 0, True)
+
+    def test_a_loop_joins_what_it_rebinds(self) -> None:
+        program = """
+            def f(n):
+                total = 0
+                for i in range(n):
+                    total = total + 0.5
+                use(total)
+            """
+        kinds = {atom.kind for atom in value("total", program) if isinstance(atom, Host)}
+        assert kinds == {"int", "float"}
+
+    def test_a_function_that_calls_itself_ends(self) -> None:
+        program = """
+            import torch
+            def f(n):
+                return torch.zeros(n) if n < 2 else f(n - 1)
+            use(f(5))
+            """
+        assert tensor("f(5)", program).dtype == "float32"
+
+    def test_an_import_cycle_ends(self) -> None:
+        main = "from helpers import g\ndef f(n):\n    return g(n)\nx = f(1)\nuse(x)\n"
+        helpers = "import torch\nfrom main import f\ndef g(n):\n    return f(n) if n else torch.ones(2)\n"
+        assert tensor("x", main, helpers=helpers).dtype == "float32"
+
+
+class TestAutocast:
+    @pytest.mark.parametrize(
+        ("opened", "device", "dtype"),
+        [
+            ("torch.autocast('cuda')", "cuda", "float16"),
+            ("torch.autocast('cuda', dtype=torch.bfloat16)", "cuda", "bfloat16"),
+            ("torch.cuda.amp.autocast()", "cuda", "float16"),
+            ("torch.cpu.amp.autocast()", "cpu", "bfloat16"),
+            ("torch.no_grad(), torch.amp.autocast('cuda')", "cuda", "float16"),
+            ("context", "cuda", "bfloat16"),
+            ("helper(torch.bfloat16)", "cuda", "bfloat16"),
+            ("torch.autocast('cuda', enabled=False)", "cuda", "float32"),
+            ("torch.autocast('cuda')", "cpu", "float32"),  # another device's region
+            ("open('f')", "cuda", "float32"),
+        ],
+    )
+    def test_a_matmul_takes_the_dtype_of_the_region(
+        self, opened: str, device: str, dtype: str
+    ) -> None:
+        program = f"""
+            import torch
+            def helper(dtype):
+                return torch.autocast("cuda", dtype=dtype)
+            def f():
+                context = torch.autocast("cuda", dtype=torch.bfloat16)
+                a = torch.ones(2, 2, device="{device}")
+                with {opened}:
+                    h = a @ a
+                    use(h)
+            """
+        assert tensor("h", program).dtype == dtype
+
+    def test_a_decorator_opens_a_region(self) -> None:
+        program = """
+            import torch
+            @torch.autocast("cuda", dtype=torch.float16)
+            def f(x):
+                use(x)
+            """
+        found = region("use(x)", program)
+        assert found is not None and (found.device, found.dtype, found.inherited) == (
+            "cuda", "float16", False,
+        )  # fmt: skip
+
+    def test_the_region_of_all_callers_is_inherited(self) -> None:
+        program = """
+            import torch
+            def f(x):
+                use(x)
+            def g(x):
+                with torch.autocast("cuda"):
+                    f(x)
+            """
+        found = region("use(x)", program)
+        assert found is not None and found.inherited
+
+    def test_callers_that_differ_leave_it_open(self) -> None:
+        program = """
+            import torch
+            def f(x):
+                use(x)
+            def g(x):
+                f(x)
+                with torch.autocast("cuda"):
+                    f(x)
+            """
+        assert region("use(x)", program) is None
+
+    def test_a_context_manager_of_the_project(self) -> None:
+        program = """
+            import contextlib, torch
+            @contextlib.contextmanager
+            def mixed():
+                with torch.autocast("cuda"):
+                    yield
+            def f(x):
+                with mixed():
+                    use(x)
+            """
+        found = region("use(x)", program)
+        assert found is not None and found.device == "cuda"
+
+    def test_a_partial_of_autocast(self) -> None:
+        program = """
+            import functools, torch
+            half = functools.partial(torch.autocast, "cuda", dtype=torch.float16)
+            use(half)
+            """
+        assert isinstance(only(value("half", program)), Autocast)
+
+
+LOOP = """
+    def train(model, loader, optimizer, args, verbose=False):
+        for step, batch in enumerate(loader):
+            loss = model(batch)
+            loss.backward()
+            optimizer.step()
+            {guard}
+                use(loss)
+    """
+
+
+class TestHeat:
+    @pytest.mark.parametrize(
+        "guard",
+        [
+            "if step % 10 == 0:",
+            "if not step % 10:",
+            "if (step + 1) % args.log_every == 0:",
+            "if step % 10 == 0 and args.rank == 0:",
+            "if step == len(loader) - 1:",
+            "if verbose:",
+            "if args.verbose:",
+            "if args.log_interval > 0:",
+            "if step & 63 == 0:",
+            "if step in (1, 10, 100):",
+        ],
+    )
+    def test_what_runs_now_and_then_is_cold(self, guard: str) -> None:
+        assert heat("use(loss)", LOOP.format(guard=guard)) is None
+
+    @pytest.mark.parametrize(
+        "guard",
+        [
+            "if args.rank == 0:",
+            "if step % 10 != 0:",
+            "if args.use_amp:",
+            "if loss is not None:",
+            "for _ in range(2):",
+            "with context():",
+        ],
+    )
+    def test_what_runs_nearly_always_is_hot(self, guard: str) -> None:
+        found = heat("use(loss)", LOOP.format(guard=guard))
+        assert found is not None and found.temperature == TRAINING
+
+    def test_after_an_early_continue(self) -> None:
+        program = LOOP.format(guard="if step % 10: continue\n            if True:")
+        assert heat("use(loss)", program) is None
+
+    def test_the_loop_of_a_caller_in_another_file(self) -> None:
+        main = "def read(loss):\n    use(loss)\n"
+        other = """
+            from main import read
+            def train(model, loader):
+                for batch in loader:
+                    loss = model(batch)
+                    loss.backward()
+                    read(loss)
+            """
+        found = heat("use(loss)", main, other=other)
+        assert found is not None and found.temperature == TRAINING
+        assert [why.place.path for why in found.chain] == ["other.py", "other.py"]
+
+    def test_a_loop_over_epochs_is_not_one_over_batches(self) -> None:
+        program = """
+            def epoch(model, loader):
+                for batch in loader:
+                    model(batch).sum().backward()
+            def main(model, loader):
+                for _ in range(10):
+                    epoch(model, loader)
+                    use(model)
+            """
+        assert heat("use(model)", program) is None
+
+    def test_a_loader_without_training_is_evaluation(self) -> None:
+        program = """
+            from torch.utils.data import DataLoader
+            def evaluate(model, data):
+                for batch in DataLoader(data):
+                    use(model(batch))
+            """
+        found = heat("use(model(batch))", program)
+        assert found is not None and found.temperature == EVALUATION
+
+    def test_a_forward_is_hot_and_an_init_is_not(self) -> None:
+        program = """
+            from torch import nn
+            class Net(nn.Module):
+                def __init__(self):
+                    first(self)
+                def forward(self, x):
+                    return second(x)
+            """
+        assert heat("first(self)", program) is None
+        assert heat("second(x)", program) is not None
+
+    def test_an_error_path_is_cold(self) -> None:
+        program = LOOP.format(guard="if loss > 3:\n                raise ValueError(name(loss))\n            if True:")
+        assert heat("name(loss)", program) is None
+
+
+class TestBackward:
+    def test_through_a_helper(self) -> None:
+        program = """
+            def finish(loss):
+                loss.backward()
+            def train(loss):
+                finish(loss)
+            """
+        file, answers = linked(program)
+        call = expression(file, "finish(loss)")
+        assert isinstance(call, ast.Call)
+        chain = answers.backward(call)
+        assert chain is not None and [why.place.row for why in chain] == [3]
+
+    def test_not_in_a_function_that_is_only_defined(self) -> None:
+        program = """
+            def train(loss):
+                def later():
+                    loss.backward()
+                return wrap(later)
+            """
+        file, answers = linked(program)
+        call = expression(file, "wrap(later)")
+        assert isinstance(call, ast.Call) and answers.backward(call) is None
