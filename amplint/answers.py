@@ -25,6 +25,10 @@ class Answers(Protocol):
         """The dotted name of the library object that the expression certainly is, else None."""
         ...
 
+    def hot_rows(self) -> Sequence[tuple[int, int]]:
+        """The rows, first and last, of the functions that hold a place that is hot in training."""
+        ...
+
     def heat(self, node: ast.AST) -> Heat | None:
         """Why the node runs for every batch; None where it is cold or nothing says so."""
         ...

@@ -15,6 +15,7 @@ from amplint import registry
 from amplint.config import Settings
 from amplint.discover import Project
 from amplint.finding import Finding, Position, Span
+from amplint.heat import HEAT_WORDS
 from amplint.index import File
 from amplint.link import Program, with_aliases
 from amplint.registry import UNPARSABLE
@@ -88,11 +89,13 @@ def report_on(request: Request, reading: Reading) -> Outcome:
         if rule.checks and request.settings.may_report(rule)
     ]
     rules = [replace(rule, words=with_aliases(reading.files, rule.words)) for rule in rules]
-    words = frozenset(word for rule in rules for word in rule.words)
+    words = frozenset(word for rule in rules if not rule.hot for word in rule.words)
+    if any(rule.hot for rule in rules):
+        words |= HEAT_WORDS
     program = Program(reading.files, words, project.reported)
 
     findings: list[Finding] = []
-    problems = [*project.problems, *reading.problems]
+    problems = [*project.problems, *reading.problems, *program.failures]
     notices = list(project.notices)
     for path in sorted(project.reported & reading.texts.keys()):
         seen = look_at(path, program, reading, rules)

@@ -40,6 +40,9 @@ from amplint.values import (
 # How many calls heat travels: far from a loop that was seen; not far from a `forward`, which many
 # modules that never train have as well (an algorithm of geometry, say).
 REACH_OF_LOOP, REACH_OF_DEFINITION = 6, 2
+# Where heat comes from. What is hot is reached from a function that holds one of these words: as the
+# loop itself, or by calls.
+HEAT_WORDS = frozenset({"backward", "manual_backward", "step", "forward", "training_step"})
 TRAINING, EVALUATION = "training", "evaluation"
 LOOPS = frozenset({"loop", "while", "comprehension"})
 
@@ -103,6 +106,13 @@ class HeatMap:
         """Why the block runs for every batch; None where it is cold or nothing says so."""
         found = self._heat_of(function, block)
         return Heat(found.temperature, found.chain) if found is not None else None
+
+    def is_hot(self, function: str) -> bool:
+        """Whether anything in the function may run for every batch of training."""
+        reached = self._reached.get(function)
+        return TRAINING in self._batch_loops.get(function, {}).values() or (
+            reached is not None and reached.temperature == TRAINING
+        )
 
     def backward(self, function: str, number: int) -> tuple[Why, ...] | None:
         """The chain from a call to the `backward()` that it runs in its caller's autocast state."""
@@ -381,6 +391,8 @@ class HeatMap:
     def _cold_comparison(self, state: State, node: Node) -> str | None:
         operator = node.data[0]
         if operator in ("IsNot", "Is"):
+            if self._starts_as_none(state, node):
+                return "if" if operator == "Is" else "else"
             if OUTPUT_FLAG.search(self._last_name(state, node.operands[0])):
                 return "if" if operator == "IsNot" else "else"
             return None
@@ -398,6 +410,22 @@ class HeatMap:
             # `if args.log_interval > 0` is a wish for output as much as the flag itself.
             return self._flag_comparison(state, node)
         return "else" if operator in ("NotEq", "NotIn") else "if"
+
+    def _starts_as_none(self, state: State, test: Node) -> bool:
+        """`total is None`, where a loop goes on to give it a value: true once."""
+        number = test.operands[0]
+        node = state.graph.nodes[number]
+        none = state.graph.nodes[test.operands[1]]
+        return (
+            node.op == "phi"
+            and none.op == "const"
+            and none.data is None
+            and any(operand > number for operand in node.operands)
+            and any(
+                state.graph.nodes[n].op == "const" and state.graph.nodes[n].data is None
+                for n in node.operands
+            )
+        )
 
     def _flag_comparison(self, state: State, node: Node) -> str | None:
         wished = OUTPUT_FLAG.search(self._last_name(state, node.operands[0]))

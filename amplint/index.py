@@ -20,7 +20,7 @@ IDENTIFIER = re.compile(r"[^\W\d]\w*")
 # What matches besides (`with x as y`) only has a few units looked at in vain.
 ALIAS = re.compile(
     r"\b(?P<a>\w+)[ \t]+as[ \t]+(?P<b>\w+)"
-    r"|^[ \t]*(?P<d>\w+)[ \t]*=[ \t]*(?:\w+\.)*(?P<c>\w+)[ \t]*$"
+    r"|^[ \t]*(?P<d>\w+)[ \t]*=[ \t]*(?:\w+\.)*(?P<c>\w+)[ \t]*(?:#.*)?$"
     r"|^[ \t]*class[ \t]+(?P<f>\w+)[ \t]*\([ \t]*(?:\w+\.)*(?P<e>\w+)",
     re.MULTILINE,
 )

@@ -124,6 +124,7 @@ class Inference:
             for base in cls.bases:
                 self._subclasses.setdefault(base, []).append(cls.id)
         self.off_flags: set[str] = set()
+        self.failures: dict[str, str] = {}
         self._class_marks: dict[str, dict[str, str]] = {}
         self._marks: dict[str, marks.Marks] = {}
 
@@ -136,11 +137,16 @@ class Inference:
         while self._queue:
             function = next(iter(self._queue))
             del self._queue[function]
-            self._evaluate(function)
+            try:
+                self._evaluate(function)
+            except Exception as error:
+                # A fault of amplint's own: what this function says stays unknown, the rest goes on.
+                self.failures.setdefault(function, f"{type(error).__name__}: {error}")
+                self.states.pop(function, None)
 
     def _enqueue(self, function: str) -> None:
         state = self.states.get(function)
-        if state is None or state.rounds < MAX_ROUNDS:
+        if function not in self.failures and (state is None or state.rounds < MAX_ROUNDS):
             self._queue.setdefault(function, None)
 
     def _read(self, key: Key) -> Value:
@@ -179,7 +185,7 @@ class Inference:
                 self._need(parent)
 
     def _need(self, function: str) -> None:
-        if function not in self.states:
+        if function not in self.states and function not in self.failures:
             self._enqueue(function)
 
     # -- who may be concerned, by name

@@ -60,6 +60,15 @@ class Program:
         )
         self._heat = HeatMap(self._inference)
 
+    @property
+    def failures(self) -> list[str]:
+        """Where inference failed: a fault of amplint's own, told as a sentence each."""
+        functions = self._inference.functions
+        return [
+            f"{functions[f].path}: amplint failed on `{functions[f].qualname or '<module>'}`: {text}"
+            for f, text in sorted(self._inference.failures.items())
+        ]
+
     def answers(self, path: str) -> FileAnswers:
         """The answers about one file."""
         return FileAnswers(self._files[path], self._inference, self._heat)
@@ -92,6 +101,15 @@ class FileAnswers:
             return None
         (atom,) = value
         return canonical(atom.name) if isinstance(atom, Symbol) else None
+
+    def hot_rows(self) -> Sequence[tuple[int, int]]:
+        """The rows, first and last, of the functions that hold a place that is hot in training."""
+        functions = self._file.facts.functions
+        return [
+            (facts.location[0], facts.location[2])
+            for identity, facts in functions.items()
+            if identity in self._inference.states and self._heat.is_hot(identity)
+        ]
 
     def heat(self, node: ast.AST) -> Heat | None:
         """Why the node runs for every batch."""

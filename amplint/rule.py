@@ -87,6 +87,8 @@ class Rule:
         words: identifiers without any of which the rule cannot fire in a unit (a top-level
             statement or a statement of a top-level class body).
         outranks: codes that stay silent where this rule speaks about the same node.
+        hot: whether it speaks only of places that run for every batch of training; units that hold
+            none are not shown to it.
         torch: the lowest torch version for which the rule holds, e.g. "2.4"; None for any.
         name: the pattern, as in "allow NAME"; filled in from the module's name.
     """
@@ -98,6 +100,7 @@ class Rule:
     witness: Witness
     words: frozenset[str]
     outranks: tuple[str, ...] = ()
+    hot: bool = False
     torch: str | None = None
     name: str = ""
     checks: list[tuple[tuple[type[cst.CSTNode], ...], Check]] = field(

@@ -305,13 +305,18 @@ def judge(
     problems: list[tuple[str, str]] = []
     notices: list[str] = []
     words = frozenset(word for rule in rules for word in rule.words)
+    hot_rows = answers.hot_rows() if any(rule.hot for rule in rules) else ()
     for unit, found in source.units.holding(words):
+        hot = any(first <= unit.last_row and unit.row <= last for first, last in hot_rows)
+        waiting = [rule for rule in rules if rule.words & found and (hot or not rule.hot)]
+        if not waiting:
+            continue
         try:
             tree = source.open(unit)
         except RefusedUnitError as refused:
             notices.append(f"line {refused.row} ff. not checked: {refused.reason}")
             continue
-        checks = Checks([rule for rule in rules if rule.words & found])
+        checks = Checks(waiting)
         for node in tree.nodes:
             for rule, check in checks.of(type(node)):
                 try:

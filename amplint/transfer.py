@@ -178,8 +178,12 @@ def common_device(operands: list[Tensor]) -> Device:
 _LAST = Why(("\U0010ffff", 0, 0, 0, 0), "")  # type: ignore[arg-type]
 
 
-def promote(operands: list[Tensor], float_result: bool = False) -> str | None:
+def promote(
+    operands: list[Tensor], float_result: bool = False, numbers: frozenset[str] = frozenset()
+) -> str | None:
     """Native type promotion among tensors; Python numbers never widen a float.
+
+    `numbers`: the kinds of the Python numbers among the operands; they lift integers and bools.
 
     Tensors with dimensions decide before 0-dim ones of the same category.
     """
@@ -198,7 +202,26 @@ def promote(operands: list[Tensor], float_result: bool = False) -> str | None:
     if float_result:
         return "float32"
     candidates = set(dimensioned or scalars)
-    return candidates.pop() if len(candidates) == 1 else None
+    if len(candidates) != 1:
+        return None
+    dtype = candidates.pop()
+    if "float" in numbers:
+        return "float32"
+    if numbers - {"bool", "int"} or (dtype == "bool" and numbers):
+        return "int64" if numbers == {"int"} else None
+    return dtype
+
+
+def number_kinds(values: Iterable[Value]) -> frozenset[str]:
+    """The kinds of host values among the arguments that may be numbers; "?" for what may be any."""
+    kinds: set[str] = set()
+    for value in values:
+        for atom in value:
+            if isinstance(atom, Host) and atom.kind not in ("none", "str"):
+                kinds.add(atom.kind)
+            elif isinstance(atom, Unknown):
+                kinds.add("?")
+    return frozenset(kinds)
 
 
 def widest(floats: Iterable[str]) -> str | None:
@@ -236,6 +259,8 @@ def autocast_dtype(
         return None
     if any(t.dtype == "float64" for t in operands):
         return (None, None)
+    if operands and all(t.dtype is not None and t.dtype not in FLOATS for t in operands):
+        return None  # only floating tensors are eligible
     if rule == "half":
         return (region_dtype(region), region.why)
     if rule == "fp32" or (rule == "fp32-unless-dtype" and not arguments.has("dtype")):
@@ -264,7 +289,7 @@ def tensor_result(
         if word == "long-of" and dtype is not None and dtype not in FLOATS:
             dtype = "int64"
     elif word in ("promote", "promote-float"):
-        dtype = promote(operands, word == "promote-float")
+        dtype = promote(operands, word == "promote-float", number_kinds(arguments.all))
         reasons = [t.settled_dtype for t in operands if t.dtype == dtype and t.settled_dtype]
         why = min(reasons) if reasons else None
     elif word in ("default",):
@@ -273,6 +298,8 @@ def tensor_result(
         dtype = None
     else:
         dtype = word
+    if result.rank == "reduction" and len({t.dtype for t in operands}) > 1:
+        dtype, why = None, None  # losses of mixed dtypes do not agree on what they do
     cast = autocast_dtype(name, operands, arguments, site)
     if cast is not None and word not in ("bool", "int64"):
         dtype, why = (None, None) if word == "unknown" else cast
@@ -1186,7 +1213,8 @@ def binary_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
                 name, result, [known, Tensor(rank=known.rank)], Arguments(), site, False
             )
             return one(replace(made, rank=1 if known.rank == 1 else None))
-        return from_result(name, result, operands, Arguments(), site)
+        given = Arguments((one(other),)) if isinstance(other, Host) else Arguments()
+        return from_result(name, result, operands, given, site)
     if isinstance(left, Host) and isinstance(right, Host):
         return host_arithmetic(operator, left, right)
     if isinstance(left, Sequence) and isinstance(right, Sequence) and operator == "Add":

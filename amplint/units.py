@@ -61,6 +61,11 @@ class Unit:
     scope: str = ""
     header: bool = False
 
+    @property
+    def last_row(self) -> int:
+        """The last line of its last statement."""
+        return self.statements[-1].end_lineno or self.row
+
 
 @dataclass(frozen=True)
 class Spans:

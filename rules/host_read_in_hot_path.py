@@ -41,6 +41,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=8, after=1),
+    hot=True,
     words=frozenset(
         {"item", "tolist", "cpu", "numpy", "to", "float", "int", "bool", "asarray", "array"}
     ),

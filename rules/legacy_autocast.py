@@ -93,7 +93,9 @@ def explicit_dtype(call: cst.Call, api: AutocastApi, src: Source) -> str:
     elsewhere = src.mentions("autocast", OTHER[api.device or "cuda"]) or any(
         src.mentions(word) for word in DTYPE_SETTERS
     )
-    if given or not (nested or elsewhere):
+    # Who gets a region that is returned may open it inside another one.
+    returned = isinstance(src.parent(call), cst.Return)
+    if given or not (nested or elsewhere or returned):
         return ""
     torch = src.bound_as("torch") or "torch"
     return f", dtype={torch}.{api.dtype}"

@@ -33,6 +33,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=4, after=1),
+    hot=True,
     words=frozenset(
         {
             "print", "f", "F", "fr", "rf", "format", "str", "repr", "debug", "info", "warning",

@@ -31,6 +31,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=4, after=0),
+    hot=True,
     words=frozenset({"if", "while", "assert", "and", "or", "not", "in", "bool"}),
 )
 
