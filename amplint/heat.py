@@ -40,8 +40,8 @@ from amplint.values import (
 # How many calls heat travels: far from a loop that was seen; not far from a `forward`, which many
 # modules that never train have as well (an algorithm of geometry, say).
 REACH_OF_LOOP, REACH_OF_DEFINITION = 6, 2
-# Where heat comes from. What is hot is reached from a function that holds one of these words: as the
-# loop itself, or by calls.
+# Where heat comes from. What is hot is reached from a function that holds one of these words: as
+# the loop itself, or by calls.
 HEAT_WORDS = frozenset({"backward", "manual_backward", "step", "forward", "training_step"})
 TRAINING, EVALUATION = "training", "evaluation"
 LOOPS = frozenset({"loop", "while", "comprehension"})

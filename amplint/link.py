@@ -65,7 +65,7 @@ class Program:
         """Where inference failed: a fault of amplint's own, told as a sentence each."""
         functions = self._inference.functions
         return [
-            f"{functions[f].path}: amplint failed on `{functions[f].qualname or '<module>'}`: {text}"
+            f"{functions[f].path}: amplint failed on `{functions[f].qualname or 'module'}`: {text}"
             for f, text in sorted(self._inference.failures.items())
         ]
 

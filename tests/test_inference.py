@@ -178,7 +178,9 @@ class TestValues:
 
     def test_an_import_cycle_ends(self) -> None:
         main = "from helpers import g\ndef f(n):\n    return g(n)\nx = f(1)\nuse(x)\n"
-        helpers = "import torch\nfrom main import f\ndef g(n):\n    return f(n) if n else torch.ones(2)\n"
+        helpers = (
+            "import torch\nfrom main import f\ndef g(n):\n    return f(n) if n else torch.ones(2)\n"
+        )
         assert tensor("x", main, helpers=helpers).dtype == "float32"
 
 
@@ -371,7 +373,9 @@ class TestHeat:
         assert heat("second(x)", program) is not None
 
     def test_an_error_path_is_cold(self) -> None:
-        program = LOOP.format(guard="if loss > 3:\n                raise ValueError(name(loss))\n            if True:")
+        program = LOOP.format(
+            guard="if loss > 3:\n                raise ValueError(name(loss))\n            if True:"
+        )
         assert heat("name(loss)", program) is None
 
 

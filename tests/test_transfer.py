@@ -1,4 +1,4 @@
-"""Inference is held against torch: what is known of a generated program is what running it shows."""
+"""Inference is held against torch: what is known of a program is what running it shows."""
 
 from __future__ import annotations
 
