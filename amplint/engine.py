@@ -90,9 +90,8 @@ def report_on(request: Request, reading: Reading) -> Outcome:
     ]
     rules = [replace(rule, words=with_aliases(reading.files, rule.words)) for rule in rules]
     words = frozenset(word for rule in rules if not rule.hot for word in rule.words)
-    if any(rule.hot for rule in rules):
-        words |= HEAT_WORDS
-    program = Program(reading.files, words, project.reported)
+    everywhere = HEAT_WORDS if any(rule.hot for rule in rules) else frozenset()
+    program = Program(reading.files, words, project.reported, everywhere)
 
     findings: list[Finding] = []
     problems = [*project.problems, *reading.problems, *program.failures]

@@ -379,6 +379,8 @@ class HeatMap:
             return self._cold_call(function, state, number, node, inner)
         if self._off_by_default(function, state, number):
             return "if"
+        if node.op == "attr" and node.data == "is_cuda":
+            return "else"
         return "if" if OUTPUT_FLAG.search(self._last_name(state, number)) else None
 
     def _last_name(self, state: State, number: int) -> str:
@@ -391,11 +393,14 @@ class HeatMap:
     def _cold_comparison(self, state: State, node: Node) -> str | None:
         operator = node.data[0]
         if operator in ("IsNot", "Is"):
-            if self._starts_as_none(state, node):
+            if self._starts_as_none(state, node) or self._never_none(state, node):
                 return "if" if operator == "Is" else "else"
             if OUTPUT_FLAG.search(self._last_name(state, node.operands[0])):
                 return "if" if operator == "IsNot" else "else"
             return None
+        side = self._host_only_side(state, node)
+        if side is not None:
+            return side
         rare = any(self._has_modulo(state, n, 0) for n in node.operands)
         rare |= any(self._is_clock(state, n, 0) for n in node.operands)
         if not rare and operator in ("Eq", "NotEq", "In", "NotIn"):
@@ -410,6 +415,17 @@ class HeatMap:
             # `if args.log_interval > 0` is a wish for output as much as the flag itself.
             return self._flag_comparison(state, node)
         return "else" if operator in ("NotEq", "NotIn") else "if"
+
+    def _host_only_side(self, state: State, test: Node) -> str | None:
+        """`x.device.type == "cpu"`: the side on which nothing is on the device."""
+        left, right = (state.graph.nodes[n] for n in test.operands[:2])
+        asks = left.op == "attr" and left.data == "type" and right.op == "const"
+        device = state.graph.nodes[left.operands[0]] if asks else None
+        if device is None or device.op != "attr" or device.data != "device":
+            return None
+        if right.data == "cpu":
+            return {"Eq": "if", "NotEq": "else"}.get(test.data[0])
+        return {"Eq": "else", "NotEq": "if"}.get(test.data[0]) if right.data == "cuda" else None
 
     def _starts_as_none(self, state: State, test: Node) -> bool:
         """`total is None`, where a loop goes on to give it a value: true once."""
@@ -426,6 +442,13 @@ class HeatMap:
                 for n in node.operands
             )
         )
+
+    def _never_none(self, state: State, test: Node) -> bool:
+        """`size is None`, where every call that is seen gives a size."""
+        value = state.values[test.operands[0]]
+        none = state.graph.nodes[test.operands[1]]
+        is_none = none.op == "const" and none.data is None
+        return is_none and bool(value) and NONE not in value and Unknown() not in value
 
     def _flag_comparison(self, state: State, node: Node) -> str | None:
         wished = OUTPUT_FLAG.search(self._last_name(state, node.operands[0]))

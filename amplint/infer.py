@@ -658,7 +658,7 @@ class Evaluation:
             return one(MappingValue(infer._read(("param", facts.id, name)) or UNKNOWN))
         given = infer._read(("param", facts.id, name))
         default = self.default_of(parameter)
-        seen = join([given, default]) if given else default
+        seen = given or default
         known = frozenset(a for a in seen if not isinstance(a, Unknown))
         # Callers that nobody sees may pass anything; what is seen is what a finding rests on.
         if any(a != NONE and a not in default for a in known):
@@ -1112,6 +1112,12 @@ class Evaluation:
                 if named and p.name not in given and not p.has_default:
                     infer._write(("param", facts.id, p.name), site, arguments.keywords["**"])
             extra.append(arguments.keywords["**"])
+        # What a call leaves out is what the default says; elsewhere the default is not what it is.
+        left_out = [p for p in params if p.name not in arguments.keywords and p.constant_default]
+        filled = {p.name for p in positional[: len(arguments.positional)]}
+        for p in left_out:
+            if p.name not in filled and p.name not in function.given_names:
+                infer._write(("param", facts.id, p.name), site, self.default_of(p))
         if extra and starstar is not None:
             infer._write(("param", facts.id, starstar), site, join(extra))
 

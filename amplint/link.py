@@ -34,13 +34,19 @@ class Program:
 
     Args:
         files: the indexed files by root-relative path.
-        words: the identifiers without which no rule can fire.
+        words: the identifiers without which no rule can fire in a reported file.
         reported: the files that rules will ask about; what else is needed of the others is found
             from there.
+        everywhere: identifiers of functions that matter in any file: a training loop makes what it
+            calls hot, wherever that is reported.
     """
 
     def __init__(
-        self, files: Mapping[str, File], words: frozenset[str], reported: Iterable[str]
+        self,
+        files: Mapping[str, File],
+        words: frozenset[str],
+        reported: Iterable[str],
+        everywhere: frozenset[str] = frozenset(),
     ) -> None:
         self._files = files
         self._inference = Inference(files)
@@ -50,6 +56,13 @@ class Program:
             for path in reported
             for function in files[path].facts.functions.values()
             if function.kind != "class" and function.words & words
+        )
+        self._inference.settle(
+            function.id
+            for file in files.values()
+            if file.facts.words & everywhere
+            for function in list(file.facts.functions.values())
+            if function.kind != "class" and function.words & everywhere
         )
         # Class bodies hold defaults and nested calls; they are judged like any other code.
         self._inference.settle(

@@ -31,7 +31,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Host, Rule, Safety, Source, Syncs, only
+from amplint import Device, Finding, Fix, Group, Host, Rule, Safety, Source, Syncs, only
 from amplint.reads import device_tensor, hot_evidence
 from amplint.transfer import constant
 
@@ -84,9 +84,13 @@ def operand_read(call: cst.Call, src: Source) -> cst.BaseExpression | None:
 
 
 def moves_to_host(call: cst.Call, src: Source) -> bool:
-    """Ex) x.to("cpu"), x.to(device="cpu")"""
+    """Ex) x.to("cpu"), x.to(device="cpu"), x.to(host) with host = torch.device("cpu")"""
     target = src.argument(call, "device", 0)
-    return target is not None and constant(src.value(target.value)) == "cpu"
+    if target is None:
+        return False
+    value = src.value(target.value)
+    atom = only(value)
+    return constant(value) == "cpu" or (isinstance(atom, Device) and atom.kind == "cpu")
 
 
 def keep_on_device(call: cst.Call, src: Source) -> Fix | None:

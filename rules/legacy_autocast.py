@@ -34,6 +34,7 @@ rule = Rule(
     since="0.1",
     witness=Warns("autocast(args...)` is deprecated"),
     words=frozenset({"autocast", "amp", "autocast_mode"}),
+    torch="1.12",
 )
 
 
