@@ -515,7 +515,7 @@ class HeatMap:
     def _is_counter(self, state: State, number: int) -> bool:
         """Whether the node counts iterations: the variable of a loop, or `step + 1`."""
         node = state.graph.nodes[number]
-        if node.op == "binop" and node.data in ("Add", "Sub"):
+        if node.op == "binop" and node.data in ("Add", "Sub", "FloorDiv"):
             return any(self._is_counter(state, n) for n in node.operands)
         if node.op in ("iter", "unpack", "aug") or (node.op == "phi" and node.data):
             return all(

@@ -88,9 +88,12 @@ def moves_to_host(call: cst.Call, src: Source) -> bool:
     target = src.argument(call, "device", 0)
     if target is None:
         return False
-    value = src.value(target.value)
-    atom = only(value)
-    return constant(value) == "cpu" or (isinstance(atom, Device) and atom.kind == "cpu")
+    if constant(src.value(target.value)) == "cpu":
+        return True
+    # A parameter or a field may be another device elsewhere; a local name is what it is.
+    made = src.origin(target.value) if isinstance(target.value, cst.Name) else None
+    atom = only(src.value(target.value))
+    return isinstance(made, cst.Call) and isinstance(atom, Device) and atom.kind == "cpu"
 
 
 def keep_on_device(call: cst.Call, src: Source) -> Fix | None:
