@@ -136,10 +136,10 @@ def without(text: Text, module: ast.Module, names: Iterable[str]) -> str:
 
 
 def exported(path: str, name: str) -> re.Pattern[str]:
-    """What a line of another file may look like that takes the name from the module at `path`."""
-    stem = basename(path).removesuffix(".py")
-    taken = rf"\bfrom\s+[.\w]*\b{re.escape(stem)}\s+import\s+(?:.*\b{re.escape(name)}\b|\(|\\|\*)"
-    return re.compile(rf"{taken}|\b{re.escape(stem)}\.{re.escape(name)}\b")
+    """What a statement of another file may look like that takes the name from the module at `path`."""
+    stem, name = re.escape(basename(path).removesuffix(".py")), re.escape(name)
+    names = rf"[^(\n]*\b{name}\b|\([^)]*\b{name}\b|.*\\|\*"
+    return re.compile(rf"\bfrom\s+[.\w]*\b{stem}\s+import\s+(?:{names})|\b{stem}\.{name}\b")
 
 
 def _removals(
