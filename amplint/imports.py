@@ -136,7 +136,7 @@ def without(text: Text, module: ast.Module, names: Iterable[str]) -> str:
 
 
 def exported(path: str, name: str) -> re.Pattern[str]:
-    """What a statement of another file may look like that takes the name from the module at `path`."""
+    """What a statement of another file may look like that takes the name from this module."""
     stem, name = re.escape(basename(path).removesuffix(".py")), re.escape(name)
     names = rf"[^(\n]*\b{name}\b|\([^)]*\b{name}\b|.*\\|\*"
     return re.compile(rf"\bfrom\s+[.\w]*\b{stem}\s+import\s+(?:{names})|\b{stem}\.{name}\b")
