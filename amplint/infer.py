@@ -47,6 +47,7 @@ from amplint.values import (
     join,
     one,
     only,
+    ordered,
     shallow,
 )
 from amplint.values import Mapping as MappingValue
@@ -717,7 +718,9 @@ class Evaluation:
         return one(Blob(device))
 
     def op_attr(self, node: Node) -> Value:
-        results = [self.attribute(atom, node.data, node) for atom in self.of(node.operands[0])]
+        results = [
+            self.attribute(atom, node.data, node) for atom in ordered(self.of(node.operands[0]))
+        ]
         return join(results)
 
     def attribute(self, atom: Atom, name: str, node: Node) -> Value:
@@ -819,7 +822,7 @@ class Evaluation:
         infer = self.inference
         infer.edges[(self.facts.id, self.number)] = set()
         self.note_flag(node, arguments)
-        for atom in values[0]:
+        for atom in ordered(values[0]):
             cast = self.cast_of_unknown(atom, arguments)
             if cast is not None:
                 results.append(cast)
@@ -1209,7 +1212,7 @@ class Evaluation:
     def op_subscript(self, node: Node) -> Value:
         container, index = self.operands(node)
         results: list[Value] = []
-        for atom in container:
+        for atom in ordered(container):
             if isinstance(atom, Symbol):
                 results.append(annotation_subscript(atom, index))
             elif isinstance(atom, Instance):
@@ -1226,7 +1229,7 @@ class Evaluation:
 
     def op_iter(self, node: Node) -> Value:
         results: list[Value] = []
-        for atom in self.of(node.operands[0]):
+        for atom in ordered(self.of(node.operands[0])):
             if isinstance(atom, Instance):
                 if self.inference.methods(atom.cls, "__iter__"):
                     made = self.call_dunder(atom, "__iter__", Arguments(), node)

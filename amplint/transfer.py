@@ -391,14 +391,15 @@ def device_of(value: Value, hint: str, site: Site) -> Device:
     """
     kinds: set[str | None] = set()
     names: set[str] = set()
-    why: Why | None = None
+    reasons: set[Why] = set()
     for atom in value:
         device = device_of_atom(atom, site)
         kinds.add(device.kind)
         if device.name:
             names.add(device.name)
-        why = why or device.why
-    reason = why or site.why("moved to the device here")
+        if device.why is not None:
+            reasons.add(device.why)
+    reason = min(reasons) if reasons else site.why("moved to the device here")
     if ACCELERATOR in kinds:
         name = names.pop() if len(names) == 1 and kinds == {ACCELERATOR} else None
         return Device(ACCELERATOR, reason, name)

@@ -244,6 +244,19 @@ def only(value: Value) -> Atom | None:
     return None
 
 
+def ordered(value: Value) -> list[Atom]:
+    """The alternatives in an order that does not depend on hashing: what is evaluated first decides
+    which of several equal reasons is shown."""
+    if len(value) < 2:
+        return list(value)
+    return sorted(value, key=_order)
+
+
+def _order(atom: Atom) -> tuple[str, ...]:
+    parts = (getattr(atom, part, "") for part in ("id", "cls", "name", "type", "kind", "path"))
+    return (type(atom).__name__, *map(str, parts))
+
+
 def join(values: Iterable[Value]) -> Value:
     """The least value that covers all the given ones."""
     atoms: set[Atom] = set()
