@@ -29,6 +29,7 @@ from amplint.values import (
     Method,
     NoGrad,
     Object,
+    Place,
     Region,
     Sequence,
     Symbol,
@@ -175,7 +176,7 @@ def common_device(operands: list[Tensor]) -> Device:
     return NO_DEVICE
 
 
-_LAST = Why(("\U0010ffff", 0, 0, 0, 0), "")  # type: ignore[arg-type]
+_LAST = Why(Place("\U0010ffff", 0, 0, 0, 0), "")
 
 
 def promote(
@@ -492,7 +493,7 @@ def blob_attribute(blob: Blob, name: str) -> Value:
 
 
 CONTAINER_METHODS = frozenset({"items", "values", "keys", "get", "pop", "copy"})
-_NOWHERE = Site(None, lambda text: Why(("", 0, 0, 0, 0), text))  # type: ignore[arg-type]
+_NOWHERE = Site(None, lambda text: Why(Place("", 0, 0, 0, 0), text))
 
 
 MODULE_TENSORS = frozenset({"weight", "bias", "running_mean", "running_var", "in_proj_weight"})
