@@ -1,6 +1,6 @@
 """Run amplint over real packages: what it reports, what it takes, and what its fixes leave behind.
 
-    python benchmarks/real.py [PACKAGE...] [--cache DIR] [--no-fix]
+    python -m benchmarks.real [PACKAGE...] [--cache DIR] [--no-fix]
 
 Writes results/real.json when all packages were run. Exits with 1 when amplint could not do its work
 on a package, when a fixed file no longer compiles, when pyflakes finds names in it that are now
@@ -24,7 +24,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from packages import RESULTS, Package, amplint, arguments, check, fetch, load, sources
+from benchmarks.packages import RESULTS, Package, amplint, arguments, check, fetch, load, sources
 
 DOUBT = re.compile(
     r"^(?P<path>.+?):\d+:\d+:? (?P<text>undefined name .+|.+ imported but unused)$", re.MULTILINE

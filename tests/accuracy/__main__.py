@@ -1,10 +1,11 @@
 """Hold amplint's findings on real training code against what a reviewer said of it beforehand.
 
-    python benchmarks/score.py [PACKAGE...] [--cache DIR]
+    python -m tests.accuracy [PACKAGE...] [--cache DIR]
 
-Prints, for each rule of labels.txt, its precision and recall, then every miss and every false
-alarm. Writes results/score.json when all labelled packages were run. labels.txt tells what the
-labels mean; findings at places that nobody judged are listed and not counted.
+Downloads the pinned packages, runs amplint over them, and prints, for each labelled rule, its
+precision and recall, then every miss and every false alarm. Writes score.json beside this file when
+all labelled packages were run. README.md tells what the labels mean; findings at places that nobody
+judged are listed and not counted.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from packages import HERE, RESULTS, Package, arguments, check, fetch, load
+from benchmarks.packages import Package, arguments, check, fetch, load
+
+HERE = Path(__file__).resolve().parent
+LABELS = HERE / "labels"
 
 LABEL = re.compile(
-    r"(?P<package>\S+) (?P<path>[^\s:]+):(?P<places>\S+) (?P<code>AMP\d{3}) "
+    r"(?P<path>[^\s:]+):(?P<places>\S+) (?P<code>AMP\d{3}) "
     r"(?P<verdict>yes|no|either) `(?P<text>[^`]+)` (?P<reason>.+)"
 )
 
@@ -79,7 +83,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Labels:
-    """labels.txt: the judged places, and the parts of the packages where all places are judged."""
+    """The judged places, and the parts of the packages where all places are judged."""
 
     labels: tuple[Label, ...]
     complete: frozenset[tuple[str, str, str]]
@@ -98,20 +102,30 @@ def _within(path: str, part: str) -> bool:
 def read_labels() -> Labels:
     labels: list[Label] = []
     complete: set[tuple[str, str, str]] = set()
-    text = (HERE / "labels.txt").read_text(encoding="utf-8")
-    for number, line in enumerate(text.splitlines(), 1):
+    for file in sorted(LABELS.glob("*.txt")):
+        of_file, parts = _read_file(file)
+        labels += of_file
+        complete |= parts
+    return Labels(tuple(labels), frozenset(complete))
+
+
+def _read_file(file: Path) -> tuple[list[Label], set[tuple[str, str, str]]]:
+    labels: list[Label] = []
+    complete: set[tuple[str, str, str]] = set()
+    package = file.stem
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
         if line.startswith("complete "):
-            _, package, path, *codes = line.split()
+            _, path, *codes = line.split()
             complete.update((package, path, code) for code in codes)
             continue
         match = LABEL.fullmatch(line)
         if match is None:
-            sys.exit(f"labels.txt:{number}: not a label")
+            sys.exit(f"{file.name}:{number}: not a label")
         labels.append(
             Label(
-                match["package"],
+                package,
                 match["code"],
                 match["verdict"],
                 tuple(_places(match["path"], match["places"])),
@@ -119,7 +133,7 @@ def read_labels() -> Labels:
                 match["reason"],
             )
         )
-    return Labels(tuple(labels), frozenset(complete))
+    return labels, complete
 
 
 def _places(path: str, places: str) -> Iterator[tuple[str, int]]:
@@ -136,7 +150,7 @@ def verify(labels: Labels, package: Package, tree: Path) -> None:
         path, row = label.places[0]
         lines = (tree / path).read_text(encoding="utf-8").split("\n")
         if label.text not in lines[row - 1]:
-            sys.exit(f"labels.txt: {path}:{row} does not hold `{label.text}`")
+            sys.exit(f"{package.name}.txt: {path}:{row} does not hold `{label.text}`")
 
 
 def reports(package: Package, tree: Path) -> Iterator[Reported]:
@@ -248,8 +262,7 @@ def main() -> None:
             }
             for code, score in scores.items()
         }
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "score.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+        (HERE / "score.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
