@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from amplint.evidence import Support
-from amplint.values import Heat, Region, Value, Why
+from amplint.values import Heat, Place, Region, Value, Why
 
 
 class Answers(Protocol):
@@ -56,6 +56,10 @@ class Answers(Protocol):
 
     def matches(self, pattern: str) -> bool:
         """Whether the regular expression matches a line of some file of the project."""
+        ...
+
+    def text_around(self, place: Place) -> str:
+        """The text of the innermost function around a place, in whatever file."""
         ...
 
     def uses(self, node: ast.expr) -> Sequence[ast.expr]:

@@ -1,8 +1,9 @@
-"""Code that is there for another version of torch, and must stay as it is."""
+"""Code that runs only on another version of torch, on demand, or once: it may stay as it is."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -31,3 +32,31 @@ def is_fallback(node: cst.CSTNode, src: Source) -> bool:
         ):
             return True
     return False
+
+
+def is_wished(node: cst.CSTNode, words: re.Pattern[str], src: Source) -> bool:
+    """Whether the node runs only where somebody asks for it: `if args.sync:`."""
+    return any(words.search(src.text(test)) for test in tests_around(node, src))
+
+
+def fills_cache(node: cst.CSTNode, src: Source) -> bool:
+    """Whether the node runs only while something is not there yet.
+
+    Ex) if key not in self.tables: <node>
+    """
+    return any(
+        isinstance(test, cst.Comparison)
+        and isinstance(test.comparisons[0].operator, cst.NotIn | cst.Is)
+        for test in tests_around(node, src)
+    )
+
+
+def tests_around(node: cst.CSTNode, src: Source) -> Iterator[cst.BaseExpression]:
+    """The tests of the `if`s around a node within its function."""
+    inner = node
+    for ancestor in src.ancestors(node):
+        if isinstance(ancestor, cst.FunctionDef | cst.Lambda):
+            return
+        if isinstance(ancestor, cst.If | cst.IfExp) and inner is not ancestor.test:
+            yield ancestor.test
+        inner = ancestor

@@ -11,7 +11,7 @@ from amplint.heat import HeatMap
 from amplint.index import File, Standing
 from amplint.infer import Inference
 from amplint.transfer import canonical
-from amplint.values import UNKNOWN, Class, Heat, Instance, Region, Symbol, Value, Why
+from amplint.values import UNKNOWN, Class, Heat, Instance, Place, Region, Symbol, Value, Why
 
 
 def with_aliases(files: Mapping[str, File], words: Iterable[str]) -> frozenset[str]:
@@ -169,6 +169,17 @@ class FileAnswers:
         return any(
             expression.search(line) for f in self._inference.files.values() for line in f.lines
         )
+
+    def text_around(self, place: Place) -> str:
+        """The text of the innermost function around a place, in whatever file."""
+        file = self._inference.files[place.path]
+        around = [
+            (facts.location[0], -facts.location[2])
+            for facts in file.facts.functions.values()
+            if facts.kind != "module" and facts.location[0] <= place.row <= facts.location[2]
+        ]
+        first, last = max(around, default=(1, -len(file.lines)))
+        return "\n".join(file.lines[first - 1 : -last])
 
     def uses(self, node: ast.expr) -> Sequence[ast.expr]:
         """The expressions that read the value of `node`, by data flow within its function."""

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from amplint.finding import Related
 from amplint.heat import TRAINING
-from amplint.values import ACCELERATOR, Blob, Heat, Host, Mapping, Sequence, Tensor, Value, only
+from amplint.transfer import constant
+from amplint.values import (
+    ACCELERATOR,
+    Blob,
+    Device,
+    Heat,
+    Host,
+    Mapping,
+    Sequence,
+    Tensor,
+    Value,
+    only,
+)
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from amplint.source import Source
 
 
@@ -44,14 +56,58 @@ def hot_evidence(
     """Why the tensor is on the device and the place hot in training; None unless both hold."""
     if tensor is None:
         return None
-    heat = src.heat(node)
-    if heat is None or heat.temperature != TRAINING:
+    heat = training_heat(node, src)
+    if heat is None:
         return None
     return (*heat_places(heat, src), *device_places(tensor, src))
 
 
+def moves_to_host(call: cst.Call, src: Source) -> bool:
+    """Ex) x.to("cpu"), x.to(device="cpu"), x.to(host) with host = torch.device("cpu")"""
+    target = src.argument(call, "device", 0)
+    if target is None:
+        return False
+    if constant(src.value(target.value)) == "cpu":
+        return True
+    # A parameter or a field may be another device elsewhere; a local name is what it is.
+    made = src.origin(target.value) if isinstance(target.value, cst.Name) else None
+    atom = only(src.value(target.value))
+    return isinstance(made, cst.Call) and isinstance(atom, Device) and atom.kind == "cpu"
+
+
+def is_non_blocking(call: cst.Call, src: Source) -> bool:
+    """Whether a copy is made without waiting for it: `non_blocking=True`."""
+    given = src.keyword(call, "non_blocking")
+    return given is not None and constant(src.value(given.value)) is True
+
+
+def training_heat(node: cst.CSTNode, src: Source) -> Heat | None:
+    """Why the node runs for every batch of training; None unless it does."""
+    heat = src.heat(node)
+    return heat if heat is not None and heat.temperature == TRAINING else None
+
+
 def heat_places(heat: Heat, src: Source) -> tuple[Related, ...]:
     return tuple(src.related(why) for why in heat.chain)
+
+
+def own_loop(node: cst.CSTNode, heat: Heat, src: Source) -> cst.For | cst.While | None:
+    """The batch loop that makes the node hot, where it is in the same function."""
+    place = heat.chain[0].place if heat.chain else None
+    for ancestor in src.ancestors(node):
+        if isinstance(ancestor, cst.FunctionDef | cst.Lambda | cst.ClassDef) or place is None:
+            return None
+        if isinstance(ancestor, cst.For | cst.While):
+            start = src.related(heat.chain[0]).span.start
+            if place.path == src.path and src.span(ancestor).start == start:
+                return ancestor
+    return None
+
+
+def hot_texts(node: cst.CSTNode, heat: Heat, src: Source) -> list[str]:
+    """The texts of the functions on the chain that makes the node hot, its own included."""
+    own = src.function(node)
+    return [*([src.text(own)] if own is not None else []), *map(src.text_around, heat.chain)]
 
 
 def device_places(tensor: Tensor | Blob, src: Source) -> tuple[Related, ...]:

@@ -123,6 +123,10 @@ class Source(Edits):
         """Whether the regular expression matches a line of some file of the project."""
         return self._answers.matches(pattern)
 
+    def text_around(self, why: Why) -> str:
+        """The text of the innermost function in which a reason stands, in whatever file."""
+        return self._answers.text_around(why.place)
+
     # ------------------------------------------------------------------------------ data flow
 
     def uses(self, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:

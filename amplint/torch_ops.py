@@ -1082,6 +1082,15 @@ WAITS: frozenset[str] = frozenset(
 """Operations that wait for the device inside, to check their operands or their success, and give a
 tensor all the same (their documentation, and FakeTensor); of linalg, those without `_ex`."""
 
+_DEVICES = ("accelerator", "cuda", "mps", "mtia", "xpu")
+SYNCHRONIZES: frozenset[str] = frozenset(f"torch.{device}.synchronize" for device in _DEVICES)
+"""What waits until the device has done all that it was given."""
+
+EMPTIES_CACHE: frozenset[str] = frozenset(
+    {f"torch.{device}.empty_cache" for device in _DEVICES} | {"torch.cuda.memory.empty_cache"}
+)
+"""What gives the memory that the allocator keeps back to the device's driver."""
+
 BUILTIN_READS: frozenset[str] = _set(
     "bin bool bytes complex divmod float format hex int oct print range repr round str"
 )

@@ -31,9 +31,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Device, Finding, Fix, Group, Host, Rule, Safety, Source, Syncs, only
-from amplint.reads import device_tensor, hot_evidence
-from amplint.transfer import constant
+from amplint import Finding, Fix, Group, Host, Rule, Safety, Source, Syncs, only
+from amplint.reads import device_tensor, hot_evidence, is_non_blocking, moves_to_host
 
 rule = Rule(
     "AMP101",
@@ -74,26 +73,13 @@ def operand_read(call: cst.Call, src: Source) -> cst.BaseExpression | None:
         name = function.attr.value
         if name in READING_METHODS:
             return function.value
-        if name == "to" and moves_to_host(call, src):
+        if name == "to" and moves_to_host(call, src) and not is_non_blocking(call, src):
             return function.value
     if len(call.args) == 1 and not call.args[0].star and call.args[0].keyword is None:
         builtin = src.name(function)
         if builtin in READING_BUILTINS or builtin in READING_FUNCTIONS:
             return call.args[0].value
     return None
-
-
-def moves_to_host(call: cst.Call, src: Source) -> bool:
-    """Ex) x.to("cpu"), x.to(device="cpu"), x.to(host) with host = torch.device("cpu")"""
-    target = src.argument(call, "device", 0)
-    if target is None:
-        return False
-    if constant(src.value(target.value)) == "cpu":
-        return True
-    # A parameter or a field may be another device elsewhere; a local name is what it is.
-    made = src.origin(target.value) if isinstance(target.value, cst.Name) else None
-    atom = only(src.value(target.value))
-    return isinstance(made, cst.Call) and isinstance(atom, Device) and atom.kind == "cpu"
 
 
 def keep_on_device(call: cst.Call, src: Source) -> Fix | None:

@@ -10,7 +10,7 @@ import pytest
 from amplint.heat import EVALUATION, TRAINING
 from amplint.index import File
 from amplint.link import FileAnswers, Program
-from amplint.values import Autocast, Blob, Heat, Host, Region, Tensor, Value, only
+from amplint.values import Autocast, Blob, Heat, Host, Place, Region, Tensor, Value, only
 
 
 def linked(main: str, **others: str) -> tuple[File, FileAnswers]:
@@ -403,3 +403,14 @@ class TestBackward:
         file, answers = linked(program)
         call = expression(file, "wrap(later)")
         assert isinstance(call, ast.Call) and answers.backward(call) is None
+
+
+def test_the_text_around_a_place_is_that_of_its_innermost_function() -> None:
+    others = {
+        "other": "import time\nclass A:\n    def f(self):\n        g = lambda: 0\n        g()\n"
+    }
+    _, answers = linked("import other\n", **others)
+    assert answers.text_around(Place("other.py", 5, 8, 5, 11)) == (
+        "    def f(self):\n        g = lambda: 0\n        g()"
+    )
+    assert answers.text_around(Place("other.py", 1, 0, 1, 11)).startswith("import time\nclass A:")

@@ -69,6 +69,9 @@ class Nothing:
     def matches(self, pattern: str) -> bool:
         return False
 
+    def text_around(self, place: Place) -> str:
+        return ""
+
     def uses(self, node: ast.expr) -> Sequence[ast.expr]:
         return ()
 

@@ -505,7 +505,7 @@ def test_every_name_is_in_torch() -> None:
     names = {
         *RESULTS, *FACTORIES, *MODULES, *AUTOCAST["cuda"], *AUTOCAST["cpu"], *torch_ops.WAITS,
         *torch_ops.HOST_READS, *torch_ops.DATA_DEPENDENT, *torch_ops.DETACHED, *torch_ops.MOVES,
-        *torch_ops.LEGACY_CONSTRUCTORS,
+        *torch_ops.LEGACY_CONSTRUCTORS, *torch_ops.SYNCHRONIZES, *torch_ops.EMPTIES_CACHE,
     }  # fmt: skip
     missing = []
     for name in sorted(names - UNEQUAL):

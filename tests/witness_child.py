@@ -27,10 +27,12 @@ SCALAR_READS = {
 }
 # These do not pass the dispatcher when the tensor is on the CPU.
 READING_METHODS = ("tolist", "numpy", "cpu")
+# These are no operations on tensors at all; without a device they raise or do nothing.
+WAITING_FUNCTIONS = ("synchronize", "empty_cache")
 
 
 class Reads(TorchDispatchMode):
-    """Counts what would make the host wait, were the tensors on an accelerator."""
+    """Counts what makes the host wait for an accelerator, or would, were the tensors on one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,6 +93,8 @@ def observe(directory: str, module: str, device: str) -> dict[str, Any]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
+            for name in WAITING_FUNCTIONS:
+                setattr(torch.cuda, name, reads.counted(lambda *_: None))
             program = importlib.import_module(module)
             for name in READING_METHODS:
                 setattr(torch.Tensor, name, reads.counted(getattr(torch.Tensor, name)))
