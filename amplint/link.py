@@ -95,6 +95,7 @@ class FileAnswers:
         self._inference = inference
         self._heat = heat
         self._readers: dict[tuple[str, int], list[ast.expr]] | None = None
+        self._joins: dict[str, frozenset[int]] = {}
 
     def _place(self, node: ast.AST) -> Standing | None:
         place = self._file.node_of.get(node)
@@ -198,5 +199,28 @@ class FileAnswers:
         place = self._place(node)
         if place is None:
             return True
-        graph = self._inference.states[place.function].graph
-        return any(n.op in ("phi", "narrow") and place.node in n.operands for n in graph.nodes)
+        nodes = self._inference.states[place.function].graph.nodes
+        return any(place.node in nodes[join].operands for join in self._read_joins(place.function))
+
+    def _read_joins(self, function: str) -> frozenset[int]:
+        """The nodes that join or narrow values, and that something reads.
+
+        A loop joins what its body binds whether or not anybody reads the name in the next round.
+        """
+        if function not in self._joins:
+            graph = self._inference.states[function].graph
+            joins = {n for n, node in enumerate(graph.nodes) if node.op in JOINS}
+            found = {block.node for block in graph.blocks}
+            found.update(n for node in graph.nodes if node.op not in JOINS for n in node.operands)
+            found.update(at.node for at in self._file.node_of.values() if at.function == function)
+            stack = list(found & joins)
+            read = set(stack)
+            while stack:
+                more = joins & set(graph.nodes[stack.pop()].operands) - read
+                read |= more
+                stack.extend(more)
+            self._joins[function] = frozenset(read)
+        return self._joins[function]
+
+
+JOINS = frozenset({"phi", "narrow"})

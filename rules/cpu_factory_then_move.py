@@ -22,18 +22,14 @@ Known limits: `torch.tensor(data).cuda()` is no finding, for `device=` saves no 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
 from amplint import (
-    Device,
-    DType,
     Edit,
     Finding,
     Fix,
     Group,
-    Host,
     Rule,
     Safety,
     Same,
@@ -41,8 +37,8 @@ from amplint import (
     Tensor,
     only,
 )
+from amplint.moves import Move, made_before, move_of
 from amplint.torch_ops import FACTORIES
-from amplint.transfer import DEVICE_HINTS, constant
 
 rule = Rule(
     "AMP501",
@@ -60,15 +56,6 @@ SHAPE_METHODS = frozenset(
     {"unsqueeze", "squeeze", "view", "reshape", "expand", "repeat", "t", "transpose", "permute"}
 )
 FROM_DATA = frozenset({"data", "arg"})  # dtype words of factories that copy host data
-
-
-@dataclass(frozen=True)
-class Move:
-    """What moves the tensor: the device as it is to be written, and a dtype given along with it."""
-
-    device: str
-    dtype: str | None
-    certain: bool
 
 
 @rule.on(cst.Call)
@@ -123,69 +110,6 @@ def factory(call: cst.Call, src: Source) -> str | None:
     return name
 
 
-def move_of(call: cst.Call, src: Source) -> Move | None:
-    """Ex) x.cuda(), x.cuda(0), x.to(device), x.to("cuda", non_blocking=True)"""
-    if not isinstance(call.func, cst.Attribute) or src.has_star(call):
-        return None
-    method = call.func.attr.value
-    if method == "cuda":
-        return move_by_cuda(call, src)
-    if method != "to" or src.keyword(call, "memory_format") is not None:
-        return None
-    target = src.argument(call, "device", 0)
-    if target is None or constant_device(target.value, src) == "cpu":
-        return None
-    certain = names_device(target.value, src)
-    if certain is None:
-        return None
-    dtype = src.argument(call, "dtype", 1)
-    return Move(src.text(target.value), src.text(dtype.value) if dtype else None, certain)
-
-
-def move_by_cuda(call: cst.Call, src: Source) -> Move | None:
-    target = src.argument(call, "device", 0)
-    if target is None:
-        return Move('"cuda"', None, True)
-    index = constant(src.value(target.value))
-    if isinstance(index, int) and not isinstance(index, bool):
-        return Move(f'"cuda:{index}"', None, True)
-    if isinstance(only(src.value(target.value)), Device):
-        return Move(src.text(target.value), None, True)
-    return None  # an index that may be None means the current device
-
-
-def constant_device(node: cst.BaseExpression, src: Source) -> str | None:
-    value = constant(src.value(node))
-    return value.partition(":")[0] if isinstance(value, str) else None
-
-
-def names_device(node: cst.BaseExpression, src: Source) -> bool | None:
-    """Whether the argument of `.to` is a device: certainly, by its name alone, or (None) not."""
-    atoms = src.value(node)
-    if any(isinstance(a, DType | Tensor) for a in atoms):
-        return None
-    if all(isinstance(a, Device) or (isinstance(a, Host) and a.kind in NAMING) for a in atoms):
-        return None if all(isinstance(a, Device) and a.kind == "cpu" for a in atoms) else True
-    if isinstance(node, cst.Attribute) and node.attr.value == "device":
-        return True
-    last = node.attr.value if isinstance(node, cst.Attribute) else getattr(node, "value", "")
-    named = isinstance(last, str) and (last in DEVICE_HINTS or last.endswith("device"))
-    return True if named and last.endswith("device") else None
-
-
-def made_before(name: cst.Name, src: Source) -> cst.Call | None:
-    """The factory call whose result the name holds, if this is the only place that reads it."""
-    made = src.origin(name)
-    if not isinstance(made, cst.Call) or src.joined(made):
-        return None
-    if [use for use in src.uses(made) if use is not name]:
-        return None
-    # A move in an inner loop, or under a condition, does not always happen.
-    if src.parent(src.statement(made)) is not src.parent(src.statement(name)):
-        return None
-    return made
-
-
 def create_there(
     call: cst.Call, receiver: cst.Call, made: cst.Call, name: str, move: Move, src: Source
 ) -> Fix | None:
@@ -238,5 +162,4 @@ def safety(made: cst.Call, name: str, move: Move, src: Source) -> Safety:
     return Safety.SAFE if exact and not leaf and not converted and move.certain else Safety.UNSAFE
 
 
-NAMING = frozenset({"str", "int"})  # "cuda:0", or the index of a GPU
 CONVERTIBLE = frozenset({"torch.zeros", "torch.ones", "torch.empty"})

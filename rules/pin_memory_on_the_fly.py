@@ -1,0 +1,93 @@
+"""A tensor is copied to pinned memory only to be copied on to the device.
+
+`x.pin_memory()` copies the whole tensor once more on the host, in the thread that trains, before
+the copy to the device can begin. That costs more than pinned memory saves:
+`x.pin_memory().to(device, non_blocking=True)` can take twice as long as `x.to(device)`
+(https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html).
+
+    x = x.pin_memory().to(device, non_blocking=True)   # two copies on the host's account
+
+    x = x.to(device, non_blocking=True)                # one; the driver stages it
+
+Pinned memory pays off where another thread fills it: `DataLoader(..., pin_memory=True)`.
+
+Fix safety: safe, the values are the same.
+
+Known limits: nothing is said in a file that imports `threading.Thread`, nor under
+`torch.cuda.stream(...)`: there the copy may well run beside the training. Nor of a buffer that is
+pinned once and used again, nor outside of what runs for every batch of training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Finding, Fix, Group, Rule, Safety, Source, Tensor, Unrun, only
+from amplint.heat import TRAINING
+from amplint.moves import made_before, move_of
+from amplint.reads import heat_places
+from amplint.values import ACCELERATOR, Blob
+
+rule = Rule(
+    "AMP507",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Unrun(
+        "pinned memory needs an accelerator",
+        "https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
+    ),
+    hot=True,
+    words=frozenset({"pin_memory"}),
+)
+
+STREAMS = frozenset({"torch.cuda.stream", "torch.cuda.StreamContext", "torch.xpu.stream"})
+THREADS = ("threading.Thread", "concurrent.futures.ThreadPoolExecutor")
+
+
+@rule.on(cst.Call)
+def check(move: cst.Call, src: Source) -> Iterator[Finding]:
+    if move_of(move, src) is None or not isinstance(move.func, cst.Attribute):
+        return
+    call = pinning(move.func.value, src)
+    if call is None or runs_beside(call, src):
+        return
+    heat = src.heat(call)
+    if heat is None or heat.temperature != TRAINING:
+        return
+    message = f"`{src.brief(call)}` copies on the host what is copied to the device anyway"
+    moved = () if call is move.func.value else (src.related_node(move, "moved to the device here"),)
+    yield src.finding(rule, call, message, unpinned(call, src), (*moved, *heat_places(heat, src)))
+
+
+def pinning(moved: cst.BaseExpression, src: Source) -> cst.Call | None:
+    """The call of `pin_memory` that makes what is moved, and only for that."""
+    call = made_before(moved, src) if isinstance(moved, cst.Name) else moved
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+        return None
+    if call.func.attr.value != "pin_memory":
+        return None
+    tensor = only(src.value(call.func.value))
+    on_host = isinstance(tensor, Tensor | Blob) and tensor.device.kind != ACCELERATOR
+    return call if on_host else None
+
+
+def runs_beside(node: cst.CSTNode, src: Source) -> bool:
+    """Whether the copies may run beside the training: in a thread, or on a stream of their own."""
+    if any(src.bound_as(thread) is not None for thread in THREADS):
+        return True
+    return any(
+        isinstance(item.item, cst.Call) and src.name(item.item.func) in STREAMS
+        for around in src.ancestors(node)
+        if isinstance(around, cst.With)
+        for item in around.items
+    )
+
+
+def unpinned(call: cst.Call, src: Source) -> Fix:
+    """Ex) x.pin_memory().to(device) -> x.to(device)"""
+    assert isinstance(call.func, cst.Attribute)
+    edit = src.remove_between(call.func.value, call)
+    return Fix("Copy straight to the device", (edit,), Safety.SAFE)
