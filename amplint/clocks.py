@@ -41,10 +41,15 @@ def reads_clock(call: cst.Call, src: Source) -> bool:
     return src.name(call.func) in CLOCKS
 
 
+def measures(node: cst.CSTNode, src: Source) -> bool:
+    """Whether the file, class or function around a node is one whose purpose is to measure."""
+    return MEASURES.search(f"{src.path} {src.scope(node)}") is not None
+
+
 def is_timed(node: cst.CSTNode, heat: Heat, src: Source) -> bool:
     """Whether a hot node may be there for a measurement: a clock is read in the same iteration, by
     its function or one that calls it, or its file, class or function is one that measures."""
-    if MEASURES.search(f"{src.path} {src.scope(node)}"):
+    if measures(node, src):
         return True
     loop = own_loop(node, heat, src)
     if loop is not None:
