@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from amplint import libraries, torch_ops
+from amplint.libraries import ScalerApi
 from amplint.torch_ops import Factory, Result
 from amplint.values import (
     ACCELERATOR,
@@ -752,13 +753,21 @@ def module(name: str, arguments: Arguments) -> Object:
 def library_object(kind: str, name: str, arguments: Arguments, site: Site) -> Object:
     if kind == "scaler":
         enabled = _switch(arguments.get("enabled"), True)
-        return Object(kind, name, enabled=None if arguments.stars else enabled)
+        device = scaler_device(libraries.SCALERS[name], arguments, site)
+        return Object(kind, name, device, enabled=None if arguments.stars else enabled)
     if kind == "accelerator":
         device = Device(ACCELERATOR, site.why("the device is chosen here"))
         return Object(kind, name, device)
     if name in libraries.LOADERS_ON_DEVICE:
         return Object(kind, name, Device(ACCELERATOR, site.why("its batches come on the device")))
     return Object(kind, name, CPU if kind == "loader" else NO_DEVICE)
+
+
+def scaler_device(api: ScalerApi, arguments: Arguments, site: Site) -> Device:
+    """The host, for a scaler that keeps its scale there; what else it is, nobody needs to know."""
+    given = arguments.get("device", 0) if "device" in api.parameters[:1] else None
+    host = api.device == "cpu" if given is None else device_of(given, "", site) == CPU
+    return CPU if host else NO_DEVICE
 
 
 def pass_through(how: str, arguments: Arguments) -> Value:
