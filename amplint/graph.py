@@ -168,11 +168,15 @@ class Builder:
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
             return
         base = call.func.value
-        if not (isinstance(base, ast.Name) and call.func.attr in ADDERS and call.args):
+        if call.func.attr not in ADDERS or not call.args or self.env is None:
             return
-        if base.id in self.locals and self.env is not None and base.id in self.env:
+        if isinstance(base, ast.Name) and base.id in self.locals and base.id in self.env:
             operands = (self.env[base.id], self.places[call.args[-1]])
             self.bind(base.id, self.emit("add", operands, call.func.attr, where(call)))
+        elif isinstance(base, ast.Attribute) and isinstance(base.value, ast.Name):
+            operands = (self.places[base], self.places[call.args[-1]])
+            added = self.emit("add", operands, call.func.attr, where(call))
+            self.emit("store", (self.places[base.value], added), base.attr, where(call))
 
     def do_Assign(self, node: ast.Assign) -> None:
         value = self.expr(node.value)
@@ -205,8 +209,11 @@ class Builder:
             updated = self.emit("put", (container, index, value), None, place)
             self.places[target] = updated
             self.standing[target] = self.block
-            if isinstance(target.value, ast.Name) and target.value.id in self.locals:
-                self.bind(target.value.id, updated)
+            holder = target.value
+            if isinstance(holder, ast.Name) and holder.id in self.locals:
+                self.bind(holder.id, updated)
+            elif isinstance(holder, ast.Attribute) and isinstance(holder.value, ast.Name):
+                self.emit("store", (self.places[holder.value], updated), holder.attr, place)
         elif isinstance(target, ast.Starred):
             self.assign(target.value, value)
         elif isinstance(target, ast.Tuple | ast.List):

@@ -269,6 +269,12 @@ class Inference:
     def is_loader(self, cls: str) -> bool:
         return any(libraries.kind(name) == "loader" for name in self.library_bases(cls))
 
+    def fields(self, cls: str) -> tuple[str, ...]:
+        """What a dataclass or a named tuple declares, in order."""
+        facts = self.classes[cls]
+        graph = self.files[facts.path].graph(cls)
+        return tuple(name for name in graph.bindings if name not in facts.methods)
+
     def methods(self, cls: str, name: str, overridden: bool = True) -> list[str]:
         """The definitions that `instance.name` may mean: the class's own or inherited one, and,
         where the instance may be of a subclass, those that override it."""
@@ -784,18 +790,12 @@ class Evaluation:
                         return self.mark_value(infer.marks_of_class(cls)[name]) or value
             return value
         if name == "param_groups" and infer.is_optimizer(instance.cls):
-            return self.param_groups(node)
+            return transfer.PARAM_GROUPS
         if name == "device" and infer.is_module(instance.cls):
             return one(Device(ACCELERATOR, self.why(node, "the module's device")))
         if infer.library_bases(instance.cls):
             return one(Method(instance, name)) if name in MODULE_METHODS else UNKNOWN
         return UNKNOWN
-
-    def param_groups(self, node: Node) -> Value:
-        device = Device(ACCELERATOR, self.why(node, "the parameters live on the device"))
-        params = one(Sequence(None, one(Tensor(None, device, 1, True))))
-        group = MappingValue(UNKNOWN, (("params", params),))
-        return one(Sequence(None, one(group)))
 
     def mark_value(self, kind: str) -> Value | None:
         return {
@@ -823,7 +823,7 @@ class Evaluation:
         infer.edges[(self.facts.id, self.number)] = set()
         self.note_flag(node, arguments)
         for atom in ordered(values[0]):
-            cast = self.cast_of_unknown(atom, arguments)
+            cast = self.cast_of_unknown(atom, arguments, node)
             if cast is not None:
                 results.append(cast)
             elif (
@@ -836,10 +836,17 @@ class Evaluation:
                 results.append(self.call(atom, arguments, node))
         return join(results)
 
-    def cast_of_unknown(self, atom: Atom, arguments: Arguments) -> Value | None:
-        """`q.half()` of a parameter that nobody knows: a tensor, if it is then used as one."""
+    def cast_of_unknown(self, atom: Atom, arguments: Arguments, node: Node) -> Value | None:
+        """`q.half()` of a parameter that nobody knows: a tensor, if it is then used as one; and
+        `x.to(device)` of what a loop draws: a tensor or a nest of them."""
         if not (isinstance(atom, Method) and isinstance(atom.of, Unknown) and atom.name in CASTS):
             return None
+        if atom.name in MOVES and self.is_drawn(node):
+            moved = transfer.call(replace(atom, of=Blob()), arguments, self.site(node))
+            if all(isinstance(a, Blob) and a.device.kind for a in moved):
+                return moved
+        if atom.name in ("cuda", "xpu"):
+            return UNKNOWN
         if atom.name == "to":
             target = only(arguments.get("dtype", 0) or UNKNOWN)
             dtype = target.name if isinstance(target, DType) else None
@@ -848,6 +855,24 @@ class Evaluation:
         if dtype is None or self.number not in self.marks.tensors:
             return UNKNOWN
         return one(Tensor(dtype))
+
+    def is_drawn(self, call: Node) -> bool:
+        """Whether a method is called on what a loop draws from an iterable, or on a part of it, and
+        that is not itself called, as a module is."""
+        number = self.graph.nodes[call.operands[0]].operands[0]
+        if self.marks.nodes.get(number) == "module" or self.number in self.marks.called:
+            return False
+        for _ in range(6):
+            node = self.graph.nodes[number]
+            if node.op == "iter" or (node.op == "param" and self.facts.kind == "lambda"):
+                return True
+            if node.op == "call":
+                callee = self.values[node.operands[0]]
+                return any(isinstance(a, Symbol) and a.name == "builtins.next" for a in callee)
+            if node.op not in ("unpack", "subscript", "narrow", "phi") or not node.operands:
+                return False
+            number = node.operands[0]
+        return False
 
     def note_flag(self, node: Node, arguments: Arguments) -> None:
         """`add_argument("--profile", action="store_true")`: a flag that is off by default."""
@@ -898,9 +923,12 @@ class Evaluation:
         if isinstance(atom, Function):
             return self.call_function(atom, arguments, node)
         if isinstance(atom, Class):
-            for identity in infer.methods(atom.id, "__init__", overridden=False):
+            makers = infer.methods(atom.id, "__init__", overridden=False)
+            for identity in makers:
                 self.enter(identity, node, arguments, Instance(atom.id))
-            if not infer.methods(atom.id, "__init__", overridden=False):
+            if not makers:
+                if infer.library_bases(atom.id) & DICTS:
+                    return transfer.call(Symbol("builtins.dict"), arguments, self.site(node))
                 self.fill_fields(atom.id, arguments)
             return one(Instance(atom.id))
         if isinstance(atom, Instance):
@@ -944,6 +972,11 @@ class Evaluation:
                 result = join(self.call(a, inner, node) for a in arguments.positional[0])
                 return one(Sequence(None, result))
             return join(self.call(a, inner, node) for a in arguments.positional[0])
+        if name == "functools.reduce" and len(arguments.positional) >= 2:
+            drawn = transfer.iterate(arguments.positional[1])
+            start = join([drawn, *arguments.positional[2:3]])
+            pair = Arguments((start, drawn))
+            return join(self.call(a, pair, node) for a in ordered(arguments.positional[0]))
         if name == "builtins.getattr" and len(arguments.positional) >= 2:
             attribute = transfer.constant(arguments.positional[1])
             if isinstance(attribute, str):
@@ -1130,17 +1163,18 @@ class Evaluation:
         facts = infer.classes[cls]
         if "dataclass" not in facts.decorated and "NamedTuple" not in facts.bases:
             return
-        graph = infer.files[facts.path].graph(cls)
-        names = [n for n in graph.bindings if n not in facts.methods]
         site = (self.facts.id, self.number)
         for name, value in [
-            *zip(names, arguments.positional, strict=False),
+            *zip(infer.fields(cls), arguments.positional, strict=False),
             *arguments.keywords.items(),
         ]:
             infer._write(("field", cls, name), site, value)
 
     def op_store(self, node: Node) -> Value:
         target, value = self.operands(node)
+        if self.graph.nodes[node.operands[1]].op in ("add", "put"):
+            # `self.xs.append(x)`: what is unknown of the list must not come back as its own proof.
+            value -= UNKNOWN
         for atom in target:
             if isinstance(atom, Instance):
                 site = (self.facts.id, self.number)
@@ -1216,10 +1250,32 @@ class Evaluation:
             if isinstance(atom, Symbol):
                 results.append(annotation_subscript(atom, index))
             elif isinstance(atom, Instance):
-                results.append(self.call_dunder(atom, "__getitem__", Arguments((index,)), node))
+                results.append(self.instance_item(atom, index, node))
             else:
                 results.append(transfer.subscript_atom(atom, index))
         return join(results)
+
+    def instance_item(self, instance: Instance, index: Value, node: Node) -> Value:
+        """`instance[index]`: by its method, by the order of a named tuple, or by a field's name."""
+        row = self.named_tuple(instance)
+        if row is not None:
+            return transfer.subscript_atom(row, index)
+        if self.inference.methods(instance.cls, "__getitem__"):
+            return self.call_dunder(instance, "__getitem__", Arguments((index,)), node)
+        key = transfer.constant(index)
+        if isinstance(key, str):
+            return self.inference._read(("field", instance.cls, key)) or UNKNOWN
+        return UNKNOWN
+
+    def named_tuple(self, instance: Instance) -> Sequence | None:
+        """The fields of a `class Output(NamedTuple)`, in order; None for other instances."""
+        infer = self.inference
+        facts = infer.classes[instance.cls]
+        if "NamedTuple" not in facts.bases:
+            return None
+        names = infer.fields(instance.cls)
+        values = (infer._read(("field", instance.cls, name)) or UNKNOWN for name in names)
+        return Sequence(tuple(values), BOTTOM, names=names)
 
     def call_dunder(self, instance: Instance, name: str, arguments: Arguments, node: Node) -> Value:
         ids = self.inference.methods(instance.cls, name)
@@ -1231,7 +1287,10 @@ class Evaluation:
         results: list[Value] = []
         for atom in ordered(self.of(node.operands[0])):
             if isinstance(atom, Instance):
-                if self.inference.methods(atom.cls, "__iter__"):
+                row = self.named_tuple(atom)
+                if row is not None:
+                    results.append(transfer.iterate_atom(row))
+                elif self.inference.methods(atom.cls, "__iter__"):
                     made = self.call_dunder(atom, "__iter__", Arguments(), node)
                     if not any(isinstance(a, Instance) for a in made):
                         results.append(transfer.iterate(made) if made else made)
@@ -1246,7 +1305,10 @@ class Evaluation:
         return join(results)
 
     def op_unpack(self, node: Node) -> Value:
-        return transfer.unpack(self.of(node.operands[0]), node.data[0], node.data[2])
+        rows = (
+            (isinstance(a, Instance) and self.named_tuple(a)) or a for a in self.of(node.operands[0])
+        )
+        return transfer.unpack(frozenset(rows), node.data[0], node.data[2])
 
     def op_enter(self, node: Node) -> Value:
         results: list[Value] = []
@@ -1321,7 +1383,9 @@ class Evaluation:
         return self.of(node.operands[0])
 
 
-CASTS = frozenset({"to", "half", "bfloat16", "float", "double"})
+CASTS = frozenset({"to", "half", "bfloat16", "float", "double", "cuda", "xpu"})
+MOVES = frozenset({"to", "cuda", "xpu"})
+DICTS = frozenset({"builtins.dict", "collections.OrderedDict"})
 ANY_MODULE: tuple[Atom, ...] = (Unknown(), Object("module", "?"))
 CALLS_ITS_ARGUMENT = frozenset(
     {"builtins.map", "torch.utils.checkpoint.checkpoint", "torch.compile.__call__"}

@@ -46,6 +46,7 @@ class Marks:
         backward: a loss -> the call that backpropagates it.
         paths: a dotted path ("model", "self.model") -> "module" or "optimizer".
         tensors: nodes that are used as tensors.
+        called: nodes that are called.
     """
 
     graph: Graph
@@ -53,6 +54,7 @@ class Marks:
     backward: Mapping[int, int]
     paths: Mapping[str, str]
     tensors: frozenset[int]
+    called: frozenset[int]
 
     def path(self, number: int) -> str | None:
         return path_of(self.graph, number)
@@ -125,7 +127,8 @@ def read(graph: Graph) -> Marks:
             if len(elements) == node.data[1]:
                 used.add(elements[node.data[0]])
     tensors = frozenset(used)
-    return Marks(graph, nodes, backward, paths, tensors)
+    called = frozenset(n for n, names in uses.items() if CALLED in names)
+    return Marks(graph, nodes, backward, paths, tensors, called)
 
 
 # Comparisons that say nothing of what is compared.

@@ -82,6 +82,7 @@ class Result:
         by_tensor: the result when a tensor stands in the place of the dim (`x.max(y)`).
         alone: the result when one tensor is all that is given (`torch.where(mask)`).
         tuple_if: keywords that make it a tuple when true (`return_indices`).
+        names: of the `count` tensors, where the tuple is a named one (torch.return_types).
     """
 
     kind: str = "tensor"
@@ -95,6 +96,7 @@ class Result:
     by_tensor: Result | None = None
     alone: Result | None = None
     tuple_if: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 RESULTS: dict[str, Result] = {}
@@ -159,8 +161,16 @@ _family(
 _family(Result("tensor", "some", "float-of"), "F.local_response_norm torch.cumulative_trapezoid")
 _family(Result("tensors", "same", "float-of"), "torch.gradient")
 _family(Result("tensor", "same", "int64"), "argsort")
+_VALUES_AND_INDICES = ("values", "indices")
 _family(
-    Result("tensors", "same", "same", count=2, dtypes=("same", "int64")),
+    Result(
+        "tensors",
+        "same",
+        "same",
+        count=2,
+        dtypes=("same", "int64"),
+        names=_VALUES_AND_INDICES,
+    ),
     "cummax cummin sort topk",
 )
 _family(Result("tensors", "same", "same", count=2, dtypes=("same", "int32")), "frexp")
@@ -221,7 +231,14 @@ _family(
     Result("tensor", "scalar-without-dim", "same", dim=1), "norm linalg.norm linalg.vector_norm"
 )
 _family(Result("tensor", "scalar-without-dim", "uint64", dim=0), "hash_tensor")
-_VALUES_AND_PLACES = Result("tensors", "unknown", "same", count=2, dtypes=("same", "int64"))
+_VALUES_AND_PLACES = Result(
+    "tensors",
+    "unknown",
+    "same",
+    count=2,
+    dtypes=("same", "int64"),
+    names=_VALUES_AND_INDICES,
+)
 _EXTREMUM = Result("tensor", "scalar-without-dim", "same", dim=0, by_dim=_VALUES_AND_PLACES)
 _family(_EXTREMUM, "median nanmedian")
 _family(

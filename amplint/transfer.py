@@ -452,6 +452,10 @@ def attribute(atom: Atom, name: str, site: Site) -> Value:
             sizes = {"shape": one(Host("size")), "size": INT, "ndim": INT}
             return sizes.get(name) or one(Method(atom, name))
         return one(Method(atom, name))
+    if isinstance(atom, Sequence) and atom.items is not None and name in atom.names:
+        return atom.items[atom.names.index(name)]
+    if isinstance(atom, Mapping) and name in dict(atom.items):
+        return dict(atom.items)[name]  # a namespace, or a dict whose keys are its attributes
     if isinstance(atom, Sequence | Mapping | Autocast | NoGrad):
         return one(Method(atom, name))
     return UNKNOWN
@@ -487,6 +491,7 @@ def blob_attribute(blob: Blob, name: str) -> Value:
     if (
         name in CONTAINER_METHODS
         or f"Tensor.{name}" in torch_ops.RESULTS
+        or f"Tensor.{name}" in torch_ops.FACTORIES
         or name in ("to", "pin_memory")
     ):
         return one(Method(blob, name))
@@ -506,12 +511,30 @@ def object_attribute(thing: Object, name: str) -> Value:
         return one(thing.device) if thing.device.kind else UNKNOWN
     if thing.kind == "module" and name == "module":
         return one(thing)
-    if thing.kind == "module" and name in MODULE_TENSORS and thing.type in torch_ops.MODULES:
+    if name in MODULE_TENSORS and thing.kind == "module" and is_layer(thing.type):
         device = thing.device if thing.device.kind else _ON_DEVICE
         return one(Tensor(None, device, 1, name in ("weight", "bias") or None))
-    if thing.kind == "accelerator" and name == "device":
-        return one(thing.device)
+    if thing.kind == "optimizer" and name == "param_groups":
+        return PARAM_GROUPS
     return one(Method(thing, name))
+
+
+def is_layer(type_name: str) -> bool:
+    """A module whose `weight` is a tensor: one of torch's, or one that nobody knows, which was
+    called like a module."""
+    return type_name in torch_ops.MODULES or type_name == "?"
+
+
+PARAM_GROUPS = one(
+    Sequence(
+        None,
+        one(
+            Mapping(
+                UNKNOWN, (("params", one(Sequence(None, one(Tensor(None, _ON_DEVICE, 1, True))))),)
+            )
+        ),
+    )
+)
 
 
 # ---------------------------------------------------------------------------- calls
@@ -571,6 +594,13 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
         return one(library_object(kind, name, arguments, site))
     if name in libraries.PASS_THROUGH:
         return pass_through(libraries.PASS_THROUGH[name], arguments)
+    if name in CONTAINERS:
+        name = CONTAINERS[name]
+    if name == "collections.defaultdict":
+        made = [call(a, Arguments(), site) for v in arguments.positional[:1] for a in v]
+        return one(Mapping(join(made)))
+    if name == "collections.namedtuple":
+        return named_tuple_type(arguments)
     if name.startswith("builtins."):
         return builtin(name[9:], arguments, site)
     if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
@@ -588,6 +618,36 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
     if name in HOST_FUNCTIONS:
         return OBJECT
     return UNKNOWN
+
+
+# What behaves like a container of the builtins, as far as what is in it goes.
+CONTAINERS = {
+    "collections.OrderedDict": "builtins.dict",
+    "collections.deque": "builtins.set",
+    "types.SimpleNamespace": "builtins.dict",
+    "argparse.Namespace": "builtins.dict",
+}
+
+
+def named_tuple_type(arguments: Arguments) -> Value:
+    """Ex) namedtuple("Output", "loss logits"), namedtuple("Output", ["loss", "logits"])"""
+    given = arguments.get("field_names", 1) or UNKNOWN
+    names = constant(given)
+    if isinstance(names, str):
+        fields = names.replace(",", " ").split()
+    else:
+        atom = only(given)
+        items = atom.items if isinstance(atom, Sequence) and atom.items is not None else ()
+        fields = [str(constant(item)) for item in items]
+    return one(Object("namedtuple", " ".join(fields))) if fields else UNKNOWN
+
+
+def named_tuple(names: tuple[str, ...], arguments: Arguments) -> Value:
+    if arguments.stars:
+        return UNKNOWN
+    values = [arguments.get(name, position) for position, name in enumerate(names)]
+    items = tuple(UNKNOWN if value is None else value for value in values)
+    return one(Sequence(items, BOTTOM, names=names))
 
 
 def legacy_tensor(name: str, site: Site) -> Tensor:
@@ -819,12 +879,10 @@ def builtin(name: str, arguments: Arguments, site: Site) -> Value:
         return one(Sequence(None, INT))
     if name in ("dict",):
         if not given:
-            return one(
-                Mapping(
-                    join(arguments.keywords.values()), tuple(sorted(arguments.keywords.items()))
-                )
-            )
-        return join(one(a) if isinstance(a, Mapping | Blob) else UNKNOWN for a in given[0])
+            named = {k: v for k, v in arguments.keywords.items() if k != "**"}
+            element = join(arguments.keywords.values())
+            return one(Mapping(element, tuple(sorted(named.items(), key=_first))))
+        return join(as_mapping(a) for a in given[0])
     if name in ("set", "frozenset"):
         return join(as_sequence(a) for a in given[0]) if given else one(Sequence(None, BOTTOM))
     if name in ("max", "min", "sum") and given:
@@ -855,6 +913,26 @@ def builtin(name: str, arguments: Arguments, site: Site) -> Value:
     return UNKNOWN
 
 
+def as_mapping(atom: Atom) -> Value:
+    """`dict(x)` of a mapping, or of pairs."""
+    if isinstance(atom, Mapping | Blob):
+        return one(atom)
+    if not isinstance(atom, Sequence):
+        return UNKNOWN
+    pairs = [p for v in (atom.items or (atom.element,)) for p in v]
+    if not all(isinstance(p, Sequence) and p.items is not None for p in pairs):
+        return UNKNOWN
+    rows = [p.items for p in pairs if isinstance(p, Sequence) and p.items and len(p.items) == 2]
+    keys = [constant(row[0]) for row in rows]
+    items = {k: row[1] for k, row in zip(keys, rows, strict=True) if isinstance(k, str)}
+    named = items if atom.items is not None and len(items) == len(rows) else {}
+    return one(Mapping(join(row[1] for row in rows), tuple(sorted(named.items(), key=_first))))
+
+
+def _first(pair: tuple[str, Value]) -> str:
+    return pair[0]
+
+
 def call_object(thing: Object, arguments: Arguments, site: Site) -> Value:
     if thing.kind == "criterion":
         operands = tensors_in(arguments.all)
@@ -866,6 +944,8 @@ def call_object(thing: Object, arguments: Arguments, site: Site) -> Value:
         return one(Tensor(dtype, device, thing.rank, True, why))
     if thing.kind == "module":
         return call_module(thing, arguments, site)
+    if thing.kind == "namedtuple":
+        return named_tuple(tuple(thing.type.split()), arguments)
     return UNKNOWN
 
 
@@ -886,7 +966,9 @@ def call_module(thing: Object, arguments: Arguments, site: Site) -> Value:
     rank = {"some": 1, "same": first.rank}.get(facts.rank)
     tensor = Tensor(dtype, device, rank, True, why)
     if facts.returns == "tensors":
-        return one(Sequence((one(tensor), UNKNOWN), one(tensor)))
+        # The second is a state, which may be a pair itself, or weights.
+        rest = one(Blob(device, "output"))
+        return one(Sequence((one(tensor), rest), join([one(tensor), rest])))
     return one(tensor)
 
 
@@ -1046,6 +1128,8 @@ def call_mapping_method(mapping: Mapping, name: str, arguments: Arguments) -> Va
             if isinstance(key, str)
             else mapping.element
         )
+    if name == "setdefault":
+        return mapping.element
     if name == "items":
         return one(Sequence(None, one(Sequence((STR, mapping.element), UNKNOWN))))
     if name == "values":
@@ -1097,6 +1181,10 @@ def call_module_method(
         if name != "named_parameters":
             return parameters
         return one(Sequence(None, one(Sequence((STR, iterate(parameters)), UNKNOWN))))
+    if name == "state_dict":
+        own = thing.device
+        device = own if own.kind else Device(ACCELERATOR, site.why("the module's tensors"))
+        return one(Mapping(one(Tensor(None, device, None, False))))
     return UNKNOWN
 
 
@@ -1159,7 +1247,7 @@ def from_result(
         items = tuple(
             one(tensor if d == "same" else replace(tensor, dtype=d, grad=False)) for d in dtypes
         )
-        return one(Sequence(items, one(tensor)))
+        return one(Sequence(items, one(tensor), names=result.names))
     return one(tensor)
 
 
@@ -1402,7 +1490,7 @@ def put(container: Value, index: Value, value: Value) -> Value:
                     one(
                         Mapping(
                             join([atom.element, value]),
-                            tuple(sorted(items.items(), key=lambda kv: kv[0])),
+                            tuple(sorted(items.items(), key=_first)),
                         )
                     )
                 )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Union
 
 MAX_ALTERNATIVES = 6
+MAX_MODULES = 2  # library modules that are told apart; of more, all that is known is the kind
 MAX_DEPTH = 3
 MAX_STRINGS = 3  # `"cuda" if torch.cuda.is_available() else "cpu"` keeps both
 
@@ -138,6 +139,9 @@ class Super:
     of: str  # the class of `self`
 
 
+BOTTOM: frozenset[Atom] = frozenset()
+
+
 @dataclass(frozen=True)
 class Object:
     """An instance of a library class that amplint knows.
@@ -152,6 +156,7 @@ class Object:
     dtype: str | None = None
     rank: int | None = None  # of what a criterion returns: 0 unless reduction="none"
     enabled: bool | None = True  # a scaler that may be switched off
+    holds: Value = BOTTOM  # of a ModuleList and its kin: the join of the modules in it
 
 
 @dataclass(frozen=True)
@@ -159,11 +164,13 @@ class Sequence:
     """A list, tuple, set or iterator; `items` where the length is known, else `element` for all.
 
     `batches`: iterating it draws from a loader (`enumerate(loader)`).
+    `names`: those of the items, where it is a named tuple.
     """
 
     items: tuple[Value, ...] | None
     element: Value
     batches: bool = False
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -219,7 +226,6 @@ Atom = Union[  # noqa: UP007 - a forward reference in `X | Y` fails on Python 3.
 ]  # fmt: skip
 Value = frozenset[Atom]
 
-BOTTOM: Value = frozenset()
 UNKNOWN: Value = frozenset({Unknown()})
 NONE = Host("none", None, True)
 
@@ -284,6 +290,10 @@ def normalise(atoms: Iterable[Atom]) -> Value:
         if len(hosts) > (MAX_STRINGS if kind == "str" and all(h.known for h in hosts) else 1):
             atoms = {a for a in atoms if not (isinstance(a, Host) and a.kind == kind)}
             atoms.add(Host(kind))
+    modules = [a for a in atoms if isinstance(a, Object) and a.kind == "module" and not a.holds]
+    if len(modules) > MAX_MODULES:
+        atoms -= set(modules)
+        atoms.add(Object("module", "?", join_devices([module.device for module in modules])))
     sequences = [atom for atom in atoms if isinstance(atom, Sequence)]
     if len(sequences) > 1:
         atoms = {atom for atom in atoms if not isinstance(atom, Sequence)}
@@ -335,11 +345,13 @@ def join_tensors(tensors: list[Tensor]) -> Tensor:
 
 def join_sequences(sequences: list[Sequence]) -> Sequence:
     lengths = {None if s.items is None else len(s.items) for s in sequences}
+    names = {s.names for s in sequences}
     element = join(s.element for s in sequences)
     batches = any(s.batches for s in sequences)
     if len(lengths) == 1 and None not in lengths:
         columns = zip(*(s.items for s in sequences if s.items is not None), strict=True)
-        return Sequence(tuple(join(column) for column in columns), element, batches)
+        items = tuple(join(column) for column in columns)
+        return Sequence(items, element, batches, names.pop() if len(names) == 1 else ())
     return Sequence(None, element, batches)
 
 
