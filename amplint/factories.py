@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from amplint.moves import made_before
+from amplint.moves import bound_before
 from amplint.torch_ops import FACTORIES
+from amplint.values import Atom, DType, Host, Sequence
 
 if TYPE_CHECKING:
     from amplint.source import Source
 
 # Methods that leave the same numbers in another shape.
 SHAPE_METHODS = frozenset(
-    {"unsqueeze", "squeeze", "view", "reshape", "expand", "repeat", "t", "transpose", "permute"}
+    "unsqueeze squeeze view reshape expand repeat t transpose permute flatten".split()
 )
+CONVERSIONS = frozenset(
+    "bool long int short float half bfloat16 double type contiguous clone logical_not neg".split()
+)
+SAME_ANYWHERE = frozenset("eq ne lt le gt ge flip roll tril triu tile abs diag fill_ zero_".split())
+"""What gives the same bits on every device, where its other operands are of the host."""
+ROUNDED = frozenset(
+    """
+    add add_ sub sub_ mul mul_ div div_ pow pow_ sqrt rsqrt exp log cos sin cumsum softmax
+    normal_ uniform_ bernoulli_ random_ exponential_ log_ exp_ clamp clamp_ sum mean
+    """.split()
+)
+"""What may differ in the last bit, or draws other random numbers."""
+MAX_STEPS = 8
 FROM_DATA = frozenset({"data", "arg"})  # dtype words of factories that copy host data
 # With these, more is decided than what the tensor holds, and where.
 DECIDING = frozenset({"out", "pin_memory", "generator", "names", "layout"})
@@ -28,50 +42,125 @@ SETS_DEFAULT = r"^[^#]*\b(" + "|".join(OTHER_DEFAULTS) + r")\("
 
 @dataclass(frozen=True)
 class Built:
-    """A factory that builds on the CPU, or where its `device=` says.
+    """A factory that builds on the CPU, or where its `device=` says, and what has been done since
+    to its result alone.
 
     Args:
         call: the call of the factory.
         name: what is called: "torch.zeros".
         expanded: whether the tensor is read through `expand`: its elements share memory, which a
             copy, to another device or dtype, ends.
+        shaped: whether what was done changed the shape at most.
+        exact: whether what was done gives the same bits on any device.
+        names: the variables that held the tensor on the way.
     """
 
     call: cst.Call
     name: str
     expanded: bool = False
+    shaped: bool = True
+    exact: bool = True
+    names: tuple[cst.Name, ...] = ()
 
 
-def built(node: cst.CSTNode, src: Source, refused: Collection[str] = ()) -> Built | None:
-    """The factory behind an expression, through changes of shape: torch.arange(n).unsqueeze(0).
+def built(
+    node: cst.BaseExpression, src: Source, refused: Collection[str] = (), steps: int = MAX_STEPS
+) -> Built | None:
+    """The factory that a value comes from by operations on it alone.
 
-    None also where the call has an argument that decides more, or one of `refused`.
+    Ex) torch.ones of `(mask == 0).long()` after `mask = torch.triu(torch.ones(n, n))`
+
+    None also where a variable on the way is read elsewhere, and where the factory's call has an
+    argument that decides more, or one of `refused`.
     """
-    expanded = False
-    while (
-        isinstance(node, cst.Call)
-        and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value in SHAPE_METHODS
-        and isinstance(node.func.value, cst.Call)
-    ):
-        expanded = expanded or node.func.attr.value == "expand"
-        node = node.func.value
-    if not isinstance(node, cst.Call):
+    if steps == 0:
         return None
-    name = src.name(node.func)
+    if isinstance(node, cst.Name):
+        before = bound_before(node, src)
+        found = built(before, src, refused, steps - 1) if before is not None else None
+        return replace(found, names=(*found.names, node)) if found is not None else None
+    if isinstance(node, cst.Call) and (name := factory(node, src, refused)) is not None:
+        return Built(node, name)
+    step = operand_alone(node, src)
+    found = built(step[0], src, refused, steps - 1) if step is not None else None
+    if step is None or found is None:
+        return None
+    word = step[1]
+    return replace(
+        found,
+        expanded=found.expanded or word == "expand",
+        shaped=found.shaped and word in SHAPE_METHODS,
+        exact=found.exact and word not in ROUNDED,
+    )
+
+
+def factory(call: cst.Call, src: Source, refused: Collection[str] = ()) -> str | None:
+    """The name of the factory that the call is, if it could build the tensor on any device."""
+    name = src.name(call.func)
     facts = FACTORIES.get(name) if name is not None else None
     if name is None or facts is None or facts.device != "default" or not facts.takes_device:
         return None
-    if facts.dtype in FROM_DATA or any(arg.star == "**" for arg in node.args):
+    if facts.dtype in FROM_DATA or any(arg.star == "**" for arg in call.args):
         return None
     if any(src.mentions(word) for word in OTHER_DEFAULTS) and src.matches(SETS_DEFAULT):
         return None
-    if any(src.keyword(node, keyword) is not None for keyword in DECIDING.union(refused)):
+    if any(src.keyword(call, keyword) is not None for keyword in DECIDING.union(refused)):
         return None
-    return Built(node, name, expanded)
+    return name
 
 
-def built_before(name: cst.Name, src: Source, refused: Collection[str] = ()) -> Built | None:
-    """The factory whose result the variable holds, if this is the only place that reads it."""
-    made = made_before(name, src)
-    return built(made, src, refused) if made is not None else None
+def operand_alone(node: cst.BaseExpression, src: Source) -> tuple[cst.BaseExpression, str] | None:
+    """The one tensor that an operation takes, its other operands being of the host; and the
+    operation, in the name of a method that does the same, or as much."""
+    if isinstance(node, cst.UnaryOperation) and not isinstance(node.operator, cst.Not):
+        return node.expression, "neg"
+    if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
+        return apart(node.left, node.comparisons[0].comparator, "eq", src)
+    if isinstance(node, cst.BinaryOperation):
+        return apart(node.left, node.right, "mul", src)
+    if isinstance(node, cst.Subscript):
+        plain = all(is_plain(element.slice, src) for element in node.slice)
+        return (node.value, "view") if plain else None
+    if not isinstance(node, cst.Call) or src.has_star(node):
+        return None
+    name = src.name(node.func)
+    given = list(node.args)
+    if name is not None and name.startswith("torch.") and given and given[0].keyword is None:
+        word, operand = name[6:], given.pop(0).value
+    elif name is None and isinstance(node.func, cst.Attribute):
+        word, operand = node.func.attr.value, node.func.value
+    else:
+        return None
+    if word in SHAPE_METHODS | CONVERSIONS:
+        return operand, word
+    known = word in SAME_ANYWHERE | ROUNDED and all(is_host(arg.value, src) for arg in given)
+    return (operand, word) if known else None
+
+
+def apart(
+    left: cst.BaseExpression, right: cst.BaseExpression, word: str, src: Source
+) -> tuple[cst.BaseExpression, str] | None:
+    """The side that is not of the host, where the other one is."""
+    if is_host(right, src):
+        return left, word
+    return (right, word) if is_host(left, src) else None
+
+
+def is_plain(element: cst.BaseSlice, src: Source) -> bool:
+    """A slice, or an index that is a number, None or an ellipsis."""
+    return isinstance(element, cst.Slice) or (
+        isinstance(element, cst.Index)
+        and (isinstance(element.value, cst.Ellipsis) or is_host(element.value, src))
+    )
+
+
+def is_host(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether the expression is a number, a size, a dtype or a sequence of these."""
+    return all(is_host_atom(atom) for atom in src.value(node))
+
+
+def is_host_atom(atom: Atom) -> bool:
+    if isinstance(atom, Sequence):
+        inner = atom.items if atom.items is not None else (atom.element,)
+        return all(is_host_atom(a) for value in inner for a in value)
+    return isinstance(atom, Host | DType)

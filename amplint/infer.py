@@ -1306,7 +1306,8 @@ class Evaluation:
 
     def op_unpack(self, node: Node) -> Value:
         rows = (
-            (isinstance(a, Instance) and self.named_tuple(a)) or a for a in self.of(node.operands[0])
+            (isinstance(a, Instance) and self.named_tuple(a)) or a
+            for a in self.of(node.operands[0])
         )
         return transfer.unpack(frozenset(rows), node.data[0], node.data[2])
 

@@ -81,12 +81,10 @@ def names_device(node: cst.BaseExpression, src: Source) -> bool | None:
     return True if named and last.endswith("device") else None
 
 
-def made_before(name: cst.Name, src: Source) -> cst.Call | None:
-    """The call whose result the name holds, if this is the only place that reads it."""
+def bound_before(name: cst.Name, src: Source) -> cst.BaseExpression | None:
+    """The expression whose result the name holds, if this is the only place that reads it."""
     made = src.origin(name)
-    if not isinstance(made, cst.Call) or src.joined(made):
-        return None
-    if [use for use in src.uses(made) if use is not name]:
+    if made is None or src.joined(made) or [use for use in src.uses(made) if use is not name]:
         return None
     # A move in an inner loop, or under a condition, does not always happen.
     if src.parent(src.statement(made)) is not src.parent(src.statement(name)):

@@ -38,7 +38,7 @@ from amplint import (
     Tensor,
     only,
 )
-from amplint.factories import Built, built, built_before
+from amplint.factories import Built, built
 from amplint.moves import Move, move_of
 from amplint.torch_ops import FACTORIES
 
@@ -58,53 +58,42 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     move = move_of(call, src)
     if move is None or src.function(call) is None or not isinstance(call.func, cst.Attribute):
         return
-    receiver = call.func.value
-    if isinstance(receiver, cst.Call):
-        made = built(receiver, src, refused=["device"])
-        if made is not None:
-            fix = create_there(call, receiver, made, move, src)
-            yield report(call, made, src, fix)
-    elif isinstance(receiver, cst.Name):
-        made = built_before(receiver, src, refused=["device"])
-        if made is not None:
-            fix = create_there_earlier(call, receiver, made, move, src)
-            yield report(made.call, made, src, fix, call)
-
-
-def report(
-    place: cst.Call, made: Built, src: Source, fix: Fix | None, moved: cst.Call | None = None
-) -> Finding:
+    made = built(call.func.value, src, refused=["device"])
+    if made is None:
+        return
     message = f"`{src.text(made.call.func)}(...)` is built on the CPU and then moved"
-    related = () if moved is None else (src.related_node(moved, "moved to the device here"),)
-    return src.finding(rule, place, message, fix, related)
+    fix = create_there(call, call.func.value, made, move, src)
+    if not made.names:
+        yield src.finding(rule, call, message, fix, ())
+    else:
+        related = (src.related_node(call, "moved to the device here"),)
+        yield src.finding(rule, made.call, message, fix, related)
 
 
 def create_there(
-    call: cst.Call, receiver: cst.Call, made: Built, move: Move, src: Source
+    call: cst.Call, receiver: cst.BaseExpression, made: Built, move: Move, src: Source
 ) -> Fix | None:
-    """Ex) torch.zeros(n).to(d) -> torch.zeros(n, device=d)"""
-    device = add_device(made.call, move, src)
-    if device is None:
-        return None
-    edits: tuple[Edit, ...] = (device, src.remove_between(receiver, call))
-    return Fix(title(made.name), edits, safety(made, move, src))
-
-
-def create_there_earlier(
-    call: cst.Call, read: cst.Name, made: Built, move: Move, src: Source
-) -> Fix | None:
-    """Ex) m = torch.zeros(n); m = m.to(d) -> m = torch.zeros(n, device=d)"""
-    if not src.same_meaning(call, made.call):
+    """Ex) torch.zeros(n).to(d) -> torch.zeros(n, device=d)
+    Ex) m = torch.zeros(n); m = m.to(d) -> m = torch.zeros(n, device=d)"""
+    if made.names and not src.same_meaning(call, made.call):
         return None  # what names the device may have another value up there
+    if move.dtype is not None and not made.shaped:
+        return None  # the cast belongs after what was done to the values
     device = add_device(made.call, move, src)
     if device is None:
         return None
     statement = src.assignment(call)
-    if statement is not None and src.assigned_name(call) == read.value:
+    if (
+        isinstance(receiver, cst.Name)
+        and statement is not None
+        and src.assigned_name(call) == receiver.value
+    ):
         removal = src.remove_statement(statement)
     else:
-        removal = src.remove_between(read, call)
-    return Fix(title(made.name), (device, removal), safety(made, move, src)) if removal else None
+        removal = src.remove_between(receiver, call)
+    if removal is None:
+        return None
+    return Fix(title(made.name), (device, removal), safety(made, move, src))
 
 
 def add_device(made: cst.Call, move: Move, src: Source) -> Edit | None:
@@ -121,10 +110,11 @@ def title(name: str) -> str:
 
 
 def safety(made: Built, move: Move, src: Source) -> Safety:
-    exact = FACTORIES[made.name].deterministic and not made.expanded
+    exact = FACTORIES[made.name].deterministic
     if made.name == "torch.arange":
         atom = only(src.value(made.call))
-        exact = isinstance(atom, Tensor) and atom.dtype == "int64" and not made.expanded
+        exact = isinstance(atom, Tensor) and atom.dtype == "int64"
+    exact = exact and made.exact and not made.expanded
     leaf = src.keyword(made.call, "requires_grad") is not None
     # A dtype given with the move converts what was filled: an out-of-range constant would raise.
     converted = move.dtype is not None and made.name not in CONVERTIBLE

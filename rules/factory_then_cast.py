@@ -32,7 +32,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Edit, Finding, Fix, Group, Rule, Safety, Same, Source, Tensor
-from amplint.factories import Built, built, built_before
+from amplint.factories import Built, built
 from amplint.torch_ops import FACTORIES
 from amplint.transfer import FLOATS, constant
 
@@ -69,20 +69,16 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if target is None or src.function(call) is None:
         return
     assert isinstance(call.func, cst.Attribute)
-    receiver = call.func.value
-    if isinstance(receiver, cst.Name):
-        made, place = built_before(receiver, src), None
-    else:
-        made, place = built(receiver, src), call
-    if made is None or not changes(made, target, src):
+    made = built(call.func.value, src)
+    if made is None or not made.shaped or not changes(made, target, src):
         return
     like = src.brief(target)
     host = src.keyword(made.call, "device") is None
     what = "on the CPU, then cast and moved" if host else "in one dtype, then cast"
     message = f"`{src.brief(made.call.func)}(...)` is built {what} to match `{like}`"
-    related = () if place is not None else (src.related_node(call, f"made like `{like}` here"),)
+    related = (src.related_node(call, f"made like `{like}` here"),) if made.names else ()
     fix = build_like(call, made, target, src)
-    yield src.finding(rule, place or made.call, message, fix, related)
+    yield src.finding(rule, made.call if made.names else call, message, fix, related)
 
 
 def cast_like(call: cst.Call, src: Source) -> cst.BaseExpression | None:

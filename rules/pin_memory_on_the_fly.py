@@ -26,7 +26,7 @@ import libcst as cst
 
 from amplint import Finding, Fix, Group, Rule, Safety, Source, Tensor, Unrun, only
 from amplint.heat import TRAINING
-from amplint.moves import made_before, move_of
+from amplint.moves import bound_before, move_of
 from amplint.reads import heat_places
 from amplint.values import ACCELERATOR, Blob
 
@@ -64,7 +64,7 @@ def check(move: cst.Call, src: Source) -> Iterator[Finding]:
 
 def pinning(moved: cst.BaseExpression, src: Source) -> cst.Call | None:
     """The call of `pin_memory` that makes what is moved, and only for that."""
-    call = made_before(moved, src) if isinstance(moved, cst.Name) else moved
+    call = bound_before(moved, src) if isinstance(moved, cst.Name) else moved
     if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
         return None
     if call.func.attr.value != "pin_memory":
