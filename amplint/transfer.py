@@ -300,6 +300,7 @@ def tensor_result(
         dtype = None
     else:
         dtype = word
+        why = site.why(f"cast to {dtype} here") if name in torch_ops.CASTS else None
     if result.rank == "reduction" and len({t.dtype for t in operands}) > 1:
         dtype, why = None, None  # losses of mixed dtypes do not agree on what they do
     cast = autocast_dtype(name, operands, arguments, site)
@@ -310,7 +311,8 @@ def tensor_result(
         if isinstance(only(given), DType):  # `x.softmax(-1, torch.float32)`
             explicit = given
     if explicit is not None and explicit != NOTHING:
-        dtype, why = dtype_of(explicit), None
+        dtype = dtype_of(explicit)
+        why = site.why(f"made as {dtype} here") if dtype is not None else None
     return Tensor(
         dtype=dtype,
         device=device,
@@ -727,7 +729,9 @@ def factory(name: str, facts: Factory, arguments: Arguments, site: Site) -> Valu
             device = NO_DEVICE
     rank = factory_rank(facts, like, arguments)
     grad = constant(arguments.get("requires_grad")) is True
-    return one(Tensor(dtype, device, rank, grad, fresh=name))
+    inherits = bool(like) and arguments.get("dtype") is None
+    why = like[0].settled_dtype if inherits else site.why(f"made as {dtype} here")
+    return one(Tensor(dtype, device, rank, grad, why if dtype is not None else None, fresh=name))
 
 
 def factory_dtype(facts: Factory, like: list[Tensor], arguments: Arguments) -> str | None:
@@ -1025,13 +1029,11 @@ def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Si
     if name == "type_as":
         other = tensors_in(arguments.positional)
         like = other[0] if other else Tensor()
-        return one(replace(tensor, dtype=like.dtype, device=like.device, fresh=None))
+        placed = replace(tensor, device=like.device)
+        return one(as_dtype(placed, like.dtype, like.settled_dtype))
     if name == "type":
-        return (
-            one(replace(tensor, dtype=dtype_of(arguments.get("dtype", 0) or UNKNOWN), fresh=None))
-            if arguments.all
-            else STR
-        )
+        given = arguments.get("dtype", 0)
+        return one(cast_to(tensor, given or UNKNOWN, site)) if arguments.all else STR
     if name == "requires_grad_":
         return one(replace(tensor, grad=constant(arguments.get("requires_grad", 0)) is not False))
     if full in torch_ops.FACTORIES:
@@ -1064,7 +1066,8 @@ def to(tensor: Tensor | Blob, arguments: Arguments, site: Site) -> Value:
         elif isinstance(atom, Tensor | Blob):
             result = moved(result, atom.device)
             if isinstance(result, Tensor):
-                result = replace(result, dtype=atom.dtype if isinstance(atom, Tensor) else None)
+                like = atom if isinstance(atom, Tensor) else Tensor()
+                result = as_dtype(result, like.dtype, like.settled_dtype)
             target = None
     if target is not None:
         device = device_of(target, arguments.hint, site)
@@ -1083,10 +1086,20 @@ def to(tensor: Tensor | Blob, arguments: Arguments, site: Site) -> Value:
         if len(arguments.positional) > 1 and dtype is None:
             dtype = arguments.get("dtype", 1)
     if dtype is not None and isinstance(result, Tensor):
-        result = replace(result, dtype=dtype_of(dtype), settled_dtype=None, fresh=None)
+        result = cast_to(result, dtype, site)
     if isinstance(result, Tensor):
         result = replace(result, fresh=None)
     return one(result)
+
+
+def cast_to(tensor: Tensor, dtype: Value, site: Site) -> Tensor:
+    """The tensor in the dtype that an argument names."""
+    name = dtype_of(dtype)
+    return as_dtype(tensor, name, site.why(f"cast to {name} here") if name is not None else None)
+
+
+def as_dtype(tensor: Tensor, dtype: str | None, why: Why | None) -> Tensor:
+    return replace(tensor, dtype=dtype, settled_dtype=why, fresh=None)
 
 
 def call_blob_method(blob: Blob, name: str, arguments: Arguments, site: Site) -> Value:
