@@ -70,3 +70,7 @@ class Answers(Protocol):
         """Whether the value may be one of several at some place that reads it: then `uses`, which
         lists the places where it is the only one, is not all."""
         ...
+
+    def parameter(self, node: ast.expr) -> str | None:
+        """The parameter of its function whose value the expression certainly is, by its name."""
+        ...

@@ -58,6 +58,12 @@ class Edits(Layout):
             return self.insert_after(node, f".{call}")
         return self.replace(node, f"({self.text(node)}).{call}")
 
+    def as_receiver(self, node: cst.BaseExpression) -> str:
+        """A node as it is written, in parentheses where `.name` could not follow it otherwise."""
+        text = self.text(node)
+        bare = not node.lpar and (not isinstance(node, ATOMS) or "\n" in text or "\r" in text)
+        return f"({text})" if bare else text
+
     # ---------------------------------------------------------------------------- arguments
 
     def add_argument(self, call: cst.Call, text: str) -> Edit | None:

@@ -167,8 +167,8 @@ class Layout:
     def brief(self, node: cst.CSTNode) -> str:
         """A node as it is written, on one line and not too long, for messages."""
         text = self.text(node, parentheses=False)
-        if "\n" in text:
-            text = re.sub(r"#[^\n]*", "", text)  # comments of an expression over several lines
+        if "\n" in text or "\r" in text:
+            text = re.sub(r"#[^\r\n]*", "", text)  # comments of an expression over several lines
         written = " ".join(text.split())
         return written if len(written) <= BRIEF else f"{written[: BRIEF - 4].rstrip()} ..."
 

@@ -194,6 +194,17 @@ class FileAnswers:
                     self._readers.setdefault(where[:2], []).append(reader)
         return [reader for reader in self._readers.get(place[:2], ()) if reader is not node]
 
+    def parameter(self, node: ast.expr) -> str | None:
+        """The parameter whose value the expression certainly is."""
+        place = self._place(node)
+        if place is None:
+            return None
+        nodes = self._inference.states[place.function].graph.nodes
+        at = nodes[place.node]
+        while at.op == "narrow":
+            at = nodes[at.operands[0]]
+        return str(at.data) if at.op == "param" else None
+
     def joined(self, node: ast.expr) -> bool:
         """Whether the value may be one of several at some place that reads it."""
         place = self._place(node)

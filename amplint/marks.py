@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amplint.facts import CallShape, Graph
+from amplint.torch_ops import FACTORIES
 
 # Only modules have these.
 MODULE_USES = frozenset(
@@ -137,9 +138,15 @@ TORCH_NAMES = ("torch.", "F.", "th.")
 
 
 def calls_torch(graph: Graph, callee: int) -> bool:
-    """Ex) torch.lerp, F.linear; by the name as it is written, which only supports other evidence"""
+    """Ex) torch.lerp, F.linear; by the name as it is written, which only supports other evidence.
+
+    Not torch.full, torch.tensor and the like, which are given numbers and lists.
+    """
     path = path_of(graph, callee)
-    return path is not None and path.startswith(TORCH_NAMES)
+    if path is None or not path.startswith(TORCH_NAMES):
+        return False
+    factory = FACTORIES.get(f"torch.{path.rpartition('.')[2]}")
+    return factory is None or factory.device == "like"
 
 
 def kind_of(uses: set[str]) -> str | None:

@@ -155,6 +155,16 @@ class Source(Edits):
         node = self.node_for(origins[0])
         return node if isinstance(node, cst.BaseExpression) else None
 
+    def parameter(self, name: cst.Name) -> cst.Param | None:
+        """The parameter of its function whose value a variable certainly has where it is read."""
+        thing, function = self.ast_of(name), self.function(name)
+        found = self._answers.parameter(thing) if isinstance(thing, ast.expr) else None
+        if found is None or function is None:
+            return None
+        params = function.params
+        plain = (*params.posonly_params, *params.params, *params.kwonly_params)
+        return next((param for param in plain if param.name.value == found), None)
+
     def bound_before(self, name: cst.Name, node: cst.CSTNode) -> bool:
         """Whether a variable, read somewhere below `node`, has the same value at `node` already."""
         later, earlier = self.ast_of(name), self.ast_around(node)

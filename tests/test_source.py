@@ -78,6 +78,9 @@ class Nothing:
     def joined(self, node: ast.expr) -> bool:
         return False
 
+    def parameter(self, node: ast.expr) -> str | None:
+        return None
+
 
 def source(text: str, values: dict[str, Value] | None = None) -> Source:
     """A file with all its units open."""
@@ -335,6 +338,29 @@ def test_a_value_that_may_be_another_has_no_origin() -> None:
     returned = find(src, "m", cst.Name, -1)
     assert isinstance(returned, cst.Name) and src.origin(returned) is None
     assert src.joined(find(src, "g(d)", cst.Call))
+
+
+def test_a_join_that_nobody_reads_is_none() -> None:
+    """A loop joins what its body binds; it matters where the next round, or the end, reads it."""
+    body = "def f(d):\n    for x in d:\n        m = g(x)\n        h(m)\n"
+    assert not linked_joined(body, "g(x)")
+    assert linked_joined(f"{body}    return m\n", "g(x)")
+
+
+def linked_joined(text: str, written: str) -> bool:
+    src = linked(text)
+    return src.joined(find(src, written, cst.Call))
+
+
+def test_a_variable_is_a_parameter_as_long_as_nothing_else_is_bound_to_it() -> None:
+    src = linked("def f(a, *, b: int):\n    g(a, b)\n    a = 1\n    if b:\n        g(a, b)\n")
+    found = [
+        src.parameter(arg.value)
+        for call in (call_in(src, "g"), find(src, "g(a, b)", cst.Call, 1))
+        for arg in call.args
+        if isinstance(arg.value, cst.Name)
+    ]
+    assert [param and param.name.value for param in found] == ["a", "b", None, "b"]
 
 
 def test_uses_that_libcst_cannot_show_make_it_joined() -> None:
