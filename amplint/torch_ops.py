@@ -658,6 +658,21 @@ _family(
     "as_strided_ resize_as_ .resize_ .set_ .squeeze_ .unsqueeze_",
 )
 
+SAME_DTYPE_WRITES: dict[str, int] = {
+    "index_add": 2,
+    "index_copy": 2,
+    "index_put": 1,
+    "index_reduce": 2,
+    "lerp": 0,
+    "masked_scatter": 1,
+    "put": 1,
+    "scatter": 2,
+    "scatter_add": 2,
+    "scatter_reduce": 2,
+}
+"""Methods, also in place, that raise where source and destination differ in dtype -> the position
+of the source. `x[index] = source` does where the index is a tensor or a list."""
+
 DETACHED: frozenset[str] = frozenset(_names("detach detach_ .data"))
 """What gives a tensor without the graph of its operand."""
 

@@ -656,7 +656,8 @@ def legacy_tensor(name: str, site: Site) -> Tensor:
     """Ex) torch.cuda.FloatTensor(n), torch.LongTensor([1, 2])"""
     dtype, where = torch_ops.LEGACY_CONSTRUCTORS[name]
     device = CPU if where == "cpu" else Device(ACCELERATOR, site.why("built on the device here"))
-    return Tensor("float32" if dtype == "default" else dtype, device, 1, False)
+    dtype = "float32" if dtype == "default" else dtype
+    return Tensor(dtype, device, 1, False, site.why(f"made as {dtype} here"))
 
 
 GRADIENT_NORMS = frozenset(
@@ -674,7 +675,7 @@ def parameter(arguments: Arguments, site: Site) -> Tensor:
     device = Device(ACCELERATOR, site.why("the module's tensors live on the device"))
     first = data[0] if data else Tensor()
     grad = constant(arguments.get("requires_grad", 1)) is not False
-    return Tensor(first.dtype, device, first.rank, grad)
+    return Tensor(first.dtype, device, first.rank, grad, first.settled_dtype)
 
 
 # Libraries whose functions of these names build modules.

@@ -1,8 +1,8 @@
 """A float32 buffer from `torch.zeros` meets half data.
 
 `torch.zeros(...)`, `ones`, `full` and `empty` without a dtype are float32 whatever the data around
-them are. Where the buffer then meets 16-bit data with dimensions, it either raises (`buffer[index]
-= half`, `index_add_`, `scatter_`) or silently widens everything that follows to float32
+them are. Where the buffer then meets 16-bit data with dimensions, it either raises (`torch.lerp`,
+a matrix product outside of a region) or silently widens everything that follows to float32
 (`torch.cat`, arithmetic).
 
     memory = torch.zeros(b, n, device=x.device)
@@ -15,18 +15,19 @@ It is safe where the operation raises on mixed dtypes, for then the program coul
 where it widens, for the result becomes half.
 
 Known limits: the buffer and the half data are followed within one function. A float32 accumulator
-(`total += half`) is right and no finding.
+(`total += half`) is right and no finding. Half data that is written into the buffer by an index, a
+`scatter_` and the like is AMP204.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
-from amplint import Dtype, Finding, Fix, Group, Rule, Safety, Sequence, Source, Tensor, only
+from amplint import Dtype, Finding, Fix, Group, Rule, Safety, Source, Tensor, only
+from amplint.dtypes import default_may_be_half, enabled_region
 from amplint.transfer import HALF
 
 rule = Rule(
@@ -38,14 +39,7 @@ rule = Rule(
     words=frozenset({"zeros", "ones", "full", "empty"}),
 )
 
-DEFAULT_DTYPE = re.compile(r"\bset_default_(dtype|tensor_type)\b")
 FACTORIES = frozenset({"torch.zeros", "torch.ones", "torch.full", "torch.empty"})
-# In place, these raise when self and source differ in dtype: method -> position of the source.
-SAME_DTYPE_WRITES = {
-    "index_add_": 2, "index_copy_": 2, "scatter_": 2, "scatter_add_": 2, "scatter_reduce_": 2,
-    "index_put_": 1, "masked_scatter_": 1, "index_reduce_": 2,
-}  # fmt: skip
-SOURCE_NAMES = ("source", "src", "values")
 # These demand equal dtypes, the second kind only where no region casts their operands.
 STRICT = frozenset({"torch.lerp"})
 STRICT_OUTSIDE = frozenset(
@@ -84,8 +78,8 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     name = src.name(call.func)
     if name not in FACTORIES or src.keyword(call, "dtype") is not None:
         return
-    if DEFAULT_DTYPE.search(src.content.text):
-        return  # then nobody knows what a factory makes
+    if default_may_be_half(src):
+        return
     made = only(src.value(call))
     if not isinstance(made, Tensor) or made.dtype != "float32" or made.rank == 0:
         return
@@ -122,9 +116,7 @@ def still_the_buffer(use: cst.BaseExpression, src: Source) -> cst.BaseExpression
         call = src.parent(parent)
         name = parent.attr.value
         if isinstance(call, cst.Call) and call.func is parent:
-            written = name in SAME_DTYPE_WRITES
-            kept = name.endswith("_") or name in SHAPE_METHODS
-            return call if kept and not written else None
+            return call if name.endswith("_") or name in SHAPE_METHODS else None
     if isinstance(parent, cst.Arg):
         call = src.parent(parent)
         if isinstance(call, cst.Call) and src.name(call.func) in SHAPE_FUNCTIONS:
@@ -138,10 +130,6 @@ def still_the_buffer(use: cst.BaseExpression, src: Source) -> cst.BaseExpression
 def meets_half(use: cst.BaseExpression, src: Source) -> Meeting | None:
     """What the expression that reads the buffer does with it."""
     parent = src.parent(use)
-    if isinstance(parent, cst.Subscript) and parent.value is use:
-        return written_by_index(parent, src)
-    if isinstance(parent, cst.Attribute) and parent.value is use:
-        return written_by_method(parent, src)
     if isinstance(parent, cst.BinaryOperation):
         return multiplied(use, parent, src) or widened_by_operator(use, parent, src)
     if isinstance(parent, cst.Element):
@@ -156,7 +144,7 @@ def multiplied(
 ) -> Meeting | None:
     """Ex) half @ buffer, where no autocast region makes them equal"""
     other = operation.right if operation.left is use else operation.left
-    if not isinstance(operation.operator, cst.MatrixMultiply) or in_region(operation, src):
+    if not isinstance(operation.operator, cst.MatrixMultiply) or enabled_region(operation, src):
         return None
     return Meeting(operation, other, True) if is_half(other, src) else None
 
@@ -167,52 +155,11 @@ def passed_to_strict(use: cst.BaseExpression, arg: cst.Arg, src: Source) -> Meet
     if not isinstance(call, cst.Call):
         return None
     name = src.name(call.func)
-    if name not in STRICT and (name not in STRICT_OUTSIDE or in_region(call, src)):
+    if name not in STRICT and (name not in STRICT_OUTSIDE or enabled_region(call, src)):
         return None
     others = [given.value for given in call.args if given.value is not use]
     half = next((other for other in others if is_half(other, src)), None)
     return Meeting(call, half, True) if half is not None else None
-
-
-def in_region(node: cst.BaseExpression, src: Source) -> bool:
-    """Whether autocast may be on; unknown callers may open a region around what they call."""
-    region = src.region(node)
-    return region is not None and region.enabled is not False
-
-
-def written_by_index(target: cst.Subscript, src: Source) -> Meeting | None:
-    """Ex) buffer[index] = half, where the index holds a tensor or a list"""
-    assign = src.parent(src.parent(target))
-    if not (isinstance(assign, cst.Assign) and any(t.target is target for t in assign.targets)):
-        return None
-    if not any(raises_as_index(element, src) for element in target.slice):
-        return None
-    return Meeting(target, assign.value, True) if is_half(assign.value, src) else None
-
-
-def raises_as_index(element: cst.SubscriptElement, src: Source) -> bool:
-    """An integer tensor or a list of ints as index raises on mixed dtypes; so does a mask when the
-    source has dimensions. Slices, ints and 0-dim tensors cast."""
-    if not isinstance(element.slice, cst.Index):
-        return False
-    atom = only(src.value(element.slice.value))
-    if isinstance(atom, Tensor):
-        return atom.rank != 0 and atom.dtype in ("int64", "bool", None)
-    return isinstance(atom, Sequence)
-
-
-def written_by_method(method: cst.Attribute, src: Source) -> Meeting | None:
-    """Ex) buffer.index_add_(0, index, half)"""
-    call = src.parent(method)
-    position = SAME_DTYPE_WRITES.get(method.attr.value)
-    if position is None or not isinstance(call, cst.Call) or call.func is not method:
-        return None
-    given = src.argument(call, SOURCE_NAMES[0], position)
-    for name in SOURCE_NAMES[1:]:
-        given = given or src.argument(call, name)
-    if given is None or not is_half(given.value, src):
-        return None
-    return Meeting(call, given.value, True)
 
 
 def widened_by_operator(

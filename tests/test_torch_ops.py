@@ -595,6 +595,50 @@ def test_a_flag_makes_it_a_tuple(name: str) -> None:
         assert isinstance(result, tuple)
 
 
+WRITE_ARGUMENTS: dict[str, Any] = {
+    "index_add": lambda i, y: (0, i, y),
+    "index_copy": lambda i, y: (0, i, y),
+    "index_put": lambda i, y: ((i,), y),
+    "index_reduce": lambda i, y: (0, i, y, "amax"),
+    "lerp": lambda _, y: (y, 0.5),
+    "masked_scatter": lambda i, y: (i >= 0, y),
+    "put": lambda i, y: (i, y),
+    "scatter": lambda i, y: (0, i, y),
+    "scatter_add": lambda i, y: (0, i, y),
+    "scatter_reduce": lambda i, y: (0, i, y, "sum"),
+}
+
+
+@pytest.mark.parametrize("name", torch_ops.SAME_DTYPE_WRITES)
+@pytest.mark.parametrize("other", ["float16", "float64"])
+def test_writes_raise_where_dtypes_differ(name: str, other: str) -> None:
+    index = torch.tensor([0, 1])
+    like, unlike = torch.ones(2), torch.ones(2, dtype=getattr(torch, other))
+    given = WRITE_ARGUMENTS[name](index, unlike)
+    assert given[torch_ops.SAME_DTYPE_WRITES[name]] is unlike
+    for method in (f"{name}_", name):
+        getattr(torch.zeros(2), method)(*WRITE_ARGUMENTS[name](index, like))
+        with pytest.raises(RuntimeError, match=r"dtype|scalar type"):
+            getattr(torch.zeros(2), method)(*given)
+    with pytest.raises(RuntimeError, match=r"dtype|scalar type"):
+        getattr(torch, name)(torch.zeros(2), *given)
+
+
+def test_assignments_by_index_raise_where_dtypes_differ() -> None:
+    """An integer tensor or a list of ints raises whatever is assigned, a mask if it has dimensions;
+    slices, ints and 0-dim tensors cast."""
+    half, ints = torch.ones(2).half(), torch.tensor([0, 1])
+    mask = torch.tensor([True, True, False])
+    raising = [(ints, half), (ints, half[0]), ([0, 1], half), (mask, half), (range(2), half)]
+    for index, source in raising:
+        with pytest.raises(RuntimeError, match="dtypes match"):
+            torch.zeros(3)[index] = source
+    silent = [(slice(2), half), (0, half[0]), (torch.tensor(0), half[0]), (mask, half[0])]
+    for index, source in silent:
+        torch.zeros(3)[index] = source
+    torch.zeros(3, 3)[(0, 1)] = half[0]
+
+
 def test_an_argument_of_dtype_wins() -> None:
     x = torch.ones(2, 2)
     for name in ("sum", "prod", "mean", "nansum", "nanmean", "softmax", "log_softmax", "cumsum"):
