@@ -1148,6 +1148,34 @@ DATA_DEPENDENT: dict[str, str] = {
 
 `repeat_interleave` reads only where `repeats` is a tensor. Indexing with a mask reads as well."""
 
+_SECOND = tuple(
+    """
+    add copysign div divide eq floor_divide fmod ge greater greater_equal gt le less
+    less_equal lt mul multiply ne not_equal remainder sub subtract true_divide xlogy
+    """.split()
+)
+TAKES_TENSOR: dict[str, frozenset[int | str]] = {
+    **{f"Tensor.{n}{i}": frozenset({0, "other"}) for n in _SECOND for i in ("", "_")},
+    **{f"torch.{n}": frozenset({1, "other"}) for n in _SECOND},
+    **dict.fromkeys(_names(".float_power .pow .pow_"), frozenset({0, "exponent"})),
+    **dict.fromkeys(_names("torch.float_power torch.pow"), frozenset({0, 1, "exponent"})),
+    **dict.fromkeys(_names(".clamp .clamp_ .clip .clip_"), frozenset({0, "min", "max"})),
+    **dict.fromkeys(_names("torch.clamp torch.clip"), frozenset({1, "min", "max"})),
+    **dict.fromkeys(_names(".clamp_max .clamp_max_"), frozenset({0, "max"})),
+    **dict.fromkeys(_names(".clamp_min .clamp_min_"), frozenset({0, "min"})),
+    "Tensor.fill_": frozenset({0, "value"}),
+    "Tensor.lerp": frozenset({1, "weight"}),
+    "Tensor.lerp_": frozenset({1, "weight"}),
+    "Tensor.where": frozenset({1, "other"}),
+    "torch.lerp": frozenset({2, "weight"}),
+    "torch.where": frozenset({1, 2, "input", "other"}),
+}
+"""Operations on tensors that take a number -> the positions and names of those of their arguments
+that may be a 0-dim tensor of the same device as well, without reading it.
+
+`alpha=`, `value=` and what factories fill in are read from a tensor, and so is what `masked_fill`
+and `index_fill` fill in on CUDA. `clamp` reads one bound if the other is a number."""
+
 HOST_ATTRIBUTES: frozenset[str] = _set(
     """
     data_ptr dense_dim device dim dim_order dtype element_size get_device grad_fn is_complex is_conj

@@ -1430,3 +1430,32 @@ def test_kinds() -> None:
     assert libraries.kind("torch.optim.AdamW") == "optimizer"
     assert libraries.kind("torch.utils.data.DataLoader") == "loader"
     assert libraries.kind("torch.zeros") is None
+
+
+def with_tensor(name: str, place: int | str) -> str:
+    """A call of the name with a 0-dim tensor in that place, where a number may stand."""
+    home, _, base = name.rpartition(".")
+    first = {"lerp": ["x"], "where": ["b"]}.get(base.rstrip("_"), [])
+    if home == "torch":
+        first = ["b", "x", "x"] if base == "where" else ["x", *first]
+    called = f"{'x' if home == 'Tensor' else 'torch'}.{base}"
+    if isinstance(place, str):
+        first = ["b", "other=x"] if place == "input" else first
+        return f"{called}({', '.join([*first[:2], f'{place}=t'])})"
+    arguments = [*first[:place], *["1.0"] * (place - len(first)), "t", *first[place + 1 :]]
+    if base in ("pow", "float_power") and home == "torch" and place == 0:
+        arguments.append("x")
+    return f"{called}({', '.join(arguments)})"
+
+
+@pytest.mark.usefixtures("quiet_fakes")
+def test_what_takes_a_tensor_for_a_number_does_not_read_it() -> None:
+    with fake_tensor.FakeTensorMode(allow_non_fake_inputs=True):
+        for name, places in torch_ops.TAKES_TENSOR.items():
+            for place in places:
+                names = fake_cuda(2, FLOAT, FLOAT)
+                eval(with_tensor(name, place), {**names, "t": names["x"].sum()})
+        for text in ("x.add(x, alpha=t)", "x.clamp(t, 1.0)", "x.new_full((2,), t)"):
+            with pytest.raises(Exception, match=r"aten\.") as caught:
+                eval(text, {**names, "t": names["x"].sum()})
+            assert waits(caught.value)
