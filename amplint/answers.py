@@ -21,6 +21,10 @@ class Answers(Protocol):
         """What the expression evaluates to."""
         ...
 
+    def surely_tensor(self, node: ast.expr) -> bool:
+        """Whether the tensor that the expression is known to be is one by more than a guess."""
+        ...
+
     def name(self, node: ast.expr) -> str | None:
         """The dotted name of the library object that the expression certainly is, else None."""
         ...

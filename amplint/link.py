@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from amplint.certainty import is_tensor
 from amplint.evidence import Search, Support
 from amplint.heat import HeatMap
 from amplint.index import File, Standing
@@ -107,6 +108,11 @@ class FileAnswers:
         if place is None:
             return UNKNOWN
         return self._inference.states[place.function].values[place.node] or UNKNOWN
+
+    def surely_tensor(self, node: ast.expr) -> bool:
+        """Whether the tensor that the expression is known to be is one by more than a guess."""
+        place = self._place(node)
+        return place is not None and is_tensor(self._inference, place.function, place.node)
 
     def name(self, node: ast.expr) -> str | None:
         """The dotted name of the library object that the expression certainly is."""

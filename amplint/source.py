@@ -76,6 +76,14 @@ class Source(Edits):
         atom = only(self.value(node))
         return atom if isinstance(atom, Tensor) else None
 
+    def surely_tensor(self, node: cst.CSTNode) -> bool:
+        """Whether the tensor that `value` gives, or the tensors in the container, are no guess.
+
+        A parameter of `forward` that is only subscripted or counted with may be a list or an int.
+        """
+        thing = self.ast_of(node)
+        return isinstance(thing, ast.expr) and self._answers.surely_tensor(thing)
+
     def name(self, node: cst.CSTNode) -> str | None:
         """The dotted name of the library object that an expression certainly is: "torch.zeros"."""
         thing = self.ast_of(node)

@@ -1133,6 +1133,92 @@ ELEMENT_READS: frozenset[str] = _set("all any max min sorted")
 
 NUMPY_READS: frozenset[str] = _set("numpy.array numpy.asarray numpy.ascontiguousarray")
 
+NOT_NUMBERS: frozenset[str] = _set(
+    "_ buffer data device dtype ext_tensor input ndarray obj periodic"
+)
+"""Parameters of FACTORIES and NUMBERS that are no numbers."""
+
+
+def _numbers(lines: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What each line says of the functions that its first word stands for.
+
+    The parameters that follow are those of the method; the function has the tensor before them.
+    """
+    for line in lines.split("\n"):
+        word, *parameters = line.split() or [""]
+        for name in _names(word):
+            function = "." not in word and name.startswith("torch.")
+            yield name, ("_", *parameters) if function else tuple(parameters)
+
+
+NUMBERS: dict[str, tuple[str, ...]] = dict(
+    _numbers(
+        """
+        .expand *size
+        .repeat *repeats
+        .resize_ *size
+        .split split_size
+        .unfold dimension size step
+        .view *size
+        torch.split _ split_size_or_sections
+        broadcast_to size
+        chunk chunks
+        kthvalue k
+        multinomial num_samples
+        narrow dim start length
+        repeat_interleave output_size=
+        reshape *shape
+        roll shifts
+        select dim index
+        split_with_sizes split_sizes
+        tile *dims
+        topk k
+        tril diagonal
+        triu diagonal
+        unflatten dim sizes
+        .add_ alpha=
+        .addcdiv_ value=
+        .addcmul_ value=
+        .addmm_ beta= alpha=
+        .baddbmm_ beta= alpha=
+        .sub_ alpha=
+        add alpha=
+        addcdiv value=
+        addcmul value=
+        addmm beta= alpha=
+        baddbmm beta= alpha=
+        sub alpha=
+        F.dropout _ p
+        F.interpolate _ size
+        F.one_hot _ num_classes
+        F.pad _ pad
+        nn.utils.clip_grad_norm_ _ max_norm
+        """
+    )
+)
+"""The parameters that take Python numbers alone, or tuples of them: a tensor given for one is read.
+
+`*size` takes the rest of the positional arguments, `alpha=` is a keyword only, and `_` is not
+spoken of. The sizes and ranges of FACTORIES are numbers, too."""
+
+
+def takes_number(name: str, position: int, keyword: str | None) -> bool:
+    """Whether an argument, by keyword or else by position, is a number or a tuple of numbers."""
+    parameters = NUMBERS.get(name, ())
+    built = FACTORIES.get(name)
+    if built is not None and built.rank != "unknown":  # `x.new(y)` takes data, torch.normal tensors
+        parameters = ("*size",) if built.sizes else built.parameters
+    if keyword is not None:
+        words = {parameter.strip("*=") for parameter in parameters} - NOT_NUMBERS
+        return keyword in words
+    for index, parameter in enumerate(parameters):
+        if parameter.startswith("*"):
+            return index <= position
+        if index == position:
+            return parameter not in NOT_NUMBERS and not parameter.endswith("=")
+    return False
+
+
 DATA_DEPENDENT: dict[str, str] = {
     **dict.fromkeys(
         _names(

@@ -39,6 +39,7 @@ from amplint.values import (
     Value,
     Why,
     join,
+    join_devices,
     moved,
     one,
     only,
@@ -280,7 +281,9 @@ def tensor_result(
 ) -> Tensor:  # fmt: skip
     """The tensor that an operation of RESULTS gives."""
     first = operands[0] if operands else Tensor()
-    device = CPU if result.device == "cpu" else common_device(operands)
+    # A view, and what is named by its sizes, stay where they are, wherever the sizes come from.
+    stays = result.kind == "same" or result.rank == "sizes"
+    device = CPU if result.device == "cpu" else common_device(operands[: 1 if stays else None])
     dtype: str | None
     why: Why | None = None
     word = result.dtype
@@ -1395,9 +1398,18 @@ def compare(operators: tuple[str, ...], operands: list[Value], site: Site) -> Va
         left, right = operands
         if any(isinstance(a, Tensor) for a in (*left, *right)):
             return join(compare_atoms(operators[0], a, b, site) for a in left for b in right)
-        if any(isinstance(a, Unknown | Blob | Instance | Object) for a in (*left, *right)):
+        if any(isinstance(a, Unknown | Instance | Object) for a in (*left, *right)):
             return UNKNOWN
+        blobs = [a for a in (*left, *right) if isinstance(a, Blob)]
+        if blobs:
+            # A mask if it is a tensor that is compared, and one answer if it is anything else.
+            numbers = all(isinstance(a, Blob) or _is_number(a) for a in (*left, *right))
+            return one(Blob(join_devices([b.device for b in blobs]))) if numbers else UNKNOWN
     return BOOL
+
+
+def _is_number(atom: Atom) -> bool:
+    return isinstance(atom, Host) and atom.kind in ("int", "float", "number", "bool")
 
 
 def compare_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:

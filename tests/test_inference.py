@@ -59,6 +59,45 @@ def region(text: str, main: str, **others: str) -> Region | None:
     return answers.region(expression(file, text))
 
 
+SHAPES = """
+    import torch
+    class Layer(torch.nn.Module):
+        def forward(self, x, H, W, sizes, lengths, grid: torch.Tensor):
+            area = H * W
+            half = sizes[0] + 1
+            end = 0
+            for size in sizes[1:]:
+                end = end + size
+            longest = lengths.max() + 1
+            last = lengths[-1]
+            for h, w in grid:
+                both = h * w
+            shapes = [h * w for h, w in grid]
+            twice = double(lengths)
+            more = treble(half)
+            most = max(longest, last)
+            return x, area, half, end, longest, last, both, shapes, twice, more, most
+    def double(n):
+        return n * 2
+    def treble(n):
+        return n * 3
+    """
+
+
+class TestCertainty:
+    @pytest.mark.parametrize("name", ["longest", "last", "both", "shapes", "twice", "most"])
+    def test_annotations_attributes_and_methods_make_a_tensor_sure(self, name: str) -> None:
+        file, answers = linked(SHAPES)
+        assert answers.surely_tensor(expression(file, name))
+
+    @pytest.mark.parametrize("name", ["area", "half", "end", "more"])
+    def test_arithmetic_and_subscripts_do_not(self, name: str) -> None:
+        """They are taken for tensors, which numbers and lists could be as well."""
+        file, answers = linked(SHAPES)
+        assert any(isinstance(atom, Tensor) for atom in answers.value(expression(file, name)))
+        assert not answers.surely_tensor(expression(file, name))
+
+
 class TestValues:
     def test_a_batch_moves_with_to(self) -> None:
         program = """
@@ -70,6 +109,28 @@ class TestValues:
             """
         assert batch("x", program).device.kind == "cpu"
         assert batch("y", program).device.kind == "accelerator"
+
+    def test_a_mask_of_a_batch_is_on_its_device(self) -> None:
+        program = """
+            from torch.utils.data import DataLoader
+            def train(data, device):
+                for x, y in DataLoader(data):
+                    y = y.to(device)
+                    mask, count = y != 0, (y != 0).sum()
+                    use(mask, count)
+            """
+        assert batch("mask", program).device.kind == "accelerator"
+        assert tensor("count", program).device.kind == "accelerator"
+
+    def test_a_view_stays_where_it_is_wherever_its_sizes_come_from(self) -> None:
+        program = """
+            import torch
+            n = torch.ones((), dtype=torch.long, device="cuda")
+            x = torch.arange(4).expand(n, -1)
+            y = torch.arange(4).repeat(n)
+            """
+        assert tensor("x", program + "\n            x").device.kind == "cpu"
+        assert tensor("y", program + "\n            y").device.kind == "cpu"
 
     def test_a_dict_comprehension_moves_what_it_holds(self) -> None:
         program = """

@@ -1344,6 +1344,74 @@ def test_data_dependent_shapes_wait_unless_told() -> None:
                 eval(told, names)
 
 
+# What stands before the numbers of NUMBERS, where that is not x alone.
+LEADING = {
+    **dict.fromkeys(spelled("add sub .add_ .sub_"), "x, x"),
+    **dict.fromkeys(spelled("addcdiv addcmul addmm .addcdiv_ .addcmul_ .addmm_"), "x, x, x"),
+    **dict.fromkeys(spelled("baddbmm .baddbmm_"), "z, z, z"),
+    **dict.fromkeys(spelled("repeat_interleave"), "x, 2, 0"),
+    "torch.nn.functional.interpolate": "z",
+    "torch.nn.functional.one_hot": "j",
+    "torch.nn.utils.clip_grad_norm_": "[p]",
+}
+NUMBERS = {
+    "alpha": 2.0, "beta": 2.0, "chunks": 2, "diagonal": 0, "dim": 0, "dimension": 0, "dims": (2, 1),
+    "index": 0, "k": 1, "length": 1, "max_norm": 1.0, "num_classes": 4, "num_samples": 1,
+    "output_size": 8, "p": 0.5, "pad": (1, 1), "repeats": (2, 1), "shape": (4, 4), "shifts": 1,
+    "size": (4, 4), "sizes": (2, 2), "split_size": 2, "split_size_or_sections": 2,
+    "split_sizes": (2, 2), "start": 0, "step": 1, "value": 2.0,
+}  # fmt: skip
+OF_ONE_SIZE = {"Tensor.unfold", "torch.nn.functional.interpolate"}
+NOT_SIZED = {"torch.frombuffer"} | {f"torch.{n}_like" for n in ("empty", "ones", "rand", "randn")}
+NOT_SIZED.add("torch.zeros_like")
+
+
+def as_tensors(number: Any) -> Any:
+    return tuple(map(torch.tensor, number)) if isinstance(number, tuple) else torch.tensor(number)
+
+
+def is_read(function: Any, *given: Any, **keywords: Any) -> bool:
+    """Whether the call asks a tensor for its value, on the outside or in its kernels."""
+    with torch.autograd.profiler.profile() as seen:
+        function(*given, **keywords)
+    return any(event.name == "aten::_local_scalar_dense" for event in seen.function_events)
+
+
+@pytest.mark.parametrize("name", torch_ops.NUMBERS)
+def test_a_tensor_for_a_number_is_read(name: str) -> None:
+    """Each number of a name in turn; the others stay numbers."""
+    words = [word for word in torch_ops.NUMBERS[name] if word != "_"]
+    numbers = {word: NUMBERS[word.strip("*=")] for word in words}
+    if name in OF_ONE_SIZE:
+        numbers["size"] = 2
+    for word in words:
+        given = {**numbers, word: as_tensors(numbers[word])}
+        leading = eval(f"[{LEADING.get(name, 'x')}]", space(2, "float32", "float32"))
+        positional = [given[each] for each in words if not each.endswith("=")]
+        keywords = {each[:-1]: given[each] for each in words if each.endswith("=")}
+        assert is_read(resolve(name), *leading, *positional, **keywords), word
+        assert torch_ops.takes_number(name, -1, word.strip("*="))
+        position = torch_ops.NUMBERS[name].index(word)
+        assert torch_ops.takes_number(name, position, None) != word.endswith("=")
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_a_tensor_for_a_number_of_a_factory_is_read(name: str) -> None:
+    facts = FACTORIES[name]
+    numbers = [
+        (position, parameter)
+        for position, parameter in enumerate(facts.parameters)
+        if torch_ops.takes_number(name, position, None)
+    ]
+    assert bool(numbers) == (facts.rank not in ("unknown", "data") and name not in NOT_SIZED)
+    for position, parameter in numbers:
+        given = [VALUES[each] for each in facts.parameters]
+        given[position] = as_tensors(given[position])
+        own = [VALUES["input"]] if name.startswith("Tensor.") else []
+        assert is_read(resolve(name), *own, *given), parameter
+        assert torch_ops.takes_number(name, -1, parameter)
+
+
 def test_the_host_knows_what_takes_no_values() -> None:
     tensor = torch.ones(2, 2, device="meta")
     assert len(tensor) == 2 and len(list(tensor)) == 2
