@@ -283,3 +283,40 @@ def kind(name: str) -> str | None:
         if name in names:
             return word
     return None
+
+
+# --------------------------------------------------------------------------- numpy
+
+NUMPY_FLOAT64: dict[str, int | None] = {
+    "numpy.blackman": None,
+    "numpy.empty": 1,
+    "numpy.eye": 3,
+    "numpy.hamming": None,
+    "numpy.hanning": None,
+    "numpy.identity": 1,
+    "numpy.linspace": 5,
+    "numpy.ones": 1,
+    "numpy.zeros": 1,
+}
+"""What builds arrays of float64 unless told otherwise -> the position of `dtype`, if it has one."""
+
+NUMPY_SIZED: dict[str, int] = {
+    "numpy.random.normal": 2,
+    "numpy.random.rand": 0,
+    "numpy.random.randn": 0,
+    "numpy.random.random": 0,
+    "numpy.random.standard_normal": 0,
+    "numpy.random.uniform": 2,
+}
+"""What draws arrays of float64 where a size is given, else a Python float -> where it stands."""
+
+NUMPY_DATA: dict[str, int] = {
+    "numpy.array": 1,
+    "numpy.asarray": 1,
+}
+"""What makes an array of Python numbers, floats to float64 -> the position of `dtype`."""
+
+NUMPY_KEEPS: frozenset[str] = frozenset(
+    {"clip", "copy", "flatten", "ravel", "repeat", "reshape", "round", "squeeze", "transpose"}
+)
+"""Methods of an array that give an array of the same dtype."""

@@ -6,7 +6,8 @@ business; here a call is one of torch, of the builtins or of another library tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from amplint import libraries, torch_ops
@@ -181,6 +182,9 @@ def common_device(operands: list[Tensor]) -> Device:
 _LAST = Why(Place("\U0010ffff", 0, 0, 0, 0), "")
 
 
+MAX_UNSURE = 3  # operands that may or may not be 0-dim, told apart in all combinations
+
+
 def promote(
     operands: list[Tensor], float_result: bool = False, numbers: frozenset[str] = frozenset()
 ) -> str | None:
@@ -188,8 +192,17 @@ def promote(
 
     `numbers`: the kinds of the Python numbers among the operands; they lift integers and bools.
 
-    Tensors with dimensions decide before 0-dim ones of the same category.
+    Tensors with dimensions decide before 0-dim ones of the same category; where that is unknown of
+    one, the result is known if it comes to the same.
     """
+    unsure = [place for place, tensor in enumerate(operands) if tensor.rank is None]
+    if unsure and len({t.dtype for t in operands}) > 1:
+        if len(unsure) > MAX_UNSURE:
+            return None
+        results = {
+            promote(ranked, float_result, numbers) for ranked in with_ranks(operands, unsure)
+        }
+        return results.pop() if len(results) == 1 else None
     dtypes = []
     for rank_group in ([t for t in operands if t.rank != 0], [t for t in operands if t.rank == 0]):
         group = [t.dtype for t in rank_group]
@@ -213,6 +226,13 @@ def promote(
     if numbers - {"bool", "int"} or (dtype == "bool" and numbers):
         return "int64" if numbers == {"int"} else None
     return dtype
+
+
+def with_ranks(operands: list[Tensor], unsure: list[int]) -> Iterator[list[Tensor]]:
+    """The operands, with and without dimensions where that is unknown, in all combinations."""
+    for ranks in itertools.product((0, 1), repeat=len(unsure)):
+        known = dict(zip(unsure, ranks, strict=True))
+        yield [replace(t, rank=known.get(n, t.rank)) for n, t in enumerate(operands)]
 
 
 def number_kinds(values: Iterable[Value]) -> frozenset[str]:
@@ -294,7 +314,9 @@ def tensor_result(
         if word == "long-of" and dtype is not None and dtype not in FLOATS:
             dtype = "int64"
     elif word in ("promote", "promote-float"):
-        dtype = promote(operands, word == "promote-float", number_kinds(arguments.all))
+        # What is joined has the same number of dimensions.
+        ranked = [replace(t, rank=1) for t in operands] if result.rank == "some" else operands
+        dtype = promote(ranked, word == "promote-float", number_kinds(arguments.all))
         reasons = [t.settled_dtype for t in operands if t.dtype == dtype and t.settled_dtype]
         why = min(reasons) if reasons else None
     elif word in ("default",):
@@ -617,7 +639,7 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
     if name in torch_ops.LEGACY_CONSTRUCTORS:
         return one(legacy_tensor(name, site))
     if name.startswith("numpy."):
-        return NUMPY
+        return one(Host("numpy", dtype=array_dtype(name, arguments)))
     if name.startswith(("math.", "time.")):
         return FLOAT
     if name in HOST_FUNCTIONS:
@@ -653,6 +675,51 @@ def named_tuple(names: tuple[str, ...], arguments: Arguments) -> Value:
     values = [arguments.get(name, position) for position, name in enumerate(names)]
     items = tuple(UNKNOWN if value is None else value for value in values)
     return one(Sequence(items, BOTTOM, names=names))
+
+
+def array_dtype(name: str, arguments: Arguments) -> str | None:
+    """The dtype of the array that a function of numpy builds."""
+    position: int | None
+    if name in libraries.NUMPY_FLOAT64:
+        position, default = libraries.NUMPY_FLOAT64[name], "float64"
+    elif name in libraries.NUMPY_SIZED:
+        sized = arguments.has("size", libraries.NUMPY_SIZED[name])
+        return "float64" if sized else None
+    elif name in libraries.NUMPY_DATA and arguments.positional:
+        position = libraries.NUMPY_DATA[name]
+        data = arguments.positional[0]
+        default = {"float32": "float64"}.get(of_numbers([data]) or "", "")
+        if not is_python_numbers(data):
+            default = ""
+    else:
+        return None
+    if arguments.stars:
+        return None
+    given = arguments.get("dtype", position)
+    return array_dtype_of(given) if given is not None else default or None
+
+
+def is_python_numbers(value: Value) -> bool:
+    """Whether the value is a number, or a nest of sequences of numbers, of Python's own."""
+    return bool(value) and all(
+        all(map(is_python_numbers, atom.items if atom.items is not None else (atom.element,)))
+        if isinstance(atom, Sequence)
+        else isinstance(atom, Host) and atom.kind in ("int", "float", "bool")
+        for atom in value
+    )
+
+
+def array_dtype_of(value: Value) -> str | None:
+    """The dtype that an argument of numpy names: np.float32, "float32", float."""
+    atom = only(value)
+    name = constant(value)
+    if isinstance(atom, Symbol) and atom.name.startswith("numpy."):
+        name = {"double": "float64", "single": "float32", "half": "float16"}.get(
+            atom.name[6:], atom.name[6:]
+        )
+    if isinstance(name, str):
+        return name if name in DTYPES.values() else None
+    return dtype_of(value)
 
 
 def legacy_tensor(name: str, site: Site) -> Tensor:
@@ -756,6 +823,9 @@ def factory_dtype(facts: Factory, like: list[Tensor], arguments: Arguments) -> s
     if facts.dtype == "numbers":
         return of_numbers(list(arguments.positional))
     if facts.dtype == "data":
+        data = only(arguments.positional[0]) if arguments.positional else None
+        if isinstance(data, Host) and data.kind == "numpy":
+            return data.dtype
         return of_numbers(list(arguments.positional[:1]))
     return facts.dtype if facts.dtype in DTYPES.values() else None
 
@@ -1001,7 +1071,7 @@ def call_method(method: Method, arguments: Arguments, site: Site) -> Value:
     if isinstance(of, Object):
         return call_object_method(of, name, arguments, site)
     if isinstance(of, Host):
-        return call_host_method(of, name)
+        return call_host_method(of, name, arguments)
     if isinstance(of, Mapping):
         return call_mapping_method(of, name, arguments)
     if isinstance(of, Sequence):
@@ -1127,8 +1197,12 @@ def call_blob_method(blob: Blob, name: str, arguments: Arguments, site: Site) ->
     return call_tensor_method(Tensor(device=blob.device), name, arguments, site)
 
 
-def call_host_method(host: Host, name: str) -> Value:
+def call_host_method(host: Host, name: str, arguments: Arguments) -> Value:
     if host.kind == "numpy":
+        if name == "astype":
+            return one(replace(host, dtype=array_dtype_of(arguments.get("dtype", 0) or UNKNOWN)))
+        if name in libraries.NUMPY_KEEPS:
+            return one(host)
         return NUMBER if name == "item" else NUMPY
     if host.kind == "str":
         return UNKNOWN if name in ("split", "partition", "encode") else STR
@@ -1344,10 +1418,15 @@ def binary_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
     return UNKNOWN
 
 
+NUMBERS = ("int", "float", "bool", "number")
+
+
 def host_arithmetic(operator: str, left: Host, right: Host) -> Value:
     kinds = {left.kind, right.kind}
     if "numpy" in kinds:
-        return NUMPY
+        dtypes = {host.dtype for host in (left, right) if host.kind == "numpy"}
+        kept = dtypes.pop() if len(dtypes) == 1 and kinds <= {"numpy", *NUMBERS} else None
+        return one(Host("numpy", dtype=kept if kept in FLOATS else None))
     if kinds <= {"str"} or (left.kind == "str" and operator == "Mod"):
         return STR
     if operator == "Div":
@@ -1405,6 +1484,8 @@ def compare(operators: tuple[str, ...], operands: list[Value], site: Site) -> Va
             # A mask if it is a tensor that is compared, and one answer if it is anything else.
             numbers = all(isinstance(a, Blob) or _is_number(a) for a in (*left, *right))
             return one(Blob(join_devices([b.device for b in blobs]))) if numbers else UNKNOWN
+        if any(isinstance(a, Host) and a.kind == "numpy" for a in (*left, *right)):
+            return one(Host("numpy", dtype="bool"))
     return BOOL
 
 
@@ -1448,7 +1529,9 @@ def iterate_atom(atom: Atom) -> Value:
     if isinstance(atom, Blob):
         return one(atom)
     if isinstance(atom, Host):
-        return {"size": INT, "str": STR, "numpy": NUMPY, "list": UNKNOWN}.get(atom.kind, BOTTOM)
+        if atom.kind == "numpy":
+            return one(atom)
+        return {"size": INT, "str": STR, "list": UNKNOWN}.get(atom.kind, BOTTOM)
     return UNKNOWN
 
 
@@ -1491,9 +1574,9 @@ def subscript_atom(atom: Atom, index: Value) -> Value:
             else atom.element
         )
     if isinstance(atom, Host):
-        return {"size": INT, "numpy": NUMPY, "str": STR}.get(
-            atom.kind, UNKNOWN if atom != NONE else BOTTOM
-        )
+        if atom.kind == "numpy":
+            return one(atom)
+        return {"size": INT, "str": STR}.get(atom.kind, UNKNOWN if atom != NONE else BOTTOM)
     if isinstance(atom, Object) and atom.type in (
         "torch.nn.ModuleList",
         "torch.nn.Sequential",

@@ -90,6 +90,7 @@ class Host:
     kind: str
     const: int | float | bool | str | None = None
     known: bool = False  # whether `const` is the value
+    dtype: str | None = None  # of an array, where it is known
 
 
 @dataclass(frozen=True)
@@ -285,7 +286,7 @@ def normalise(atoms: Iterable[Atom]) -> Value:
         atoms = {atom for atom in atoms if not isinstance(atom, Blob)}
         source = blobs[0].source if len({b.source for b in blobs}) == 1 else "batch"
         atoms.add(Blob(join_devices([b.device for b in blobs]), source))
-    for kind in ("int", "float", "bool", "str", "number"):
+    for kind in ("int", "float", "bool", "str", "number", "numpy"):
         hosts = [atom for atom in atoms if isinstance(atom, Host) and atom.kind == kind]
         if len(hosts) > (MAX_STRINGS if kind == "str" and all(h.known for h in hosts) else 1):
             atoms = {a for a in atoms if not (isinstance(a, Host) and a.kind == kind)}

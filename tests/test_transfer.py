@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 
+import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -127,3 +128,34 @@ def test_outside_autocast(lines: list[str]) -> None:
 @given(programs())
 def test_in_a_cpu_region(lines: list[str]) -> None:
     hold_against_torch(lines, 'with torch.autocast("cpu", dtype=torch.bfloat16):')
+
+
+ARRAYS = (
+    "np.zeros(3)", "np.zeros((2, 3), np.float32)", "np.ones(3, dtype='float32') * 2.5",
+    "np.ones(3) / 3", "np.array([1, 2.5])", "np.array([[1, 2], [3, 4]])", "np.array([x, y])",
+    "np.asarray([0.5], np.float32)", "np.asarray(np.zeros(3, np.float32))", "np.eye(3)",
+    "np.linspace(0, 1, 3)", "np.linspace(0, 1, 3, dtype=np.float32)", "np.random.rand(3)",
+    "np.random.rand()", "np.random.randn(2, 2).astype(np.float32)", "np.random.normal(0, 1)",
+    "np.random.normal(0, 1, 3)", "np.random.uniform(size=3)", "np.hanning(4).reshape(2, 2)",
+    "np.zeros(3, np.float32) * np.zeros(3)", "np.zeros(3, np.float32) * np.int64(2)",
+    "np.zeros(3)[0]", "np.zeros(3, dtype=float)", "np.zeros(3, dtype=int)", "np.zeros(3) > 1",
+    "np.identity(2).astype('float32').copy()", "np.array(0.5)", "np.zeros(3).sum()",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("array", ARRAYS)
+def test_arrays(array: str) -> None:
+    """A tensor made of an array has its dtype."""
+    np = pytest.importorskip("numpy")
+    text = f"import numpy as np\nimport torch\nx, y = 1, 2.5\nv = torch.tensor({array})\n"
+    scope = {"np": np, "torch": torch}
+    exec(text, scope)
+    check("v", believed(text)["v"], scope["v"], text)
+
+
+def test_what_is_known_of_arrays() -> None:
+    """Silence would pass the test above: these must be known."""
+    text = "import numpy as np\nimport torch\nv = torch.from_numpy(np.ones(3) * 2)\n"
+    text += "v1 = torch.tensor(np.random.rand(3).astype(np.float32))\n"
+    known = {name: belief.dtype for name, belief in believed(text).items()}  # type: ignore[attr-defined]
+    assert known == {"v": "float64", "v1": "float32"}
