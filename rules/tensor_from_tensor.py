@@ -27,6 +27,7 @@ where they are built for every batch of training.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -71,7 +72,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     data = src.argument(call, "data", 0)
     if data is None:
         return
-    if src.tensor(data.value) is not None:
+    if src.tensor(data.value) is not None and not asked_for_type(data.value, src):
         message = f"`{src.brief(call)}` copies and detaches a tensor"
         made = src.origin(data.value) if isinstance(data.value, cst.Name) else None
         related = () if made is None else (src.related_node(made, "a tensor since here"),)
@@ -89,6 +90,15 @@ def receiver(call: cst.Call, src: Source) -> cst.BaseExpression | None:
     if isinstance(function, cst.Attribute) and function.attr.value == "new_tensor":
         return function.value if src.tensor(function.value) is not None else None
     return None
+
+
+def asked_for_type(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether the expression stands under a test of its own type, whatever it is declared to be."""
+    asks = re.compile(rf"\b(isinstance|hasattr|is_tensor|type)\(\s*{re.escape(src.text(node))}\b")
+    return any(
+        isinstance(around, cst.If | cst.IfExp) and asks.search(src.text(around.test))
+        for around in src.ancestors(node)
+    )
 
 
 def on_device(node: cst.BaseExpression, src: Source) -> Tensor | None:
