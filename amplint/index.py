@@ -16,11 +16,12 @@ from amplint.facts import ClassFacts, FileFacts, FunctionFacts, Graph, Param
 from amplint.graph import build
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
-# `import a.b as c`, `from m import b as c`, `c = m.b`, `class c(m.b)`: c is another name for b.
+# `import a.b as c`, `from m import b as c`, `c = m.b`, `c = m.b if d else e`, `class c(m.b)`: c is
+# another name for b.
 # What matches besides (`with x as y`) only has a few units looked at in vain.
 ALIAS = re.compile(
     r"\b(?P<a>\w+)[ \t]+as[ \t]+(?P<b>\w+)"
-    r"|^[ \t]*(?P<d>\w+)[ \t]*=[ \t]*(?:\w+\.)*(?P<c>\w+)[ \t]*(?:#.*)?$"
+    r"|^[ \t]*(?P<d>\w+)[ \t]*=[ \t]*(?:\w+\.)*(?P<c>\w+)[ \t]*(?:#.*|if[ \t].*)?$"
     r"|^[ \t]*class[ \t]+(?P<f>\w+)[ \t]*\([ \t]*(?:\w+\.)*(?P<e>\w+)",
     re.MULTILINE,
 )

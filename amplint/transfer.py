@@ -730,6 +730,13 @@ def legacy_tensor(name: str, site: Site) -> Tensor:
     return Tensor(dtype, device, 1, False, site.why(f"made as {dtype} here"))
 
 
+def legacy_type(value: Value | None) -> str | None:
+    """The type that `x.type(torch.LongTensor)` or `x.type("torch.LongTensor")` names."""
+    atom = only(value or UNKNOWN)
+    name = canonical(atom.name) if isinstance(atom, Symbol) else constant(value)
+    return name if isinstance(name, str) and name in torch_ops.LEGACY_CONSTRUCTORS else None
+
+
 GRADIENT_NORMS = frozenset(
     f"torch.nn.utils.{home}{name}"
     for home in ("", "clip_grad.")
@@ -1107,6 +1114,10 @@ def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Si
         return one(as_dtype(placed, like.dtype, like.settled_dtype))
     if name == "type":
         given = arguments.get("dtype", 0)
+        legacy = legacy_type(given)
+        if legacy is not None:
+            made = legacy_tensor(legacy, site)
+            return one(replace(tensor, dtype=made.dtype, device=made.device, fresh=None))
         return one(cast_to(tensor, given or UNKNOWN, site)) if arguments.all else STR
     if name == "requires_grad_":
         return one(replace(tensor, grad=constant(arguments.get("requires_grad", 0)) is not False))
