@@ -66,6 +66,10 @@ class Answers(Protocol):
         """The text of the innermost function around a place, in whatever file."""
         ...
 
+    def called_texts(self, call: ast.Call) -> Sequence[str]:
+        """The texts of the functions of the project that the call runs, a few calls deep."""
+        ...
+
     def uses(self, node: ast.expr) -> Sequence[ast.expr]:
         """The expressions that read the value of `node` within its function, by data flow."""
         ...

@@ -8,11 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from amplint.certainty import is_tensor
 from amplint.evidence import Search, Support
+from amplint.facts import FunctionFacts
 from amplint.heat import HeatMap
 from amplint.index import File, Standing
 from amplint.infer import Inference
 from amplint.transfer import canonical
 from amplint.values import UNKNOWN, Class, Heat, Instance, Place, Region, Symbol, Value, Why
+
+CALLS_DEEP = 3  # how far the texts of what a call runs are followed
 
 
 def with_aliases(files: Mapping[str, File], words: Iterable[str]) -> frozenset[str]:
@@ -179,14 +182,38 @@ class FileAnswers:
 
     def text_around(self, place: Place) -> str:
         """The text of the innermost function around a place, in whatever file."""
-        file = self._inference.files[place.path]
         around = [
-            (facts.location[0], -facts.location[2])
-            for facts in file.facts.functions.values()
-            if facts.kind != "module" and facts.location[0] <= place.row <= facts.location[2]
+            facts
+            for facts in self._inference.files[place.path].facts.functions.values()
+            if facts.kind == "module" or facts.location[0] <= place.row <= facts.location[2]
         ]
-        first, last = max(around, default=(1, -len(file.lines)))
-        return "\n".join(file.lines[first - 1 : -last])
+        return self._text(max(around, key=lambda facts: (facts.kind != "module", facts.location)))
+
+    def called_texts(self, call: ast.Call) -> Sequence[str]:
+        """The texts of the functions of the project that the call runs, a few calls deep."""
+        place = self._place(call)
+        if place is None:
+            return ()
+        edges, functions = self._inference.edges, self._inference.functions
+        reached: list[str] = sorted(edges.get((place.function, place.node), ()))
+        new = reached
+        for _ in range(CALLS_DEEP):
+            deeper = {
+                callee
+                for caller in new
+                if (state := self._inference.states.get(caller)) is not None
+                for number in range(len(state.graph.nodes))
+                for callee in edges.get((caller, number), ())
+            }
+            new = sorted(deeper - set(reached))
+            reached = [*reached, *new]
+        return [self._text(functions[function]) for function in reached]
+
+    def _text(self, facts: FunctionFacts) -> str:
+        lines = self._inference.files[facts.path].lines
+        if facts.kind == "module":
+            return "\n".join(lines)
+        return "\n".join(lines[facts.location[0] - 1 : facts.location[2]])
 
     def uses(self, node: ast.expr) -> Sequence[ast.expr]:
         """The expressions that read the value of `node`, by data flow within its function."""

@@ -135,6 +135,11 @@ class Source(Edits):
         """The text of the innermost function in which a reason stands, in whatever file."""
         return self._answers.text_around(why.place)
 
+    def called_texts(self, call: cst.Call) -> Sequence[str]:
+        """The texts of the functions of the project that the call runs, a few calls deep."""
+        thing = self.ast_of(call)
+        return self._answers.called_texts(thing) if isinstance(thing, ast.Call) else ()
+
     # ------------------------------------------------------------------------------ data flow
 
     def uses(self, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:

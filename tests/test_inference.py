@@ -475,3 +475,27 @@ def test_the_text_around_a_place_is_that_of_its_innermost_function() -> None:
         "    def f(self):\n        g = lambda: 0\n        g()"
     )
     assert answers.text_around(Place("other.py", 1, 0, 1, 11)).startswith("import time\nclass A:")
+
+
+def test_the_texts_of_what_a_call_runs_are_those_of_modules_and_functions_below() -> None:
+    program = """
+        import torch
+        def read(x):
+            return x.item()
+        def scale(x):
+            return x * read(x)
+        class Net(torch.nn.Module):
+            def forward(self, x):
+                return scale(x)
+        def main(x):
+            net = Net()
+            return net(x)
+        """
+    file, answers = linked(program)
+    call = expression(file, "net(x)")
+    assert isinstance(call, ast.Call)
+    assert [text.split("(")[0].split()[1] for text in answers.called_texts(call)] == [
+        "forward", "scale", "read",
+    ]  # fmt: skip
+    outside = expression(file, "x.item()")
+    assert isinstance(outside, ast.Call) and not answers.called_texts(outside)

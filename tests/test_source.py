@@ -72,6 +72,9 @@ class Nothing:
     def text_around(self, place: Place) -> str:
         return ""
 
+    def called_texts(self, call: ast.Call) -> Sequence[str]:
+        return ()
+
     def uses(self, node: ast.expr) -> Sequence[ast.expr]:
         return ()
 
