@@ -27,7 +27,7 @@ from amplint.torch_ops import (
     RESULTS,
     WAITS,
 )
-from amplint.transfer import GRADIENT_NORMS
+from amplint.transfer import GRADIENT_NORMS, tensors_in
 from amplint.values import (
     CPU,
     Blob,
@@ -60,16 +60,17 @@ def between(start: cst.CSTNode, end: cst.CSTNode, src: Source) -> list[cst.CSTNo
     """
     first: cst.CSTNode | None = src.statement(start)
     around = [end, *src.ancestors(end)]
+    found: list[cst.CSTNode] = []
     last = in_block(src.parent(first), around, src)
     while last is None and isinstance(first := src.parent(src.parent(first)), cst.With):
         last = in_block(src.parent(first), around, src)
+        found.extend(first.items)  # left before `end`
     block, begins, ends = src.parent(first), src.offsets(start), src.offsets(end)
     if first is None or block is None or last is None or begins is None or ends is None:
         return None
     if ends[1] < begins[1]:
         return None
     body: list[cst.CSTNode] = list(block.children)
-    found = []
     for statement in body[body.index(first) : body.index(last) + 1]:
         for node in evaluated(statement):
             span = src.offsets(decisive(node))
@@ -118,6 +119,9 @@ def may_wait(node: cst.CSTNode, src: Source) -> bool:
     if isinstance(node, cst.WithItem):
         # What a context does when it is left, only its maker knows.
         return not src.is_autocast(node.item) and not is_grad_mode(node.item, src)
+    if isinstance(node, cst.ComparisonTarget):
+        asks = isinstance(node.operator, cst.In | cst.NotIn)
+        return asks and bool(tensors_in([src.value(node.comparator)]))
     return isinstance(node, cst.Await | cst.Yield)
 
 
