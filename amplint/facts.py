@@ -30,7 +30,7 @@ class Node(NamedTuple):
         compare (left, *comparators): the names of the operator classes.
         bool (*operands): "And" or "Or".
         tuple, list, set (*elements), dict (*values): of dict, the constant keys or None.
-        starred (operand), fstring (*values), phi (*alternatives).
+        starred (operand), fstring (*values): the text before the first value; phi (*alternatives).
         iter (iterable): one element of what is iterated.
         unpack (sequence): (index, number of targets, whether one is starred).
         enter (context): what `with context as ...` binds.

@@ -603,7 +603,9 @@ class Builder:
 
     def on_JoinedStr(self, node: ast.JoinedStr) -> int:
         operands = [self.expr(v) for v in node.values if not isinstance(v, ast.Constant)]
-        return self.emit("fstring", operands, None, where(node))
+        first = node.values[0] if node.values else None
+        prefix = first.value if isinstance(first, ast.Constant) else ""
+        return self.emit("fstring", operands, prefix, where(node))
 
     def on_FormattedValue(self, node: ast.FormattedValue) -> int:
         value = self.expr(node.value)

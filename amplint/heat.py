@@ -37,9 +37,10 @@ from amplint.values import (
     Why,
 )
 
-# How many calls heat travels: far from a loop that was seen; not far from a `forward`, which many
-# modules that never train have as well (an algorithm of geometry, say).
-REACH_OF_LOOP, REACH_OF_DEFINITION = 6, 2
+# How many calls heat travels: far from a loop that was seen, and from the `forward` of what has
+# parameters or is a loss; not far from that of other modules, many of which never train (an
+# algorithm of geometry, say).
+REACH_OF_LOOP, REACH_OF_LEARNING, REACH_OF_DEFINITION = 6, 4, 1
 # Where heat comes from. What is hot is reached from a function that holds one of these words: as
 # the loop itself, or by calls.
 HEAT_WORDS = frozenset({"backward", "manual_backward", "step", "forward", "training_step"})
@@ -51,7 +52,7 @@ COLD_FUNCTIONS = frozenset(
     """
     __init__ __new__ __getitem__ __len__ __repr__ __str__ __getstate__ __setstate__ __del__
     __post_init__ setup prepare_data configure_optimizers state_dict load_state_dict extra_repr
-    reset_parameters collate collate_fn save save_checkpoint load_checkpoint export
+    reset_parameters collate collate_fn save save_checkpoint load_checkpoint export merge unmerge
     """.split()
 )
 EVALUATION_METHODS = frozenset({"validation_step", "test_step", "predict_step"})
@@ -65,6 +66,7 @@ OUTPUT_FLAG = re.compile(
 COUNTER = re.compile(
     r"(^|_)(i|j|it|iter|iters|iteration|iterations|step|steps|epoch|batch|idx|index|count|counter|n|num|update|updates)(_|$)"
 )
+WARNINGS = frozenset({"warn", "warning", "error", "exception", "critical", "warning_once"})
 NONFINITE = frozenset({"isnan", "isinf"})
 
 
@@ -74,12 +76,13 @@ class Reached:
 
     temperature: str
     chain: tuple[Why, ...]
-    by_definition: bool = False  # from a `forward`, not from a loop that was seen
+    reach: int = REACH_OF_LOOP  # how long the chain may get
 
     @property
-    def rank(self) -> tuple[int, int, tuple[Why, ...]]:
-        """Training before evaluation, then the shortest chain, then by place."""
-        return (0 if self.temperature == TRAINING else 1, len(self.chain), self.chain)
+    def rank(self) -> tuple[int, int, int, tuple[Why, ...]]:
+        """Training before evaluation, then what gets farthest, the shortest chain, by place."""
+        length = len(self.chain)
+        return (self.temperature != TRAINING, length - self.reach, length, self.chain)
 
 
 class HeatMap:
@@ -246,6 +249,8 @@ class HeatMap:
         facts = state.graph.blocks[block]
         if facts.kind == "while":
             return False
+        if self._iterates_loader(state, facts):
+            return False
         few = False
         for atom in state.values[facts.node]:
             if isinstance(atom, Sequence) and not atom.batches:
@@ -261,6 +266,10 @@ class HeatMap:
         """Heat flows along calls from hot places, the hottest and shortest chain first."""
         for function in sorted(self.inference.states):
             facts = self.inference.functions[function]
+            if self._is_training_step(function):
+                why = Why(Place(facts.path, *facts.location), "hot: a step of training")
+                self._reached[function] = Reached(TRAINING, (why,))
+                continue
             if facts.cls is None:
                 continue
             if facts.name == "step" and self.inference.is_optimizer(facts.cls):
@@ -270,15 +279,23 @@ class HeatMap:
                 )
                 self._reached[function] = Reached(TRAINING, (why,))
                 continue
+            if self.inference.is_autograd_function(facts.cls):
+                if facts.name in ("forward", "backward"):
+                    text = f"hot: the `{facts.name}` of a Function runs for every batch"
+                    why = Why(Place(facts.path, *facts.location), text)
+                    self._reached[function] = Reached(TRAINING, (why,), REACH_OF_LEARNING)
+                continue
             if not self.inference.is_module(facts.cls):
                 continue
             place = Place(facts.path, *facts.location)
             if facts.name in TRAINING_METHODS:
                 why = Why(place, f"hot: `{facts.name}` runs for every batch")
-                self._reached[function] = Reached(TRAINING, (why,), True)
+                learns = self.inference.learns(facts.cls)
+                reach = REACH_OF_LEARNING if learns else REACH_OF_DEFINITION
+                self._reached[function] = Reached(TRAINING, (why,), reach)
             elif facts.name in EVALUATION_METHODS:
                 why = Why(place, f"`{facts.name}` runs for every batch of evaluation")
-                self._reached[function] = Reached(EVALUATION, (why,), True)
+                self._reached[function] = Reached(EVALUATION, (why,), REACH_OF_DEFINITION)
         grown = True
         while grown:
             grown = False
@@ -293,18 +310,37 @@ class HeatMap:
                         best = self._reached[callee] = found
                         grown = True
 
+    def _is_training_step(self, function: str) -> bool:
+        """A function that runs the backward pass of a loss and steps an optimizer that it is given,
+        and that nobody is seen to call: an engine will, for every batch."""
+        facts = self.inference.functions[function]
+        if function not in self._per_call or function in self.callers:
+            return False
+        if facts.kind != "function" or not facts.params or facts.name.startswith("test"):
+            return False
+        state, events = self.inference.states[function], self._events[function]
+        steps = [n for n in events if self._is_step(function, n)]
+        given = all(self._is_given(state, state.graph.nodes[n].operands[0]) for n in steps)
+        return bool(steps) and given and any(self._is_backward(function, n) for n in events)
+
+    def _is_given(self, state: State, number: int) -> bool:
+        """Whether a value comes from outside the function."""
+        node = state.graph.nodes[number]
+        while node.op in ("attr", "narrow", "subscript"):
+            node = state.graph.nodes[node.operands[0]]
+        return node.op in ("param", "name")
+
     def _through(self, caller: str, number: int, callee: str) -> Reached | None:
         state = self.inference.states.get(caller)
         if state is None or caller == callee:
             return None
         node = state.graph.nodes[number]
         found = self._heat_of(caller, node.block)
-        reach = REACH_OF_DEFINITION if found is not None and found.by_definition else REACH_OF_LOOP
-        if found is None or len(found.chain) > reach:
+        if found is None or len(found.chain) > found.reach:
             return None
         per = "every batch" if found.temperature == TRAINING else "every batch of evaluation"
         why = Why(Place(self._path(caller), *node.location), f"hot: called here for {per}")
-        return Reached(found.temperature, (why, *found.chain), found.by_definition)
+        return Reached(found.temperature, (why, *found.chain), found.reach)
 
     def _heat_of(self, function: str, block: int) -> Reached | None:
         state = self.inference.states[function]
@@ -328,7 +364,7 @@ class HeatMap:
             return None
         found = self._reached.get(function)
         if found is not None and evaluation and found.temperature == TRAINING:
-            return Reached(EVALUATION, found.chain, found.by_definition)
+            return Reached(EVALUATION, found.chain, found.reach)
         return found
 
     # -- guards
@@ -354,7 +390,18 @@ class HeatMap:
         return block.kind != "after" and self._raises(state, number)
 
     def _raises(self, state: State, block: int) -> bool:
-        return any(n.op == "raise" and n.block == block for n in state.graph.nodes)
+        """Whether what runs in the block ends in an error, or warns of one."""
+        return any(
+            node.block == block and (node.op == "raise" or self._warns(state, node))
+            for node in state.graph.nodes
+        )
+
+    def _warns(self, state: State, node: Node) -> bool:
+        """Ex) warnings.warn(...), logger.warning(...), logging.error(...)"""
+        if node.op != "call":
+            return False
+        callee = state.graph.nodes[node.operands[0]]
+        return callee.op == "attr" and callee.data in WARNINGS
 
     def _cold_side(self, function: str, state: State, number: int, depth: int) -> str | None:
         """On which side of a test the code runs rarely: "if", "else" or neither."""
@@ -517,6 +564,8 @@ class HeatMap:
         node = state.graph.nodes[number]
         if node.op == "binop" and node.data in ("Add", "Sub", "FloorDiv"):
             return any(self._is_counter(state, n) for n in node.operands)
+        if node.op == "unpack" and state.graph.nodes[node.operands[0]].op != "iter":
+            return False  # `n, d = x.shape`
         if node.op in ("iter", "unpack", "aug") or (node.op == "phi" and node.data):
             return all(
                 isinstance(a, Host) and a.kind in ("int", "number") for a in state.values[number]

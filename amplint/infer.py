@@ -60,6 +60,7 @@ SiteId = tuple[str, int]  # a function's id and a node's number
 MAX_ROUNDS = 12  # evaluations of one function before its answers are taken as they are
 MAX_PASSES = 4  # passes over a graph with loops
 MAX_KEYS = 32  # constant keys of a dict that are told apart
+MAX_BY_PREFIX = 6  # methods that a computed name may mean
 MAX_BY_NAME = 200  # methods of one name, above which a call by name says nothing
 
 # Libraries that people star-import, and whose names are then theirs unless somebody binds them.
@@ -83,6 +84,7 @@ COMMON_METHODS = frozenset(
     """.split()
 )
 HOT_METHODS = frozenset({"forward", "training_step"})
+AUTOGRAD_FUNCTION = "torch.autograd.Function"
 CONTEXT_MAKERS = frozenset({"contextmanager", "asynccontextmanager"})
 
 
@@ -126,6 +128,8 @@ class Inference:
                 self._subclasses.setdefault(base, []).append(cls.id)
         self.off_flags: set[str] = set()
         self.failures: dict[str, str] = {}
+        self._learns: dict[str, bool] = {}
+        self._classes_by_name: dict[str, list[str]] | None = None
         self._class_marks: dict[str, dict[str, str]] = {}
         self._marks: dict[str, marks.Marks] = {}
 
@@ -262,6 +266,28 @@ class Inference:
             name.startswith(MODULE_BASES) and "Dataset" not in name
             for name in self.library_bases(cls)
         )
+
+    def learns(self, cls: str) -> bool:
+        """Whether a module has parameters, its own or of modules in it, or is a loss."""
+        if cls not in self._learns:
+            self._learns[cls] = False  # while it is asked for: modules may hold each other
+            self._learns[cls] = any(self._learns_itself(c) for c in self.mro(cls))
+        return self._learns[cls]
+
+    def _learns_itself(self, cls: str) -> bool:
+        words = self.functions[cls].words
+        if words & libraries.LEARNING or libraries.LOSS_NAME.search(self.classes[cls].name):
+            return True
+        makers = [self.functions[m].words for m in self.classes[cls].methods.get("__init__", ())]
+        if self._classes_by_name is None:
+            self._classes_by_name = {}
+            for facts in self.classes.values():
+                self._classes_by_name.setdefault(facts.name, []).append(facts.id)
+        held = {c for w in makers for name in w for c in self._classes_by_name.get(name, ())}
+        return any(self.is_module(c) and self.learns(c) for c in sorted(held) if c != cls)
+
+    def is_autograd_function(self, cls: str) -> bool:
+        return AUTOGRAD_FUNCTION in self.library_bases(cls)
 
     def is_optimizer(self, cls: str) -> bool:
         return any(name.startswith("torch.optim.") for name in self.library_bases(cls))
@@ -691,9 +717,11 @@ class Evaluation:
     def hot_parameter(self, node: Node, has_default: bool, declared: Value) -> Value | None:
         """A `forward` parameter that is used as a tensor is one, on the accelerator."""
         facts = self.facts
-        if facts.cls is None or facts.name not in HOT_METHODS:
+        if facts.cls is None:
             return None
-        if not self.inference.is_module(facts.cls):
+        if self.inference.is_autograd_function(facts.cls):
+            return self.function_parameter(node)
+        if facts.name not in HOT_METHODS or not self.inference.is_module(facts.cls):
             return None
         device = Device(
             ACCELERATOR, self.why(node, f"`{node.data}` is a parameter of `{facts.name}`")
@@ -716,12 +744,21 @@ class Evaluation:
             )
         if declared != UNKNOWN:
             return None
-        if self.number in self.marks.tensors:
-            return one(Tensor(device=device, rank=1))
         parameter = next(p for p in facts.params if p.name == node.data)
         if parameter.has_default and not (parameter.constant_default and parameter.default is None):
-            return None
+            return None  # a number, by its default
+        if self.number in self.marks.tensors:
+            return one(Tensor(device=device, rank=1))
         return one(Blob(device))
+
+    def function_parameter(self, node: Node) -> Value | None:
+        """What autograd hands to a Function's `forward` and `backward`, if used as a tensor."""
+        facts = self.facts
+        hot = facts.name in ("forward", "backward") and node.data != facts.params[0].name
+        if not hot or self.number not in self.marks.tensors:
+            return None
+        text = f"`{node.data}` is a parameter of a Function's `{facts.name}`"
+        return one(Tensor(device=Device(ACCELERATOR, self.why(node, text)), rank=1))
 
     def op_attr(self, node: Node) -> Value:
         results = [
@@ -748,6 +785,8 @@ class Evaluation:
                     return frozenset(Function(i, bound) for i in ids)
                 if name in infer.files[infer.classes[current].path].graph(current).bindings:
                     return infer._read(("name", current, name))
+            if name == "apply" and infer.is_autograd_function(atom.id):
+                return one(Method(atom, name))
             return UNKNOWN
         if isinstance(atom, Module):
             found = infer.module_name(atom.path, name)
@@ -939,11 +978,41 @@ class Evaluation:
             if atom.name in ("register_buffer", "register_parameter"):
                 self.register(atom.of, arguments, node)
             return transfer.call(atom, arguments, self.site(node))
+        if isinstance(atom, Object) and atom.holds:
+            self.enter_held(atom.holds, node)
+        if isinstance(atom, Method) and isinstance(atom.of, Class):
+            return self.apply_function(atom.of, arguments, node)
+        if atom == Unknown() or (isinstance(atom, Method) and atom.name == "step"):
+            self.run_closure(arguments, node)
         if isinstance(atom, Symbol):
             special = self.call_special(atom.name, arguments, node)
             if special is not None:
                 return special
         return transfer.call(atom, arguments, self.site(node))
+
+    def enter_held(self, held: Value, node: Node) -> None:
+        """Calling a Sequential calls what it holds; what each is given is not followed."""
+        for atom in ordered(held):
+            if isinstance(atom, Instance):
+                for identity in self.inference.methods(atom.cls, "forward"):
+                    self.enter(identity, node, None, None)
+
+    def apply_function(self, function: Class, arguments: Arguments, node: Node) -> Value:
+        """`Function.apply(x)`: its `forward`, with a context in front."""
+        context = one(Object("context", AUTOGRAD_FUNCTION))
+        given = replace(arguments, positional=(context, *arguments.positional))
+        ids = self.inference.methods(function.id, "forward", overridden=False)
+        return join(self.call_function(Function(i), given, node) for i in ids) or UNKNOWN
+
+    def run_closure(self, arguments: Arguments, node: Node) -> None:
+        """`optimizer.step(closure)` calls the closure, whatever the optimizer is."""
+        callee = self.graph.nodes[node.operands[0]]
+        if callee.op != "attr" or callee.data != "step":
+            return
+        for value in arguments.positional[:1]:
+            for atom in value:
+                if isinstance(atom, Function):
+                    self.call_function(atom, Arguments(), node)
 
     def register(self, module: Instance, arguments: Arguments, node: Node) -> None:
         """A buffer or parameter is a field of the module, and moves with it."""
@@ -978,16 +1047,37 @@ class Evaluation:
             pair = Arguments((start, drawn))
             return join(self.call(a, pair, node) for a in ordered(arguments.positional[0]))
         if name == "builtins.getattr" and len(arguments.positional) >= 2:
-            attribute = transfer.constant(arguments.positional[1])
+            owner, given = arguments.positional[:2]
+            attribute = transfer.constant(given)
             if isinstance(attribute, str):
-                found = [self.attribute(a, attribute, node) for a in arguments.positional[0]]
+                found = [self.attribute(a, attribute, node) for a in owner]
                 return join([*found, *arguments.positional[2:3]])
+            return self.attribute_by_prefix(owner, self.prefix(node.operands[2]), node)
         if (
             name in ("builtins.iter", "builtins.next", "builtins.enumerate", "tqdm.tqdm")
             or name in libraries.PASS_THROUGH
         ):
             return transfer.call(Symbol(name), self.loaders(arguments), self.site(node))
         return None
+
+    def prefix(self, number: int) -> str:
+        """The constant that a computed name starts with: "loss_" of `f"loss_{name}"`."""
+        node = self.graph.nodes[number]
+        first = transfer.constant(self.of(node.operands[0])) if node.op == "binop" else node.data
+        return first if node.op in ("fstring", "binop") and isinstance(first, str) else ""
+
+    def attribute_by_prefix(self, owner: Value, prefix: str, node: Node) -> Value:
+        """`getattr(self, f"loss_{name}")`: any method of the class whose name starts so."""
+        found: list[Value] = []
+        for atom in owner:
+            if isinstance(atom, Instance) and prefix:
+                names = {n for c in self.inference.mro(atom.cls) for n in self.names_in(c)}
+                chosen = sorted(n for n in names if n.startswith(prefix))[:MAX_BY_PREFIX]
+                found += [self.instance_attribute(atom, name, node) for name in chosen]
+        return join(found) or UNKNOWN
+
+    def names_in(self, cls: str) -> Iterable[str]:
+        return self.inference.classes[cls].methods
 
     def loaders(self, arguments: Arguments) -> Arguments:
         """The arguments, instances of the project's own loader classes as loaders."""

@@ -6,6 +6,7 @@ Derived from torch 2.13.0 (signatures read from the installed package, held agai
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 # --------------------------------------------------------------------------- autocast
@@ -266,6 +267,20 @@ MODULE_WRAPPERS: dict[str, str] = {
     "torch.optim.swa_utils.AveragedModel": "parallel",
 }
 """A call that takes a module first and gives it back: itself, or inside a wrapper (`.module`)."""
+
+LEARNING: frozenset[str] = frozenset(
+    """
+    Parameter ParameterDict ParameterList register_parameter UninitializedParameter
+    Linear Bilinear LazyLinear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d
+    Embedding EmbeddingBag LSTM LSTMCell GRU GRUCell RNN RNNCell MultiheadAttention PReLU
+    BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm GroupNorm InstanceNorm1d InstanceNorm2d
+    InstanceNorm3d LayerNorm RMSNorm Transformer TransformerDecoder TransformerDecoderLayer
+    TransformerEncoder TransformerEncoderLayer
+    """.split()
+)
+"""What a module that has parameters mentions: the classes of torch.nn that have some."""
+
+LOSS_NAME = re.compile(r"Loss|Criterion")
 
 COPIES: frozenset[str] = frozenset({"copy.copy", "copy.deepcopy"})
 """A call that gives another of the same kind as its argument."""

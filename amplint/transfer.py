@@ -630,6 +630,8 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
         return named_tuple_type(arguments)
     if name.startswith("builtins."):
         return builtin(name[9:], arguments, site)
+    if name in PARAMETER_CONTAINERS:
+        return one(Object("module", name))
     if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
         return one(Object("module", name))
     if name.startswith(MODULE_FACTORIES) and not name.endswith(("Config", "Tokenizer")):
@@ -888,11 +890,52 @@ def factory_rank(facts: Factory, like: list[Tensor], arguments: Arguments) -> in
 
 def module(name: str, arguments: Arguments) -> Object:
     facts = torch_ops.MODULES[name]
+    if facts.kind == "container":
+        return Object("module", name, holds=join(held(v) for v in arguments.all))
     if facts.kind != "criterion":
         return Object("module", name)
     reduction = arguments.get("reduction")
     reduced = reduction is None or constant(reduction) in ("mean", "sum")
     return Object("criterion", name, rank=0 if reduced and not arguments.stars else None)
+
+
+def held(value: Value) -> Value:
+    """The modules in what a container is given: a module, or a list or dict of them."""
+    found: list[Value] = []
+    for atom in value:
+        if isinstance(atom, Instance):
+            found.append(one(atom))
+        elif isinstance(atom, Sequence):
+            found += [held(v) for v in (*(atom.items or ()), atom.element)]
+        elif isinstance(atom, Mapping):
+            found += [held(v) for v in (atom.element, *(v for _, v in atom.items))]
+        elif isinstance(atom, Object) and atom.kind in ("module", "criterion"):
+            found.append(one(SOME_MODULE))
+    return join(found)
+
+
+SOME_MODULE = Object("module", "?")
+CONTAINER_MODULES = frozenset(
+    f"torch.nn.{name}" for name in ("ModuleList", "Sequential", "ModuleDict")
+)
+PARAMETER_CONTAINERS = frozenset({"torch.nn.ParameterList", "torch.nn.ParameterDict"})
+
+
+def content(thing: Object) -> Value | None:
+    """An element of a container of modules or parameters; None of other objects."""
+    if thing.type in PARAMETER_CONTAINERS:
+        device = thing.device if thing.device.kind else _ON_DEVICE
+        return one(Tensor(None, device, None, True))
+    if thing.type in CONTAINER_MODULES:
+        return join(one(on_device_of(atom, thing)) for atom in thing.holds) or one(SOME_MODULE)
+    return None
+
+
+def on_device_of(atom: Atom, thing: Object) -> Atom:
+    """A module in a container is where the container is."""
+    if isinstance(atom, Object | Instance) and thing.device.kind is not None:
+        return replace(atom, device=thing.device)
+    return atom
 
 
 def library_object(kind: str, name: str, arguments: Arguments, site: Site) -> Object:
@@ -1276,6 +1319,15 @@ def call_module_method(
         return one(thing)
     if name in ("forward", "__call__") and isinstance(thing, Object):
         return call_object(thing, arguments, site)
+    inside = content(thing) if isinstance(thing, Object) else None
+    if inside is not None and name in ("values", "children"):
+        return one(Sequence(None, inside))
+    if inside is not None and name == "items":
+        return one(Sequence(None, one(Sequence((STR, inside), UNKNOWN))))
+    if inside is not None and name == "keys":
+        return one(Sequence(None, STR))
+    if inside is not None and name in ("get", "pop"):
+        return inside
     if name in ("parameters", "named_parameters", "buffers"):
         own = thing.device
         device = own if own.kind else Device(ACCELERATOR, site.why("parameters live on the device"))
@@ -1507,6 +1559,8 @@ def _is_number(atom: Atom) -> bool:
 def compare_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
     if not isinstance(left, Tensor) and not isinstance(right, Tensor):
         return UNKNOWN if isinstance(left, Unknown) or isinstance(right, Unknown) else BOOL
+    if NONE in (left, right) and operator not in ("Eq", "NotEq"):
+        return BOTTOM  # it would raise
     if NONE in (left, right) or any(isinstance(a, Host) and a.kind == "str" for a in (left, right)):
         return BOOL
     operands = tensors_in([one(left), one(right)])
@@ -1517,6 +1571,9 @@ def compare_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
 
 
 # ---------------------------------------------------------------------------- containers
+
+
+KEYED = frozenset({"torch.nn.ModuleDict", "torch.nn.ParameterDict"})
 
 
 def iterate(value: Value) -> Value:
@@ -1534,7 +1591,9 @@ def iterate_atom(atom: Atom) -> Value:
             return one(Blob(atom.device))
         if atom.kind == "parameters":
             return one(Tensor(device=atom.device, rank=1, grad=True))
-        return UNKNOWN
+        if atom.type in KEYED:
+            return STR
+        return content(atom) or UNKNOWN
     if isinstance(atom, Tensor):
         return one(replace(atom, rank=None, fresh=None))
     if isinstance(atom, Blob):
@@ -1588,12 +1647,8 @@ def subscript_atom(atom: Atom, index: Value) -> Value:
         if atom.kind == "numpy":
             return one(atom)
         return {"size": INT, "str": STR}.get(atom.kind, UNKNOWN if atom != NONE else BOTTOM)
-    if isinstance(atom, Object) and atom.type in (
-        "torch.nn.ModuleList",
-        "torch.nn.Sequential",
-        "torch.nn.ModuleDict",
-    ):
-        return one(Object("module", "?"))
+    if isinstance(atom, Object):
+        return content(atom) or UNKNOWN
     return UNKNOWN
 
 
@@ -1639,6 +1694,8 @@ def add(container: Value, value: Value, method: str) -> Value:
             inside = iterate(value) if method in ("extend", "update") else value
             element = join([atom.element, *(atom.items or ()), inside])
             results.append(one(Sequence(None, element, atom.batches)))
+        elif isinstance(atom, Object) and atom.type in CONTAINER_MODULES:
+            results.append(one(replace(atom, holds=join([atom.holds, held(value)]))))
         elif isinstance(atom, Mapping) and method == "update":
             elements = [v.element for v in value if isinstance(v, Mapping)]
             results.append(one(Mapping(join([atom.element, *elements]), ())))
