@@ -44,6 +44,7 @@ REACH_OF_LOOP, REACH_OF_LEARNING, REACH_OF_DEFINITION = 6, 4, 1
 # Where heat comes from. What is hot is reached from a function that holds one of these words: as
 # the loop itself, or by calls.
 HEAT_WORDS = frozenset({"backward", "manual_backward", "step", "forward", "training_step"})
+MAX_BACKWARD_CALLS = 8  # calls between a region and the backward pass in it
 TRAINING, EVALUATION = "training", "evaluation"
 LOOPS = frozenset({"loop", "while", "comprehension"})
 
@@ -118,29 +119,62 @@ class HeatMap:
         )
 
     def backward(self, function: str, number: int) -> tuple[Why, ...] | None:
-        """The chain from a call to the `backward()` that it runs in its caller's autocast state."""
+        """The chain from a call to the `backward()` that it runs in its caller's autocast state.
+
+        Where the call may mean one of several functions, all of them must run it; but what is drawn
+        from a collection (`for callback in callbacks: callback.on_batch_end()`) may be any of them.
+        """
+        return self._backward(function, number, frozenset())
+
+    def _backward(
+        self, function: str, number: int, above: frozenset[str]
+    ) -> tuple[Why, ...] | None:
         if self._is_backward(function, number):
             return ()
-        queue: list[tuple[str, tuple[Why, ...]]] = [
-            (callee, ()) for callee in sorted(self.inference.edges.get((function, number), ()))
-        ]
-        seen: set[str] = set()
-        while queue:
-            current, chain = queue.pop(0)
-            state = self.inference.states.get(current)
-            if current in seen or state is None:
+        callees = self.inference.edges.get((function, number), set())
+        if len(above) > MAX_BACKWARD_CALLS or callees.isdisjoint(self._trains):
+            return None
+        chains = [self._backward_in(callee, above) for callee in sorted(callees)]
+        found = [chain for chain in chains if chain is not None]
+        if not found or (len(found) < len(chains) and not self._is_drawn(function, number)):
+            return None
+        return min(found, key=lambda chain: (len(chain), chain))
+
+    def _backward_in(self, function: str, above: frozenset[str]) -> tuple[Why, ...] | None:
+        """The chain from the body of a function to the `backward()` that it runs."""
+        state = self.inference.states.get(function)
+        if function in above or state is None or function not in self._trains:
+            return None
+        above |= {function}
+        found: tuple[Why, ...] | None = None
+        for number, node in enumerate(state.graph.nodes):
+            if node.op != "call" or self._opens_region(state, node.block):
                 continue
-            seen.add(current)
-            for inner, node in enumerate(state.graph.nodes):
-                if node.op != "call" or self._opens_region(state, node.block):
-                    continue
-                here = Why(Place(self._path(current), *node.location), "")
-                if self._is_backward(current, inner):
-                    return (*chain, here._replace(text="runs `backward()` here"))
-                for callee in sorted(self.inference.edges.get((current, inner), ())):
-                    name = self.inference.functions[callee].name
-                    queue.append((callee, (*chain, here._replace(text=f"calls `{name}` here"))))
-        return None
+            chain = self._backward(function, number, above)
+            if chain is None or (found is not None and len(chain) >= len(found) - 1):
+                continue
+            place = Place(self._path(function), *node.location)
+            text = "runs `backward()` here"
+            if chain or not self._is_backward(function, number):
+                callees = sorted(self.inference.edges.get((function, number), ()))
+                text = f"calls `{self.inference.functions[callees[0]].name}` here"
+            found = (Why(place, text), *chain)
+        return found
+
+    def _is_drawn(self, function: str, number: int) -> bool:
+        """Whether what is called is a method of what a loop draws from a collection."""
+        nodes = self.inference.states[function].graph.nodes
+        current = nodes[nodes[number].operands[0]]
+        for _ in range(6):
+            if current.op == "iter":
+                return True
+            if current.op == "call" and len(current.operands) > 1:
+                current = nodes[current.operands[1]]  # getattr(callback, event)
+            elif current.op in ("attr", "unpack", "narrow", "subscript"):
+                current = nodes[current.operands[0]]
+            else:
+                return False
+        return False
 
     # -- events
 
@@ -363,9 +397,23 @@ class HeatMap:
         if self.inference.functions[function].name in COLD_FUNCTIONS:
             return None
         found = self._reached.get(function)
+        evaluation |= self._switches_to_evaluation(function, state)
         if found is not None and evaluation and found.temperature == TRAINING:
             return Reached(EVALUATION, found.chain, found.reach)
         return found
+
+    def _switches_to_evaluation(self, function: str, state: State) -> bool:
+        """Whether the function calls `model.eval()` first of all, and trains nothing."""
+        if function in self._trains:
+            return False
+        return any(
+            node.op == "call"
+            and len(node.operands) == 1
+            and node.block == 0
+            and (state.graph.nodes[node.operands[0]].op, state.graph.nodes[node.operands[0]].data)
+            == ("attr", "eval")
+            for node in state.graph.nodes
+        )
 
     # -- guards
 

@@ -830,6 +830,8 @@ class Evaluation:
             return value
         if name == "param_groups" and infer.is_optimizer(instance.cls):
             return transfer.PARAM_GROUPS
+        if name == "state" and infer.is_optimizer(instance.cls):
+            return OPTIMIZER_STATE
         if name == "device" and infer.is_module(instance.cls):
             return one(Device(ACCELERATOR, self.why(node, "the module's device")))
         if infer.library_bases(instance.cls):
@@ -1474,6 +1476,7 @@ class Evaluation:
         return self.of(node.operands[0])
 
 
+OPTIMIZER_STATE = one(MappingValue(one(MappingValue(BOTTOM))))
 CASTS = frozenset({"to", "half", "bfloat16", "float", "double", "cuda", "xpu"})
 MOVES = frozenset({"to", "cuda", "xpu"})
 DICTS = frozenset({"builtins.dict", "collections.OrderedDict"})
