@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import gc
 import platform
 import sys
 import threading
@@ -73,11 +75,24 @@ class Outcome:
 
 def run(request: Request) -> Outcome:
     """Analyse the project and report on the files that were asked for."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), without_collector():
         warnings.simplefilter("ignore")  # the parser's, about the code that is read
         # Read at the usual recursion limit, by which `ast.parse` decides what is nested too deeply.
         reading = read_all(request)
         return deeply(lambda: report_on(request, reading))
+
+
+@contextlib.contextmanager
+def without_collector() -> Iterator[None]:
+    """No search for cyclic garbage: trees and graphs hold none, and are millions of objects that
+    each search would visit (linking diffusers' models took 1.4 times as long with it)."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def report_on(request: Request, reading: Reading) -> Outcome:

@@ -54,6 +54,7 @@ class Builder:
         self.yields: list[int] = []
         self.locals: set[str] = set()
         self.declared: set[str] = set()
+        self.rebound: dict[ast.stmt, set[str]] = {}  # by statement of a loop's body
         self.breaks: list[list[Env]] = []
         self.continues: list[list[Env]] = []
 
@@ -274,7 +275,8 @@ class Builder:
         phis: dict[str, int] = {}
         if self.env is None:
             return phis
-        for name in sorted(bound_names(body) | changed_containers(body)):
+        names = {name for statement in body for name in rebound(statement, self.rebound)}
+        for name in sorted(names):
             if name in self.locals and name not in self.declared:
                 operands = (self.env[name],) if name in self.env else ()
                 phis[name] = self.env[name] = self.emit("phi", operands, name, place)
@@ -733,24 +735,24 @@ def own_nodes(body: Sequence[ast.stmt]) -> Iterable[ast.AST]:
 
 def bound_names(body: Sequence[ast.stmt]) -> set[str]:
     """Every name that the body binds in its own scope."""
-    names: set[str] = set()
-    for node in own_nodes(body):
-        if isinstance(node, ast.Name):
-            if not isinstance(node.ctx, ast.Load):
-                names.add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Import):
-            names |= {a.asname or a.name.partition(".")[0] for a in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            names |= {a.asname or a.name for a in node.names}
-        elif (isinstance(node, ast.ExceptHandler) and node.name) or (
-            isinstance(node, ast.MatchAs | ast.MatchStar) and node.name
-        ):
-            names.add(node.name)
-        elif isinstance(node, ast.MatchMapping) and node.rest:
-            names.add(node.rest)
-    return names
+    return {name for node in own_nodes(body) for name in bound_by(node)}
+
+
+def bound_by(node: ast.AST) -> Iterable[str]:
+    """The names that one node binds itself."""
+    if isinstance(node, ast.Name):
+        return () if isinstance(node.ctx, ast.Load) else (node.id,)
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return (node.name,)
+    if isinstance(node, ast.Import):
+        return [a.asname or a.name.partition(".")[0] for a in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [a.asname or a.name for a in node.names]
+    if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+        return (node.name,) if node.name else ()
+    if isinstance(node, ast.MatchMapping):
+        return (node.rest,) if node.rest else ()
+    return ()
 
 
 def declared_names(body: Sequence[ast.stmt]) -> set[str]:
@@ -763,18 +765,31 @@ def declared_names(body: Sequence[ast.stmt]) -> set[str]:
     }
 
 
-def changed_containers(body: Sequence[ast.stmt]) -> set[str]:
-    """Names whose container the body changes in place: `d[k] = v`, `xs.append(x)`."""
-    names: set[str] = set()
-    for node in own_nodes(body):
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-            if isinstance(node.value, ast.Name):
-                names.add(node.value.id)
-        elif (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in ADDERS
-            and isinstance(node.func.value, ast.Name)
-        ):
-            names.add(node.func.value.id)
+def changed_container(node: ast.AST) -> Iterable[str]:
+    """The name whose container the node changes in place: `d[k] = v`, `xs.append(x)`."""
+    holder: ast.expr | None = None
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+        holder = node.value
+    elif (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ADDERS
+    ):
+        holder = node.func.value
+    return (holder.id,) if isinstance(holder, ast.Name) else ()
+
+
+def rebound(node: ast.AST, known: dict[ast.stmt, set[str]]) -> set[str]:
+    """The names that a statement binds, or whose containers it changes.
+
+    `known`: what was found before, so that loops in loops are not walked again for each level.
+    """
+    if isinstance(node, ast.stmt) and node in known:
+        return known[node]
+    names = {*bound_by(node), *changed_container(node)}
+    if not isinstance(node, NESTED_SCOPES):
+        for child in ast.iter_child_nodes(node):
+            names |= rebound(child, known)
+    if isinstance(node, ast.stmt):
+        known[node] = names
     return names

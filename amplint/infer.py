@@ -113,6 +113,9 @@ class Inference:
         self.edges: dict[SiteId, set[str]] = {}
         self.own_bases: dict[str, tuple[Value, ...]] = {}
         self._parts: dict[Key, dict[SiteId, Value]] = {}
+        self._joined: dict[Key, Value] = {}  # the join of the parts, kept as they come
+        self._mro: dict[str, list[str]] = {}
+        self._below: dict[str, list[str]] = {}
         self._regions: dict[str, dict[SiteId, Region | None]] = {}
         self._readers: dict[Key, set[str]] = {}
         self._demanded: set[Key] = set()
@@ -128,6 +131,7 @@ class Inference:
                 self._subclasses.setdefault(base, []).append(cls.id)
         self.off_flags: set[str] = set()
         self.failures: dict[str, str] = {}
+        self._library_bases: dict[str, set[str]] = {}
         self._learns: dict[str, bool] = {}
         self._classes_by_name: dict[str, list[str]] | None = None
         self._class_marks: dict[str, dict[str, str]] = {}
@@ -159,17 +163,21 @@ class Inference:
         if key not in self._demanded:
             self._demanded.add(key)
             self._demand(key)
-        parts = self._parts.get(key)
-        return join(parts.values()) if parts else BOTTOM
+        return self._joined.get(key, BOTTOM)
 
     def _write(self, key: Key, site: SiteId, value: Value) -> None:
         parts = self._parts.setdefault(key, {})
         value = shallow(value)
-        if parts.get(site) == value:
+        old = parts.get(site)
+        if old == value:
             return
-        before = join(parts.values()) if parts else BOTTOM
         parts[site] = value
-        if join(parts.values()) != before:
+        before = self._joined.get(key, BOTTOM)
+        # A new part only adds to the join: a function with a thousand callers is not joined anew
+        # for each of them.
+        after = join([before, value]) if old is None else join(parts.values())
+        if after != before:
+            self._joined[key] = after
             for reader in sorted(self._readers.get(key, ())):
                 self._enqueue(reader)
 
@@ -221,6 +229,11 @@ class Inference:
 
     def subclasses(self, cls: str) -> list[str]:
         """Classes that name this one among their bases, transitively."""
+        if cls not in self._below:
+            self._below[cls] = self._find_subclasses(cls)
+        return self._below[cls]
+
+    def _find_subclasses(self, cls: str) -> list[str]:
         found: dict[str, None] = {}
         stack = [cls]
         while stack:
@@ -238,6 +251,14 @@ class Inference:
 
     def mro(self, cls: str) -> list[str]:
         """The class and its bases of the project, depth first."""
+        known = self._mro.get(cls)
+        if known is None:
+            known = self._mro[cls] = self._find_mro(cls)
+        for current in known:
+            self._read(("bases", current))
+        return known
+
+    def _find_mro(self, cls: str) -> list[str]:
         order: dict[str, None] = {}
         stack = [cls]
         while stack:
@@ -252,12 +273,21 @@ class Inference:
             )
         return list(order)
 
+    def forget_bases(self) -> None:
+        """What was concluded from the bases of classes, now that they are other ones."""
+        self._mro.clear()
+        self._library_bases.clear()
+
     def library_bases(self, cls: str) -> set[str]:
         """The dotted names of the library classes that the class derives from."""
-        names = set()
-        for current in self.mro(cls):
-            for base in self.own_bases.get(current, ()):
-                names |= {transfer.canonical(a.name) for a in base if isinstance(a, Symbol)}
+        order = self.mro(cls)
+        names = self._library_bases.get(cls)
+        if names is None:
+            bases = (base for current in order for base in self.own_bases.get(current, ()))
+            names = {
+                transfer.canonical(a.name) for base in bases for a in base if isinstance(a, Symbol)
+            }
+            self._library_bases[cls] = names
         return names
 
     def is_module(self, cls: str) -> bool:
@@ -1457,7 +1487,10 @@ class Evaluation:
 
     def op_class(self, node: Node) -> Value:
         identity = node.data
-        self.inference.own_bases[identity] = tuple(self.operands(node))
+        bases = tuple(self.operands(node))
+        if self.inference.own_bases.get(identity) != bases:
+            self.inference.own_bases[identity] = bases
+            self.inference.forget_bases()
         self.inference._write(
             ("bases", identity), (self.facts.id, self.number), join(self.operands(node))
         )
