@@ -39,16 +39,31 @@ def is_wished(node: cst.CSTNode, words: re.Pattern[str], src: Source) -> bool:
     return any(words.search(src.text(test)) for test in tests_around(node, src))
 
 
+def asks_type(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether an expression stands under a test of its own type."""
+    asks = re.compile(rf"\b(isinstance|hasattr|is_tensor|type)\(\s*{re.escape(src.text(node))}\b")
+    return any(asks.search(src.text(test)) for test in tests_around(node, src))
+
+
 def fills_cache(node: cst.CSTNode, src: Source) -> bool:
-    """Whether the node runs only while something is not there yet.
+    """Whether the node runs only while something is not there yet; not while an argument is left
+    out, which may be so in every call.
 
     Ex) if key not in self.tables: <node>
     """
     return any(
         isinstance(test, cst.Comparison)
         and isinstance(test.comparisons[0].operator, cst.NotIn | cst.Is)
+        and not (isinstance(test.left, cst.Name) and src.parameter(test.left) is not None)
         for test in tests_around(node, src)
     )
+
+
+def remembers(node: cst.CSTNode, src: Source) -> bool:
+    """Whether the function around a node keeps what it has returned: `@lru_cache`."""
+    function = src.function(node)
+    decorators = function.decorators if isinstance(function, cst.FunctionDef) else ()
+    return any("cache" in src.text(each.decorator) for each in decorators)
 
 
 def tests_around(node: cst.CSTNode, src: Source) -> Iterator[cst.BaseExpression]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from amplint.finding import Edit
 from amplint.transfer import DEVICE_HINTS, constant
 from amplint.values import Device, DType, Host, Tensor, only
 
@@ -90,3 +91,15 @@ def bound_before(name: cst.Name, src: Source) -> cst.BaseExpression | None:
     if src.parent(src.statement(made)) is not src.parent(src.statement(name)):
         return None
     return made
+
+
+def without_move(move: cst.Call, receiver: cst.BaseExpression, src: Source) -> Edit | None:
+    """Ex) x.to(d) -> x, and nothing for `x = x.to(d)`"""
+    statement = src.assignment(move)
+    if (
+        isinstance(receiver, cst.Name)
+        and statement is not None
+        and src.assigned_name(move) == receiver.value
+    ):
+        return src.remove_statement(statement)
+    return src.remove_between(receiver, move)

@@ -168,6 +168,25 @@ class Source(Edits):
         node = self.node_for(origins[0])
         return node if isinstance(node, cst.BaseExpression) else None
 
+    def global_value(self, name: cst.Name) -> cst.BaseExpression | None:
+        """The expression that is assigned to a variable of the module, if nothing else ever is."""
+        bindings = self._scopes.bindings(name.value)
+        if len(bindings) != 1 or bindings[0].scope is not self.module:
+            return None
+        for statement in self.module.body:
+            if isinstance(statement, ast.Assign) and statement.targets == [bindings[0].node]:
+                node = self.node_for(statement.value)
+                return node if isinstance(node, cst.BaseExpression) else None
+        return None
+
+    def bound_once(self, name: cst.Name) -> bool:
+        """Whether one place alone binds a variable in its function."""
+        thing = self.ast_of(name)
+        if thing is None:
+            return False
+        scope = self._scopes.scope(thing)
+        return sum(each.scope is scope for each in self._scopes.bindings(name.value)) == 1
+
     def parameter(self, name: cst.Name) -> cst.Param | None:
         """The parameter of its function whose value a variable certainly has where it is read."""
         thing, function = self.ast_of(name), self.function(name)
@@ -194,6 +213,24 @@ class Source(Edits):
         if at is None:
             return False
         return all(thing is not None and self._means_the_same(thing, at) for thing in things)
+
+    def same_before(self, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
+        """Whether an expression in a loop means the same before it, if its calls always give the
+        same: nothing that it reads is bound or assigned within the loop."""
+        thing, around = self.ast_of(node), self.ast_of(loop)
+        if thing is None or around is None:
+            return False
+        bound = {
+            each.id if isinstance(each, ast.Name) else each.attr
+            for each in ast.walk(around)
+            if isinstance(each, ast.Name | ast.Attribute) and not isinstance(each.ctx, ast.Load)
+        }
+        return all(
+            each.id not in bound and self._scopes.same_value(each.id, around, each)
+            if isinstance(each, ast.Name)
+            else not (isinstance(each, ast.Attribute) and each.attr in bound)
+            for each in ast.walk(thing)
+        )
 
     def _means_the_same(self, thing: ast.AST, earlier: ast.AST) -> bool:
         parts = list(ast.walk(thing))

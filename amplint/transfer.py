@@ -543,6 +543,8 @@ def object_attribute(thing: Object, name: str) -> Value:
         return one(Tensor(None, device, 1, name in ("weight", "bias") or None))
     if thing.kind == "optimizer" and name == "param_groups":
         return PARAM_GROUPS
+    if thing.kind == "limits":
+        return INT if thing.type == "torch.iinfo" or name == "bits" else FLOAT
     return one(Method(thing, name))
 
 
@@ -593,6 +595,8 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
         return one(autocast(name, arguments, site))
     if name in libraries.NO_GRAD:
         return one(NoGrad())
+    if name in ("torch.finfo", "torch.iinfo"):
+        return one(Object("limits", name))
     if name in torch_ops.FACTORIES:
         return factory(name, torch_ops.FACTORIES[name], arguments, site)
     if name == "torch.device":

@@ -39,7 +39,7 @@ from amplint import (
     only,
 )
 from amplint.factories import Built, built
-from amplint.moves import Move, move_of
+from amplint.moves import Move, move_of, without_move
 from amplint.torch_ops import FACTORIES
 
 rule = Rule(
@@ -82,15 +82,7 @@ def create_there(
     device = add_device(made.call, move, src)
     if device is None:
         return None
-    statement = src.assignment(call)
-    if (
-        isinstance(receiver, cst.Name)
-        and statement is not None
-        and src.assigned_name(call) == receiver.value
-    ):
-        removal = src.remove_statement(statement)
-    else:
-        removal = src.remove_between(receiver, call)
+    removal = without_move(call, receiver, src)
     if removal is None:
         return None
     return Fix(title(made.name), (device, removal), safety(made, move, src))

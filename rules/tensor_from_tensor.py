@@ -27,7 +27,6 @@ where they are built for every batch of training.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -47,6 +46,7 @@ from amplint import (
     Warns,
     only,
 )
+from amplint.guards import asks_type
 from amplint.reads import hot_evidence
 from amplint.tensors import surely_tensor
 from amplint.values import ACCELERATOR, NONE
@@ -72,7 +72,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     data = src.argument(call, "data", 0)
     if data is None:
         return
-    if src.tensor(data.value) is not None and not asked_for_type(data.value, src):
+    if src.tensor(data.value) is not None and not asks_type(data.value, src):
         message = f"`{src.brief(call)}` copies and detaches a tensor"
         made = src.origin(data.value) if isinstance(data.value, cst.Name) else None
         related = () if made is None else (src.related_node(made, "a tensor since here"),)
@@ -90,15 +90,6 @@ def receiver(call: cst.Call, src: Source) -> cst.BaseExpression | None:
     if isinstance(function, cst.Attribute) and function.attr.value == "new_tensor":
         return function.value if src.tensor(function.value) is not None else None
     return None
-
-
-def asked_for_type(node: cst.BaseExpression, src: Source) -> bool:
-    """Whether the expression stands under a test of its own type, whatever it is declared to be."""
-    asks = re.compile(rf"\b(isinstance|hasattr|is_tensor|type)\(\s*{re.escape(src.text(node))}\b")
-    return any(
-        isinstance(around, cst.If | cst.IfExp) and asks.search(src.text(around.test))
-        for around in src.ancestors(node)
-    )
 
 
 def on_device(node: cst.BaseExpression, src: Source) -> Tensor | None:

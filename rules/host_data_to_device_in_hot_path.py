@@ -1,0 +1,286 @@
+"""A constant of the host is copied to the device for every batch.
+
+`torch.tensor(data, device="cuda")` builds the tensor on the host and copies it; the memory is not
+pinned, so the host waits until the device has caught up and the copy is done. Once per step, that
+costs as much as an `.item()`.
+
+    loss = torch.tensor(0.0, device=device)                # a copy, and a wait
+
+    loss = torch.full((), 0.0, device=device)              # filled in by the device
+
+    for x, y in loader:
+        weight = torch.tensor([0.3, 0.7], device=device)   # a copy in every step
+
+    weight = torch.tensor([0.3, 0.7], device=device)       # a copy
+    for x, y in loader:
+
+In a module, a list that never changes is a buffer: `self.register_buffer("weight",
+torch.tensor([0.3, 0.7]), persistent=False)`. Often a Python number will do: `torch.where(mask, x,
+0.0)`. Reported are numbers, which never need the copy, and lists of constants, which need it once.
+
+Fix safety: for a literal, `torch.full((), ...)` is safe: the same value, dtype and device. Unsafe
+where the number is not known, for `torch.full` raises on what float32 cannot hold; with a dtype
+given along with the move, which then rounds once instead of twice; and where a list is built before
+the loop, for then it is the same tensor in every round.
+
+Known limits: lists whose elements may change are left alone, and so is what is copied with
+`non_blocking=True`, kept in a cache, or read back from the device just before (AMP101).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amplint import Finding, Fix, Group, Host, Rule, Safety, Same, Sequence, Source, Tensor, only
+from amplint.constants import NUMBERS, is_constant, is_literal
+from amplint.factories import MAX_STEPS, operand_alone
+from amplint.guards import asks_type, fills_cache, remembers
+from amplint.moves import bound_before, move_of, without_move
+from amplint.reads import hot_evidence
+from amplint.transfer import constant
+from amplint.values import ACCELERATOR, Blob
+
+rule = Rule(
+    "AMP502",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Same(),
+    hot=True,
+    words=frozenset({"tensor", "as_tensor", "asarray", "new_tensor"}),
+    outranks=("AMP508",),
+)
+
+OF_DATA = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
+OF_ANYTHING = frozenset({"torch.as_tensor", "torch.asarray"})  # of tensors, too
+MOVES = frozenset({"to", "cuda", "type_as"})
+KEYWORDS = frozenset({"dtype", "device", "requires_grad"})
+CASTS = frozenset({"builtins.float", "builtins.int", "builtins.bool"})
+LARGEST = 3.4e38  # beyond it, float32 overflows: `torch.tensor` gives inf, `torch.full` raises
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Host data on their way to the device.
+
+    Args:
+        made: the call that builds a tensor of them.
+        data: the argument that they are.
+        move: the call that copies; `made` itself where it is told the device.
+    """
+
+    made: cst.Call
+    data: cst.Arg
+    move: cst.Call
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    tensor = src.tensor(call)
+    if tensor is None or tensor.device.kind != ACCELERATOR:
+        return
+    copy = copy_by(call, src)
+    if copy is None or fills_cache(call, src) or remembers(call, src):
+        return
+    data = copy.data.value
+    open_minded = is_open(data, src)
+    if open_minded and src.name(copy.made.func) in OF_ANYTHING and not asks_type(data, src):
+        return
+    number = is_number(data, src)
+    if not number and not (is_constant(data, src) and holds_something(data, src)):
+        return
+    evidence = hot_evidence(call, tensor, src)
+    if evidence is None:
+        return
+    what = "a number" if number else "constants"
+    message = f"`{src.brief(copy.made)}` copies {what} to the device in every iteration"
+    fix = None if open_minded else filled_in(copy, src) if number else built_once(copy, src)
+    elsewhere = [place for place in evidence if place.span.start != src.span(copy.move).start]
+    yield src.finding(rule, copy.made, message, fix, elsewhere)
+
+
+# ---------------------------------------------------------------------------- what is copied
+
+
+def copy_by(call: cst.Call, src: Source) -> Copy | None:
+    """Ex) torch.tensor(1.0, device=d), x.new_tensor(1.0), torch.tensor(1.0).to(d)"""
+    data = data_of(call, src)
+    if data is not None:
+        return Copy(call, data, call)
+    function = call.func
+    if not isinstance(function, cst.Attribute) or function.attr.value not in MOVES:
+        return None
+    waits = src.keyword(call, "non_blocking")
+    if waits is not None and constant(src.value(waits.value)) is not False:
+        return None
+    made = built_from(function.value, src)
+    data = data_of(made, src) if made is not None else None
+    if made is None or data is None or src.keyword(made, "device") is not None:
+        return None
+    return Copy(made, data, call)
+
+
+def data_of(call: cst.Call, src: Source) -> cst.Arg | None:
+    """The argument that a call builds a tensor of."""
+    if (is_new_tensor(call) or src.name(call.func) in OF_DATA) and not src.has_star(call):
+        return src.argument(call, "data", 0)
+    return None
+
+
+def is_new_tensor(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "new_tensor"
+
+
+def built_from(node: cst.BaseExpression, src: Source, steps: int = MAX_STEPS) -> cst.Call | None:
+    """The call that builds a tensor of data, where all else is done to its result alone."""
+    if steps == 0:
+        return None
+    if isinstance(node, cst.Name):
+        before = bound_before(node, src)
+        return built_from(before, src, steps - 1) if before is not None else None
+    if isinstance(node, cst.Call) and src.name(node.func) in OF_DATA:
+        return node
+    step = operand_alone(node, src)
+    return built_from(step[0], src, steps - 1) if step is not None else None
+
+
+def is_number(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether the expression is a Python number that nobody has just read from the device."""
+    atom = only(src.value(node))
+    if not isinstance(atom, Host) or atom.kind not in NUMBERS:
+        return False
+    made = src.origin(node) if isinstance(node, cst.Name) else None
+    return not any(reads_device(call, src) for call in src.calls(made or node))
+
+
+def is_open(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether the expression is a parameter that may be given anything, a tensor perhaps."""
+    param = src.parameter(node) if isinstance(node, cst.Name) else None
+    if param is None:
+        return False
+    declared = src.text(param.annotation.annotation) if param.annotation is not None else ""
+    return declared not in NUMBERS
+
+
+def reads_device(call: cst.Call, src: Source) -> bool:
+    """Ex) loss.item(), float(loss)"""
+    if isinstance(call.func, cst.Attribute):
+        return call.func.attr.value in ("item", "tolist")
+    return src.name(call.func) in CASTS and any(src.tensor(arg.value) for arg in call.args)
+
+
+def holds_something(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether a list is not empty: nothing is copied of `[]`."""
+    atom = only(src.value(node))
+    return not (isinstance(atom, Sequence) and atom.items == ())
+
+
+# ---------------------------------------------------------------------------- numbers
+
+
+def filled_in(copy: Copy, src: Source) -> Fix | None:
+    """Ex) torch.tensor(0.0, device=d) -> torch.full((), 0.0, device=d)"""
+    made, torch = copy.made, src.spell("torch")
+    keywords = {arg.keyword.value for arg in made.args if arg.keyword is not None}
+    if torch is None or len(made.args) != 1 + len(keywords) or not keywords <= KEYWORDS:
+        return None
+    if is_new_tensor(made):
+        called = src.replace(made.func, src.text(made.func).removesuffix("tensor") + "full")
+    else:
+        called = src.replace(made.func, f"{torch.text}.full")
+    edits = [called, src.insert_argument(made, "()"), *torch.edits]
+    exact = is_literal(copy.data.value, src) and fits(constant(src.value(copy.data.value)))
+    if copy.move is not made:
+        place = placement(copy, src)
+        if place is None or not isinstance(copy.move.func, cst.Attribute):
+            return None
+        arguments, as_exact = place
+        edits.append(src.add_argument(made, arguments))
+        edits.append(without_move(copy.move, copy.move.func.value, src))
+        exact = exact and as_exact
+    whole = tuple(edit for edit in edits if edit is not None)
+    if len(whole) < len(edits):
+        return None
+    safety = Safety.SAFE if exact else Safety.UNSAFE
+    return Fix("Fill the number in on the device", whole, safety)
+
+
+def placement(copy: Copy, src: Source) -> tuple[str, bool] | None:
+    """The arguments that say where the move goes; and whether they round as it does: with a dtype,
+    the number is rounded once, not to float32 first."""
+    if not src.same_meaning(copy.move, copy.made):
+        return None  # what names the device may have another value where the tensor is made
+    move = move_of(copy.move, src)
+    if move is not None and move.dtype is None:
+        return f"device={move.device}", move.certain
+    if move is not None:
+        dtype = f", dtype={move.dtype}"
+        return f"device={move.device}{dtype}", False
+    like = copy.move.args[0].value if len(copy.move.args) == 1 else None
+    if isinstance(like, cst.Name) and isinstance(only(src.value(like)), Tensor | Blob):
+        other = src.text(like)
+        return f"dtype={other}.dtype, device={other}.device", False
+    return None
+
+
+def fits(number: object) -> bool:
+    """Whether `torch.full` takes the number in any dtype, or what is not known is inf or pi."""
+    if not isinstance(number, int | float) or not math.isfinite(number):
+        return True
+    return abs(number) <= LARGEST
+
+
+# ---------------------------------------------------------------------------- lists
+
+
+def built_once(copy: Copy, src: Source) -> Fix | None:
+    """Ex) for x in loader: w = torch.tensor([0.5, 0.5], device=d) -> w is built before the loop"""
+    line = src.statement(copy.move)
+    assign = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+    loop = outermost_loop(copy.move, src)
+    if line is None or loop is None or not isinstance(assign, cst.Assign):
+        return None
+    name = assign.targets[0].target
+    value = assign.value
+    in_body = isinstance(src.parent(src.parent(line)), cst.For | cst.While)
+    if not in_body or not isinstance(name, cst.Name) or src.assigned_name(value) is None:
+        return None
+    if src.heat(loop) is not None or not src.same_before(value, loop):
+        return None
+    if src.joined(value) or not src.bound_once(name):
+        return None
+    if any(is_written(use, src) for use in src.uses(value)):
+        return None
+    removed = src.remove_statement(assign)
+    above = src.insert_statement_before(loop, src.text(assign))
+    edits = tuple(edit for edit in (above, removed) if edit is not None)
+    return (
+        Fix("Build the tensor before the loop", edits, Safety.UNSAFE) if len(edits) == 2 else None
+    )
+
+
+def outermost_loop(node: cst.CSTNode, src: Source) -> cst.For | cst.While | None:
+    """The outermost loop around the node within its function."""
+    loop: cst.For | cst.While | None = None
+    for around in src.ancestors(node):
+        if isinstance(around, cst.FunctionDef | cst.Lambda | cst.ClassDef):
+            break
+        if isinstance(around, cst.For | cst.While):
+            loop = around
+    return loop
+
+
+def is_written(use: cst.BaseExpression, src: Source) -> bool:
+    """Ex) w[0] = 1, w.mul_(2), torch.add(a, b, out=w)"""
+    parent = src.parent(use)
+    if isinstance(parent, cst.Subscript):
+        return isinstance(src.parent(parent), cst.AssignTarget | cst.AugAssign)
+    if isinstance(parent, cst.Attribute):
+        return parent.attr.value.endswith("_")
+    return (
+        isinstance(parent, cst.Arg) and parent.keyword is not None and parent.keyword.value == "out"
+    )
