@@ -25,6 +25,15 @@ from amplint.values import (
 if TYPE_CHECKING:
     from amplint.source import Source
 
+READING_METHODS = frozenset({"item", "tolist", "cpu", "numpy"})
+READING_BUILTINS = frozenset({"builtins.float", "builtins.int", "builtins.complex"})
+READING_FUNCTIONS = frozenset({"numpy.asarray", "numpy.array", "numpy.ascontiguousarray"})
+# Without one of these nothing is read by a call.
+READING_WORDS = frozenset(
+    {"item", "tolist", "cpu", "numpy", "to", "float", "int", "complex", "asarray", "array"}
+    | {"ascontiguousarray"}
+)
+
 
 def device_tensor(
     value: Value, certain: bool = False, receiver: bool = False
@@ -50,14 +59,39 @@ def device_tensor(
     return None
 
 
-def hot_evidence(
-    node: cst.CSTNode, tensor: Tensor | Blob | None, src: Source
-) -> tuple[Related, ...] | None:
-    """Why the tensor is on the device and the place hot in training; None unless both hold."""
-    if tensor is None:
+def tensor_read(call: cst.Call, src: Source) -> Tensor | Blob | None:
+    """The tensor on the device whose value the call brings to the host: t.item(), float(t)."""
+    operand = operand_read(call, src)
+    if operand is None:
         return None
-    heat = training_heat(node, src)
-    if heat is None:
+    method = isinstance(call.func, cst.Attribute) and operand is call.func.value
+    # `float(x)` takes a number as well; `x.item()` says that x is a tensor or an array.
+    return device_tensor(src.value(operand), certain=not method, receiver=method)
+
+
+def operand_read(call: cst.Call, src: Source) -> cst.BaseExpression | None:
+    """The expression whose value the call brings to the host."""
+    function = call.func
+    if isinstance(function, cst.Attribute):
+        name = function.attr.value
+        if name in READING_METHODS:
+            return function.value
+        if name == "to" and moves_to_host(call, src) and not is_non_blocking(call, src):
+            return function.value
+    if len(call.args) == 1 and not call.args[0].star and call.args[0].keyword is None:
+        builtin = src.name(function)
+        if builtin in READING_BUILTINS or builtin in READING_FUNCTIONS:
+            return call.args[0].value
+    return None
+
+
+def hot_evidence(
+    node: cst.CSTNode, tensor: Tensor | Blob | None, src: Source, temperature: str = TRAINING
+) -> tuple[Related, ...] | None:
+    """Why the tensor is on the device and the place runs for every batch of training, or of
+    evaluation; None unless both hold."""
+    heat = src.heat(node) if tensor is not None else None
+    if tensor is None or heat is None or heat.temperature != temperature:
         return None
     return (*heat_places(heat, src), *device_places(tensor, src))
 

@@ -32,7 +32,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Finding, Fix, Group, Host, Rule, Safety, Source, Syncs, only
-from amplint.reads import device_tensor, hot_evidence, is_non_blocking, moves_to_host
+from amplint.reads import READING_WORDS, hot_evidence, tensor_read
 
 rule = Rule(
     "AMP101",
@@ -41,45 +41,17 @@ rule = Rule(
     since="0.1",
     witness=Syncs(before=8, after=1),
     hot=True,
-    words=frozenset(
-        {"item", "tolist", "cpu", "numpy", "to", "float", "int", "bool", "asarray", "array"}
-    ),
+    words=READING_WORDS,
 )
-
-READING_METHODS = frozenset({"item", "tolist", "cpu", "numpy"})
-READING_BUILTINS = frozenset({"builtins.float", "builtins.int", "builtins.complex"})
-READING_FUNCTIONS = frozenset({"numpy.asarray", "numpy.array", "numpy.ascontiguousarray"})
 
 
 @rule.on(cst.Call)
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    operand = operand_read(call, src)
-    if operand is None:
-        return
-    method = isinstance(call.func, cst.Attribute) and operand is call.func.value
-    # `float(x)` takes a number as well; `x.item()` says that x is a tensor or an array.
-    tensor = device_tensor(src.value(operand), certain=not method, receiver=method)
-    evidence = hot_evidence(call, tensor, src)
+    evidence = hot_evidence(call, tensor_read(call, src), src)
     if evidence is None:
         return
     message = f"`{src.brief(call)}` makes the host wait for the device in every iteration"
     yield src.finding(rule, call, message, keep_on_device(call, src), evidence)
-
-
-def operand_read(call: cst.Call, src: Source) -> cst.BaseExpression | None:
-    """The expression whose value the call brings to the host."""
-    function = call.func
-    if isinstance(function, cst.Attribute):
-        name = function.attr.value
-        if name in READING_METHODS:
-            return function.value
-        if name == "to" and moves_to_host(call, src) and not is_non_blocking(call, src):
-            return function.value
-    if len(call.args) == 1 and not call.args[0].star and call.args[0].keyword is None:
-        builtin = src.name(function)
-        if builtin in READING_BUILTINS or builtin in READING_FUNCTIONS:
-            return call.args[0].value
-    return None
 
 
 def keep_on_device(call: cst.Call, src: Source) -> Fix | None:
