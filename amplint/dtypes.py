@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from amplint.finding import Related
+from amplint.torch_ops import EQUAL_DTYPES
 from amplint.transfer import FLOATS, HALF
-from amplint.values import Region, Tensor
+from amplint.values import Method, Object, Region, Tensor, only
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from amplint.source import Source
 
 DEFAULT_DTYPE = re.compile(r"\bset_default_(dtype|tensor_type)\b")
@@ -43,3 +45,48 @@ def dtype_places(src: Source, *tensors: Tensor | None) -> tuple[Related, ...]:
     """Why the tensors have their dtypes, each reason once."""
     reasons = [t.settled_dtype for t in tensors if t is not None and t.settled_dtype is not None]
     return tuple(src.related(why) for why in dict.fromkeys(reasons))
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matrix product, a convolution and the like: what raises where dtypes differ.
+
+    Args:
+        name: as in the tables of torch_ops: "torch.matmul", "Tensor.mm", "torch.nn.Linear".
+        operands: the expressions that may be tensors.
+        module: the layer that is called, whose parameters are operands too.
+    """
+
+    name: str
+    operands: tuple[cst.BaseExpression, ...]
+    module: Object | None = None
+
+
+def product(node: cst.CSTNode, src: Source) -> Product | None:
+    """Ex) a @ b, torch.einsum("ij,jk", a, b), a.mm(b), linear(a)"""
+    if isinstance(node, cst.BinaryOperation):
+        if not isinstance(node.operator, cst.MatrixMultiply):
+            return None
+        return Product("Tensor.__matmul__", (node.left, node.right))
+    if not isinstance(node, cst.Call):
+        return None
+    given = tuple(each for arg in node.args for each in elements(arg.value))
+    name = src.name(node.func)
+    if name in EQUAL_DTYPES:
+        assert name is not None
+        return Product(name, given)
+    called = only(src.value(node.func))
+    if isinstance(called, Object) and called.type in EQUAL_DTYPES:
+        return Product(called.type, given, called)
+    if isinstance(called, Method) and isinstance(called.of, Tensor):
+        name = f"Tensor.{called.name}"
+        if name in EQUAL_DTYPES and isinstance(node.func, cst.Attribute):
+            return Product(name, (node.func.value, *given))
+    return None
+
+
+def elements(node: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
+    """The expressions of a list or a tuple, or the one that is none."""
+    if isinstance(node, cst.List | cst.Tuple):
+        return tuple(element.value for element in node.elements)
+    return (node,)

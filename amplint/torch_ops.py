@@ -658,6 +658,24 @@ _family(
     "as_strided_ resize_as_ .resize_ .set_ .squeeze_ .unsqueeze_",
 )
 
+EQUAL_DTYPES: frozenset[str] = frozenset(
+    _names(
+        """
+        addbmm addmm addmv baddbmm bmm dot inner matmul mm mv vdot
+        .__matmul__ .__rmatmul__
+        torch.chain_matmul torch.conv1d torch.conv2d torch.conv3d torch.conv_transpose1d
+        torch.conv_transpose2d torch.conv_transpose3d torch.einsum torch.tensordot
+        F.bilinear F.conv1d F.conv2d F.conv3d F.conv_transpose1d F.conv_transpose2d
+        F.conv_transpose3d F.linear F.scaled_dot_product_attention
+        linalg.matmul linalg.multi_dot
+        nn.Conv1d nn.Conv2d nn.Conv3d nn.ConvTranspose1d nn.ConvTranspose2d nn.ConvTranspose3d
+        nn.GRU nn.GRUCell nn.LSTM nn.LSTMCell nn.Linear nn.MultiheadAttention nn.RNN nn.RNNCell
+        """
+    )
+)
+"""What raises where its floating operands, parameters included, differ in dtype: half and float32
+outside of a region, float64 and another in a region too, since autocast leaves float64 alone."""
+
 SAME_DTYPE_WRITES: dict[str, int] = {
     "index_add": 2,
     "index_copy": 2,

@@ -645,7 +645,7 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
     if name in torch_ops.LEGACY_CONSTRUCTORS:
         return one(legacy_tensor(name, site))
     if name.startswith("numpy."):
-        return one(Host("numpy", dtype=array_dtype(name, arguments)))
+        return one(array(name, arguments))
     if name.startswith(("math.", "time.")):
         return FLOAT
     if name in HOST_FUNCTIONS:
@@ -683,26 +683,28 @@ def named_tuple(names: tuple[str, ...], arguments: Arguments) -> Value:
     return one(Sequence(items, BOTTOM, names=names))
 
 
-def array_dtype(name: str, arguments: Arguments) -> str | None:
-    """The dtype of the array that a function of numpy builds."""
-    position: int | None
+def array(name: str, arguments: Arguments) -> Host:
+    """What a function of numpy builds, its dtype where numpy's defaults or an argument tell it."""
+    shape = arguments.positional[0] if arguments.positional else BOTTOM
+    dimensioned = any(a != Sequence((), BOTTOM) for a in shape) and not arguments.stars
     if name in libraries.NUMPY_FLOAT64:
-        position, default = libraries.NUMPY_FLOAT64[name], "float64"
+        position = libraries.NUMPY_FLOAT64[name]
+        default: str | None = "float64"
     elif name in libraries.NUMPY_SIZED:
         sized = arguments.has("size", libraries.NUMPY_SIZED[name])
-        return "float64" if sized else None
-    elif name in libraries.NUMPY_DATA and arguments.positional:
+        return Host("numpy", dtype="float64", rank=1) if sized else Host("numpy")
+    elif name in libraries.NUMPY_DATA:
         position = libraries.NUMPY_DATA[name]
-        data = arguments.positional[0]
-        default = {"float32": "float64"}.get(of_numbers([data]) or "", "")
-        if not is_python_numbers(data):
-            default = ""
+        inferred = of_numbers([shape]) if is_python_numbers(shape) else None
+        default = "float64" if inferred == "float32" else None
+        dimensioned = isinstance(only(shape), Sequence)
     else:
-        return None
-    if arguments.stars:
-        return None
+        return Host("numpy")
     given = arguments.get("dtype", position)
-    return array_dtype_of(given) if given is not None else default or None
+    if arguments.stars:
+        return Host("numpy")
+    dtype = array_dtype_of(given) if given is not None else default
+    return Host("numpy", dtype=dtype, rank=1 if dimensioned else None)
 
 
 def is_python_numbers(value: Value) -> bool:
@@ -888,7 +890,7 @@ def factory_rank(facts: Factory, like: list[Tensor], arguments: Arguments) -> in
             return 0
         if isinstance(atom, Sequence):
             return 1
-        return atom.rank if isinstance(atom, Tensor) else None
+        return atom.rank if isinstance(atom, Tensor | Host) else None
     return None
 
 
@@ -897,7 +899,7 @@ def module(name: str, arguments: Arguments) -> Object:
     if facts.kind == "container":
         return Object("module", name, holds=join(held(v) for v in arguments.all))
     if facts.kind != "criterion":
-        return Object("module", name)
+        return Object("module", name, dtype=dtype_of(arguments.get("dtype") or BOTTOM))
     reduction = arguments.get("reduction")
     reduced = reduction is None or constant(reduction) in ("mean", "sum")
     return Object("criterion", name, rank=0 if reduced and not arguments.stars else None)
@@ -1260,7 +1262,7 @@ def call_host_method(host: Host, name: str, arguments: Arguments) -> Value:
         if name == "astype":
             return one(replace(host, dtype=array_dtype_of(arguments.get("dtype", 0) or UNKNOWN)))
         if name in libraries.NUMPY_KEEPS:
-            return one(host)
+            return one(replace(host, rank=None if name in ("reshape", "squeeze") else host.rank))
         return NUMBER if name == "item" else NUMPY
     if host.kind == "str":
         return UNKNOWN if name in ("split", "partition", "encode") else STR
@@ -1312,14 +1314,19 @@ def call_module_method(
         device = Device(ACCELERATOR, site.why("the model is moved here"))
         given = arguments.get("device", 0)
         if name == "to" and given is not None:
-            atom = only(given)
-            if isinstance(atom, DType):
-                return one(thing)
+            if isinstance(only(given), DType):
+                return one(module_in(thing, dtype_of(given)))
             device = device_of(given, arguments.hint, site)
+        dtype = arguments.get("dtype", 1) if name == "to" else None
+        if dtype is not None:
+            thing = module_in(thing, dtype_of(dtype))
+            device = device if given is not None else NO_DEVICE
         return one(replace(thing, device=device) if device.kind else thing)
     if name == "cpu":
         return one(replace(thing, device=CPU))
-    if name in ("train", "eval", "requires_grad_", "apply", "float", "half", "bfloat16", "double"):
+    if f"Tensor.{name}" in torch_ops.CASTS:
+        return one(module_in(thing, torch_ops.CASTS[f"Tensor.{name}"]))
+    if name in ("train", "eval", "requires_grad_", "apply"):
         return one(thing)
     if name in ("forward", "__call__") and isinstance(thing, Object):
         return call_object(thing, arguments, site)
@@ -1344,6 +1351,14 @@ def call_module_method(
         device = own if own.kind else Device(ACCELERATOR, site.why("the module's tensors"))
         return one(Mapping(one(Tensor(None, device, None, False))))
     return UNKNOWN
+
+
+def module_in(thing: Object | Instance, dtype: str | None) -> Object | Instance:
+    """The layer with its parameters cast. Of a module of the project, its layers would have to be
+    followed: nothing is said of it."""
+    if isinstance(thing, Object) and thing.type in torch_ops.MODULES:
+        return replace(thing, dtype=dtype)
+    return thing
 
 
 def call_accelerator_method(thing: Object, name: str, arguments: Arguments) -> Value:
@@ -1491,9 +1506,12 @@ NUMBERS = ("int", "float", "bool", "number")
 def host_arithmetic(operator: str, left: Host, right: Host) -> Value:
     kinds = {left.kind, right.kind}
     if "numpy" in kinds:
-        dtypes = {host.dtype for host in (left, right) if host.kind == "numpy"}
-        kept = dtypes.pop() if len(dtypes) == 1 and kinds <= {"numpy", *NUMBERS} else None
-        return one(Host("numpy", dtype=kept if kept in FLOATS else None))
+        arrays = [host for host in (left, right) if host.kind == "numpy"]
+        dtypes = {array.dtype for array in arrays} if kinds <= {"numpy", *NUMBERS} else {None}
+        kept = dtypes.pop() if len(dtypes) == 1 else None
+        ranks = {array.rank for array in arrays}
+        rank = 1 if 1 in ranks and operator != "MatMult" else None
+        return one(Host("numpy", dtype=kept if kept in FLOATS else None, rank=rank))
     if kinds <= {"str"} or (left.kind == "str" and operator == "Mod"):
         return STR
     if operator == "Div":
@@ -1604,7 +1622,7 @@ def iterate_atom(atom: Atom) -> Value:
         return one(atom)
     if isinstance(atom, Host):
         if atom.kind == "numpy":
-            return one(atom)
+            return one(replace(atom, rank=None))
         return {"size": INT, "str": STR, "list": UNKNOWN}.get(atom.kind, BOTTOM)
     return UNKNOWN
 
@@ -1649,7 +1667,7 @@ def subscript_atom(atom: Atom, index: Value) -> Value:
         )
     if isinstance(atom, Host):
         if atom.kind == "numpy":
-            return one(atom)
+            return one(replace(atom, rank=None))
         return {"size": INT, "str": STR}.get(atom.kind, UNKNOWN if atom != NONE else BOTTOM)
     if isinstance(atom, Object):
         return content(atom) or UNKNOWN

@@ -91,6 +91,7 @@ class Host:
     const: int | float | bool | str | None = None
     known: bool = False  # whether `const` is the value
     dtype: str | None = None  # of an array, where it is known
+    rank: int | None = None  # of an array: 1 for at least one dimension
 
 
 @dataclass(frozen=True)

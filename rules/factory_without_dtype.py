@@ -28,6 +28,7 @@ import libcst as cst
 
 from amplint import Dtype, Finding, Fix, Group, Rule, Safety, Source, Tensor, only
 from amplint.dtypes import default_may_be_half, enabled_region
+from amplint.torch_ops import EQUAL_DTYPES
 from amplint.transfer import HALF
 
 rule = Rule(
@@ -42,12 +43,6 @@ rule = Rule(
 FACTORIES = frozenset({"torch.zeros", "torch.ones", "torch.full", "torch.empty"})
 # These demand equal dtypes, the second kind only where no region casts their operands.
 STRICT = frozenset({"torch.lerp"})
-STRICT_OUTSIDE = frozenset(
-    {
-        "torch.matmul", "torch.mm", "torch.bmm", "torch.baddbmm", "torch.addmm", "torch.addbmm",
-        "torch.einsum", "torch.dot", "torch.nn.functional.linear",
-    }
-)  # fmt: skip
 SHAPE_METHODS = frozenset(
     {"unsqueeze", "squeeze", "view", "reshape", "expand", "repeat", "t", "transpose", "permute"}
 )
@@ -155,7 +150,7 @@ def passed_to_strict(use: cst.BaseExpression, arg: cst.Arg, src: Source) -> Meet
     if not isinstance(call, cst.Call):
         return None
     name = src.name(call.func)
-    if name not in STRICT and (name not in STRICT_OUTSIDE or enabled_region(call, src)):
+    if name not in STRICT and (name not in EQUAL_DTYPES or enabled_region(call, src)):
         return None
     others = [given.value for given in call.args if given.value is not use]
     half = next((other for other in others if is_half(other, src)), None)

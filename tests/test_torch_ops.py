@@ -595,6 +595,46 @@ def test_a_flag_makes_it_a_tuple(name: str) -> None:
         assert isinstance(result, tuple)
 
 
+MIXED = r"dtype|scalar type|type \(|to be of type|same type|double|Double"
+
+
+@pytest.mark.parametrize("low", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", sorted(torch_ops.EQUAL_DTYPES - set(torch_ops.MODULES)))
+def test_products_raise_where_dtypes_differ(name: str, low: str) -> None:
+    """float64 and another dtype in a region and outside, half and float32 outside."""
+    raised = 0
+    for rank in (1, 2, 3):
+        for one, other in ((low, "float64"), ("float64", low), ("float32", "bfloat16")):
+            try:
+                with torch.no_grad():
+                    call(name, space(rank, one, one))
+                    call(name, space(rank, other, other))
+            except RuntimeError:
+                continue  # not for this shape
+            for enabled in (False, True) if "float64" in (one, other) else (False,):
+                with torch.no_grad(), region("cpu", enabled):
+                    with pytest.raises(RuntimeError, match=MIXED):
+                        call(name, space(rank, one, other))
+                    raised += 1
+    assert raised
+
+
+@pytest.mark.parametrize("name", sorted(torch_ops.EQUAL_DTYPES & set(torch_ops.MODULES)))
+def test_modules_raise_where_the_input_has_another_dtype(name: str) -> None:
+    raised = 0
+    for rank in (1, 2, 3):
+        for other in ("float64", "bfloat16"):
+            try:
+                call_module(name, space(rank, "float32", "float32"))
+            except (RuntimeError, ValueError):
+                continue
+            for enabled in (False, True) if other == "float64" else (False,):
+                with region("cpu", enabled), pytest.raises((RuntimeError, ValueError), match=MIXED):
+                    call_module(name, space(rank, other, other))
+                raised += 1
+    assert raised
+
+
 WRITE_ARGUMENTS: dict[str, Any] = {
     "index_add": lambda i, y: (0, i, y),
     "index_copy": lambda i, y: (0, i, y),
