@@ -18,8 +18,8 @@ a tensor themselves, so `t.expand(size)`, `t.clone()` or `torch.stack` is what t
 Fix safety: passes the tensor, detached, as `.item()` was. Safe where both are known to have the
 same dtype and device, no gradient flows, and the operation rounds a tensor as it does a number
 (`+`, `-`, `*`, comparisons). Else unsafe: with another dtype the result may be rounded otherwise,
-`x / t` divides where `x / t.item()` multiplies by the inverse, and backward objects if the tensor
-has been changed in place since.
+`x / t` divides where `x / t.item()` multiplies by the inverse, a tensor of one element may bring a
+dimension along, and backward objects if the tensor has been changed in place since.
 
 Known limits: as for AMP101. `alpha=` and `value=` of in-place operations are numbers: multiply
 first; `masked_fill` and `index_fill` read a tensor themselves. Those are left to AMP101, and so is
@@ -116,7 +116,8 @@ def scalar_read(call: cst.Call, src: Source) -> Read | None:
     """Ex) t.item(), float(t), int(n)"""
     function = call.func
     if isinstance(function, cst.Attribute):
-        return Read(function.value, True) if function.attr.value == "item" else None
+        item = function.attr.value == "item" and not call.args
+        return Read(function.value, True) if item else None
     name = src.name(function)
     if name not in ("builtins.float", "builtins.int") or len(call.args) != 1 or call.args[0].star:
         return None
