@@ -25,6 +25,7 @@ SCALAR_READS = {
     torch.ops.aten.equal,
     torch.ops.aten.allclose,
 }
+MASKS = (torch.bool, torch.uint8)
 # These do not pass the dispatcher when the tensor is on the CPU.
 READING_METHODS = ("tolist", "numpy", "cpu")
 # These are no operations on tensors at all; without a device they raise or do nothing.
@@ -39,7 +40,7 @@ class Reads(TorchDispatchMode):
         self.count = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func.overloadpacket in SCALAR_READS:
+        if func.overloadpacket in SCALAR_READS or has_unknown_shape(func, args, kwargs or {}):
             self.count += 1
         return func(*args, **(kwargs or {}))
 
@@ -49,6 +50,15 @@ class Reads(TorchDispatchMode):
             return method(*args, **kwargs)
 
         return counting
+
+
+def has_unknown_shape(func: Any, args: Any, kwargs: Any) -> bool:
+    """Whether values must be read to know the shape of the result."""
+    if torch.Tag.dynamic_output_shape not in func.tags or kwargs.get("output_size") is not None:
+        return False
+    if func.overloadpacket is torch.ops.aten.index:  # only by a mask; other indices have shapes
+        return any(each is not None and each.dtype in MASKS for each in args[1])
+    return True
 
 
 def serve() -> None:
