@@ -129,6 +129,9 @@ LOADERS: frozenset[str] = frozenset(
 LOADERS_ON_DEVICE: frozenset[str] = frozenset({"timm.data.create_loader"})
 """Those of them whose batches come on the device; of the others they are on the host."""
 
+PINNING_LOADERS = ("torch.utils.data.", "torch_geometric.")
+"""The homes of those that pin what they give, all of it, with `pin_memory=True`."""
+
 _OPTIM = """
     ASGD Adadelta Adafactor Adagrad Adam AdamW Adamax LBFGS Muon NAdam RAdam RMSprop Rprop SGD
     SparseAdam

@@ -62,6 +62,13 @@ class Scopes:
             return False
         return any(self._reaches(each.node, earlier) for each in here)
 
+    def written_into(self, name: str, place: ast.AST) -> bool:
+        """Whether the function around a place writes into what a variable holds, at any time.
+
+        Ex) w[0] = 1, w += 1, w.mul_(2), torch.add(a, b, out=w)
+        """
+        return any(_root(written) == name for written in _written(self.scope(place)))
+
     def attributes_change(self, earlier: ast.AST, later: ast.AST) -> frozenset[str]:
         """The names of attributes that are assigned between two places."""
         return frozenset(
@@ -145,6 +152,29 @@ def _bound_names(node: ast.AST) -> Iterator[tuple[str, str | None]]:
                 yield alias.asname or alias.name, f"{module}.{alias.name}" if known else None
         case _:
             pass
+
+
+def _written(scope: ast.AST) -> Iterator[ast.AST]:
+    """The expressions whose values are written into."""
+    for node in ast.walk(scope):
+        match node:
+            case ast.AugAssign(target=target):
+                yield target
+            case ast.Subscript(value=value, ctx=ast.Store()):
+                yield value
+            case ast.Call(func=ast.Attribute(value=value, attr=method)) if method.endswith("_"):
+                yield value
+            case ast.keyword(arg="out", value=value):
+                yield value
+            case _:
+                pass
+
+
+def _root(node: ast.AST) -> str | None:
+    """Ex) x of x[0].data"""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
 
 
 def _declared_elsewhere(scope: ast.AST) -> frozenset[str]:

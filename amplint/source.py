@@ -187,6 +187,11 @@ class Source(Edits):
         scope = self._scopes.scope(thing)
         return sum(each.scope is scope for each in self._scopes.bindings(name.value)) == 1
 
+    def written_into(self, name: cst.Name) -> bool:
+        """Whether its function writes into what a variable holds, at any time: `w.mul_(2)`."""
+        thing = self.ast_of(name)
+        return thing is None or self._scopes.written_into(name.value, thing)
+
     def parameter(self, name: cst.Name) -> cst.Param | None:
         """The parameter of its function whose value a variable certainly has where it is read."""
         thing, function = self.ast_of(name), self.function(name)

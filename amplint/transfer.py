@@ -175,7 +175,7 @@ def common_device(operands: list[Tensor]) -> Device:
         return min((t.device for t in known), key=lambda d: d.why or _LAST)
     hosts = [t for t in operands if t.device.kind == "cpu"]
     if hosts and (len(hosts) == len(operands) or any(t.rank == 1 for t in hosts)):
-        return hosts[0].device
+        return CPU  # in memory of its own, which is not pinned
     return NO_DEVICE
 
 
@@ -954,13 +954,25 @@ def library_object(kind: str, name: str, arguments: Arguments, site: Site) -> Ob
         return Object(kind, name, device)
     if name in libraries.LOADERS_ON_DEVICE:
         return Object(kind, name, Device(ACCELERATOR, site.why("its batches come on the device")))
-    return Object(kind, name, CPU if kind == "loader" else NO_DEVICE)
+    return Object(kind, name, host_memory(name, arguments, site) if kind == "loader" else NO_DEVICE)
+
+
+def host_memory(name: str, arguments: Arguments, site: Site) -> Device:
+    """Where the batches of a loader are: in pinned memory, if it is told to.
+
+    What a function of the user's own collates need not be tensors, nor be pinned.
+    """
+    pins = constant(arguments.get("pin_memory", 7)) is True
+    own = arguments.get("collate_fn", 6) or NOTHING
+    if pins and own == NOTHING and name.startswith(libraries.PINNING_LOADERS):
+        return Device("cpu", site.why("this loader pins its batches"), pinned=True)
+    return CPU
 
 
 def scaler_device(api: ScalerApi, arguments: Arguments, site: Site) -> Device:
     """The host, for a scaler that keeps its scale there; what else it is, nobody needs to know."""
     given = arguments.get("device", 0) if "device" in api.parameters[:1] else None
-    host = api.device == "cpu" if given is None else device_of(given, "", site) == CPU
+    host = api.device == "cpu" if given is None else device_of(given, "", site).kind == CPU.kind
     return CPU if host else NO_DEVICE
 
 
@@ -1223,7 +1235,12 @@ def to(tensor: Tensor | Blob, arguments: Arguments, site: Site) -> Value:
         result = cast_to(result, dtype, site)
     if isinstance(result, Tensor):
         result = replace(result, fresh=None)
-    return one(result)
+    return one(replace(result, device=unpinned(result.device)) if dtype is not None else result)
+
+
+def unpinned(device: Device) -> Device:
+    """Where a copy of a tensor is."""
+    return CPU if device.pinned else device
 
 
 def cast_to(tensor: Tensor, dtype: Value, site: Site) -> Tensor:
@@ -1648,9 +1665,12 @@ def subscript_atom(atom: Atom, index: Value) -> Value:
             rank = 1 if key.dtype == "bool" or key.rank == 1 else None
         elif isinstance(key, Host) and key.kind == "object":
             rank = atom.rank  # a slice
-        return one(replace(atom, rank=rank, fresh=None))
+        chosen = isinstance(key, Tensor | Blob)
+        device = unpinned(atom.device) if chosen else atom.device
+        return one(replace(atom, rank=rank, device=device, fresh=None))
     if isinstance(atom, Blob):
-        return one(atom)
+        chosen = isinstance(only(index), Tensor | Blob)
+        return one(replace(atom, device=unpinned(atom.device)) if chosen else atom)
     if isinstance(atom, Sequence):
         position = constant(index)
         if atom.items is not None and isinstance(position, int) and not isinstance(position, bool):

@@ -38,11 +38,15 @@ class Why(NamedTuple):
 
 @dataclass(frozen=True)
 class Device:
-    """Where a tensor lives: `accelerator` (cuda, xpu, mps ...), `cpu`, or unknown (None)."""
+    """Where a tensor lives: `accelerator` (cuda, xpu, mps ...), `cpu`, or unknown (None).
+
+    `pinned`: in page-locked memory of the host, from where a copy need not be waited for.
+    """
 
     kind: str | None
     why: Why | None = field(default=None, compare=False)
     name: str | None = None  # "cuda", "cuda:1" where the text says so
+    pinned: bool = False
 
 
 NO_DEVICE = Device(None)
@@ -317,7 +321,7 @@ def join_devices(devices: list[Device]) -> Device:
     """
     kinds = {device.kind for device in devices}
     if kinds == {CPU.kind}:
-        return CPU
+        return devices[0] if all(device.pinned for device in devices) else CPU
     if CPU.kind in kinds or kinds == {None}:
         return NO_DEVICE
     names = {device.name for device in devices}

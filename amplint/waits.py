@@ -169,7 +169,7 @@ def method_may_wait(method: Method, call: cst.Call, src: Source) -> bool:
         full = f"Tensor.{name}"
         if full in MOVES and name != "type":
             return not (is_non_blocking(call, src) or casts(call, src))
-        if of.device == CPU or full in FACTORIES:
+        if of.device.kind == CPU.kind or full in FACTORIES:
             return False
         return operation_may_wait(full)
     if isinstance(of, Object):
@@ -213,6 +213,7 @@ def is_host(value: Value) -> bool:
 def on_device(value: Value) -> bool:
     """Whether the value may be a tensor of a device."""
     return any(
-        isinstance(atom, Unknown) or (isinstance(atom, Tensor | Blob) and atom.device != CPU)
+        isinstance(atom, Unknown)
+        or (isinstance(atom, Tensor | Blob) and atom.device.kind != CPU.kind)
         for atom in value
     )

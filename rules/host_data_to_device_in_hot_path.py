@@ -251,9 +251,7 @@ def built_once(copy: Copy, src: Source) -> Fix | None:
         return None
     if src.heat(loop) is not None or not src.same_before(value, loop):
         return None
-    if src.joined(value) or not src.bound_once(name):
-        return None
-    if any(is_written(use, src) for use in src.uses(value)):
+    if src.joined(value) or not src.bound_once(name) or src.written_into(name):
         return None
     removed = src.remove_statement(assign)
     above = src.insert_statement_before(loop, src.text(assign))
@@ -272,15 +270,3 @@ def outermost_loop(node: cst.CSTNode, src: Source) -> cst.For | cst.While | None
         if isinstance(around, cst.For | cst.While):
             loop = around
     return loop
-
-
-def is_written(use: cst.BaseExpression, src: Source) -> bool:
-    """Ex) w[0] = 1, w.mul_(2), torch.add(a, b, out=w)"""
-    parent = src.parent(use)
-    if isinstance(parent, cst.Subscript):
-        return isinstance(src.parent(parent), cst.AssignTarget | cst.AugAssign)
-    if isinstance(parent, cst.Attribute):
-        return parent.attr.value.endswith("_")
-    return (
-        isinstance(parent, cst.Arg) and parent.keyword is not None and parent.keyword.value == "out"
-    )

@@ -53,7 +53,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         return
     heat = training_heat(call, src)
     # Switched off, or at home on the host, a scaler waits for nothing.
-    if heat is None or scaler.enabled is False or scaler.device == CPU:
+    if heat is None or scaler.enabled is False or scaler.device.kind == CPU.kind:
         return
     message = f"`{src.brief(call)}` reads the scale from the device in every iteration"
     yield src.finding(rule, call, message, None, heat_places(heat, src))

@@ -244,6 +244,36 @@ class TestValues:
         )
         assert tensor("x", main, helpers=helpers).dtype == "float32"
 
+    @pytest.mark.parametrize(
+        ("expression", "pinned"),
+        [
+            ("batch", True),
+            ("batch['x']", True),
+            ("batch['x'][:8]", True),
+            ("batch['x'][batch['rows']]", False),
+            ("batch['x'].to(torch.float16)", False),
+            ("batch['x'] + 1", False),
+            ("batch['x'].to('cuda')", False),
+        ],
+    )
+    def test_what_a_loader_pins_is_pinned_until_it_is_copied(
+        self, expression: str, pinned: bool
+    ) -> None:
+        program = f"""
+            import torch
+            from torch.utils.data import DataLoader
+            def f(data, collate):
+                for batch in DataLoader(data, {{options}}):
+                    {expression}
+            """
+        known = only(value(expression, program.replace("{options}", "pin_memory=True")))
+        assert isinstance(known, Tensor | Blob)
+        assert known.device.pinned is pinned
+        for options in ("pin_memory=data", "pin_memory=True, collate_fn=collate"):
+            other = only(value("batch", program.replace("{options}", options)))
+            assert isinstance(other, Blob)
+            assert not other.device.pinned
+
 
 class TestAutocast:
     @pytest.mark.parametrize(

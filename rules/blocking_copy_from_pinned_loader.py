@@ -1,0 +1,106 @@
+"""A batch in pinned memory is copied to the device, and the host waits for the copy.
+
+`DataLoader(..., pin_memory=True)` pays for page-locked memory so that a copy to the device can run
+beside other work. `x.to(device)` gives that away: the host waits until the device has caught up and
+the copy is done, and only then goes on to queue the next kernels.
+
+    loader = DataLoader(dataset, pin_memory=True)
+    for x, y in loader:
+        x = x.to(device)                        # waits
+
+        x = x.to(device, non_blocking=True)     # goes on; the device keeps the order
+
+Fix safety: safe, the device runs the copy before what uses it, and the loader gives new memory for
+each batch. Unsafe where the batch is a parameter, which others may bring back from the device with
+the same line (the host would then read too early), and where the host writes into it later.
+
+Known limits: a loader with its own `collate_fn` is left alone, for what it collates need not be
+tensors; so is one whose `pin_memory=` is not known to be true. A view of the batch is taken to be
+in new memory, but for slices. A cast along with the copy is done on the host, in memory that is not
+pinned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Finding, Fix, Group, Rule, Safety, Same, Source, Tensor, only
+from amplint.moves import move_of
+from amplint.reads import device_places, heat_places
+from amplint.values import ACCELERATOR, Blob
+
+rule = Rule(
+    "AMP505",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Same(),
+    words=frozenset({"to", "cuda"}),
+)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    move = move_of(call, src)
+    if move is None or move.dtype is not None or not isinstance(call.func, cst.Attribute):
+        return
+    if src.keyword(call, "non_blocking") is not None or len(call.args) > 1:
+        return
+    batch = only(src.value(call.func.value))
+    if not isinstance(batch, Tensor | Blob) or not batch.device.pinned:
+        return
+    there = only(src.value(call))
+    heat = src.heat(call)
+    if heat is None or not isinstance(there, Tensor | Blob) or there.device.kind != ACCELERATOR:
+        return
+    message = f"`{src.brief(call)}` waits for a copy from pinned memory"
+    evidence = (*heat_places(heat, src), *device_places(batch, src))
+    yield src.finding(rule, call, message, without_waiting(call, call.func.value, src), evidence)
+
+
+def without_waiting(call: cst.Call, batch: cst.BaseExpression, src: Source) -> Fix | None:
+    """Ex) x.to(device) -> x.to(device, non_blocking=True)"""
+    added = src.add_argument(call, "non_blocking=True")
+    if added is None:
+        return None
+    safety = Safety.SAFE if is_new(batch, src) else Safety.UNSAFE
+    return Fix("Do not wait for the copy", (added,), safety)
+
+
+def is_new(batch: cst.BaseExpression, src: Source) -> bool:
+    """Whether the batch comes from the loader in this function, and is not written into here."""
+    function = src.function(batch)
+    while isinstance(batch, cst.Subscript):
+        batch = batch.value
+    if function is None or not isinstance(batch, cst.Name):
+        return False
+    if any(is_passed(each, src) for each in descendants(function)):
+        return False
+    return is_bound_by(src.statement(batch), batch.value) or not src.written_into(batch)
+
+
+def is_passed(node: cst.CSTNode, src: Source) -> bool:
+    """Whether the node reads a parameter that is given a batch."""
+    if not isinstance(node, cst.Name) or src.parameter(node) is None:
+        return False
+    batch = only(src.value(node))
+    return isinstance(batch, Tensor | Blob) and batch.device.pinned
+
+
+def is_bound_by(statement: cst.CSTNode | None, name: str) -> bool:
+    """Ex) x, y = x.to(device), y.to(device), which leaves nobody who could write into the batch"""
+    return isinstance(statement, cst.SimpleStatementLine) and any(
+        isinstance(node, cst.Name) and node.value == name
+        for small in statement.body
+        if isinstance(small, cst.Assign)
+        for target in small.targets
+        for node in descendants(target)
+    )
+
+
+def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    yield node
+    for child in node.children:
+        yield from descendants(child)
