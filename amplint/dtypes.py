@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from amplint.finding import Related
-from amplint.torch_ops import EQUAL_DTYPES
+from amplint.torch_ops import CASTS, EQUAL_DTYPES
 from amplint.transfer import FLOATS, HALF
-from amplint.values import Method, Object, Region, Tensor, only
+from amplint.values import DType, Method, Object, Region, Tensor, only
 
 if TYPE_CHECKING:
     from amplint.source import Source
@@ -45,6 +45,17 @@ def dtype_places(src: Source, *tensors: Tensor | None) -> tuple[Related, ...]:
     """Why the tensors have their dtypes, each reason once."""
     reasons = [t.settled_dtype for t in tensors if t is not None and t.settled_dtype is not None]
     return tuple(src.related(why) for why in dict.fromkeys(reasons))
+
+
+def cast_dtype(call: cst.Call, src: Source) -> str | None:
+    """The dtype to which a method casts what it is called on: x.half(), x.to("cuda", torch.half)"""
+    if not isinstance(call.func, cst.Attribute):
+        return None
+    method = call.func.attr.value
+    if method in ("to", "type"):
+        named = (only(src.value(arg.value)) for arg in call.args)
+        return next((atom.name for atom in named if isinstance(atom, DType)), None)
+    return CASTS.get(f"Tensor.{method}") if not call.args else None
 
 
 @dataclass(frozen=True)

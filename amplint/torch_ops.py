@@ -691,6 +691,34 @@ SAME_DTYPE_WRITES: dict[str, int] = {
 """Methods, also in place, that raise where source and destination differ in dtype -> the position
 of the source. `x[index] = source` does where the index is a tensor or a list."""
 
+INDEX_ARGUMENTS: dict[str, int] = {
+    **dict.fromkeys(
+        _names("F.embedding F.embedding_bag F.one_hot nn.Embedding nn.EmbeddingBag"), 0
+    ),
+    **dict.fromkeys(_names(".take .take_along_dim .put .put_"), 0),
+    **dict.fromkeys(
+        _names(
+            """
+            .gather .index_add .index_add_ .index_copy .index_copy_ .index_fill .index_fill_
+            .index_reduce .index_reduce_ .index_select .scatter .scatter_ .scatter_add .scatter_add_
+            .scatter_reduce .scatter_reduce_ torch.put torch.take torch.take_along_dim
+            """
+        ),
+        1,
+    ),
+    **dict.fromkeys(
+        _names(
+            """
+            torch.gather torch.index_add torch.index_copy torch.index_fill torch.index_reduce
+            torch.index_select torch.scatter torch.scatter_add torch.scatter_reduce
+            """
+        ),
+        2,
+    ),
+}
+"""What takes indices, which must be integers -> the position of that argument. So does `x[index]`,
+which takes masks of bools as well."""
+
 DETACHED: frozenset[str] = frozenset(_names("detach detach_ .data"))
 """What gives a tensor without the graph of its operand."""
 

@@ -595,6 +595,43 @@ def test_a_flag_makes_it_a_tuple(name: str) -> None:
         assert isinstance(result, tuple)
 
 
+INDEX_CALLS = """
+F.embedding F.embedding_bag : k, x
+F.one_hot : k
+index_add index_copy : x, 0, i, y[:2]
+index_fill : x, 0, i, 1
+index_reduce : x, 0, i, y[:2], "amax"
+index_select : x, 0, i
+gather : x, 0, k
+put : x, k, y
+scatter scatter_add : x, 0, k, y
+scatter_reduce : x, 0, k, y, "sum"
+take take_along_dim : x, k
+"""
+
+
+@pytest.mark.parametrize("name", torch_ops.INDEX_ARGUMENTS)
+def test_indices_must_be_integers(name: str) -> None:
+    """An index in half raises, and stands where the table says."""
+    names = {**space(2, "float32", "float32"), "torch": torch}
+    if name in torch_ops.MODULES:
+        with pytest.raises(RuntimeError, match="indices"):
+            imported(name)(4, 2)(names["k"].half())
+        return
+    lines = [line.partition(" : ") for line in INDEX_CALLS.strip().splitlines()]
+    bare = name.rpartition(".")[2].removesuffix("_")
+    (written,) = (
+        arguments for words, _, arguments in lines if bare in words.replace("F.", "").split()
+    )
+    arguments = list(eval(f"({written},)", names))
+    position = torch_ops.INDEX_ARGUMENTS[name] + name.startswith("Tensor.")
+    assert arguments[position].dtype == torch.int64
+    resolve(name)(*arguments)
+    arguments[position] = arguments[position].half()
+    with pytest.raises((RuntimeError, IndexError), match=r"dtype|index|long|Long|scalar type"):
+        resolve(name)(*arguments)
+
+
 MIXED = r"dtype|scalar type|type \(|to be of type|same type|double|Double"
 
 
