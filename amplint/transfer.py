@@ -1043,7 +1043,7 @@ def builtin(name: str, arguments: Arguments, site: Site) -> Value:
         return join(
             one(replace(a, fresh=None))
             if isinstance(a, Tensor)
-            else one(Host(a.kind))
+            else one(Host("int" if a.kind == "bool" else a.kind))
             if isinstance(a, Host)
             else UNKNOWN
             for a in given[0]

@@ -45,6 +45,9 @@ class Nothing:
     def value(self, node: ast.expr) -> Value:
         return self.values.get(ast.unparse(node), frozenset())
 
+    def surely_tensor(self, node: ast.expr) -> bool:
+        return True
+
     def name(self, node: ast.expr) -> str | None:
         return f"lib.{ast.unparse(node)}"
 
@@ -265,6 +268,7 @@ def test_questions_are_passed_on_for_the_paired_node() -> None:
     assert src.backward(call_in(src)) == ()
     assert src.support(call_in(src)).complete
     assert src.bases(find(src, "a")) == {"a"}
+    assert src.surely_tensor(find(src, "a"))
 
 
 def test_kinds_of_values() -> None:

@@ -41,7 +41,7 @@ class Attention(nn.Module):
         scores = scores.masked_fill(~self.mask[:t, :t], float("-inf"))
         if lengths is not None:
             longest = lengths.max()
-            positions = torch.arange(longest).to(x.device)  # expect: AMP501
+            positions = torch.arange(longest).to(x.device)  # expect: AMP105, AMP501
             scores = scores.masked_fill(positions[None] >= lengths[:, None], float("-inf"))
         return self.out((scores.softmax(dim=-1) @ v).transpose(1, 2).reshape(b, t, c))
 
@@ -60,7 +60,7 @@ class Router(nn.Module):
         weights = self.gate(flat).softmax(dim=-1)
         best, which = weights.max(dim=-1)
         out = torch.zeros_like(flat)
-        counts = torch.bincount(which, minlength=len(self.experts))
+        counts = torch.bincount(which, minlength=len(self.experts))  # expect: AMP106
         for i, expert in enumerate(self.experts):
             if counts[i] == 0:  # expect: AMP103
                 continue
