@@ -118,6 +118,15 @@ class Layout:
             return 0
         return sum(isinstance(each, ast.Name) and each.id == name for each in ast.walk(thing))
 
+    def names(self, node: cst.CSTNode) -> Iterator[cst.Name]:
+        """The names within a node, in the order of the text."""
+        stack = [node]
+        while stack:
+            current = stack.pop()
+            if isinstance(current, cst.Name):
+                yield current
+            stack.extend(reversed(current.children))
+
     # ------------------------------------------------------------------------------ arguments
 
     def calls(self, node: cst.CSTNode) -> Iterator[cst.Call]:

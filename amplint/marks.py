@@ -114,10 +114,10 @@ def read(graph: Graph) -> Marks:
         mark_loss(graph, loss, call, nodes, backward)
     used = {n for n, names in uses.items() if names & TENSOR_USES}
     for node in graph.nodes:
-        if node.op in ("binop", "subscript") or (
-            node.op == "compare" and not NO_ARITHMETIC & set(node.data)
-        ):
-            used.update(node.operands[: 1 if node.op == "subscript" else None])
+        if node.op == "binop" or (node.op == "compare" and not NO_ARITHMETIC & set(node.data)):
+            used.update(node.operands)
+        elif node.op == "subscript" and not by_name(graph, node.operands[1]):
+            used.add(node.operands[0])
         elif node.op == "call" and calls_torch(graph, node.operands[0]):
             used.update(node.operands[1:])
     for number in list(used):
@@ -130,6 +130,12 @@ def read(graph: Graph) -> Marks:
     tensors = frozenset(used)
     called = frozenset(n for n, names in uses.items() if CALLED in names)
     return Marks(graph, nodes, backward, paths, tensors, called)
+
+
+def by_name(graph: Graph, key: int) -> bool:
+    """Ex) batch["x"], which is not done to a tensor"""
+    node = graph.nodes[key]
+    return node.op == "const" and isinstance(node.data, str)
 
 
 # Comparisons that say nothing of what is compared.

@@ -121,6 +121,11 @@ def training_heat(node: cst.CSTNode, src: Source) -> Heat | None:
     return heat if heat is not None and heat.temperature == TRAINING else None
 
 
+def runs_in_forward(heat: Heat) -> bool:
+    """Whether it is a module's `forward` that makes a place hot, not a loop that was seen."""
+    return bool(heat.chain) and "`forward`" in heat.chain[-1].text
+
+
 def heat_places(heat: Heat, src: Source) -> tuple[Related, ...]:
     return tuple(src.related(why) for why in heat.chain)
 

@@ -46,6 +46,13 @@ class Scopes:
             around = self._parents.get(around)
         return around or self.module
 
+    def class_around(self, node: ast.AST) -> ast.ClassDef | None:
+        """The innermost class around a node."""
+        around = self._parents.get(node)
+        while around is not None and not isinstance(around, ast.ClassDef):
+            around = self._parents.get(around)
+        return around
+
     def same_value(self, name: str, earlier: ast.AST, later: ast.AST) -> bool:
         """Whether a variable read at `later` has, as far as names go, the same value at `earlier`.
 

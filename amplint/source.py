@@ -168,6 +168,15 @@ class Source(Edits):
         node = self.node_for(origins[0])
         return node if isinstance(node, cst.BaseExpression) else None
 
+    def constructor_around(self, node: cst.CSTNode) -> Sequence[ast.stmt]:
+        """The statements of the `__init__` of the class around a node; none without one."""
+        thing = self.ast_around(node)
+        cls = self._scopes.class_around(thing) if thing is not None else None
+        for statement in cls.body if cls is not None else ():
+            if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
+                return statement.body
+        return ()
+
     def global_value(self, name: cst.Name) -> cst.BaseExpression | None:
         """The expression that is assigned to a variable of the module, if nothing else ever is."""
         bindings = self._scopes.bindings(name.value)

@@ -76,31 +76,25 @@ def is_new(batch: cst.BaseExpression, src: Source) -> bool:
         batch = batch.value
     if function is None or not isinstance(batch, cst.Name):
         return False
-    if any(is_passed(each, src) for each in descendants(function)):
+    if any(is_passed(each, src) for each in src.names(function)):
         return False
-    return is_bound_by(src.statement(batch), batch.value) or not src.written_into(batch)
+    return is_bound_by(src.statement(batch), batch.value, src) or not src.written_into(batch)
 
 
-def is_passed(node: cst.CSTNode, src: Source) -> bool:
-    """Whether the node reads a parameter that is given a batch."""
-    if not isinstance(node, cst.Name) or src.parameter(node) is None:
+def is_passed(name: cst.Name, src: Source) -> bool:
+    """Whether a name reads a parameter that is given a batch."""
+    if src.parameter(name) is None:
         return False
-    batch = only(src.value(node))
+    batch = only(src.value(name))
     return isinstance(batch, Tensor | Blob) and batch.device.pinned
 
 
-def is_bound_by(statement: cst.CSTNode | None, name: str) -> bool:
+def is_bound_by(statement: cst.CSTNode | None, name: str, src: Source) -> bool:
     """Ex) x, y = x.to(device), y.to(device), which leaves nobody who could write into the batch"""
     return isinstance(statement, cst.SimpleStatementLine) and any(
-        isinstance(node, cst.Name) and node.value == name
+        each.value == name
         for small in statement.body
         if isinstance(small, cst.Assign)
         for target in small.targets
-        for node in descendants(target)
+        for each in src.names(target)
     )
-
-
-def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    yield node
-    for child in node.children:
-        yield from descendants(child)
