@@ -113,9 +113,15 @@ def amplint(words: Sequence[str], tree: Path) -> Run:
     return Run(done.returncode, done.stdout, done.stderr)
 
 
-def check(package: Package, tree: Path) -> tuple[list[dict[str, Any]], Run]:
-    """The findings of `amplint check` with the default rules, as its JSON has them."""
-    run = amplint(["check", "--format", "json", *package.roots], tree)
+def check(
+    package: Package, tree: Path, paths: Sequence[str] = ()
+) -> tuple[list[dict[str, Any]], Run]:
+    """The findings of `amplint check` with the default rules, as its JSON has them.
+
+    Args:
+        paths: what to report on; all of the package's code if none is given.
+    """
+    run = amplint(["check", "--format", "json", *(paths or package.roots)], tree)
     try:
         findings = json.loads(run.stdout)
     except json.JSONDecodeError:

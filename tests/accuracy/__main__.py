@@ -88,6 +88,15 @@ class Labels:
     labels: tuple[Label, ...]
     complete: frozenset[tuple[str, str, str]]
 
+    def parts(self, package: str) -> list[str]:
+        """The files and directories of a package that are labelled."""
+        files = {
+            path for label in self.labels if label.package == package for path, _ in label.places
+        }
+        whole = {path for of, path, _ in self.complete if of == package}
+        inside = {f for f in files if any(_within(f, part) for part in whole)}
+        return sorted(whole | (files - inside))
+
     def is_complete(self, reported: Reported) -> bool:
         return any(
             (package, code) == (reported.package, reported.code) and _within(reported.path, path)
@@ -153,8 +162,9 @@ def verify(labels: Labels, package: Package, tree: Path) -> None:
             sys.exit(f"{package.name}.txt: {path}:{row} does not hold `{label.text}`")
 
 
-def reports(package: Package, tree: Path) -> Iterator[Reported]:
-    findings, run = check(package, tree)
+def reports(labels: Labels, package: Package, tree: Path) -> Iterator[Reported]:
+    """The findings in the labelled parts of a package; the rest of it is linked all the same."""
+    findings, run = check(package, tree, labels.parts(package.name))
     if run.status not in (0, 1):
         print(f"{package.name}: check ended with {run.status}\n{run.stderr}", file=sys.stderr)
     for found in findings:
@@ -246,7 +256,7 @@ def main() -> None:
     for package in packages:
         tree = fetch(package, options.cache)
         verify(labels, package, tree)
-        findings += reports(package, tree)
+        findings += reports(labels, package, tree)
     scores = judge(labels, findings, {package.name for package in packages})
     show(scores)
     if not options.packages:
