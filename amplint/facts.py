@@ -38,7 +38,7 @@ class Node(NamedTuple):
         put (container, index, value): the container after `container[index] = value`.
         add (container, value): the container after `container.append(value)`; the method's name.
         store (object, value): `object.data = value`.
-        narrow (operand, *classes): "none", "not none", "true", "tensor", "isinstance".
+        narrow (operand, *classes): "none", "true", "tensor", "isinstance", "on cuda" ...
         def, class, lambda (*decorators or bases): the id of what is defined.
         default (value): the id of a function and the name of its parameter.
         await, yield (operand), return (operand), raise, unbound, opaque.

@@ -459,6 +459,9 @@ class Builder:
                     self.narrow(part, holds)
         elif isinstance(test, ast.Name):
             self.refine(test, "true" if holds else "false", ())
+        elif isinstance(test, ast.Attribute) and test.attr in ("is_cuda", "is_cpu"):
+            on_cuda = (test.attr == "is_cuda") is holds
+            self.refine(test.value, "on cuda" if on_cuda else "on cpu", ())
         elif isinstance(test, ast.Compare) and len(test.ops) == 1:
             is_none = isinstance(test.comparators[0], ast.Constant) and (
                 test.comparators[0].value is None

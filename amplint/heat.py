@@ -40,7 +40,7 @@ from amplint.values import (
 # How many calls heat travels: far from a loop that was seen, and from the `forward` of what has
 # parameters or is a loss; not far from that of other modules, many of which never train (an
 # algorithm of geometry, say).
-REACH_OF_LOOP, REACH_OF_LEARNING, REACH_OF_DEFINITION = 6, 4, 1
+REACH_OF_LOOP, REACH_OF_LEARNING, REACH_OF_DEFINITION = 6, 4, 2
 # Where heat comes from. What is hot is reached from a function that holds one of these words: as
 # the loop itself, or by calls.
 HEAT_WORDS = frozenset({"backward", "manual_backward", "step", "forward", "training_step"})

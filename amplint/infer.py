@@ -60,6 +60,7 @@ SiteId = tuple[str, int]  # a function's id and a node's number
 MAX_ROUNDS = 12  # evaluations of one function before its answers are taken as they are
 MAX_PASSES = 4  # passes over a graph with loops
 MAX_KEYS = 32  # constant keys of a dict that are told apart
+MAX_SUBCLASSES = 24  # subclasses whose fields are taken for those of an instance of the base
 MAX_BY_PREFIX = 6  # methods that a computed name may mean
 MAX_BY_NAME = 200  # methods of one name, above which a call by name says nothing
 
@@ -132,6 +133,7 @@ class Inference:
         self.off_flags: set[str] = set()
         self.failures: dict[str, str] = {}
         self._library_bases: dict[str, set[str]] = {}
+        self._methods: dict[tuple[str, str, bool], list[str]] = {}
         self._learns: dict[str, bool] = {}
         self._classes_by_name: dict[str, list[str]] | None = None
         self._class_marks: dict[str, dict[str, str]] = {}
@@ -277,6 +279,7 @@ class Inference:
         """What was concluded from the bases of classes, now that they are other ones."""
         self._mro.clear()
         self._library_bases.clear()
+        self._methods.clear()
 
     def library_bases(self, cls: str) -> set[str]:
         """The dotted names of the library classes that the class derives from."""
@@ -334,14 +337,22 @@ class Inference:
     def methods(self, cls: str, name: str, overridden: bool = True) -> list[str]:
         """The definitions that `instance.name` may mean: the class's own or inherited one, and,
         where the instance may be of a subclass, those that override it."""
+        order = self.mro(cls)
+        key = (cls, name, overridden)
+        known = self._methods.get(key)
+        if known is None:
+            known = self._methods[key] = self._find_methods(order, name, overridden)
+        return known
+
+    def _find_methods(self, order: list[str], name: str, overridden: bool) -> list[str]:
         found: dict[str, None] = {}
-        for current in self.mro(cls):
+        for current in order:
             ids = self.classes[current].methods.get(name)
             if ids:
                 found.update(dict.fromkeys(ids))
                 break
         if overridden:
-            for sub in self.subclasses(cls):
+            for sub in self.subclasses(order[0]):
                 found.update(dict.fromkeys(self.classes[sub].methods.get(name, ())))
         return list(found)
 
@@ -377,9 +388,9 @@ class Inference:
     def marks_of(self, function: str) -> marks.Marks:
         """What the uses in a function say about its nodes."""
         if function not in self._marks:
-            self._marks[function] = marks.read(
-                self.files[self.functions[function].path].graph(function)
-            )
+            facts = self.functions[function]
+            graph = self.files[facts.path].graph(function)
+            self._marks[function] = marks.read(graph, facts.name == "training_step")
         return self._marks[function]
 
     def marks_of_class(self, cls: str) -> dict[str, str]:
@@ -846,7 +857,9 @@ class Evaluation:
                     results.append(self.decorated_method(identity, instance))
             return join(results)
         fields: list[Value] = []
-        related = [*infer.mro(instance.cls), *infer.subclasses(instance.cls)]
+        below = infer.subclasses(instance.cls)
+        # What so many subclasses store has nothing in common.
+        related = [*infer.mro(instance.cls), *(below if len(below) <= MAX_SUBCLASSES else ())]
         for cls in related:
             fields.append(infer._read(("field", cls, name)))
             if name in infer.files[infer.classes[cls].path].graph(cls).bindings:
@@ -912,7 +925,7 @@ class Evaluation:
         `x.to(device)` of what a loop draws: a tensor or a nest of them."""
         if not (isinstance(atom, Method) and isinstance(atom.of, Unknown) and atom.name in CASTS):
             return None
-        if atom.name in MOVES and self.is_drawn(node):
+        if atom.name in MOVES and self.is_moved_tensor(node):
             moved = transfer.call(replace(atom, of=Blob()), arguments, self.site(node))
             if all(isinstance(a, Blob) and a.device.kind for a in moved):
                 return moved
@@ -927,12 +940,14 @@ class Evaluation:
             return UNKNOWN
         return one(Tensor(dtype))
 
-    def is_drawn(self, call: Node) -> bool:
-        """Whether a method is called on what a loop draws from an iterable, or on a part of it, and
-        that is not itself called, as a module is."""
+    def is_moved_tensor(self, call: Node) -> bool:
+        """Whether what is moved is a tensor or a nest of them: what a loop draws from an iterable,
+        or a part of it, or what is then used as a tensor; and is not called, as a module is."""
         number = self.graph.nodes[call.operands[0]].operands[0]
         if self.marks.nodes.get(number) == "module" or self.number in self.marks.called:
             return False
+        if self.number in self.marks.tensors:
+            return True
         for _ in range(6):
             node = self.graph.nodes[number]
             if node.op == "iter" or (node.op == "param" and self.facts.kind == "lambda"):
@@ -1618,6 +1633,12 @@ def narrow(value: Value, kind: str, classes: Value) -> Value:
         return kept or one(Tensor())
     if kind == "not tensor":
         return frozenset(a for a in value if not isinstance(a, Tensor)) or UNKNOWN
+    if kind in ("on cuda", "on cpu"):
+        elsewhere = "cpu" if kind == "on cuda" else ACCELERATOR
+        # Where the device is known to be the other one, the branch is not taken.
+        return frozenset(
+            a for a in value if not (isinstance(a, Tensor) and a.device.kind == elsewhere)
+        )
     if kind == "isinstance":
         return narrow_to(value, classes)
     if kind == "not isinstance":

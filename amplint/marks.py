@@ -7,7 +7,7 @@ evidence by structure, never by the name of a variable.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from amplint.facts import CallShape, Graph
@@ -78,8 +78,13 @@ def path_of(graph: Graph, number: int) -> str | None:
     return None
 
 
-def read(graph: Graph) -> Marks:
-    """Collect the evidence in a graph."""
+def read(graph: Graph, returns_loss: bool = False) -> Marks:
+    """Collect the evidence in a graph.
+
+    Args:
+        returns_loss: whether somebody backpropagates what the function returns, as Lightning does
+            with the loss of a `training_step`.
+    """
     uses: dict[int, set[str]] = {}
     losses: dict[int, int] = {}
     for number, node in enumerate(graph.nodes):
@@ -90,6 +95,8 @@ def read(graph: Graph) -> Marks:
             loss = backpropagated(graph, node.operands, node.data)
             if loss is not None:
                 losses.setdefault(loss, number)
+    for number in graph.returns if returns_loss else ():
+        losses.update(dict.fromkeys(returned_losses(graph, number), number))
     nodes: dict[int, str] = {}
     paths: dict[str, str] = {}
     for number, names in uses.items():
@@ -178,6 +185,17 @@ def backpropagated(graph: Graph, operands: tuple[int, ...], shape: CallShape) ->
                 return receiver.operands[1]
         return callee.operands[0]
     return None
+
+
+def returned_losses(graph: Graph, number: int) -> Iterator[int]:
+    """The loss in `return loss` and in `return {"loss": loss, ...}`."""
+    for operand in graph.nodes[number].operands:
+        node = graph.nodes[operand]
+        if node.op == "dict":
+            pairs = zip(node.data, node.operands, strict=True)
+            yield from (value for key, value in pairs if key == "loss")
+        elif node.op in ("name", "param", "phi", "call", "binop", "aug", "narrow"):
+            yield operand
 
 
 def mark_loss(

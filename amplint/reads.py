@@ -11,6 +11,7 @@ from amplint.heat import TRAINING
 from amplint.transfer import constant
 from amplint.values import (
     ACCELERATOR,
+    UNKNOWN,
     Blob,
     Device,
     Heat,
@@ -19,6 +20,7 @@ from amplint.values import (
     Sequence,
     Tensor,
     Value,
+    join_devices,
     only,
 )
 
@@ -52,6 +54,14 @@ def device_tensor(
             if not isinstance(atom, Sequence | Mapping)
             and not (isinstance(atom, Host) and atom.kind != "numpy")
         )
+    if any(isinstance(atom, Tensor) for atom in value):
+        value -= UNKNOWN
+    nests = [atom for atom in value if isinstance(atom, Blob)]
+    if nests and not certain:
+        # A tensor on one path, a nest on another: what holds of both is that they are nests.
+        value = frozenset(a for a in value if not isinstance(a, Tensor | Blob)) | {
+            Blob(join_devices([a.device for a in value if isinstance(a, Tensor | Blob)]))
+        }
     atom = only(value)
     kinds = Tensor if certain else Tensor | Blob
     if isinstance(atom, kinds) and atom.device.kind == ACCELERATOR:
