@@ -1,0 +1,105 @@
+"""A module keeps a tensor as a plain attribute and moves it in every `forward`.
+
+`model.to(device)` moves parameters and buffers. A tensor that is only an attribute stays on the
+CPU, and each call copies it to the device anew, from memory that is not pinned: the host waits.
+
+    self.mask = torch.ones(n)                                              # in __init__
+    mask = self.mask.to(x.device)                                          # a copy in every forward
+
+    self.register_buffer("mask", torch.ones(n), persistent=False)          # moves with the module
+
+`persistent=False` keeps it out of the state_dict, as it is now. A buffer of floating point also
+follows `model.half()` and `model.double()`.
+
+Fix safety: shown, never applied: the tensor is then elsewhere for all that read it. The `.to()` in
+`forward` may stay; it copies nothing any more.
+
+Known limits: lists of tensors are left alone, and so is a tensor whose class, or anybody else who
+was seen, moves it for good (`self.mask = self.mask.to(x.device)`, `_apply`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Finding, Fix, Group, Rule, Safety, Same, Source, Tensor, only
+from amplint.heat import TRAINING
+from amplint.reads import heat_places
+from amplint.values import ACCELERATOR, Blob
+
+rule = Rule(
+    "AMP509",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Same(),
+    hot=True,
+    words=frozenset({"to", "cuda", "type_as"}),
+    outranks=("AMP508",),
+)
+
+MOVES = frozenset({"to", "cuda", "type_as"})
+MODULES = ("torch.nn.", "lightning.", "pytorch_lightning.", "lightning_fabric.")
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    function = call.func
+    if not isinstance(function, cst.Attribute) or function.attr.value not in MOVES:
+        return
+    attribute = function.value
+    if not isinstance(attribute, cst.Attribute) or not is_module(attribute.value, src):
+        return
+    there = only(src.value(call))
+    if not stays_on_host(attribute, src) or not isinstance(there, Tensor | Blob):
+        return
+    heat = src.heat(call)
+    if there.device.kind != ACCELERATOR or heat is None or heat.temperature != TRAINING:
+        return
+    message = f"`{src.brief(attribute)}` is no buffer: it is copied to the device every time"
+    made = assigned_in_constructor(attribute, src)
+    built = () if made is None else (src.related_node(made, "a plain attribute of the module"),)
+    fix = registered(made, attribute.attr.value, src) if made is not None else None
+    yield src.finding(rule, call, message, fix, (*built, *heat_places(heat, src)))
+
+
+def is_module(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether it is `self`, in a module of the project."""
+    is_self = isinstance(node, cst.Name) and src.parameter(node) is not None
+    return is_self and any(base.startswith(MODULES) for base in src.bases(node))
+
+
+def stays_on_host(attribute: cst.Attribute, src: Source) -> bool:
+    """Whether the tensor is on the CPU, wherever it was assigned, and is not trained."""
+    tensor = src.tensor(attribute)
+    if tensor is None or tensor.device.kind != "cpu" or tensor.grad:
+        return False
+    return not src.mentions("set_default_device")
+
+
+def assigned_in_constructor(
+    attribute: cst.Attribute, src: Source
+) -> cst.Assign | cst.AnnAssign | None:
+    """Ex) self.mask = torch.ones(n), in `__init__`"""
+    for statement in src.constructor_around(attribute):
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)])
+                | ast.AnnAssign(target=ast.Attribute(value=ast.Name(id="self"), attr=name))
+            ) if name == attribute.attr.value:
+                node = src.node_for(statement)
+                return node if isinstance(node, cst.Assign | cst.AnnAssign) else None
+            case _:
+                pass
+    return None
+
+
+def registered(made: cst.Assign | cst.AnnAssign, name: str, src: Source) -> Fix | None:
+    """Ex) self.mask = m -> self.register_buffer("mask", m, persistent=False)"""
+    if made.value is None:
+        return None
+    call = f'self.register_buffer("{name}", {src.text(made.value)}, persistent=False)'
+    return Fix("Register the tensor as a buffer", (src.replace(made, call),), Safety.SUGGEST)
