@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from amplint.factories import SHAPE_METHODS
 from amplint.finding import Related
 from amplint.torch_ops import CASTS, EQUAL_DTYPES
 from amplint.transfer import FLOATS, HALF
@@ -16,6 +18,8 @@ from amplint.values import DType, Method, Object, Region, Tensor, only
 if TYPE_CHECKING:
     from amplint.source import Source
 
+# Methods that leave the dtype, and the numbers.
+SAME_DTYPE = SHAPE_METHODS | {"cuda", "contiguous", "flatten", "clone", "detach"}
 DEFAULT_DTYPE = re.compile(r"\bset_default_(dtype|tensor_type)\b")
 HALF_DEFAULT = r"^[^#]*\bset_default_(dtype|tensor_type)\(.*([Hh]alf|float16|bfloat16|BFloat16)"
 
@@ -56,6 +60,32 @@ def cast_dtype(call: cst.Call, src: Source) -> str | None:
         named = (only(src.value(arg.value)) for arg in call.args)
         return next((atom.name for atom in named if isinstance(atom, DType)), None)
     return CASTS.get(f"Tensor.{method}") if not call.args else None
+
+
+def behind(use: cst.BaseExpression, through: Collection[str], src: Source) -> cst.BaseExpression:
+    """What methods of these names make of an expression: ids.view(-1).long(), for `ids`"""
+    while True:
+        method = src.parent(use)
+        call = src.parent(method)
+        if not isinstance(method, cst.Attribute) or method.value is not use:
+            return use
+        if not isinstance(call, cst.Call) or call.func is not method:
+            return use
+        if method.attr.value not in through:
+            return use
+        use = call
+
+
+def before(node: cst.BaseExpression, through: Collection[str], src: Source) -> cst.BaseExpression:
+    """The other way round: `ids`, for ids.view(-1).long()"""
+    while (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value in through
+        and src.tensor(node.func.value) is not None
+    ):
+        node = node.func.value
+    return node
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,7 @@ from collections.abc import Collection, Iterator
 import libcst as cst
 
 from amplint import Differs, Finding, Group, Object, Related, Rule, Sequence, Source, Tensor, only
-from amplint.dtypes import cast_dtype, dtype_places
-from amplint.factories import SHAPE_METHODS
+from amplint.dtypes import SAME_DTYPE, behind, cast_dtype, dtype_places
 from amplint.torch_ops import INDEX_ARGUMENTS
 from amplint.transfer import HALF, constant
 from amplint.values import Mapping, Method, Value
@@ -49,8 +48,7 @@ DIGITS = {"float16": 11, "bfloat16": 8}
 LARGEST = {"float16": 65504, "bfloat16": 2**127}
 INTEGERS = frozenset({"int64", "int32", "int16"})
 INDEX_NAMES = ("index", "input", "indices")
-# What leaves the numbers as they are, and what leaves the dtype, too.
-SAME_DTYPE = SHAPE_METHODS | {"cuda", "contiguous", "flatten", "clone", "detach"}
+# What leaves the numbers as they are.
 SAME_NUMBERS = SAME_DTYPE | {"long", "int", "to"}
 # These take what may be one of a few classes, rather than of many rows.
 OF_CLASSES = frozenset({"gather", "one_hot", "take_along_dim", "scatter", "scatter_"})
@@ -104,9 +102,7 @@ def index_uses(
 ) -> Iterator[cst.BaseExpression]:
     """The places where the value of an expression is an index, behind methods of these names."""
     for read in (node, *src.uses(node)):
-        use = read
-        while (call := method_call(use, src)) is not None and called_name(call) in through:
-            use = call
+        use = behind(read, through, src)
         parent = src.parent(use)
         around = src.parent(parent)
         if isinstance(parent, cst.Index):
@@ -115,20 +111,6 @@ def index_uses(
             continue
         if any(index is use for index in indices_of(around, src)):
             yield use
-
-
-def method_call(use: cst.BaseExpression, src: Source) -> cst.Call | None:
-    """Ex) label.unsqueeze(1), for the label"""
-    method = src.parent(use)
-    call = src.parent(method)
-    on_it = isinstance(method, cst.Attribute) and method.value is use
-    return call if on_it and isinstance(call, cst.Call) and call.func is method else None
-
-
-def called_name(call: cst.Call) -> str:
-    """The last name of what is called."""
-    last = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
-    return last.value if isinstance(last, cst.Name) else ""
 
 
 def indices_of(node: cst.Call | cst.Subscript, src: Source) -> Iterator[cst.BaseExpression]:
@@ -175,7 +157,7 @@ def index_before(tensor: cst.BaseExpression, src: Source) -> cst.BaseExpression 
     for use in index_uses(tensor, SAME_NUMBERS, src):
         taker = src.parent(src.parent(use))
         if isinstance(taker, cst.Call):
-            if called_name(taker) not in OF_CLASSES:
+            if src.brief(taker.func).rpartition(".")[2] not in OF_CLASSES:
                 return use
         elif integers:
             return use
