@@ -41,9 +41,11 @@ from amplint.values import (
     Why,
     join,
     join_devices,
+    join_tensors,
     moved,
     one,
     only,
+    ordered,
 )
 
 HALF = frozenset({"float16", "bfloat16", "half"})
@@ -154,17 +156,23 @@ DTYPES = {
 
 
 def tensors_in(values: Iterable[Value]) -> list[Tensor]:
-    """The tensors among the values, those in sequences included; a blob counts as one."""
+    """The tensors among the values, those in sequences included; a blob counts as one.
+
+    What a value is on one path and on another is one tensor of which less is known, not two.
+    """
     found: list[Tensor] = []
     for value in values:
-        for atom in value:
+        ways: list[Tensor] = []
+        for atom in ordered(value):
             if isinstance(atom, Tensor):
-                found.append(atom)
+                ways.append(atom)
             elif isinstance(atom, Blob):
-                found.append(Tensor(device=atom.device))
+                ways.append(Tensor(device=atom.device))
             elif isinstance(atom, Sequence):
                 inner = atom.items if atom.items is not None else (atom.element,)
                 found.extend(tensors_in(inner))
+        if ways:
+            found.append(join_tensors(ways))
     return found
 
 

@@ -122,6 +122,20 @@ class TestValues:
         assert batch("mask", program).device.kind == "accelerator"
         assert tensor("count", program).device.kind == "accelerator"
 
+    def test_a_tensor_of_the_cpu_or_an_output_may_be_anywhere(self) -> None:
+        program = """
+            import torch
+            def pad(points):
+                return torch.nn.functional.pad(points, (0, 1))
+            class Matcher(torch.nn.Module):
+                def __init__(self):
+                    self.net = torch.nn.Sequential()
+                def forward(self, x):
+                    pad(self.net(x))
+                    return pad(torch.eye(3))
+            """
+        assert tensor("pad(torch.eye(3))", program).device.kind is None
+
     def test_a_view_stays_where_it_is_wherever_its_sizes_come_from(self) -> None:
         program = """
             import torch
