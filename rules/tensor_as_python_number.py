@@ -21,7 +21,8 @@ Fix safety: none is offered, for the number must come from elsewhere.
 
 Known limits: as for AMP101. An index is told only where the tensor is known to have no dimension,
 since one with dimensions gathers on the device. A parameter of `forward` that is only subscripted
-or counted with may be a list or an int, and is left alone; an annotation makes it a tensor.
+or counted with may be a list or an int, and is left alone, also where it is passed on; an
+annotation makes it a tensor.
 """
 
 from __future__ import annotations
