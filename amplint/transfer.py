@@ -1379,9 +1379,9 @@ def call_module_method(
 
 
 def module_in(thing: Object | Instance, dtype: str | None) -> Object | Instance:
-    """The layer with its parameters cast. Of a module of the project, its layers would have to be
+    """The module with its parameters cast. Of a module of the project, its layers would have to be
     followed: nothing is said of it."""
-    if isinstance(thing, Object) and thing.type in torch_ops.MODULES:
+    if isinstance(thing, Object) and thing.type != "?":
         return replace(thing, dtype=dtype)
     return thing
 
