@@ -67,7 +67,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    witness=Raises("dtype"),
+    witness=Raises("must have the same dtype"),
     words=frozenset({"half", "float16", "bfloat16", "forward"}) | RECURRENT_WORDS,
 )
 
