@@ -88,6 +88,7 @@ class Graph:
     globals: Mapping[str, tuple[int, ...]]  # the same for names declared global or nonlocal
     returns: tuple[int, ...]
     yields: tuple[int, ...]
+    annotation: int = -1  # of what the function returns; -1 without one
 
 
 @dataclass(frozen=True)

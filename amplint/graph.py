@@ -54,6 +54,7 @@ class Builder:
         self.yields: list[int] = []
         self.locals: set[str] = set()
         self.declared: set[str] = set()
+        self.returned = -1
         self.rebound: dict[ast.stmt, set[str]] = {}  # by statement of a loop's body
         self.breaks: list[list[Env]] = []
         self.continues: list[list[Env]] = []
@@ -72,6 +73,8 @@ class Builder:
         if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
             self.locals |= {p.name for p in self.facts.params}
             self.parameters(scope.args)
+            if scope.returns is not None:
+                self.returned = self.annotation(scope.returns)
         self.suite(scope.body)
 
     def parameters(self, arguments: ast.arguments) -> None:
@@ -107,6 +110,7 @@ class Builder:
             globals={name: tuple(ids) for name, ids in self.outer.items()},
             returns=tuple(self.returns),
             yields=tuple(self.yields),
+            annotation=self.returned,
         )
 
     # -- nodes, names and blocks

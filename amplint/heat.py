@@ -67,6 +67,8 @@ OUTPUT_FLAG = re.compile(
 COUNTER = re.compile(
     r"(^|_)(i|j|it|iter|iters|iteration|iterations|step|steps|epoch|batch|idx|index|count|counter|n|num|update|updates)(_|$)"
 )
+EVALUATION_CONTEXT = re.compile(r"(^|_)eval(uat\w*)?(_|$)")
+NUMBERS = frozenset({"int", "float", "number"})
 WARNINGS = frozenset({"warn", "warning", "error", "exception", "critical", "warning_once"})
 NONFINITE = frozenset({"isnan", "isinf"})
 
@@ -134,9 +136,13 @@ class HeatMap:
         callees = self.inference.edges.get((function, number), set())
         if len(above) > MAX_BACKWARD_CALLS or callees.isdisjoint(self._trains):
             return None
-        chains = [self._backward_in(callee, above) for callee in sorted(callees)]
-        found = [chain for chain in chains if chain is not None]
-        if not found or (len(found) < len(chains) and not self._is_drawn(function, number)):
+        drawn = self.inference.drawn.get((function, number), set())
+        chains = {callee: self._backward_in(callee, above) for callee in sorted(callees)}
+        found = [chain for chain in chains.values() if chain is not None]
+        sure = {c for c in callees - drawn if not self._is_abstract(c)}
+        certain = sure and all(chains[c] is not None for c in sure)
+        any_of = any(chains[c] is not None for c in drawn) or self._is_drawn(function, number)
+        if not found or not (certain or any_of):
             return None
         return min(found, key=lambda chain: (len(chain), chain))
 
@@ -160,6 +166,15 @@ class HeatMap:
                 text = f"calls `{self.inference.functions[callees[0]].name}` here"
             found = (Why(place, text), *chain)
         return found
+
+    def _is_abstract(self, function: str) -> bool:
+        """Whether the method is there to be overridden: it calls and returns nothing, or raises."""
+        state = self.inference.states.get(function)
+        if state is None or "abstractmethod" in self.inference.functions[function].decorated:
+            return True
+        nodes = state.graph.nodes
+        works = any(node.op in ("call", "return") for node in nodes)
+        return not works or any(node.op == "raise" and node.block == 0 for node in nodes)
 
     def _is_drawn(self, function: str, number: int) -> bool:
         """Whether what is called is a method of what a loop draws from a collection."""
@@ -208,7 +223,9 @@ class HeatMap:
                 # With `create_graph` it is part of a forward pass: a gradient penalty.
                 return "create_graph" not in node.data.keywords
             if isinstance(atom, Method) and atom.name in ("backward", "manual_backward"):
-                return not isinstance(atom.of, Host | Sequence)
+                # Numbers have no such method: what is known of the loss is then not all.
+                number = isinstance(atom.of, Host) and atom.of.kind in NUMBERS
+                return number or not isinstance(atom.of, Host | Sequence)
         if callee.op == "attr" and callee.data in ("backward", "manual_backward"):
             owners = state.values[callee.operands[0]]
             known = all(isinstance(a, Instance | Module | Symbol) for a in owners) and owners
@@ -418,7 +435,11 @@ class HeatMap:
     # -- guards
 
     def _is_evaluation(self, state: State, block: Block) -> bool:
-        """`if not self.training`, and the other side of `if self.training`."""
+        """`if not self.training`, the other side of `if self.training`, `with eval_mode(model)`."""
+        if block.kind == "with" and block.node >= 0:
+            context = state.graph.nodes[block.node]
+            name = self._last_name(state, context.operands[0]) if context.op == "call" else ""
+            return bool(EVALUATION_CONTEXT.search(name))
         if block.kind not in ("if", "else", "after") or block.node < 0:
             return False
         node, holds = state.graph.nodes[block.node], block.kind == "if"

@@ -8,6 +8,7 @@ part to a key; the key's value is the join of the parts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -20,6 +21,7 @@ from amplint.values import (
     ACCELERATOR,
     BOTTOM,
     CPU,
+    MAX_ALTERNATIVES,
     NONE,
     UNKNOWN,
     Atom,
@@ -57,10 +59,12 @@ from amplint.values import (
 
 Key = tuple[str, ...]
 SiteId = tuple[str, int]  # a function's id and a node's number
+Dispatch = tuple[int, str, str]  # where a name is looked up, in which parameter it comes, the name
 MAX_ROUNDS = 12  # evaluations of one function before its answers are taken as they are
 MAX_PASSES = 4  # passes over a graph with loops
 MAX_KEYS = 32  # constant keys of a dict that are told apart
 MAX_SUBCLASSES = 24  # subclasses whose fields are taken for those of an instance of the base
+MAX_EVENTS = 24  # names of methods that calls give for one parameter
 MAX_BY_PREFIX = 6  # methods that a computed name may mean
 MAX_BY_NAME = 200  # methods of one name, above which a call by name says nothing
 
@@ -86,6 +90,8 @@ COMMON_METHODS = frozenset(
 )
 HOT_METHODS = frozenset({"forward", "training_step"})
 AUTOGRAD_FUNCTION = "torch.autograd.Function"
+OF_CODE = frozenset({"param", "field"})  # keys that other files may write
+TEST_PATH = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
 CONTEXT_MAKERS = frozenset({"contextmanager", "asynccontextmanager"})
 
 
@@ -132,6 +138,9 @@ class Inference:
                 self._subclasses.setdefault(base, []).append(cls.id)
         self.off_flags: set[str] = set()
         self.failures: dict[str, str] = {}
+        self.drawn: dict[SiteId, set[str]] = {}  # callees, any one of which may be meant
+        self._dispatches: dict[str, dict[Dispatch, frozenset[str]]] = {}
+        self._tests: dict[str, bool] = {}
         self._library_bases: dict[str, set[str]] = {}
         self._methods: dict[tuple[str, str, bool], list[str]] = {}
         self._learns: dict[str, bool] = {}
@@ -168,12 +177,16 @@ class Inference:
         return self._joined.get(key, BOTTOM)
 
     def _write(self, key: Key, site: SiteId, value: Value) -> None:
+        if key[0] in OF_CODE and self._from_test(key[1], site[0]):
+            return
         parts = self._parts.setdefault(key, {})
         value = shallow(value)
         old = parts.get(site)
         if old == value:
             return
         parts[site] = value
+        for reader in sorted(self._readers.get(("parts", *key), ())):
+            self._enqueue(reader)
         before = self._joined.get(key, BOTTOM)
         # A new part only adds to the join: a function with a thousand callers is not joined anew
         # for each of them.
@@ -182,6 +195,25 @@ class Inference:
             self._joined[key] = after
             for reader in sorted(self._readers.get(key, ())):
                 self._enqueue(reader)
+
+    def _from_test(self, owner: str, writer: str) -> bool:
+        """Whether a test says something of other code: with mocks, and tensors on the CPU."""
+        return self._is_test(writer) and not self._is_test(owner)
+
+    def _is_test(self, function: str) -> bool:
+        path = function.partition("::")[0]
+        if path not in self._tests:
+            self._tests[path] = TEST_PATH.search(path) is not None
+        return self._tests[path]
+
+    def given_strings(self, function: str, parameter: str) -> list[str]:
+        """The constant strings among what single calls give for a parameter."""
+        key = ("param", function, parameter)
+        self._read(key)
+        # The join of several names is any name: what each call gives has to be seen.
+        self._readers.setdefault(("parts", *key), set()).add(self._current)
+        constants = {transfer.constant(value) for value in self._parts.get(key, {}).values()}
+        return sorted(name for name in constants if isinstance(name, str))
 
     def _demand(self, key: Key) -> None:
         """Have whoever writes the key evaluated."""
@@ -429,6 +461,19 @@ class Inference:
         for reader in sorted(self._readers.get(("region", function), ())):
             self._enqueue(reader)
 
+    def dispatches(self, function: str) -> Mapping[Dispatch, frozenset[str]]:
+        """The methods that a function finds by the name in a parameter, for each name given."""
+        self._readers.setdefault(("dispatch", function), set()).add(self._current)
+        return self._dispatches.get(function, {})
+
+    def write_dispatch(self, function: str, case: Dispatch, methods: frozenset[str]) -> None:
+        known = self._dispatches.setdefault(function, {})
+        if known.get(case) == methods:
+            return
+        known[case] = methods
+        for reader in sorted(self._readers.get(("dispatch", function), ())):
+            self._enqueue(reader)
+
     def import_value(self, path: str, data: tuple[str | None, str | None, int]) -> Value:
         """What `import module` or `from module import name` binds in the file `path`."""
         module, name, level = data
@@ -565,7 +610,7 @@ class Evaluation:
         if self.facts.kind in ("function", "lambda"):
             if not self.graph.returns:
                 returned = [one(NONE)] if not self.graph.yields else []
-            infer._write(("return", identity), (identity, -1), join(returned))
+            infer._write(("return", identity), (identity, -1), self.declared(join(returned)))
         if self.graph.yields:
             element = join(self.values[node] for node in self.graph.yields)
             infer._write(("yield", identity), (identity, -1), element)
@@ -581,6 +626,19 @@ class Evaluation:
             infer._globals.add((f"{self.facts.path}::", name))
             infer._write(("name", f"{self.facts.path}::", name), (identity, -2), value)
         # Decorated with a context: the same as a region around the body.
+
+    def declared(self, returned: Value) -> Value:
+        """What a function returns, its annotation being asked where that is not known.
+
+        Only for instances of the project's classes and containers of them: of a tensor it would say
+        neither dtype nor device, and hide what the use of the result says.
+        """
+        if self.graph.annotation < 0 or (returned and not any(is_vague(a) for a in returned)):
+            return returned
+        declared = annotated(self.of(self.graph.annotation), Device(None))
+        if not any(holds_instance(atom) for atom in declared):
+            return returned
+        return join([returned - UNKNOWN, declared])
 
     def publish_context(self) -> None:
         """A `@contextmanager` that yields inside autocast is itself such a context."""
@@ -664,11 +722,7 @@ class Evaluation:
             return one(Tensor(None, device, None, True))
         if kind == "output":
             return one(Blob(Device(ACCELERATOR, self.why(node, "a model's output")), "output"))
-        if kind == "module":
-            return one(Object("module", "?"))
-        if kind == "optimizer":
-            return one(Object("optimizer", "?"))
-        return None
+        return self.mark_value(kind) if kind is not None else None
 
     def backpropagated(self, number: int, value: Value) -> Value:
         """A loss of unknown device is where training happens: on the accelerator."""
@@ -885,6 +939,7 @@ class Evaluation:
         return {
             "module": one(Object("module", "?")),
             "optimizer": one(Object("optimizer", "?")),
+            "accelerator": one(transfer.SOME_ACCELERATOR),
         }.get(kind)
 
     def decorated_method(self, identity: str, instance: Instance) -> Value:
@@ -916,9 +971,18 @@ class Evaluation:
                 and infer.module_methods(atom.name)
             ):
                 results.append(self.call_by_name(atom.name, arguments, node))
+            elif atom == Unknown() and self.graph.nodes[node.operands[0]].op == "attr":
+                results.append(self.call_overridden(arguments, node))
             else:
                 results.append(self.call(atom, arguments, node))
         return join(results)
+
+    def call_overridden(self, arguments: Arguments, node: Node) -> Value:
+        """`callback.on_step(...)`, which more classes override than a value can name."""
+        callee = self.graph.nodes[node.operands[0]]
+        for identity, instance in self.many_methods(self.of(callee.operands[0]), callee.data):
+            self.call_function(Function(identity, instance), arguments, node)
+        return self.call(Unknown(), arguments, node)
 
     def cast_of_unknown(self, atom: Atom, arguments: Arguments, node: Node) -> Value | None:
         """`q.half()` of a parameter that nobody knows: a tensor, if it is then used as one; and
@@ -1099,6 +1163,10 @@ class Evaluation:
             if isinstance(attribute, str):
                 found = [self.attribute(a, attribute, node) for a in owner]
                 return join([*found, *arguments.positional[2:3]])
+            names = self.names_given(node.operands[2])
+            if names:
+                self.dispatch(owner, names, node)
+                return UNKNOWN
             return self.attribute_by_prefix(owner, self.prefix(node.operands[2]), node)
         if (
             name in ("builtins.iter", "builtins.next", "builtins.enumerate", "tqdm.tqdm")
@@ -1106,6 +1174,51 @@ class Evaluation:
         ):
             return transfer.call(Symbol(name), self.loaders(arguments), self.site(node))
         return None
+
+    def dispatch(self, owner: Value, names: list[str], node: Node) -> None:
+        """`getattr(callback, event)`: which methods are meant is up to what each call gives, so
+        it is at those calls that the methods are entered."""
+        given = self.graph.nodes[node.operands[2]]
+        while given.op == "narrow":
+            given = self.graph.nodes[given.operands[0]]
+        parameter = given.data
+        for name in names:
+            ids = frozenset(identity for identity, _ in self.many_methods(owner, name, 0))
+            self.inference.write_dispatch(self.facts.id, (self.number, parameter, name), ids)
+
+    def dispatched(self, function: Function, arguments: Arguments, node: Node) -> None:
+        """Enter the methods that a function finds by the constants of this call."""
+        infer = self.inference
+        cases = infer.dispatches(function.id)
+        given = self.given(function, arguments) if cases else {}
+        for (_, parameter, name), methods in cases.items():
+            if transfer.constant(given.get(parameter)) == name:
+                for identity in sorted(methods):
+                    self.enter(identity, node, None, None)
+                    infer.drawn.setdefault((self.facts.id, self.number), set()).add(identity)
+
+    def many_methods(
+        self, owner: Value, name: str, few: int = MAX_ALTERNATIVES
+    ) -> list[tuple[str, Instance]]:
+        """The methods of that name that instances may have, where they are more than a few."""
+        return [
+            (identity, atom)
+            for atom in ordered(owner)
+            if isinstance(atom, Instance)
+            for ids in [self.inference.methods(atom.cls, name)]
+            if few < len(ids) <= MAX_BY_NAME
+            for identity in ids
+        ]
+
+    def names_given(self, number: int) -> list[str]:
+        """The constants that calls give for a parameter: the events that a trainer fires."""
+        node = self.graph.nodes[number]
+        while node.op == "narrow":
+            node = self.graph.nodes[node.operands[0]]
+        if node.op != "param":
+            return []
+        given = self.inference.given_strings(self.facts.id, node.data)
+        return given if len(given) <= MAX_EVENTS else []
 
     def prefix(self, number: int) -> str:
         """The constant that a computed name starts with: "loss_" of `f"loss_{name}"`."""
@@ -1160,6 +1273,7 @@ class Evaluation:
         facts = infer.functions[function.id]
         self.enter(function.id, node, None, None)
         self.bind(function, arguments)
+        self.dispatched(function, arguments, node)
         if set(facts.decorated) & CONTEXT_MAKERS:
             return infer._read(("context", function.id)) or UNKNOWN
         result = infer._read(("return", function.id))
@@ -1541,6 +1655,20 @@ MODULE_METHODS = frozenset(
 )
 
 
+def is_vague(atom: Atom) -> bool:
+    """Whether this is unknown, or a container of what is."""
+    if isinstance(atom, Sequence | MappingValue):
+        return Unknown() in atom.element
+    return isinstance(atom, Unknown)
+
+
+def holds_instance(atom: Atom) -> bool:
+    """Whether this is an instance of a class of the project, or a container of such."""
+    if isinstance(atom, Sequence | MappingValue):
+        return any(holds_instance(inner) for inner in atom.element)
+    return isinstance(atom, Instance)
+
+
 def as_region(context: Autocast) -> Region:
     return Region(context.device, context.dtype, context.enabled, context.why)
 
@@ -1600,6 +1728,11 @@ def annotated_symbol(name: str, device: Device) -> Value:
     return UNKNOWN
 
 
+MAPPING_ANNOTATIONS = frozenset(
+    {"Dict", "dict", "Mapping", "MutableMapping", "OrderedDict", "DefaultDict", "defaultdict"}
+)
+
+
 def annotation_subscript(symbol: Symbol, index: Value) -> Value:
     """`Optional[Tensor]`, `List[Tensor]`, `Dict[str, Tensor]` as annotations."""
     name = symbol.name.rpartition(".")[2]
@@ -1615,7 +1748,7 @@ def annotation_subscript(symbol: Symbol, index: Value) -> Value:
         return one(Sequence(None, annotated(inner[0], Device(None))))
     if name in ("Tuple", "tuple"):
         return one(Sequence(None, join(annotated(v, Device(None)) for v in inner)))
-    if name in ("Dict", "dict", "Mapping") and len(inner) == 2:
+    if name in MAPPING_ANNOTATIONS and len(inner) == 2:
         return one(MappingValue(annotated(inner[1], Device(None))))
     if libraries.kind(symbol.name) == "loader":
         return one(symbol)  # `DataLoader[T]`

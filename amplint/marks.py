@@ -17,6 +17,8 @@ from amplint.torch_ops import FACTORIES
 MODULE_USES = frozenset(
     {"parameters", "named_parameters", "named_modules", "modules", "named_buffers", "eval"}
 )
+# What runs the backward pass of a loss and has one of these is accelerate's, or does its work.
+ACCELERATOR_USES = frozenset({"autocast", "prepare", "accumulate", "unwrap_model"})
 CALLED = "()"
 # Of what is called itself, these are a module's: `model.train(); model(x)`.
 MODULE_USES_IF_CALLED = frozenset(
@@ -32,7 +34,7 @@ TENSOR_USES = frozenset(
     """.split()
 )
 WORDS = frozenset(
-    {"parameters", "named_parameters", "named_modules", "modules", "eval", "zero_grad"}
+    {"parameters", "named_parameters", "named_modules", "modules", "eval", "zero_grad", "backward"}
 )
 BACKWARD_KEYWORDS = frozenset({"train", "retain_graph", "create_graph", "gradient", "inputs"})
 
@@ -43,9 +45,9 @@ class Marks:
 
     Args:
         nodes: node -> "loss", "term" (an addend of a loss), "output" (what a loss is computed
-            from), "module" or "optimizer".
+            from), "module", "optimizer" or "accelerator".
         backward: a loss -> the call that backpropagates it.
-        paths: a dotted path ("model", "self.model") -> "module" or "optimizer".
+        paths: a dotted path ("model", "self.model") -> "module", "optimizer", "accelerator".
         tensors: nodes that are used as tensors.
         called: nodes that are called.
     """
@@ -165,6 +167,8 @@ def calls_torch(graph: Graph, callee: int) -> bool:
 def kind_of(uses: set[str]) -> str | None:
     if uses & MODULE_USES or (CALLED in uses and uses & MODULE_USES_IF_CALLED):
         return "module"
+    if "backward" in uses and uses & ACCELERATOR_USES:
+        return "accelerator"
     return "optimizer" if {"zero_grad", "step"} <= uses else None
 
 

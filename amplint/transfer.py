@@ -928,6 +928,7 @@ def held(value: Value) -> Value:
     return join(found)
 
 
+SOME_ACCELERATOR = Object("accelerator", "?", _ON_DEVICE)
 SOME_MODULE = Object("module", "?")
 CONTAINER_MODULES = frozenset(
     f"torch.nn.{name}" for name in ("ModuleList", "Sequential", "ModuleDict")
@@ -1327,7 +1328,7 @@ def call_object_method(thing: Object, name: str, arguments: Arguments, site: Sit
     if thing.kind == "loader":
         return iterate(one(thing)) if name == "next" else UNKNOWN
     if thing.kind == "accelerator":
-        return call_accelerator_method(thing, name, arguments)
+        return call_accelerator_method(thing, name, arguments, site)
     return UNKNOWN
 
 
@@ -1386,7 +1387,7 @@ def module_in(thing: Object | Instance, dtype: str | None) -> Object | Instance:
     return thing
 
 
-def call_accelerator_method(thing: Object, name: str, arguments: Arguments) -> Value:
+def call_accelerator_method(thing: Object, name: str, arguments: Arguments, site: Site) -> Value:
     if name in libraries.PREPARES:
         prepared = tuple(
             join(on_device(atom, thing.device) for atom in value) for value in arguments.positional
@@ -1400,6 +1401,10 @@ def call_accelerator_method(thing: Object, name: str, arguments: Arguments) -> V
         )
     if name == "backward":
         return NOTHING
+    if name == "autocast":
+        # Whether, and in which dtype, is up to how the accelerator was set up.
+        why = site.why("the autocast region is opened here")
+        return one(Autocast(None, "half", None, why=why))
     return UNKNOWN
 
 
