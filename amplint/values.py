@@ -51,6 +51,7 @@ class Device:
 
 NO_DEVICE = Device(None)
 CPU = Device("cpu")
+PERHAPS_CPU = Device("cpu or not")  # the CPU on one path; on another elsewhere, or unknown
 ACCELERATOR = "accelerator"
 
 
@@ -317,12 +318,15 @@ def join_devices(devices: list[Device]) -> Device:
     """The accelerator if something says so and nothing says the CPU; the CPU only if all agree.
 
     A value on the accelerator on one path, and of unknown device on the others, is read from the
-    accelerator on that path: this is what a finding needs to know.
+    accelerator on that path: this is what a finding needs to know. What may be on the CPU stays so,
+    whatever else is joined to it later: the order of joins must not matter.
     """
     kinds = {device.kind for device in devices}
     if kinds == {CPU.kind}:
         return devices[0] if all(device.pinned for device in devices) else CPU
-    if CPU.kind in kinds or kinds == {None}:
+    if kinds & {CPU.kind, PERHAPS_CPU.kind}:
+        return PERHAPS_CPU
+    if kinds == {None}:
         return NO_DEVICE
     names = {device.name for device in devices}
     reasons = sorted(device.why for device in devices if device.why is not None)

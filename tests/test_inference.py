@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import textwrap
 
 import pytest
@@ -10,7 +11,23 @@ import pytest
 from amplint.heat import EVALUATION, TRAINING
 from amplint.index import File
 from amplint.link import FileAnswers, Program
-from amplint.values import Autocast, Blob, Heat, Host, Place, Region, Tensor, Value, only
+from amplint.values import (
+    ACCELERATOR,
+    CPU,
+    NO_DEVICE,
+    PERHAPS_CPU,
+    Autocast,
+    Blob,
+    Device,
+    Heat,
+    Host,
+    Place,
+    Region,
+    Tensor,
+    Value,
+    join_devices,
+    only,
+)
 
 
 def linked(main: str, **others: str) -> tuple[File, FileAnswers]:
@@ -194,7 +211,13 @@ class TestValues:
                     x = torch.zeros(3)
                 use(x)
             """
-        assert tensor("x", program).device.kind is None
+        assert tensor("x", program).device == PERHAPS_CPU
+
+    def test_joins_of_devices_do_not_depend_on_their_order(self) -> None:
+        devices = [CPU, PERHAPS_CPU, NO_DEVICE, Device(ACCELERATOR)]
+        for a, b, c in itertools.product(devices, repeat=3):
+            one_by_one = join_devices([join_devices([a, b]), c])
+            assert one_by_one == join_devices([a, b, c]) == join_devices([c, b, a])
 
     def test_a_return_ends_its_branch(self) -> None:
         program = """
