@@ -1690,7 +1690,8 @@ def subscript_atom(atom: Atom, index: Value) -> Value:
             return (
                 atom.items[position] if -len(atom.items) <= position < len(atom.items) else BOTTOM
             )
-        return join(atom.items) if atom.items is not None else atom.element
+        element = join(atom.items) if atom.items is not None else atom.element
+        return one(Sequence(None, element, atom.batches)) if is_slice(index) else element
     if isinstance(atom, Mapping):
         key_text = constant(index)
         return (
@@ -1701,10 +1702,17 @@ def subscript_atom(atom: Atom, index: Value) -> Value:
     if isinstance(atom, Host):
         if atom.kind == "numpy":
             return one(replace(atom, rank=None))
+        if atom.kind == "size" and is_slice(index):
+            return one(atom)
         return {"size": INT, "str": STR}.get(atom.kind, UNKNOWN if atom != NONE else BOTTOM)
     if isinstance(atom, Object):
         return content(atom) or UNKNOWN
     return UNKNOWN
+
+
+def is_slice(index: Value) -> bool:
+    key = only(index)
+    return isinstance(key, Host) and key.kind == "object"
 
 
 def put(container: Value, index: Value, value: Value) -> Value:

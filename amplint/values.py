@@ -322,14 +322,15 @@ def join_devices(devices: list[Device]) -> Device:
     whatever else is joined to it later: the order of joins must not matter.
     """
     kinds = {device.kind for device in devices}
+    reasons = sorted(device.why for device in devices if device.why is not None)
     if kinds == {CPU.kind}:
-        return devices[0] if all(device.pinned for device in devices) else CPU
+        pinned = all(device.pinned for device in devices)
+        return Device("cpu", reasons[0] if reasons else None, pinned=True) if pinned else CPU
     if kinds & {CPU.kind, PERHAPS_CPU.kind}:
         return PERHAPS_CPU
     if kinds == {None}:
         return NO_DEVICE
     names = {device.name for device in devices}
-    reasons = sorted(device.why for device in devices if device.why is not None)
     name = names.pop() if len(names) == 1 else None
     return Device(ACCELERATOR, reasons[0] if reasons else None, name)
 

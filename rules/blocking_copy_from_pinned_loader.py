@@ -43,8 +43,11 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    if not isinstance(call.func, cst.Attribute) or src.has_star(call):
+        return
     move = move_of(call, src)
-    if move is None or move.dtype is not None or not isinstance(call.func, cst.Attribute):
+    # Whether it is the current GPU or another one (`.cuda(args.gpu)`) makes no difference here.
+    if call.func.attr.value != "cuda" and (move is None or move.dtype is not None):
         return
     if src.keyword(call, "non_blocking") is not None or len(call.args) > 1:
         return

@@ -269,15 +269,18 @@ def cast(call: cst.Call, function: cst.Attribute, src: Source) -> Iterator[Findi
         return
     tensor = src.tensor(function.value)
     on_device = tensor is not None and tensor.device.kind == ACCELERATOR
-    message = f"`.type({src.brief(given.value)})` casts, and "
+    places = {LEGACY_CONSTRUCTORS[name][1] for name in types}
     group = Group.MIGRATION
     related: tuple[Related, ...] = ()
-    if any(LEGACY_CONSTRUCTORS[name][1] == "cuda" for name in types):
-        message += "moves to the current GPU"
-    else:
-        message += "moves to the CPU"
+    if places == {"cpu"}:
+        message = "casts, and moves to the CPU"
         group = Group.MIGRATION if on_device else Group.PEDANTIC
         related = device_places(tensor, src) if tensor is not None and on_device else ()
+    else:
+        message = (
+            "casts, and moves to the current GPU" if len(places) == 1 else "decides the device"
+        )
+    message = f"`.type({src.brief(given.value)})` {message}"
     fix = None
     if tensor is not None and len(types) == 1 and given.keyword is None:
         fix = conversion(function, given.value, types[0], on_device, src)

@@ -23,6 +23,7 @@ from amplint.values import (
     Host,
     Place,
     Region,
+    Sequence,
     Tensor,
     Value,
     join_devices,
@@ -280,6 +281,13 @@ class TestValues:
             "import torch\nfrom main import f\ndef g(n):\n    return f(n) if n else torch.ones(2)\n"
         )
         assert tensor("x", main, helpers=helpers).dtype == "float32"
+
+    def test_a_slice_is_what_it_is_cut_from(self) -> None:
+        program = "import torch\nx = torch.ones(2, 3)\n"
+        assert only(value("x.shape[-2:]", program + "x.shape[-2:]")) == Host("size")
+        assert only(value("x.shape[0]", program + "x.shape[0]")) == Host("int")
+        cut = only(value("xs[1:]", program + "xs = [x, x, x]\nxs[1:]"))
+        assert isinstance(cut, Sequence) and isinstance(only(cut.element), Tensor)
 
     @pytest.mark.parametrize(
         ("expression", "pinned"),
