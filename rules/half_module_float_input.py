@@ -184,8 +184,10 @@ def parameters_of(call: cst.Call, module: Object | Instance, src: Source) -> Par
         return Parameters(module.dtype, made) if not casts and module.dtype in METHODS else None
     if len(casts) == 1:
         dtype = cast_dtype(casts[0], src)
-        if dtype not in HALF or (isinstance(module, Instance) and casts_inside(call, src)):
+        if dtype not in HALF:
             return None
+        if isinstance(module, Instance) and (src.called_texts(casts[0]) or casts_inside(call, src)):
+            return None  # a `half` of its own, or a `forward` that casts
         assert dtype is not None
         return Parameters(dtype, casts[0])
     if not casts and isinstance(module, Object) and is_plain_layer(call.func, src):
