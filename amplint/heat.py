@@ -98,6 +98,8 @@ class HeatMap:
             for callee in sorted(callees):
                 self.callers.setdefault(callee, []).append(site)
         self._events: dict[str, list[int]] = {}
+        self._evaluates: dict[str, bool] = {}
+        self._rare: dict[str, frozenset[int]] = {}
         self._trains: set[str] = set()
         self._per_call: set[str] = set()
         self._batch_loops: dict[str, dict[int, str]] = {}
@@ -202,13 +204,12 @@ class HeatMap:
                 and (self._is_backward(function, number) or self._is_step(function, number))
             ]
         self._trains = {function for function, events in self._events.items() if events}
-        grown = True
-        while grown:
-            grown = False
-            for (caller, _), callees in self.inference.edges.items():
-                if caller not in self._trains and callees & self._trains:
+        stack = list(self._trains)
+        while stack:
+            for caller, _ in self.callers.get(stack.pop(), ()):
+                if caller not in self._trains:
                     self._trains.add(caller)
-                    grown = True
+                    stack.append(caller)
 
     def _is_backward(self, function: str, number: int) -> bool:
         state = self.inference.states[function]
@@ -252,42 +253,36 @@ class HeatMap:
             for number, block in enumerate(state.graph.blocks):
                 if block.kind in ("loop", "comprehension") and self._iterates_loader(state, block):
                     loops[number] = EVALUATION
-        calls = {
-            function: [n for n, node in enumerate(state.graph.nodes) if node.op == "call"]
-            for function, state in self.inference.states.items()
-        }
-        grown = True
-        while grown:
-            grown = False
-            for function, state in self.inference.states.items():
-                if function not in self._trains:
+        queue = dict.fromkeys(f for f in self.inference.states if f in self._trains)
+        while queue:
+            function, _ = queue.popitem()
+            state, per_call = self.inference.states[function], function in self._per_call
+            events = set(self._events[function])
+            for number, node in enumerate(state.graph.nodes):
+                if node.op != "call":
                     continue
-                for number in calls[function]:
-                    callees = self.inference.edges.get((function, number), set())
-                    direct = number in self._events[function] or bool(callees & self._per_call)
-                    if not direct and not callees & self._trains:
-                        continue
-                    grown |= self._note_training(function, state, number, direct)
+                callees = self.inference.edges.get((function, number), set())
+                direct = number in events or not callees.isdisjoint(self._per_call)
+                if direct or not callees.isdisjoint(self._trains):
+                    self._note_training(function, state, number, direct)
+            if function in self._per_call and not per_call:
+                callers = (caller for caller, _ in self.callers.get(function, ()))
+                queue.update(dict.fromkeys(c for c in callers if c in self.inference.states))
 
-    def _note_training(self, function: str, state: State, number: int, direct: bool) -> bool:
-        """Mark the loops around something that trains; says whether anything is new."""
+    def _note_training(self, function: str, state: State, number: int, direct: bool) -> None:
+        """Mark the loops around something that trains, or the function, if there is none."""
         loops = self._batch_loops[function]
         around = [
             block for block in self._chain(state.graph, state.graph.nodes[number].block)
             if state.graph.blocks[block].kind in LOOPS and not self._over_few(state, block)
         ]  # fmt: skip
-        changed = False
-        if direct and around and loops.get(around[0]) != TRAINING:
+        if direct and around:
             loops[around[0]] = TRAINING
-            changed = True
-        if direct and not around and function not in self._per_call:
+        if direct and not around:
             self._per_call.add(function)
-            changed = True
         for block in around:
             if loops.get(block) == EVALUATION:
                 loops[block] = TRAINING
-                changed = True
-        return changed
 
     def _iterates_loader(self, state: State, block: Block) -> bool:
         return any(
@@ -423,6 +418,11 @@ class HeatMap:
         """Whether the function calls `model.eval()` first of all, and trains nothing."""
         if function in self._trains:
             return False
+        if function not in self._evaluates:
+            self._evaluates[function] = self._calls_eval(state)
+        return self._evaluates[function]
+
+    def _calls_eval(self, state: State) -> bool:
         return any(
             node.op == "call"
             and len(node.operands) == 1
@@ -456,14 +456,16 @@ class HeatMap:
         here = "if" if block.kind == "if" else "else"
         if side == here:
             return True
-        return block.kind != "after" and self._raises(state, number)
+        return block.kind != "after" and number in self._raising(function, state)
 
-    def _raises(self, state: State, block: int) -> bool:
-        """Whether what runs in the block ends in an error, or warns of one."""
-        return any(
-            node.block == block and (node.op == "raise" or self._warns(state, node))
-            for node in state.graph.nodes
-        )
+    def _raising(self, function: str, state: State) -> frozenset[int]:
+        """The blocks that end in an error, or warn of one."""
+        if function not in self._rare:
+            nodes = state.graph.nodes
+            self._rare[function] = frozenset(
+                node.block for node in nodes if node.op == "raise" or self._warns(state, node)
+            )
+        return self._rare[function]
 
     def _warns(self, state: State, node: Node) -> bool:
         """Ex) warnings.warn(...), logger.warning(...), logging.error(...)"""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from amplint import libraries, marks, torch_ops, transfer
 from amplint.facts import CallShape, ClassFacts, FunctionFacts, Graph, Node
 from amplint.index import File
-from amplint.names import Modules
+from amplint.names import LIBRARIES, Modules
 from amplint.transfer import Arguments, Site
 from amplint.values import (
     ACCELERATOR,
@@ -66,6 +66,7 @@ MAX_KEYS = 32  # constant keys of a dict that are told apart
 MAX_SUBCLASSES = 24  # subclasses whose fields are taken for those of an instance of the base
 MAX_EVENTS = 24  # names of methods that calls give for one parameter
 MAX_BY_PREFIX = 6  # methods that a computed name may mean
+MAX_IMPORTS = 8  # modules through which a class is handed on
 MAX_BY_NAME = 200  # methods of one name, above which a call by name says nothing
 
 # Libraries that people star-import, and whose names are then theirs unless somebody binds them.
@@ -120,9 +121,13 @@ class Inference:
         self.edges: dict[SiteId, set[str]] = {}
         self.own_bases: dict[str, tuple[Value, ...]] = {}
         self._parts: dict[Key, dict[SiteId, Value]] = {}
-        self._joined: dict[Key, Value] = {}  # the join of the parts, kept as they come
+        self._joined: dict[Key, Value] = {}  # the join of the parts
+        self._crowded: set[Key] = set()  # keys with too many alternatives, whatever else comes
+        self._called: set[str] = set()  # names whose callers have been asked for
         self._mro: dict[str, list[str]] = {}
+        self._mro_readers: dict[str, set[str]] = {}
         self._below: dict[str, list[str]] = {}
+        self._named: dict[str, dict[str | None, list[str]]] = {}
         self._regions: dict[str, dict[SiteId, Region | None]] = {}
         self._readers: dict[Key, set[str]] = {}
         self._demanded: set[Key] = set()
@@ -188,9 +193,14 @@ class Inference:
         for reader in sorted(self._readers.get(("parts", *key), ())):
             self._enqueue(reader)
         before = self._joined.get(key, BOTTOM)
-        # A new part only adds to the join: a function with a thousand callers is not joined anew
-        # for each of them.
-        after = join([before, value]) if old is None else join(parts.values())
+        # A part that adds nothing to the join is nearly all that there is: a function with a
+        # thousand callers is not joined anew for each of them.
+        grows = old is None or join([old, value]) == value
+        if key in self._crowded or (grows and join([before, value]) == before):
+            return
+        after = join(parts.values())
+        if after == UNKNOWN and any(part and part != UNKNOWN for part in parts.values()):
+            self._crowded.add(key)
         if after != before:
             self._joined[key] = after
             for reader in sorted(self._readers.get(key, ())):
@@ -221,8 +231,14 @@ class Inference:
         if kind in ("return", "yield", "context", "name"):
             self._need(owner)
         elif kind in ("param", "region"):
-            for caller in self.possible_callers(owner):
-                self._need(caller)
+            for name in self.names_called(owner):
+                if name not in self._called:
+                    self._called.add(name)
+                    for caller in sorted(self.mentioning(name)):
+                        self._need(caller)
+            parent = self.functions[owner].parent
+            if self.functions[owner].kind == "lambda" and parent is not None:
+                self._need(parent)
         elif kind == "field":
             for method in self._writers_of_field(owner, key[2]):
                 self._need(method)
@@ -248,21 +264,17 @@ class Inference:
                     self._mentions.setdefault(mentioned, []).append(function.id)
         return self._mentions.get(word, [])
 
-    def possible_callers(self, function: str) -> list[str]:
-        """The functions that may call this one: those that mention its name, or its class's."""
+    def names_called(self, function: str) -> list[str]:
+        """What those that may call a function mention: its name, or its class's."""
         facts = self.functions[function]
-        if facts.kind in ("module", "class"):
+        if facts.kind != "function":
             return []
-        if facts.kind == "lambda":
-            return [facts.parent] if facts.parent else []
-        words = [facts.name]
         if facts.cls is not None and facts.name in ("__init__", "__call__", "forward", "__enter__"):
-            words = [self.classes[facts.cls].name]
-            words += [self.classes[c].name for c in self.subclasses(facts.cls)]
-        return sorted({f for word in words for f in self.mentioning(word) if f != function})
+            return [self.classes[c].name for c in (facts.cls, *self.subclasses(facts.cls))]
+        return [facts.name]
 
     def subclasses(self, cls: str) -> list[str]:
-        """Classes that name this one among their bases, transitively."""
+        """Classes that have this one, or may have it, among their bases, transitively."""
         if cls not in self._below:
             self._below[cls] = self._find_subclasses(cls)
         return self._below[cls]
@@ -271,11 +283,69 @@ class Inference:
         found: dict[str, None] = {}
         stack = [cls]
         while stack:
-            for sub in self._subclasses.get(self.classes[stack.pop()].name, ()):
+            for sub in self._direct_subclasses(stack.pop()):
                 if sub not in found and sub != cls:
                     found[sub] = None
                     stack.append(sub)
         return list(found)
+
+    def _direct_subclasses(self, cls: str) -> list[str]:
+        """Those that name this class, and not another one of that name: a hundred files may each
+        have a `Block`, and classes that derive from it."""
+        name = self.classes[cls].name
+        if name not in self._named:
+            derived: dict[str | None, list[str]] = {}
+            for sub in self._subclasses.get(name, ()):
+                derived.setdefault(self._base_called(sub, name), []).append(sub)
+            self._named[name] = derived
+        return [*self._named[name].get(cls, ()), *self._named[name].get(None, ())]
+
+    def _base_called(self, cls: str, name: str) -> str | None:
+        """The class that the base of that name is; None where the text of the files alone does not
+        say, and "" for one of a library."""
+        facts = self.classes[cls]
+        graph = self.files[facts.path].graph(facts.parent)
+        for number in graph.bindings.get(facts.name, ()):
+            node = graph.nodes[number]
+            if (node.op, node.data) == ("class", cls):
+                for base, operand in zip(facts.bases, node.operands, strict=True):
+                    if base == name:
+                        return self._class_at(facts.path, graph, operand, MAX_IMPORTS)
+        return None
+
+    def _class_at(self, path: str, graph: Graph, number: int, steps: int) -> str | None:
+        """The class that a node of a module's graph holds, through imports."""
+        node = graph.nodes[number]
+        if node.op == "class":
+            return str(node.data)
+        if node.op == "subscript":
+            return self._class_at(path, graph, node.operands[0], steps)
+        if node.op == "import" and node.data[1] is not None:
+            module, name, level = node.data
+            return self._class_imported(path, module, name, level, steps)
+        if node.op == "attr" and graph.nodes[node.operands[0]].op == "import":
+            module, name, level = graph.nodes[node.operands[0]].data
+            dotted = f"{module}.{name}" if module and name else name or module
+            return self._class_imported(path, dotted, node.data, level, steps)
+        return None
+
+    def _class_imported(
+        self, path: str, module: str | None, name: str, level: int, steps: int
+    ) -> str | None:
+        """The class that `from module import name` binds."""
+        dotted = module or ""
+        if not level and dotted.partition(".")[0] in LIBRARIES:
+            return ""
+        if level:
+            target = self.modules.relative(path, level, dotted)
+        else:
+            target = self.modules.absolute(dotted, path)
+        scope = self._find_binding(target, name, set()) if target is not None and steps else None
+        if not isinstance(scope, str):
+            return None
+        graph = self.files[scope[:-2]].graph(scope)
+        bound = graph.bindings[name]
+        return self._class_at(scope[:-2], graph, bound[0], steps - 1) if len(bound) == 1 else None
 
     def _writers_of_field(self, cls: str, name: str) -> list[str]:
         methods = [m for ids in self.classes[cls].methods.values() for m in ids]
@@ -288,8 +358,11 @@ class Inference:
         known = self._mro.get(cls)
         if known is None:
             known = self._mro[cls] = self._find_mro(cls)
-        for current in known:
-            self._read(("bases", current))
+        readers = self._mro_readers.setdefault(cls, set())
+        if self._current not in readers:
+            readers.add(self._current)
+            for current in known:
+                self._read(("bases", current))
         return known
 
     def _find_mro(self, cls: str) -> list[str]:
@@ -310,6 +383,7 @@ class Inference:
     def forget_bases(self) -> None:
         """What was concluded from the bases of classes, now that they are other ones."""
         self._mro.clear()
+        self._mro_readers.clear()
         self._library_bases.clear()
         self._methods.clear()
 

@@ -275,6 +275,40 @@ class TestValues:
             """
         assert tensor("f(5)", program).dtype == "float32"
 
+    def test_a_class_of_the_same_name_elsewhere_has_subclasses_of_its_own(self) -> None:
+        program = """
+            import torch
+            class Base:
+                def make(self):
+                    return torch.zeros(3, device="{device}")
+            class Sub(Base):
+                def make(self):
+                    return torch.ones(3, device="{device}")
+            use(Base().make())
+            """
+        here, there = program.format(device="cpu"), program.format(device="cuda")
+        assert tensor("Base().make()", here, other=there).device.kind == "cpu"
+
+    @pytest.mark.parametrize(
+        "derived",
+        [
+            "from main import Base\nclass Sub(Base):",
+            "from again import Base\nclass Sub(Base):",
+            "import main\nclass Base: ...\nclass Sub(main.Base):",
+            "import typing\nfrom main import Base\nclass Sub(typing.Generic[int], Base[int]):",
+        ],
+    )
+    def test_a_subclass_is_found_through_imports(self, derived: str) -> None:
+        main = """
+            class Base:
+                def show(self):
+                    return self.make()
+            use(Base().show())
+            """
+        sub = f"{derived}\n    def make(self):\n        return torch.ones(3)\nimport torch\n"
+        made = tensor("Base().show()", main, sub=sub, again="from main import *\n")
+        assert made.dtype == "float32"
+
     def test_an_import_cycle_ends(self) -> None:
         main = "from helpers import g\ndef f(n):\n    return g(n)\nx = f(1)\nuse(x)\n"
         helpers = (
