@@ -24,12 +24,24 @@ RESULTS = HERE / "results"
 
 @dataclass(frozen=True)
 class Package:
-    """A release: its wheel's hash, and the directories in the wheel that hold its code."""
+    """A release: its wheel's hash, and the directories in the wheel that hold its code.
+
+    `left_out`: a directory whose subdirectories are left out, but for the `kept` ones.
+    """
 
     name: str
     version: str
     roots: tuple[str, ...]
     sha256: str
+    left_out: str = ""
+    kept: tuple[str, ...] = ()
+
+    def holds(self, member: str) -> bool:
+        """Whether a file of the wheel is part of what is looked at."""
+        if member.split("/")[0] not in self.roots:
+            return False
+        inside = member.removeprefix(f"{self.left_out}/") if self.left_out else member
+        return inside == member or "/" not in inside or inside.split("/")[0] in self.kept
 
 
 @dataclass(frozen=True)
@@ -58,7 +70,14 @@ def default_cache() -> Path:
 def load(names: Sequence[str] = ()) -> tuple[Package, ...]:
     """The packages of packages.json, or those of them that are named."""
     packages = tuple(
-        Package(entry["name"], entry["version"], tuple(entry["roots"]), entry["sha256"])
+        Package(
+            entry["name"],
+            entry["version"],
+            tuple(entry["roots"]),
+            entry["sha256"],
+            entry.get("left_out", ""),
+            tuple(entry.get("kept", ())),
+        )
         for entry in json.loads((HERE / "packages.json").read_text(encoding="utf-8"))
     )
     unknown = set(names) - {package.name for package in packages}
@@ -78,7 +97,7 @@ def fetch(package: Package, cache: Path) -> Path:
         unpacked = Path(scratch) / "tree"
         with zipfile.ZipFile(wheel) as archive:
             for member in archive.namelist():
-                if member.split("/")[0] in package.roots:
+                if package.holds(member):
                     archive.extract(member, unpacked)
         # The tree is a project of its own, whatever directory the cache lies in.
         (unpacked / "pyproject.toml").write_text("", encoding="utf-8")
