@@ -58,6 +58,10 @@ class Answers(Protocol):
         """Whether some file of the project holds all these identifiers."""
         ...
 
+    def is_called(self, *names: str) -> bool:
+        """Whether code of the project that is no test calls a function of one of these names."""
+        ...
+
     def matches(self, pattern: str) -> bool:
         """Whether the regular expression matches a line of some file of the project."""
         ...

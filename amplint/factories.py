@@ -37,7 +37,6 @@ FROM_DATA = frozenset({"data", "arg"})  # dtype words of factories that copy hos
 DECIDING = frozenset({"out", "pin_memory", "generator", "names", "layout"})
 # With these, a factory without `device=` may not build on the CPU at all.
 OTHER_DEFAULTS = ("set_default_device", "set_default_tensor_type")
-SETS_DEFAULT = r"^[^#]*\b(" + "|".join(OTHER_DEFAULTS) + r")\("
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ def factory(call: cst.Call, src: Source, refused: Collection[str] = ()) -> str |
         return None
     if facts.dtype in FROM_DATA or any(arg.star == "**" for arg in call.args):
         return None
-    if any(src.mentions(word) for word in OTHER_DEFAULTS) and src.matches(SETS_DEFAULT):
+    if src.is_called(*OTHER_DEFAULTS):
         return None
     if any(src.keyword(call, keyword) is not None for keyword in DECIDING.union(refused)):
         return None

@@ -64,6 +64,7 @@ OUTPUT_FLAG = re.compile(
     r"(^|_)(verbose|debug|log|logging|logger|print|printing|plot|vis|visuali[sz]e|profil\w*|"
     r"summary|dump|isEnabledFor|tensorboard|wandb|writer|display|sanity|dry|progress|report|monitor)(_|$)|should_|is_last|_freq$|_every$"
 )
+NUMERIC_CHECK = re.compile(r"(^|_)(nan|inf|finite|anomaly)(_|$)")
 COUNTER = re.compile(
     r"(^|_)(i|j|it|iter|iters|iteration|iterations|step|steps|epoch|batch|idx|index|count|counter|n|num|update|updates)(_|$)"
 )
@@ -236,13 +237,13 @@ class HeatMap:
     def _is_step(self, function: str, number: int) -> bool:
         state = self.inference.states[function]
         node = state.graph.nodes[number]
-        return any(
-            isinstance(atom, Method)
-            and atom.name == "step"
-            and isinstance(atom.of, Object)
-            and atom.of.kind in ("optimizer", "scaler")
+        kinds = {
+            atom.of.kind
             for atom in state.values[node.operands[0]]
-        )
+            if isinstance(atom, Method) and atom.name == "step" and isinstance(atom.of, Object)
+        }
+        # `model, optimizer, scheduler = prepare(...)` of whatever order leaves both.
+        return bool(kinds & {"optimizer", "scaler"}) and "scheduler" not in kinds
 
     # -- loops
 
@@ -301,8 +302,8 @@ class HeatMap:
         for atom in state.values[facts.node]:
             if isinstance(atom, Sequence) and not atom.batches:
                 inside = atom.items if atom.items is not None else (atom.element,)
-                kinds = [a for value in inside for a in value]
-                few |= any(isinstance(a, Object | Instance) for a in kinds)
+                kinds = [a for value in inside for a in value if a != Unknown()]
+                few |= bool(kinds) and all(isinstance(a, Object | Instance) for a in kinds)
             few |= isinstance(atom, Object) and atom.kind == "parameters"
         return few
 
@@ -347,7 +348,7 @@ class HeatMap:
             grown = False
             for callee, sites in sorted(self.callers.items()):
                 facts = self.inference.functions[callee]
-                if facts.name in COLD_FUNCTIONS or callee not in self.inference.states:
+                if self._is_cold_function(callee) or callee not in self.inference.states:
                     continue
                 best = self._reached.get(callee)
                 for caller, number in sites:
@@ -406,7 +407,7 @@ class HeatMap:
             if self._is_cold(function, state, facts, current):
                 return None
             evaluation |= self._is_evaluation(state, facts)
-        if self.inference.functions[function].name in COLD_FUNCTIONS:
+        if self._is_cold_function(function):
             return None
         found = self._reached.get(function)
         evaluation |= self._switches_to_evaluation(function, state)
@@ -431,6 +432,10 @@ class HeatMap:
             == ("attr", "eval")
             for node in state.graph.nodes
         )
+
+    def _is_cold_function(self, function: str) -> bool:
+        name = self.inference.functions[function].name
+        return name in COLD_FUNCTIONS or name.lstrip("_") in COLD_FUNCTIONS
 
     # -- guards
 
@@ -499,7 +504,7 @@ class HeatMap:
             return "if"
         if node.op == "attr" and node.data == "is_cuda":
             return "else"
-        return "if" if OUTPUT_FLAG.search(self._last_name(state, number)) else None
+        return "if" if wishes_output(self._last_name(state, number)) else None
 
     def _last_name(self, state: State, number: int) -> str:
         """The last identifier of what is read: `verbose` of `self.args.verbose`."""
@@ -513,7 +518,7 @@ class HeatMap:
         if operator in ("IsNot", "Is"):
             if self._starts_as_none(state, node) or self._never_none(state, node):
                 return "if" if operator == "Is" else "else"
-            if OUTPUT_FLAG.search(self._last_name(state, node.operands[0])):
+            if wishes_output(self._last_name(state, node.operands[0])):
                 return "if" if operator == "IsNot" else "else"
             return None
         side = self._host_only_side(state, node)
@@ -569,7 +574,7 @@ class HeatMap:
         return is_none and bool(value) and NONE not in value and Unknown() not in value
 
     def _flag_comparison(self, state: State, node: Node) -> str | None:
-        wished = OUTPUT_FLAG.search(self._last_name(state, node.operands[0]))
+        wished = wishes_output(self._last_name(state, node.operands[0]))
         return "if" if wished and node.data[0] in ("Gt", "GtE", "Eq") else None
 
     def _cold_call(
@@ -585,7 +590,7 @@ class HeatMap:
             return "if"
         if name == "isfinite":
             return "else"
-        if OUTPUT_FLAG.search(name):
+        if wishes_output(name):
             return "if"
         for callee_id in self.inference.edges.get((function, number), ()):
             # `if self.every_n(step):`, whose body returns such a test.
@@ -677,6 +682,12 @@ class HeatMap:
 
     def _path(self, function: str) -> str:
         return self.inference.functions[function].path
+
+
+def wishes_output(name: str) -> bool:
+    """Whether a flag of this name asks for output: `verbose`, `log_interval`; a filter of losses
+    (`logging_nan_inf_filter`) is on whatever is logged."""
+    return bool(OUTPUT_FLAG.search(name)) and not NUMERIC_CHECK.search(name)
 
 
 def _head(block: Block) -> tuple[int, int, int, int]:

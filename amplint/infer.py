@@ -8,6 +8,7 @@ part to a key; the key's value is the join of the parts.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -146,6 +147,7 @@ class Inference:
         self.drawn: dict[SiteId, set[str]] = {}  # callees, any one of which may be meant
         self._dispatches: dict[str, dict[Dispatch, frozenset[str]]] = {}
         self._tests: dict[str, bool] = {}
+        self._calls: dict[frozenset[str], bool] = {}
         self._library_bases: dict[str, set[str]] = {}
         self._methods: dict[tuple[str, str, bool], list[str]] = {}
         self._learns: dict[str, bool] = {}
@@ -263,6 +265,18 @@ class Inference:
                 for mentioned in function.words:
                     self._mentions.setdefault(mentioned, []).append(function.id)
         return self._mentions.get(word, [])
+
+    def is_called(self, names: frozenset[str]) -> bool:
+        """Whether code that is no test calls a function of one of these names."""
+        if names not in self._calls:
+            self._calls[names] = any(
+                called_name(node) in names
+                for path, file in self.files.items()
+                if file.facts.words & names and not TEST_PATH.search(path)
+                for node in ast.walk(file.tree)
+                if isinstance(node, ast.Call)
+            )
+        return self._calls[names]
 
     def names_called(self, function: str) -> list[str]:
         """What those that may call a function mention: its name, or its class's."""
@@ -1741,6 +1755,14 @@ def holds_instance(atom: Atom) -> bool:
     if isinstance(atom, Sequence | MappingValue):
         return any(holds_instance(inner) for inner in atom.element)
     return isinstance(atom, Instance)
+
+
+def called_name(call: ast.Call) -> str:
+    """The last identifier of what is called: `f` of `f(x)` and of `module.f(x)`."""
+    callee = call.func
+    if isinstance(callee, ast.Attribute):
+        return callee.attr
+    return callee.id if isinstance(callee, ast.Name) else ""
 
 
 def as_region(context: Autocast) -> Region:

@@ -173,6 +173,10 @@ class FileAnswers:
         """Whether some file of the project holds all these identifiers."""
         return any(set(words) <= f.facts.words for f in self._inference.files.values())
 
+    def is_called(self, *names: str) -> bool:
+        """Whether code of the project that is no test calls a function of one of these names."""
+        return self._inference.is_called(frozenset(names))
+
     def matches(self, pattern: str) -> bool:
         """Whether the regular expression matches a line of some file of the project."""
         expression = re.compile(pattern)

@@ -127,6 +127,10 @@ class Source(Edits):
         """Whether some file of the project holds all these identifiers."""
         return self._answers.mentions(*words)
 
+    def is_called(self, *names: str) -> bool:
+        """Whether code of the project that is no test calls a function of one of these names."""
+        return self._answers.is_called(*names)
+
     def matches(self, pattern: str) -> bool:
         """Whether the regular expression matches a line of some file of the project."""
         return self._answers.matches(pattern)

@@ -38,7 +38,7 @@ class Package:
 
     def holds(self, member: str) -> bool:
         """Whether a file of the wheel is part of what is looked at."""
-        if member.split("/")[0] not in self.roots:
+        if member.split("/", maxsplit=1)[0] not in self.roots:
             return False
         inside = member.removeprefix(f"{self.left_out}/") if self.left_out else member
         return inside == member or "/" not in inside or inside.split("/")[0] in self.kept

@@ -327,4 +327,4 @@ def default_dtype(call: cst.Call, src: Source) -> Fix | None:
 
 def is_default_changed(src: Source) -> bool:
     """Whether tensors may be built elsewhere than on the CPU by default."""
-    return src.mentions("set_default_device") or src.matches(SETS_OTHER_TYPE)
+    return src.is_called("set_default_device") or src.matches(SETS_OTHER_TYPE)
