@@ -502,6 +502,8 @@ class Inference:
         if state is None:
             state = self.states[function] = State(graph, [BOTTOM] * len(graph.nodes))
         state.rounds += 1
+        # From nothing each time: what a loop carried while less was known would carry itself on.
+        state.values[:] = [BOTTOM] * len(state.values)
         self._current = function
         Evaluation(self, facts, state).run()
 
