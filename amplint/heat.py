@@ -53,7 +53,7 @@ COLD_FUNCTIONS = frozenset(
     """
     __init__ __new__ __getitem__ __len__ __repr__ __str__ __getstate__ __setstate__ __del__
     __post_init__ setup prepare_data configure_optimizers state_dict load_state_dict extra_repr
-    reset_parameters collate collate_fn save save_checkpoint load_checkpoint export merge unmerge
+    reset_parameters compute collate collate_fn save save_checkpoint load_checkpoint export merge unmerge
     """.split()
 )
 EVALUATION_METHODS = frozenset({"validation_step", "test_step", "predict_step"})
@@ -335,7 +335,10 @@ class HeatMap:
             if not self.inference.is_module(facts.cls):
                 continue
             place = Place(facts.path, *facts.location)
-            if facts.name in TRAINING_METHODS:
+            if facts.name in TRAINING_METHODS and self.inference.is_metric(facts.cls):
+                why = Why(place, "a metric is computed for every batch of evaluation")
+                self._reached[function] = Reached(EVALUATION, (why,), REACH_OF_DEFINITION)
+            elif facts.name in TRAINING_METHODS:
                 why = Why(place, f"hot: `{facts.name}` runs for every batch")
                 learns = self.inference.learns(facts.cls)
                 reach = REACH_OF_LEARNING if learns else REACH_OF_DEFINITION

@@ -439,6 +439,12 @@ class Inference:
         held = {c for w in makers for name in w for c in self._classes_by_name.get(name, ())}
         return any(self.is_module(c) and self.learns(c) for c in sorted(held) if c != cls)
 
+    def is_metric(self, cls: str) -> bool:
+        """Whether the class derives from torchmetrics' Metric, in torchmetrics or elsewhere."""
+        if any(self.classes[base].name == "Metric" for base in self.mro(cls)):
+            return True
+        return any(name.startswith("torchmetrics.") for name in self.library_bases(cls))
+
     def is_autograd_function(self, cls: str) -> bool:
         return AUTOGRAD_FUNCTION in self.library_bases(cls)
 
