@@ -23,6 +23,7 @@ from amplint.values import (
     BOTTOM,
     CPU,
     MAX_ALTERNATIVES,
+    MAX_KEYS,
     NONE,
     UNKNOWN,
     Atom,
@@ -63,7 +64,6 @@ SiteId = tuple[str, int]  # a function's id and a node's number
 Dispatch = tuple[int, str, str]  # where a name is looked up, in which parameter it comes, the name
 MAX_ROUNDS = 12  # evaluations of one function before its answers are taken as they are
 MAX_PASSES = 4  # passes over a graph with loops
-MAX_KEYS = 32  # constant keys of a dict that are told apart
 MAX_SUBCLASSES = 24  # subclasses whose fields are taken for those of an instance of the base
 MAX_EVENTS = 24  # names of methods that calls give for one parameter
 MAX_BY_PREFIX = 6  # methods that a computed name may mean
@@ -1579,7 +1579,7 @@ class Evaluation:
                 plain.extend(a.element if isinstance(a, MappingValue) else UNKNOWN for a in value)
             else:
                 plain.append(value)
-        return one(MappingValue(join(plain), items))
+        return one(MappingValue(join(plain), items, len(pairs) > MAX_KEYS))
 
     def op_starred(self, node: Node) -> Value:
         return self.of(node.operands[0])

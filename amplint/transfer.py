@@ -17,6 +17,7 @@ from amplint.values import (
     ACCELERATOR,
     BOTTOM,
     CPU,
+    MAX_KEYS,
     NO_DEVICE,
     NONE,
     UNKNOWN,
@@ -1722,7 +1723,7 @@ def put(container: Value, index: Value, value: Value) -> Value:
         if isinstance(atom, Mapping):
             key = constant(index)
             items = dict(atom.items)
-            if isinstance(key, str) and len(items) < 32:
+            if isinstance(key, str) and len(items) < MAX_KEYS:
                 items[key] = value
                 results.append(
                     one(
@@ -1733,7 +1734,8 @@ def put(container: Value, index: Value, value: Value) -> Value:
                     )
                 )
             else:
-                results.append(one(Mapping(join([atom.element, value]), ())))
+                crowded = atom.crowded or len(items) >= MAX_KEYS
+                results.append(one(Mapping(join([atom.element, value]), (), crowded)))
         elif isinstance(atom, Blob):
             devices = {t.device.kind for t in tensors_in([value])}
             results.append(

@@ -16,6 +16,7 @@ from typing import NamedTuple, Union
 MAX_ALTERNATIVES = 6
 MAX_MODULES = 2  # library modules that are told apart; of more, all that is known is the kind
 MAX_DEPTH = 3
+MAX_KEYS = 32  # constant keys of a dict that are told apart
 MAX_STRINGS = 3  # `"cuda" if torch.cuda.is_available() else "cpu"` keeps both
 
 
@@ -182,10 +183,14 @@ class Sequence:
 
 @dataclass(frozen=True)
 class Mapping:
-    """A dict: the join of its values, and those of constant keys."""
+    """A dict: the join of its values, and those of constant keys.
+
+    `crowded`: it may have more keys than are told apart, and is known only as a whole.
+    """
 
     element: Value
     items: tuple[tuple[str, Value], ...] = ()
+    crowded: bool = False
 
 
 @dataclass(frozen=True)
@@ -368,6 +373,8 @@ def join_sequences(sequences: list[Sequence]) -> Sequence:
 
 def join_mappings(mappings: list[Mapping]) -> Mapping:
     keys = {key for mapping in mappings for key, _ in mapping.items}
+    if len(keys) > MAX_KEYS or any(mapping.crowded for mapping in mappings):
+        return Mapping(join(m.element for m in mappings), (), True)
     items = tuple(
         (key, join(dict(m.items).get(key, m.element) for m in mappings)) for key in sorted(keys)
     )

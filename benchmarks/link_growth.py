@@ -34,6 +34,10 @@ from amplint.link import Program, with_aliases
 from benchmarks.packages import RESULTS, arguments, fetch, load, sources
 
 SIZES = (1, 2, 4, 8)
+PACKAGES = (  # from 4,000 lines to 600,000
+    "gfpgan", "asteroid", "pyannote-audio", "catalyst", "accelerate", "pykeen", "peft",
+    "torchmetrics", "monai", "diffusers",
+)  # fmt: skip
 MOST = 1.3  # times the work per node of the smallest size
 Texts = Mapping[str, str]  # a project: its files
 
@@ -269,6 +273,30 @@ def hub(size: int) -> dict[str, str]:
     return files
 
 
+def records(size: int) -> dict[str, str]:
+    """One function that all callers give a dict with keys of their own."""
+    files = {
+        "p/log.py": program("""
+            import torch
+
+            def write(record, step):
+                for name, value in record.items():
+                    print(name, value.item() if isinstance(value, torch.Tensor) else value)
+            """)
+    }
+    for n in range(16 * size):
+        files[f"p/train{n}.py"] = program(f"""
+            from .log import write
+
+            def train(model, loader):
+                for step, x in enumerate(loader):
+                    loss = model(x.cuda())
+                    loss.backward()
+                    write({{"loss{n}": loss.detach(), "size{n}": len(x), "step{n}": step}}, step)
+            """)
+    return files
+
+
 def chain(size: int) -> dict[str, str]:
     """A loop, and below it one function that calls the next, down to the backward pass."""
     length = 24 * size
@@ -427,7 +455,7 @@ def long(size: int) -> dict[str, str]:
 
 SHAPES: dict[str, Callable[[int], dict[str, str]]] = {
     shape.__name__: shape
-    for shape in (independent, namesakes, hub, chain, wide, deep, nested, long)
+    for shape in (independent, namesakes, hub, records, chain, wide, deep, nested, long)
 }
 
 
@@ -504,7 +532,7 @@ def main() -> None:
     options = parser.parse_args()
     shapes, failures = run_shapes()
     if not options.shapes_only:
-        packages = run_packages(options.packages, options.cache)
+        packages = run_packages(options.packages or PACKAGES, options.cache)
         if not options.packages:
             text = json.dumps({"shapes": shapes, "packages": packages}, indent=1)
             (RESULTS / "link_growth.json").write_text(text + "\n", encoding="utf-8")
