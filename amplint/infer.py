@@ -148,6 +148,7 @@ class Inference:
         self._dispatches: dict[str, dict[Dispatch, frozenset[str]]] = {}
         self._tests: dict[str, bool] = {}
         self._calls: dict[frozenset[str], bool] = {}
+        self._matches: dict[str, bool] = {}
         self._library_bases: dict[str, set[str]] = {}
         self._methods: dict[tuple[str, str, bool], list[str]] = {}
         self._learns: dict[str, bool] = {}
@@ -277,6 +278,15 @@ class Inference:
                 if isinstance(node, ast.Call)
             )
         return self._calls[names]
+
+    def matches(self, pattern: str) -> bool:
+        """Whether the regular expression matches a line of some file."""
+        if pattern not in self._matches:
+            expression = re.compile(pattern)
+            self._matches[pattern] = any(
+                expression.search(line) for file in self.files.values() for line in file.lines
+            )
+        return self._matches[pattern]
 
     def names_called(self, function: str) -> list[str]:
         """What those that may call a function mention: its name, or its class's."""

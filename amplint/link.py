@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from amplint.certainty import is_tensor
@@ -179,10 +178,7 @@ class FileAnswers:
 
     def matches(self, pattern: str) -> bool:
         """Whether the regular expression matches a line of some file of the project."""
-        expression = re.compile(pattern)
-        return any(
-            expression.search(line) for f in self._inference.files.values() for line in f.lines
-        )
+        return self._inference.matches(pattern)
 
     def text_around(self, place: Place) -> str:
         """The text of the innermost function around a place, in whatever file."""

@@ -94,7 +94,9 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     read = scalar_read(call, src)
     if read is None:
         return
-    tensor = device_tensor(src.value(read.operand), certain=not read.method, receiver=read.method)
+    tensor = device_tensor(
+        src.value(read.operand), certain=not read.method, receiver=read.method, presumed=True
+    )
     evidence = hot_evidence(call, tensor, src)
     if evidence is None:
         return

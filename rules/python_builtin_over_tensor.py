@@ -86,7 +86,7 @@ def iterated(node: cst.BaseExpression, name: str, src: Source) -> Tensor | None:
             return None  # one alone is compared with nothing
         inside = atom.items if atom.items is not None else (atom.element,)
         return next((t for value in inside if (t := without_dimensions(value)) is not None), None)
-    tensor = device_tensor(src.value(node), certain=True)
+    tensor = device_tensor(src.value(node), certain=True, presumed=True)
     return tensor if isinstance(tensor, Tensor) and tensor.rank != 0 else None
 
 
@@ -96,7 +96,7 @@ def compared(node: cst.BaseExpression, src: Source) -> Tensor | None:
 
 def without_dimensions(value: Value) -> Tensor | None:
     """A tensor on the device that may be asked for its truth; one with dimensions would raise."""
-    tensor = device_tensor(value, certain=True)
+    tensor = device_tensor(value, certain=True, presumed=True)
     return tensor if isinstance(tensor, Tensor) and tensor.rank != 1 else None
 
 

@@ -82,7 +82,9 @@ def formatted(
 ) -> Iterator[Finding]:
     """One finding for the first of the operands that is a tensor on the device."""
     for operand in operands:
-        evidence = hot_evidence(operand, device_tensor(src.value(operand), certain=True), src)
+        evidence = hot_evidence(
+            operand, device_tensor(src.value(operand), certain=True, presumed=True), src
+        )
         if evidence is not None:
             message = f"formatting `{src.brief(operand)}` waits for the device in every iteration"
             yield src.finding(rule, node, message, None, evidence)
