@@ -95,9 +95,9 @@ class _Search:
 
     def _guessed(self, why: Why) -> Iterator[tuple[str, int]]:
         """The parameter whose device is a guess, and this the reason: that of `forward`."""
-        for function, state in self._inference.states.items():
-            facts = self._inference.functions[function]
-            if facts.name not in HOT_METHODS or facts.path != why.place.path:
+        for function, facts in self._inference.files[why.place.path].facts.functions.items():
+            state = self._inference.states.get(function)
+            if facts.name not in HOT_METHODS or state is None:
                 continue
             for number, node in enumerate(state.graph.nodes):
                 if node.op == "param" and node.location == why.place[1:]:

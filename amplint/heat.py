@@ -73,6 +73,11 @@ EVALUATION_CONTEXT = re.compile(r"(^|_)eval(uat\w*)?(_|$)")
 NUMBERS = frozenset({"int", "float", "number"})
 WARNINGS = frozenset({"warn", "warning", "error", "exception", "critical", "warning_once"})
 NONFINITE = frozenset({"isnan", "isinf"})
+# What is done on these alone is a way around what they lack.
+RARE_DEVICES = frozenset({"mps", "npu", "xpu", "hpu", "mlu", "musa", "xla", "tpu"})
+OF_RARE_DEVICE = re.compile(rf"(^|_)({'|'.join(sorted(RARE_DEVICES))})(_|$)")
+# Functions of these names use what has been trained.
+PREDICTION = re.compile(r"^_*(predict|infer|inference|generate|validate|evaluate)(_|$)")
 
 
 @dataclass(frozen=True)
@@ -273,6 +278,8 @@ class HeatMap:
 
     def _note_training(self, function: str, state: State, number: int, direct: bool) -> None:
         """Mark the loops around something that trains, or the function, if there is none."""
+        if PREDICTION.search(self.inference.functions[function].name):
+            return
         loops = self._batch_loops[function]
         around = [
             block for block in self._chain(state.graph, state.graph.nodes[number].block)
@@ -544,8 +551,10 @@ class HeatMap:
         return "else" if operator in ("NotEq", "NotIn") else "if"
 
     def _host_only_side(self, state: State, test: Node) -> str | None:
-        """`x.device.type == "cpu"`: the side on which nothing is on the device."""
+        """`x.device.type == "cpu"`: where nothing is on the device, or on a rare one."""
         left, right = (state.graph.nodes[n] for n in test.operands[:2])
+        if right.op == "const" and right.data in RARE_DEVICES:
+            return {"Eq": "if", "NotEq": "else"}.get(test.data[0])
         asks = left.op == "attr" and left.data == "type" and right.op == "const"
         device = state.graph.nodes[left.operands[0]] if asks else None
         if device is None or device.op != "attr" or device.data != "device":
@@ -590,7 +599,7 @@ class HeatMap:
             inner = [*node.operands[1:], *callee.operands]
             sides = [self._cold_side(function, state, n, depth) for n in inner]
             return next((side for side in sides if side), None)
-        if name in NONFINITE:
+        if name in NONFINITE or OF_RARE_DEVICE.search(name):
             return "if"
         if name == "isfinite":
             return "else"

@@ -72,6 +72,20 @@ def device_tensor(
     return atom if somewhere or atom.device.kind == ACCELERATOR else None
 
 
+def tensor_of_training(
+    node: cst.BaseExpression, src: Source, receiver: bool = False
+) -> Tensor | Blob | None:
+    """The tensor on the device that an expression is, where the place runs for every batch.
+
+    Where nothing says where it lives, it has to be a tensor by more than a guess (what is compared
+    with a number may be one).
+    """
+    tensor = device_tensor(src.value(node), not receiver, receiver, presumed=True)
+    if tensor is None or tensor.device.kind == ACCELERATOR:
+        return tensor
+    return tensor if receiver or src.surely_tensor(node) else None
+
+
 def tensor_read(call: cst.Call, src: Source) -> Tensor | Blob | None:
     """The tensor on the device whose value the call brings to the host: t.item(), float(t)."""
     operand = operand_read(call, src)

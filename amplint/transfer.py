@@ -20,6 +20,7 @@ from amplint.values import (
     MAX_KEYS,
     NO_DEVICE,
     NONE,
+    PERHAPS_CPU,
     UNKNOWN,
     Atom,
     Autocast,
@@ -821,7 +822,7 @@ def factory(name: str, facts: Factory, arguments: Arguments, site: Site) -> Valu
         data = tensors_in(arguments.positional[:1])
         device = data[0].device if data else CPU
         if not data and name != "torch.tensor" and arguments.positional[0] == UNKNOWN:
-            device = NO_DEVICE
+            device = PERHAPS_CPU  # a list is made a tensor of the CPU, a tensor stays where it is
     rank = factory_rank(facts, like, arguments)
     grad = constant(arguments.get("requires_grad")) is True
     inherits = bool(like) and arguments.get("dtype") is None

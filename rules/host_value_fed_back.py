@@ -34,7 +34,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amplint import Finding, Fix, Group, Host, Rule, Safety, Source, Syncs, Tensor, only
-from amplint.reads import device_tensor, hot_evidence
+from amplint.reads import device_tensor, hot_evidence, tensor_of_training
 from amplint.torch_ops import TAKES_TENSOR
 from amplint.transfer import FLOATS
 from amplint.values import UNKNOWN
@@ -94,9 +94,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     read = scalar_read(call, src)
     if read is None:
         return
-    tensor = device_tensor(
-        src.value(read.operand), certain=not read.method, receiver=read.method, presumed=True
-    )
+    tensor = tensor_of_training(read.operand, src, receiver=read.method)
     evidence = hot_evidence(call, tensor, src)
     if evidence is None:
         return

@@ -32,7 +32,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Finding, Fix, Group, Host, Rule, Safety, Sequence, Source, Syncs, Tensor, only
-from amplint.reads import device_tensor, hot_evidence
+from amplint.reads import device_tensor, hot_evidence, tensor_of_training
 from amplint.torch_ops import ELEMENT_READS
 from amplint.values import Value
 
@@ -86,7 +86,7 @@ def iterated(node: cst.BaseExpression, name: str, src: Source) -> Tensor | None:
             return None  # one alone is compared with nothing
         inside = atom.items if atom.items is not None else (atom.element,)
         return next((t for value in inside if (t := without_dimensions(value)) is not None), None)
-    tensor = device_tensor(src.value(node), certain=True, presumed=True)
+    tensor = tensor_of_training(node, src)
     return tensor if isinstance(tensor, Tensor) and tensor.rank != 0 else None
 
 

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from amplint import Finding, Group, Host, Method, Object, Rule, Source, Syncs, only
-from amplint.reads import device_tensor, hot_evidence
+from amplint.reads import hot_evidence, tensor_of_training
 
 rule = Rule(
     "AMP104",
@@ -82,9 +82,7 @@ def formatted(
 ) -> Iterator[Finding]:
     """One finding for the first of the operands that is a tensor on the device."""
     for operand in operands:
-        evidence = hot_evidence(
-            operand, device_tensor(src.value(operand), certain=True, presumed=True), src
-        )
+        evidence = hot_evidence(operand, tensor_of_training(operand, src), src)
         if evidence is not None:
             message = f"formatting `{src.brief(operand)}` waits for the device in every iteration"
             yield src.finding(rule, node, message, None, evidence)

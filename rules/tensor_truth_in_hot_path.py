@@ -23,7 +23,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Finding, Group, Rule, Source, Syncs
-from amplint.reads import device_tensor, hot_evidence
+from amplint.reads import hot_evidence, tensor_of_training
 
 rule = Rule(
     "AMP103",
@@ -68,9 +68,7 @@ def check_membership(node: cst.Comparison, src: Source) -> Iterator[Finding]:
     for comparison in node.comparisons:
         if isinstance(comparison.operator, cst.In | cst.NotIn):
             for operand in (node.left, comparison.comparator):
-                evidence = hot_evidence(
-                    node, device_tensor(src.value(operand), certain=True, presumed=True), src
-                )
+                evidence = hot_evidence(node, tensor_of_training(operand, src), src)
                 if evidence is not None:
                     message = f"`{src.brief(node)}` compares on the host in every iteration"
                     yield src.finding(rule, node, message, None, evidence)
@@ -80,7 +78,7 @@ def check_membership(node: cst.Comparison, src: Source) -> Iterator[Finding]:
 def truth(test: cst.BaseExpression, src: Source) -> Iterator[Finding]:
     if isinstance(test, cst.BooleanOperation):
         return  # its operands are tested one by one
-    evidence = hot_evidence(test, device_tensor(src.value(test), certain=True, presumed=True), src)
+    evidence = hot_evidence(test, tensor_of_training(test, src), src)
     if evidence is not None:
         message = f"the truth of `{src.brief(test)}` waits for the device in every iteration"
         yield src.finding(rule, test, message, None, evidence)
