@@ -25,6 +25,14 @@ class Answers(Protocol):
         """Whether the tensor that the expression is known to be is one by more than a guess."""
         ...
 
+    def is_constant(self, node: ast.expr) -> bool:
+        """Whether the expression is of the host, and has the same value in every iteration."""
+        ...
+
+    def built_of_constants(self, node: ast.expr) -> Place | None:
+        """Where the list of constants becomes a tensor from which alone the value is computed."""
+        ...
+
     def name(self, node: ast.expr) -> str | None:
         """The dotted name of the library object that the expression certainly is, else None."""
         ...

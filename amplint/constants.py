@@ -1,4 +1,4 @@
-"""Whether an expression is a number, or a list of numbers, that is always the same."""
+"""Which numbers are what they are written to be."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
-
-from amplint.values import Host, Sequence, Value, only
 
 if TYPE_CHECKING:
     from amplint.source import Source
@@ -33,31 +31,3 @@ def is_literal(node: cst.BaseExpression, src: Source) -> bool:
     if isinstance(node, cst.Attribute):
         return OF_MATH.fullmatch(src.text(node)) is not None
     return isinstance(node, cst.Integer | cst.Float | cst.Name)
-
-
-def is_constant(node: cst.BaseExpression, src: Source) -> bool:
-    """The same for lists, for arithmetic, and for what is known to be nothing else.
-
-    Ex) [0.5, 0.5], [0.1] * 3 + [1 / 3], self.taps after `self.taps = [0.25, 0.5, 0.25]`
-    """
-    if is_known(src.value(node)) or is_literal(node, src):
-        return True
-    if isinstance(node, cst.Name):
-        made = src.origin(node) or src.global_value(node)
-        return made is not None and is_constant(made, src)
-    if isinstance(node, cst.List | cst.Tuple):
-        parts = [element.value for element in node.elements]
-        return all(is_constant(part, src) for part in parts) and not any(
-            isinstance(element, cst.StarredElement) for element in node.elements
-        )
-    if isinstance(node, cst.BinaryOperation):
-        return is_constant(node.left, src) and is_constant(node.right, src)
-    return False
-
-
-def is_known(value: Value) -> bool:
-    """Whether the value is one number, or one list of them."""
-    atom = only(value)
-    if isinstance(atom, Sequence):
-        return atom.items is not None and all(is_known(item) for item in atom.items)
-    return isinstance(atom, Host) and atom.known and atom.kind in NUMBERS

@@ -149,7 +149,10 @@ def is_plain(element: cst.BaseSlice, src: Source) -> bool:
     """A slice, or an index that is a number, None or an ellipsis."""
     return isinstance(element, cst.Slice) or (
         isinstance(element, cst.Index)
-        and (isinstance(element.value, cst.Ellipsis) or is_host(element.value, src))
+        and (
+            isinstance(element.value, cst.Ellipsis)
+            or all(isinstance(atom, Host) for atom in src.value(element.value))
+        )
     )
 
 

@@ -59,6 +59,30 @@ def fills_cache(node: cst.CSTNode, src: Source) -> bool:
     )
 
 
+def meets_mismatch(node: cst.CSTNode, src: Source) -> bool:
+    """Whether the node runs only where two tensors differ in device or dtype, as they should not.
+
+    Ex) if boxes.device != labels.device: return <node>
+    """
+    return any(
+        isinstance(test, cst.Comparison)
+        and isinstance(test.comparisons[0].operator, cst.NotEqual)
+        and isinstance(test.left, cst.Attribute)
+        and test.left.attr.value in ("device", "dtype")
+        for whole in tests_around(node, src)
+        for test in operands_of(whole)
+    )
+
+
+def operands_of(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Ex) a, b, c of `a or (b and c)`"""
+    if isinstance(test, cst.BooleanOperation):
+        yield from operands_of(test.left)
+        yield from operands_of(test.right)
+    else:
+        yield test
+
+
 def remembers(node: cst.CSTNode, src: Source) -> bool:
     """Whether the function around a node keeps what it has returned: `@lru_cache`."""
     function = src.function(node)

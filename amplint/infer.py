@@ -209,6 +209,10 @@ class Inference:
             for reader in sorted(self._readers.get(key, ())):
                 self._enqueue(reader)
 
+    def parts(self, key: Key) -> frozenset[Value]:
+        """What those that write to a key give, each of them."""
+        return frozenset(self._parts.get(key, {}).values())
+
     def _from_test(self, owner: str, writer: str) -> bool:
         """Whether a test says something of other code: with mocks, and tensors on the CPU."""
         return self._is_test(writer) and not self._is_test(owner)
@@ -243,7 +247,7 @@ class Inference:
             if self.functions[owner].kind == "lambda" and parent is not None:
                 self._need(parent)
         elif kind == "field":
-            for method in self._writers_of_field(owner, key[2]):
+            for method in self.writers_of_field(owner, key[2]):
                 self._need(method)
         elif kind in ("bases", "decorators"):
             parent = self.classes[owner].parent if kind == "bases" else self.functions[owner].parent
@@ -371,7 +375,8 @@ class Inference:
         bound = graph.bindings[name]
         return self._class_at(scope[:-2], graph, bound[0], steps - 1) if len(bound) == 1 else None
 
-    def _writers_of_field(self, cls: str, name: str) -> list[str]:
+    def writers_of_field(self, cls: str, name: str) -> list[str]:
+        """The class's own body, and its methods that may store the field."""
         methods = [m for ids in self.classes[cls].methods.values() for m in ids]
         return [cls, *(m for m in methods if name in self.functions[m].words)]
 

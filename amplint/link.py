@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 
 from amplint.certainty import is_tensor
+from amplint.constancy import built_of_constants, is_constant
 from amplint.evidence import Search, Support
 from amplint.facts import FunctionFacts
 from amplint.heat import HeatMap
@@ -115,6 +116,18 @@ class FileAnswers:
         """Whether the tensor that the expression is known to be is one by more than a guess."""
         place = self._place(node)
         return place is not None and is_tensor(self._inference, place.function, place.node)
+
+    def is_constant(self, node: ast.expr) -> bool:
+        """Whether the expression is of the host, and has the same value in every iteration."""
+        place = self._place(node)
+        return place is not None and is_constant(self._inference, place.function, place.node)
+
+    def built_of_constants(self, node: ast.expr) -> Place | None:
+        """Where the list of constants becomes a tensor from which alone the value is computed."""
+        place = self._place(node)
+        if place is None:
+            return None
+        return built_of_constants(self._inference, place.function, place.node)
 
     def name(self, node: ast.expr) -> str | None:
         """The dotted name of the library object that the expression certainly is."""

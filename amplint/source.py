@@ -84,6 +84,21 @@ class Source(Edits):
         thing = self.ast_of(node)
         return isinstance(thing, ast.expr) and self._answers.surely_tensor(thing)
 
+    def is_constant(self, node: cst.CSTNode) -> bool:
+        """Whether an expression is a number, or a list of numbers, that is the same in every
+        iteration: by constants, options, what a constructor has stored, or a configuration."""
+        if _literal(node) is not None:
+            return True
+        thing = self.ast_of(node)
+        return isinstance(thing, ast.expr) and self._answers.is_constant(thing)
+
+    def built_of_constants(self, node: cst.CSTNode) -> Why | None:
+        """Where a list that is the same in every iteration becomes a tensor on the host, if the
+        expression is computed from nothing else."""
+        thing = self.ast_of(node)
+        place = self._answers.built_of_constants(thing) if isinstance(thing, ast.expr) else None
+        return Why(place, "built of constants here") if place is not None else None
+
     def name(self, node: cst.CSTNode) -> str | None:
         """The dotted name of the library object that an expression certainly is: "torch.zeros"."""
         thing = self.ast_of(node)

@@ -16,15 +16,18 @@ costs as much as an `.item()`.
 
 In a module, a list that never changes is a buffer: `self.register_buffer("weight",
 torch.tensor([0.3, 0.7]), persistent=False)`. Often a Python number will do: `torch.where(mask, x,
-0.0)`. Reported are numbers, which never need the copy, and lists of constants, which need it once.
+0.0)`, and `math.prod(x.shape)` for `torch.tensor(x.shape, device=x.device).prod()`. Reported are
+numbers, which never need the copy; lists that are the same in every iteration, being made of
+constants, options, fields that only the constructor of a module stores, or a configuration; a
+tensor that is computed from such a list on the CPU and then moved; and shapes.
 
 Fix safety: for a literal, `torch.full((), ...)` is safe: the same value, dtype and device. Unsafe
 where the number is not known, for `torch.full` raises on what float32 cannot hold; with a dtype
 given along with the move, which then rounds once instead of twice; and where a list is built before
 the loop, for then it is the same tensor in every round.
 
-Known limits: lists whose elements may change are left alone, and so is what is copied with
-`non_blocking=True`, kept in a cache, or read back from the device just before (AMP101).
+Known limits: lists whose elements may change are left alone, sizes among them, and so is what is
+copied with `non_blocking=True`, kept in a cache, or read back from the device just before (AMP101).
 """
 
 from __future__ import annotations
@@ -36,13 +39,14 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amplint import Finding, Fix, Group, Host, Rule, Safety, Same, Sequence, Source, Tensor, only
-from amplint.constants import NUMBERS, is_constant, is_literal
+from amplint.constants import NUMBERS, is_literal
 from amplint.factories import MAX_STEPS, operand_alone
-from amplint.guards import asks_type, fills_cache, remembers
+from amplint.guards import asks_type, fills_cache, meets_mismatch, remembers
 from amplint.moves import bound_before, move_of, without_move
 from amplint.reads import hot_evidence
+from amplint.torch_ops import LEGACY_CONSTRUCTORS
 from amplint.transfer import constant
-from amplint.values import ACCELERATOR, Blob
+from amplint.values import ACCELERATOR, CPU, UNKNOWN, Blob, Why
 
 rule = Rule(
     "AMP502",
@@ -51,7 +55,7 @@ rule = Rule(
     since="0.1",
     witness=Same(),
     hot=True,
-    words=frozenset({"tensor", "as_tensor", "asarray", "new_tensor"}),
+    words=frozenset({"tensor", "as_tensor", "asarray", "new_tensor", "to", "cuda", "type_as"}),
     outranks=("AMP508",),
 )
 
@@ -60,6 +64,7 @@ OF_ANYTHING = frozenset({"torch.as_tensor", "torch.asarray"})  # of tensors, too
 MOVES = frozenset({"to", "cuda", "type_as"})
 KEYWORDS = frozenset({"dtype", "device", "requires_grad"})
 CASTS = frozenset({"builtins.float", "builtins.int", "builtins.bool"})
+NUMBER, CONSTANTS, SHAPE = "a number", "constants", "a shape"
 LARGEST = 3.4e38  # beyond it, float32 overflows: `torch.tensor` gives inf, `torch.full` raises
 
 
@@ -84,26 +89,62 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if tensor is None or tensor.device.kind != ACCELERATOR:
         return
     copy = copy_by(call, src)
-    if copy is None or fills_cache(call, src) or remembers(call, src):
-        return
-    data = copy.data.value
-    open_minded = is_open(data, src)
-    if open_minded and src.name(copy.made.func) in OF_ANYTHING and not asks_type(data, src):
-        return
-    number = is_number(data, src)
-    if not number and not (is_constant(data, src) and holds_something(data, src)):
+    what = kind_of_data(copy, src) if copy is not None else None
+    built = host_tensor(call, src) if what is None else None
+    if (what is None and built is None) or is_rare(call, src):
         return
     evidence = hot_evidence(call, tensor, src)
     if evidence is None:
         return
-    what = "a number" if number else "constants"
-    message = f"`{src.brief(copy.made)}` copies {what} to the device in every iteration"
-    fix = None if open_minded else filled_in(copy, src) if number else built_once(copy, src)
-    elsewhere = [place for place in evidence if place.span.start != src.span(copy.move).start]
-    yield src.finding(rule, copy.made, message, fix, elsewhere)
+    at, fix = call, None
+    if copy is not None and what is not None:
+        at = copy.made
+        fix = repaired(copy, what, src)
+        evidence = tuple(each for each in evidence if each.span.start != src.span(copy.move).start)
+    elif built is not None:
+        evidence = (src.related(built), *evidence)
+    message = f"`{src.brief(at)}` copies {what or CONSTANTS} to the device in every iteration"
+    yield src.finding(rule, at, message, fix, evidence)
+
+
+def host_tensor(call: cst.Call, src: Source) -> Why | None:
+    """Where the tensor that a call moves is built of constants: `kernel.to(x.device)`."""
+    if not isinstance(call.func, cst.Attribute) or not moves(call, src):
+        return None
+    return src.built_of_constants(call.func.value)
+
+
+def is_rare(call: cst.Call, src: Source) -> bool:
+    """Whether the copy is kept, or made only where something is not as it should be."""
+    return fills_cache(call, src) or remembers(call, src) or meets_mismatch(call, src)
 
 
 # ---------------------------------------------------------------------------- what is copied
+
+
+def moves(call: cst.Call, src: Source) -> bool:
+    """Ex) kernel.to(x.device), not with `non_blocking=True`, nor of what is elsewhere already"""
+    function = call.func
+    if not isinstance(function, cst.Attribute) or function.attr.value not in MOVES:
+        return False
+    waits = src.keyword(call, "non_blocking")
+    if waits is not None and constant(src.value(waits.value)) is not False:
+        return False
+    moved = src.tensor(function.value)
+    return moved is not None and moved.device.kind == CPU.kind
+
+
+def kind_of_data(copy: Copy, src: Source) -> str | None:
+    """What is copied, if the copy could be spared or made once."""
+    data = copy.data.value
+    if is_shape(data, src):
+        return SHAPE
+    untyped = is_open(data, src) or src.value(data) >= UNKNOWN
+    if untyped and src.name(copy.made.func) in OF_ANYTHING and not asks_type(data, src):
+        return None
+    if is_number(data, src) or repeats_number(data, src):
+        return NUMBER
+    return CONSTANTS if src.is_constant(data) and holds_something(data, src) else None
 
 
 def copy_by(call: cst.Call, src: Source) -> Copy | None:
@@ -112,10 +153,7 @@ def copy_by(call: cst.Call, src: Source) -> Copy | None:
     if data is not None:
         return Copy(call, data, call)
     function = call.func
-    if not isinstance(function, cst.Attribute) or function.attr.value not in MOVES:
-        return None
-    waits = src.keyword(call, "non_blocking")
-    if waits is not None and constant(src.value(waits.value)) is not False:
+    if not isinstance(function, cst.Attribute) or not moves(call, src):
         return None
     made = built_from(function.value, src)
     data = data_of(made, src) if made is not None else None
@@ -126,8 +164,13 @@ def copy_by(call: cst.Call, src: Source) -> Copy | None:
 
 def data_of(call: cst.Call, src: Source) -> cst.Arg | None:
     """The argument that a call builds a tensor of."""
-    if (is_new_tensor(call) or src.name(call.func) in OF_DATA) and not src.has_star(call):
+    if src.has_star(call):
+        return None
+    if is_new_tensor(call) or src.name(call.func) in OF_DATA:
         return src.argument(call, "data", 0)
+    if src.name(call.func) in LEGACY_CONSTRUCTORS and len(call.args) == 1:
+        # Of a list it builds a tensor; a number is a size.
+        return call.args[0] if isinstance(only(src.value(call.args[0].value)), Sequence) else None
     return None
 
 
@@ -142,7 +185,7 @@ def built_from(node: cst.BaseExpression, src: Source, steps: int = MAX_STEPS) ->
     if isinstance(node, cst.Name):
         before = bound_before(node, src)
         return built_from(before, src, steps - 1) if before is not None else None
-    if isinstance(node, cst.Call) and src.name(node.func) in OF_DATA:
+    if isinstance(node, cst.Call) and not is_new_tensor(node) and data_of(node, src) is not None:
         return node
     step = operand_alone(node, src)
     return built_from(step[0], src, steps - 1) if step is not None else None
@@ -150,11 +193,28 @@ def built_from(node: cst.BaseExpression, src: Source, steps: int = MAX_STEPS) ->
 
 def is_number(node: cst.BaseExpression, src: Source) -> bool:
     """Whether the expression is a Python number that nobody has just read from the device."""
-    atom = only(src.value(node))
-    if not isinstance(atom, Host) or atom.kind not in NUMBERS:
+    value = src.value(node)
+    if not all(isinstance(atom, Host) and atom.kind in NUMBERS for atom in value):
         return False
     made = src.origin(node) if isinstance(node, cst.Name) else None
     return not any(reads_device(call, src) for call in src.calls(made or node))
+
+
+def repeats_number(node: cst.BaseExpression, src: Source) -> bool:
+    """Ex) [index] * n"""
+    if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Multiply):
+        return False
+    if not isinstance(node.left, cst.List | cst.Tuple) or len(node.left.elements) != 1:
+        return False
+    repeated = node.left.elements[0].value
+    return is_number(repeated, src) or src.is_constant(repeated)
+
+
+def is_shape(node: cst.BaseExpression, src: Source) -> bool:
+    """Ex) x.shape, x.shape[2:], x.size()"""
+    if isinstance(node, cst.Subscript):
+        return isinstance(node.slice[0].slice, cst.Slice) and is_shape(node.value, src)
+    return any(isinstance(atom, Host) and atom.kind == "size" for atom in src.value(node))
 
 
 def is_open(node: cst.BaseExpression, src: Source) -> bool:
@@ -177,6 +237,15 @@ def holds_something(node: cst.BaseExpression, src: Source) -> bool:
     """Whether a list is not empty: nothing is copied of `[]`."""
     atom = only(src.value(node))
     return not (isinstance(atom, Sequence) and atom.items == ())
+
+
+def repaired(copy: Copy, what: str, src: Source) -> Fix | None:
+    data = copy.data.value
+    if is_open(data, src) or what == SHAPE:
+        return None
+    if what == NUMBER:
+        return filled_in(copy, src) if is_number(data, src) else None
+    return built_once(copy, src)
 
 
 # ---------------------------------------------------------------------------- numbers
