@@ -62,6 +62,10 @@ class Answers(Protocol):
         """The library classes that the class of the project, or its instance, derives from."""
         ...
 
+    def is_module(self, node: ast.expr) -> bool:
+        """Whether the expression is a torch module of the project, or what is mixed into one."""
+        ...
+
     def mentions(self, *words: str) -> bool:
         """Whether some file of the project holds all these identifiers."""
         ...

@@ -93,10 +93,10 @@ class _Search:
 
     def _in_state(self, function: str, state: State, number: int) -> bool:
         node = state.graph.nodes[number]
-        if node.op == "attr" and self._inference.matches(
-            rf"(?<!\bself)\.{node.data}\s*[-+*/]?=(?!=)"
-        ):
-            return False  # others set the field, at any time
+        field = node.op == "attr" and not is_configuration(state, node.operands[0])
+        # Others may set a field at any time; settings, before training begins.
+        if field and self._inference.matches(rf"(?<!\bself)\.{node.data}\s*[-+*/]?=(?!=)"):
+            return False
         return is_known(state.values[number]) or self._by_operation(function, state, number)
 
     def _all(self, function: str, numbers: Iterable[int]) -> bool:

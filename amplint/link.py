@@ -181,6 +181,15 @@ class FileAnswers:
             )
         )
 
+    def is_module(self, node: ast.expr) -> bool:
+        """Whether the expression is a torch module of the project, or what is mixed into one."""
+        infer = self._inference
+        classes = {atom.cls for atom in self.value(node) if isinstance(atom, Instance)}
+        return bool(classes) and all(
+            infer.is_module(cls) or any(map(infer.is_module, infer.subclasses(cls)))
+            for cls in classes
+        )
+
     def mentions(self, *words: str) -> bool:
         """Whether some file of the project holds all these identifiers."""
         return any(set(words) <= f.facts.words for f in self._inference.files.values())

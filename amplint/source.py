@@ -129,6 +129,11 @@ class Source(Edits):
         thing = self.ast_of(node)
         return self._answers.bases(thing) if isinstance(thing, ast.expr) else frozenset()
 
+    def is_module(self, node: cst.CSTNode) -> bool:
+        """Whether an expression is a torch module of the project, or what is mixed into one."""
+        thing = self.ast_of(node)
+        return isinstance(thing, ast.expr) and self._answers.is_module(thing)
+
     def constructs(self, call: cst.Call) -> bool:
         """Whether the call makes an instance of a class of the project."""
         return isinstance(only(self.value(call.func)), Class)

@@ -14,8 +14,12 @@ follows `model.half()` and `model.double()`.
 Fix safety: shown, never applied: the tensor is then elsewhere for all that read it. The `.to()` in
 `forward` may stay; it copies nothing any more.
 
-Known limits: lists of tensors are left alone, and so is a tensor whose class, or anybody else who
-was seen, moves it for good (`self.mask = self.mask.to(x.device)`, `_apply`).
+A table in a plain dict or list is copied likewise; each can be a buffer under a name of its own, or
+the dict a module that registers them.
+
+Known limits: a tensor is left alone whose class, or anybody else who was seen, moves it for good
+(`self.mask = self.mask.to(x.device)`, `_apply`), and one that is moved by a function that it is
+given to.
 """
 
 from __future__ import annotations
@@ -26,9 +30,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Finding, Fix, Group, Rule, Safety, Same, Source, Tensor, only
+from amplint.factories import MAX_STEPS, operand_alone
 from amplint.heat import TRAINING
+from amplint.moves import bound_before
 from amplint.reads import heat_places
-from amplint.values import ACCELERATOR, Blob
+from amplint.values import ACCELERATOR, Blob, Mapping, Sequence
 
 rule = Rule(
     "AMP509",
@@ -42,7 +48,6 @@ rule = Rule(
 )
 
 MOVES = frozenset({"to", "cuda", "type_as"})
-MODULES = ("torch.nn.", "lightning.", "pytorch_lightning.", "lightning_fabric.")
 
 
 @rule.on(cst.Call)
@@ -50,31 +55,53 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     function = call.func
     if not isinstance(function, cst.Attribute) or function.attr.value not in MOVES:
         return
-    attribute = function.value
-    if not isinstance(attribute, cst.Attribute) or not is_module(attribute.value, src):
-        return
+    kept = kept_tensor(function.value, src)
     there = only(src.value(call))
-    if not stays_on_host(attribute, src) or not isinstance(there, Tensor | Blob):
+    if kept is None or not stays_on_host(kept, src) or not isinstance(there, Tensor | Blob):
         return
     heat = src.heat(call)
     if there.device.kind != ACCELERATOR or heat is None or heat.temperature != TRAINING:
         return
-    message = f"`{src.brief(attribute)}` is no buffer: it is copied to the device every time"
-    made = assigned_in_constructor(attribute, src)
+    message = f"`{src.brief(kept)}` is no buffer: it is copied to the device every time"
+    field = kept if isinstance(kept, cst.Attribute) else None
+    made = assigned_in_constructor(field, src) if field is not None else None
     built = () if made is None else (src.related_node(made, "a plain attribute of the module"),)
-    fix = registered(made, attribute.attr.value, src) if made is not None else None
+    fix = (
+        registered(made, field.attr.value, src) if field is not None and made is not None else None
+    )
     yield src.finding(rule, call, message, fix, (*built, *heat_places(heat, src)))
 
 
+def kept_tensor(
+    node: cst.BaseExpression, src: Source, steps: int = MAX_STEPS
+) -> cst.Attribute | cst.Subscript | None:
+    """The tensor in a field of a module that a value comes from by operations on it alone.
+
+    Ex) self.mask of `mask[None]` after `mask = self.mask.clone()`; self.tables[name]
+    """
+    if isinstance(node, cst.Attribute) and is_module(node.value, src):
+        return node
+    if isinstance(node, cst.Subscript) and isinstance(node.value, cst.Attribute):
+        container = only(src.value(node.value))
+        if is_module(node.value.value, src) and isinstance(container, Mapping | Sequence):
+            return node
+    if steps == 0:
+        return None
+    if isinstance(node, cst.Name):
+        before = bound_before(node, src)
+        return kept_tensor(before, src, steps - 1) if before is not None else None
+    step = operand_alone(node, src)
+    return kept_tensor(step[0], src, steps - 1) if step is not None else None
+
+
 def is_module(node: cst.BaseExpression, src: Source) -> bool:
-    """Whether it is `self`, in a module of the project."""
-    is_self = isinstance(node, cst.Name) and src.parameter(node) is not None
-    return is_self and any(base.startswith(MODULES) for base in src.bases(node))
+    """Whether it is `self`, in a module of the project or in what is mixed into one."""
+    return isinstance(node, cst.Name) and src.parameter(node) is not None and src.is_module(node)
 
 
-def stays_on_host(attribute: cst.Attribute, src: Source) -> bool:
+def stays_on_host(kept: cst.BaseExpression, src: Source) -> bool:
     """Whether the tensor is on the CPU, wherever it was assigned, and is not trained."""
-    tensor = src.tensor(attribute)
+    tensor = src.tensor(kept)
     if tensor is None or tensor.device.kind != "cpu" or tensor.grad:
         return False
     return not src.mentions("set_default_device")
