@@ -1,17 +1,21 @@
 """Fetch the pinned releases of packages.json and run amplint over them.
 
-They are wheels, which need no build; nothing of them is imported or run.
+They are wheels, or source archives where a package has none; nothing of them is built, imported or
+run, so that archives are fetched by their address: pip would run their setup.py to name them.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
+import urllib.request
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,15 +28,17 @@ RESULTS = HERE / "results"
 
 @dataclass(frozen=True)
 class Package:
-    """A release: its wheel's hash, and the directories in the wheel that hold its code.
+    """A release: the hash of its wheel or archive, and the directories that hold its code.
 
-    `left_out`: a directory whose subdirectories are left out, but for the `kept` ones.
+    `url`: of the source archive, where there is no wheel. `left_out`: a directory whose
+    subdirectories are left out, but for the `kept` ones.
     """
 
     name: str
     version: str
     roots: tuple[str, ...]
     sha256: str
+    url: str = ""
     left_out: str = ""
     kept: tuple[str, ...] = ()
 
@@ -75,6 +81,7 @@ def load(names: Sequence[str] = ()) -> tuple[Package, ...]:
             entry["version"],
             tuple(entry["roots"]),
             entry["sha256"],
+            entry.get("url", ""),
             entry.get("left_out", ""),
             tuple(entry.get("kept", ())),
         )
@@ -93,19 +100,44 @@ def fetch(package: Package, cache: Path) -> Path:
         return tree
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as scratch:
-        wheel = _download(package, Path(scratch))
         unpacked = Path(scratch) / "tree"
-        with zipfile.ZipFile(wheel) as archive:
-            for member in archive.namelist():
-                if package.holds(member):
-                    archive.extract(member, unpacked)
+        unpacked.mkdir()
+        if package.url:
+            _unpack_archive(package, _download_archive(package, Path(scratch)), unpacked)
+        else:
+            _unpack_wheel(package, _download_wheel(package, Path(scratch)), unpacked)
         # The tree is a project of its own, whatever directory the cache lies in.
         (unpacked / "pyproject.toml").write_text("", encoding="utf-8")
         unpacked.rename(tree)
     return tree
 
 
-def _download(package: Package, into: Path) -> Path:
+def _unpack_wheel(package: Package, wheel: Path, into: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        for member in archive.namelist():
+            if package.holds(member):
+                archive.extract(member, into)
+
+
+def _unpack_archive(package: Package, path: Path, into: Path) -> None:
+    """A source archive holds one directory, and the code in it."""
+    with tarfile.open(path) as archive:
+        for member in archive.getmembers():
+            inside = member.name.partition("/")[2]
+            if inside and package.holds(inside):
+                archive.extract(member.replace(name=inside), into, filter="data")
+
+
+def _download_archive(package: Package, into: Path) -> Path:
+    path = into / package.url.rpartition("/")[2]
+    with urllib.request.urlopen(package.url) as answer:
+        path.write_bytes(answer.read())
+    if hashlib.sha256(path.read_bytes()).hexdigest() != package.sha256:
+        sys.exit(f"{package.name}: {package.url} has another hash than packages.json says")
+    return path
+
+
+def _download_wheel(package: Package, into: Path) -> Path:
     requirements = into / "requirements.txt"
     requirements.write_text(
         f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n", encoding="utf-8"
