@@ -327,7 +327,7 @@ class HeatMap:
                 continue
             if facts.cls is None:
                 continue
-            if facts.name == "step" and self.inference.is_optimizer(facts.cls):
+            if facts.name in ("step",) and self.inference.steps(facts.cls):
                 why = Why(
                     Place(facts.path, *facts.location),
                     "hot: an optimizer's step runs for every batch",

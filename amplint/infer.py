@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from amplint import libraries, marks, torch_ops, transfer
 from amplint.facts import CallShape, ClassFacts, FunctionFacts, Graph, Node
 from amplint.index import File
-from amplint.names import LIBRARIES, Modules
+from amplint.names import Modules
 from amplint.transfer import Arguments, Site
 from amplint.values import (
     ACCELERATOR,
@@ -362,7 +362,7 @@ class Inference:
     ) -> str | None:
         """The class that `from module import name` binds."""
         dotted = module or ""
-        if not level and dotted.partition(".")[0] in LIBRARIES:
+        if not level and self.modules.is_library(dotted):
             return ""
         if level:
             target = self.modules.relative(path, level, dotted)
@@ -465,6 +465,12 @@ class Inference:
 
     def is_optimizer(self, cls: str) -> bool:
         return any(name.startswith("torch.optim.") for name in self.library_bases(cls))
+
+    def steps(self, cls: str) -> bool:
+        """Whether the `step` of a class is that of training: of an optimizer, of what stands for
+        one, or of an engine that runs the backward pass as well."""
+        names = {name for c in self.mro(cls) for name in self.classes[c].methods}
+        return self.is_optimizer(cls) or bool({"zero_grad", "backward"} & names)
 
     def is_loader(self, cls: str) -> bool:
         return any(libraries.kind(name) == "loader" for name in self.library_bases(cls))
@@ -960,8 +966,9 @@ class Evaluation:
     def function_parameter(self, node: Node) -> Value | None:
         """What autograd hands to a Function's `forward` and `backward`, if used as a tensor."""
         facts = self.facts
-        hot = facts.name in ("forward", "backward") and node.data != facts.params[0].name
-        if not hot or self.number not in self.marks.tensors:
+        # `forward` is given numbers as well, and gradients are all that `backward` is given.
+        used = {"forward": self.marks.surely_tensors, "backward": self.marks.tensors}
+        if node.data == facts.params[0].name or self.number not in used.get(facts.name, ()):
             return None
         text = f"`{node.data}` is a parameter of a Function's `{facts.name}`"
         return one(Tensor(device=Device(ACCELERATOR, self.why(node, text)), rank=1))
@@ -1118,7 +1125,10 @@ class Evaluation:
     def is_moved_tensor(self, call: Node) -> bool:
         """Whether what is moved is a tensor or a nest of them: what a loop draws from an iterable,
         or a part of it, or what is then used as a tensor; and is not called, as a module is."""
-        number = self.graph.nodes[call.operands[0]].operands[0]
+        callee = self.graph.nodes[call.operands[0]]
+        if callee.op != "attr":
+            return False  # a method that was handed on
+        number = callee.operands[0]
         if self.marks.nodes.get(number) == "module" or self.number in self.marks.called:
             return False
         if self.number in self.marks.tensors:

@@ -48,7 +48,8 @@ class Marks:
             from), "module", "optimizer" or "accelerator".
         backward: a loss -> the call that backpropagates it.
         paths: a dotted path ("model", "self.model") -> "module", "optimizer", "accelerator".
-        tensors: nodes that are used as tensors.
+        tensors: nodes that are used as tensors, or as numbers would be: multiplied, compared.
+        surely_tensors: those of them that are used as only tensors can be.
         called: nodes that are called.
     """
 
@@ -57,6 +58,7 @@ class Marks:
     backward: Mapping[int, int]
     paths: Mapping[str, str]
     tensors: frozenset[int]
+    surely_tensors: frozenset[int]
     called: frozenset[int]
 
     def path(self, number: int) -> str | None:
@@ -121,7 +123,11 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
     backward = dict(losses)
     for loss, call in losses.items():
         mark_loss(graph, loss, call, nodes, backward)
-    used = {n for n, names in uses.items() if names & TENSOR_USES}
+    surely = {n for n, names in uses.items() if names & TENSOR_USES}
+    for node in graph.nodes:
+        if node.op == "call" and calls_torch(graph, node.operands[0]):
+            surely.update(node.operands[1:2])
+    used = set(surely)
     for node in graph.nodes:
         if node.op == "binop" or (node.op == "compare" and not NO_ARITHMETIC & set(node.data)):
             used.update(node.operands)
@@ -138,7 +144,7 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
                 used.add(elements[node.data[0]])
     tensors = frozenset(used)
     called = frozenset(n for n, names in uses.items() if CALLED in names)
-    return Marks(graph, nodes, backward, paths, tensors, called)
+    return Marks(graph, nodes, backward, paths, tensors, frozenset(surely), called)
 
 
 def by_name(graph: Graph, key: int) -> bool:

@@ -13,11 +13,17 @@ from functools import cache
 from posixpath import dirname
 
 # Never a file of the project, whatever its files are called (`mylib/utils/torch.py`).
+ALWAYS_LIBRARIES = frozenset(
+    """
+    torch numpy logging math time os sys typing functools itertools contextlib collections
+    dataclasses argparse random warnings copy json abc enum re pathlib
+    """.split()
+)
+# Nor these, unless the project is that library: has a package of the name that is in no other.
 LIBRARIES = frozenset(
     """
-    torch torchvision torchaudio numpy scipy pandas tqdm accelerate lightning pytorch_lightning
-    transformers timm apex deepspeed logging math time os sys typing functools itertools
-    contextlib collections dataclasses argparse random warnings copy json abc enum re pathlib
+    torchvision torchaudio scipy pandas tqdm accelerate lightning pytorch_lightning transformers
+    timm apex deepspeed
     """.split()
 )
 
@@ -35,11 +41,23 @@ class Modules:
             if parts:
                 self._by_tail.setdefault(parts[-1], []).append(parts)
                 self._path_of.setdefault(parts, path)
+        self._own = frozenset(
+            parts[-1]
+            for path in self._paths
+            if path.endswith("/__init__.py")
+            and (parts := module_parts(path))[-1] in LIBRARIES
+            and "/".join((*parts[:-1], "__init__.py")) not in self._paths
+        )
+
+    def is_library(self, dotted: str) -> bool:
+        """Whether an absolute import certainly means another package."""
+        top = dotted.partition(".")[0]
+        return top in ALWAYS_LIBRARIES or (top in LIBRARIES and top not in self._own)
 
     def absolute(self, dotted: str, importer: str) -> str | None:
         """The path of the module `dotted` as the file `importer` sees it, or None."""
         parts = tuple(dotted.split("."))
-        if parts[0] in LIBRARIES:
+        if self.is_library(dotted):
             return None
         here = folder(importer)
         best: tuple[tuple[int, int], str] | None = None

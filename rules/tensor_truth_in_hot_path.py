@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Group, Rule, Source, Syncs
+from amplint import Finding, Group, Rule, Sequence, Source, Syncs, only
 from amplint.reads import hot_evidence, tensor_of_training
 
 rule = Rule(
@@ -67,7 +67,10 @@ def check_bool(call: cst.Call, src: Source) -> Iterator[Finding]:
 def check_membership(node: cst.Comparison, src: Source) -> Iterator[Finding]:
     for comparison in node.comparisons:
         if isinstance(comparison.operator, cst.In | cst.NotIn):
-            for operand in (node.left, comparison.comparator):
+            inside = comparison.comparator
+            # A dict looks for the object, not for its value.
+            searched = isinstance(only(src.value(inside)), Sequence)
+            for operand in (node.left, inside) if searched else (inside,):
                 evidence = hot_evidence(node, tensor_of_training(operand, src), src)
                 if evidence is not None:
                     message = f"`{src.brief(node)}` compares on the host in every iteration"
