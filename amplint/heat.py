@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from amplint import libraries
 from amplint.facts import Block, Graph, Node
 from amplint.infer import Inference, SiteId, State
 from amplint.marks import BACKWARD_KEYWORDS
@@ -43,7 +44,11 @@ from amplint.values import (
 REACH_OF_LOOP, REACH_OF_LEARNING, REACH_OF_DEFINITION = 6, 4, 2
 # Where heat comes from. What is hot is reached from a function that holds one of these words: as
 # the loop itself, or by calls.
-HEAT_WORDS = frozenset({"backward", "manual_backward", "step", "forward", "training_step"})
+HEAT_WORDS = (
+    frozenset({"backward", "manual_backward", "step", "forward", "training_step"})
+    | libraries.CLIPPING
+    | libraries.TRAINING_HOOKS
+)
 MAX_BACKWARD_CALLS = 8  # calls between a region and the backward pass in it
 TRAINING, EVALUATION = "training", "evaluation"
 LOOPS = frozenset({"loop", "while", "comprehension"})
@@ -65,6 +70,7 @@ OUTPUT_FLAG = re.compile(
     r"(^|_)(verbose|debug|log|logging|logger|print|printing|plot|vis|visuali[sz]e|profil\w*|"
     r"summary|dump|isEnabledFor|tensorboard|wandb|writer|display|sanity|dry|progress|report|monitor)(_|$)|should_|is_last|_freq$|_every$"
 )
+CHECK = re.compile(r"(^|_)(check|assert|require|expect)", re.IGNORECASE)
 NUMERIC_CHECK = re.compile(r"(^|_)(nan|inf|finite|anomaly)(_|$)")
 COUNTER = re.compile(
     r"(^|_)(i|j|it|iter|iters|iteration|iterations|step|steps|epoch|batch|idx|index|count|counter|n|num|update|updates)(_|$)"
@@ -320,45 +326,13 @@ class HeatMap:
     def _spread(self) -> None:
         """Heat flows along calls from hot places, the hottest and shortest chain first."""
         for function in sorted(self.inference.states):
-            facts = self.inference.functions[function]
-            if self._is_training_step(function):
-                why = Why(Place(facts.path, *facts.location), "hot: a step of training")
-                self._reached[function] = Reached(TRAINING, (why,))
-                continue
-            if facts.cls is None:
-                continue
-            if facts.name in ("step",) and self.inference.steps(facts.cls):
-                why = Why(
-                    Place(facts.path, *facts.location),
-                    "hot: an optimizer's step runs for every batch",
-                )
-                self._reached[function] = Reached(TRAINING, (why,))
-                continue
-            if self.inference.is_autograd_function(facts.cls):
-                if facts.name in ("forward", "backward"):
-                    text = f"hot: the `{facts.name}` of a Function runs for every batch"
-                    why = Why(Place(facts.path, *facts.location), text)
-                    self._reached[function] = Reached(TRAINING, (why,), REACH_OF_LEARNING)
-                continue
-            if not self.inference.is_module(facts.cls):
-                continue
-            place = Place(facts.path, *facts.location)
-            if facts.name in TRAINING_METHODS and self.inference.is_metric(facts.cls):
-                why = Why(place, "a metric is computed for every batch of evaluation")
-                self._reached[function] = Reached(EVALUATION, (why,), REACH_OF_DEFINITION)
-            elif facts.name in TRAINING_METHODS:
-                why = Why(place, f"hot: `{facts.name}` runs for every batch")
-                learns = self.inference.learns(facts.cls)
-                reach = REACH_OF_LEARNING if learns else REACH_OF_DEFINITION
-                self._reached[function] = Reached(TRAINING, (why,), reach)
-            elif facts.name in EVALUATION_METHODS:
-                why = Why(place, f"`{facts.name}` runs for every batch of evaluation")
-                self._reached[function] = Reached(EVALUATION, (why,), REACH_OF_DEFINITION)
+            found = self._by_definition(function)
+            if found is not None:
+                self._reached[function] = found
         grown = True
         while grown:
             grown = False
             for callee, sites in sorted(self.callers.items()):
-                facts = self.inference.functions[callee]
                 if self._is_cold_function(callee) or callee not in self.inference.states:
                     continue
                 best = self._reached.get(callee)
@@ -367,6 +341,41 @@ class HeatMap:
                     if found is not None and (best is None or found.rank < best.rank):
                         best = self._reached[callee] = found
                         grown = True
+
+    def _by_definition(self, function: str) -> Reached | None:
+        """The heat of a function that a framework runs for every batch, by what it is."""
+        facts = self.inference.functions[function]
+
+        def found(text: str, reach: int, temperature: str = TRAINING) -> Reached:
+            return Reached(temperature, (Why(Place(facts.path, *facts.location), text),), reach)
+
+        if self._is_training_step(function):
+            return found("hot: a step of training", REACH_OF_LOOP)
+        if facts.name in libraries.CLIPPING and facts.kind == "function" and facts.params:
+            return found("hot: gradients are clipped in every step", REACH_OF_LOOP)
+        if facts.cls is None:
+            return None
+        if facts.name == "step" and self.inference.steps(facts.cls):
+            return found("hot: an optimizer's step runs for every batch", REACH_OF_LOOP)
+        if facts.name in libraries.TRAINING_HOOKS and self.inference.is_callback(facts.cls):
+            return found(f"hot: `{facts.name}` runs for every batch", REACH_OF_DEFINITION)
+        if self.inference.is_autograd_function(facts.cls):
+            text = f"hot: the `{facts.name}` of a Function runs for every batch"
+            steps = facts.name in ("forward", "backward")
+            return found(text, REACH_OF_LEARNING) if steps else None
+        if not self.inference.is_module(facts.cls):
+            return None
+        if facts.name in TRAINING_METHODS and self.inference.is_metric(facts.cls):
+            text = "a metric is computed for every batch of evaluation"
+            return found(text, REACH_OF_DEFINITION, EVALUATION)
+        if facts.name in TRAINING_METHODS:
+            learns = self.inference.learns(facts.cls)
+            reach = REACH_OF_LEARNING if learns else REACH_OF_DEFINITION
+            return found(f"hot: `{facts.name}` runs for every batch", reach)
+        if facts.name in EVALUATION_METHODS:
+            text = f"`{facts.name}` runs for every batch of evaluation"
+            return found(text, REACH_OF_DEFINITION, EVALUATION)
+        return None
 
     def _is_training_step(self, function: str) -> bool:
         """A function that runs the backward pass of a loss and steps an optimizer that it is given,
@@ -484,9 +493,13 @@ class HeatMap:
         return self._rare[function]
 
     def _warns(self, state: State, node: Node) -> bool:
-        """Ex) warnings.warn(...), logger.warning(...), logging.error(...)"""
+        """Ex) warnings.warn(...), logger.warning(...), logging.error(...), check(False, ...)"""
         if node.op != "call":
             return False
+        first = state.graph.nodes[node.operands[1]] if len(node.operands) > 1 else None
+        if first is not None and first.op == "const" and first.data is False:
+            name = self._last_name(state, node.operands[0])
+            return bool(CHECK.search(name))
         callee = state.graph.nodes[node.operands[0]]
         return callee.op == "attr" and callee.data in WARNINGS
 

@@ -468,9 +468,15 @@ class Inference:
 
     def steps(self, cls: str) -> bool:
         """Whether the `step` of a class is that of training: of an optimizer, of what stands for
-        one, or of an engine that runs the backward pass as well."""
+        one or for a scaler, or of an engine that runs the backward pass as well."""
         names = {name for c in self.mro(cls) for name in self.classes[c].methods}
-        return self.is_optimizer(cls) or bool({"zero_grad", "backward"} & names)
+        return self.is_optimizer(cls) or any(names >= those for those in libraries.STEPPING)
+
+    def is_callback(self, cls: str) -> bool:
+        """Whether an engine runs the hooks of the class: `on_train_batch_end` and its kin."""
+        names = {self.classes[c].name for c in self.mro(cls)}
+        names |= {name.rpartition(".")[2] for name in self.library_bases(cls)}
+        return not names.isdisjoint(libraries.CALLBACKS)
 
     def is_loader(self, cls: str) -> bool:
         return any(libraries.kind(name) == "loader" for name in self.library_bases(cls))
@@ -1125,10 +1131,10 @@ class Evaluation:
     def is_moved_tensor(self, call: Node) -> bool:
         """Whether what is moved is a tensor or a nest of them: what a loop draws from an iterable,
         or a part of it, or what is then used as a tensor; and is not called, as a module is."""
-        callee = self.graph.nodes[call.operands[0]]
-        if callee.op != "attr":
-            return False  # a method that was handed on
-        number = callee.operands[0]
+        method = self.graph.nodes[call.operands[0]]
+        if method.op != "attr":
+            return False  # one that was handed on
+        number = method.operands[0]
         if self.marks.nodes.get(number) == "module" or self.number in self.marks.called:
             return False
         if self.number in self.marks.tensors:

@@ -283,6 +283,44 @@ LEARNING: frozenset[str] = frozenset(
 )
 """What a module that has parameters mentions: the classes of torch.nn that have some."""
 
+STEPPING: tuple[frozenset[str], ...] = (
+    frozenset({"step", "zero_grad"}),
+    frozenset({"step", "backward"}),
+    frozenset({"step", "scale", "update"}),
+)
+"""The methods of a class whose `step` is one of training: an optimizer's, or that of what wraps one
+(fairscale's OSS, DeepSpeed's FP16_Optimizer), an engine's, a scaler's."""
+
+CLIPPING: frozenset[str] = frozenset(
+    {"clip_grad_norm", "clip_grad_norm_", "clip_gradients", "clip_grads", "clip_grad_value_"}
+)
+"""Functions that training calls between the backward pass and the step, whoever defines them."""
+
+CALLBACKS: frozenset[str] = frozenset(
+    {"Callback", "TrainerCallback", "LightningModule", "HookBase", "Hook"}
+)
+"""The bases of what an engine tells of its events: Lightning's and fastai's Callback, transformers'
+TrainerCallback, detectron2's HookBase, mmengine's Hook."""
+
+TRAINING_HOOKS: frozenset[str] = frozenset(
+    """
+    on_train_batch_start on_train_batch_end on_before_zero_grad on_before_backward
+    on_after_backward on_before_optimizer_step optimizer_step optimizer_zero_grad
+    configure_gradient_clipping
+    before_batch after_pred after_loss before_backward after_backward before_step after_step
+    after_cancel_batch after_batch
+    on_step_begin on_substep_end on_pre_optimizer_step on_optimizer_step on_step_end
+    before_train_iter after_train_iter
+    """.split()
+)
+"""The events of a batch of training, by the engines that name them so.
+
+Lightning: https://lightning.ai/docs/pytorch/stable/api/lightning.pytorch.callbacks.Callback.html;
+fastai: https://docs.fast.ai/callback.core.html; transformers:
+https://huggingface.co/docs/transformers/main_classes/callback; mmengine:
+https://mmengine.readthedocs.io/en/latest/tutorials/hook.html
+"""
+
 LOSS_NAME = re.compile(r"Loss|Criterion")
 
 COPIES: frozenset[str] = frozenset({"copy.copy", "copy.deepcopy"})

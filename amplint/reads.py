@@ -80,10 +80,7 @@ def tensor_of_training(
     Where nothing says where it lives, it has to be a tensor by more than a guess (what is compared
     with a number may be one).
     """
-    value = src.value(node)
-    if __import__("os").environ.get("ITEM") and receiver and value == UNKNOWN and isinstance(src.parent(node), cst.Attribute) and src.parent(node).attr.value == "item":
-        return Tensor()
-    tensor = device_tensor(value, not receiver, receiver, presumed=True)
+    tensor = device_tensor(src.value(node), not receiver, receiver, presumed=True)
     if tensor is None or tensor.device.kind == ACCELERATOR:
         return tensor
     return tensor if receiver or src.surely_tensor(node) else None

@@ -819,15 +819,23 @@ def factory(name: str, facts: Factory, arguments: Arguments, site: Site) -> Valu
     elif arguments.more_keywords:
         device = NO_DEVICE
     elif facts.dtype == "data" and arguments.positional:
-        data = tensors_in(arguments.positional[:1])
-        device = data[0].device if data else CPU
-        if not data and name != "torch.tensor" and arguments.positional[0] == UNKNOWN:
-            device = PERHAPS_CPU  # a list is made a tensor of the CPU, a tensor stays where it is
+        device = device_of_data(arguments.positional[0], name)
     rank = factory_rank(facts, like, arguments)
     grad = constant(arguments.get("requires_grad")) is True
     inherits = bool(like) and arguments.get("dtype") is None
     why = like[0].settled_dtype if inherits else site.why(f"made as {dtype} here")
     return one(Tensor(dtype, device, rank, grad, why if dtype is not None else None, fresh=name))
+
+
+def device_of_data(data: Value, name: str) -> Device:
+    """A list is made a tensor of the CPU, a tensor stays where it is."""
+    data -= {NONE}
+    tensors = tensors_in([data])
+    if len(data) > 1 and not all(isinstance(atom, Tensor) for atom in data):
+        return join_devices([CPU, *(tensor.device for tensor in tensors)])
+    if not tensors and name != "torch.tensor" and data == UNKNOWN:
+        return NO_DEVICE
+    return tensors[0].device if tensors else CPU
 
 
 def factory_dtype(facts: Factory, like: list[Tensor], arguments: Arguments) -> str | None:
@@ -1618,10 +1626,16 @@ def compare_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
     if NONE in (left, right) or any(isinstance(a, Host) and a.kind == "str" for a in (left, right)):
         return BOOL
     operands = tensors_in([one(left), one(right)])
+    alone = operands[0].device if len(operands) == 1 else None
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         operands.append(Tensor())
     name = f"Tensor.{torch_ops.OPERATORS[operator]}"
-    return from_result(name, torch_ops.RESULTS[name], operands, Arguments(), site)
+    value = from_result(name, torch_ops.RESULTS[name], operands, Arguments(), site)
+    if alone == PERHAPS_CPU:  # as likely a size or a count that is compared on the host
+        value = frozenset(
+            replace(a, device=PERHAPS_CPU) if isinstance(a, Tensor) else a for a in value
+        )
+    return value
 
 
 # ---------------------------------------------------------------------------- containers

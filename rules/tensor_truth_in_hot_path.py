@@ -24,6 +24,7 @@ import libcst as cst
 
 from amplint import Finding, Group, Rule, Sequence, Source, Syncs, only
 from amplint.reads import hot_evidence, tensor_of_training
+from amplint.transfer import constant
 
 rule = Rule(
     "AMP103",
@@ -68,6 +69,8 @@ def check_membership(node: cst.Comparison, src: Source) -> Iterator[Finding]:
     for comparison in node.comparisons:
         if isinstance(comparison.operator, cst.In | cst.NotIn):
             inside = comparison.comparator
+            if isinstance(constant(src.value(node.left)), str):
+                continue  # what holds strings is no tensor
             # A dict looks for the object, not for its value.
             searched = isinstance(only(src.value(inside)), Sequence)
             for operand in (node.left, inside) if searched else (inside,):
