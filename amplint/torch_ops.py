@@ -83,6 +83,8 @@ class Result:
         alone: the result when one tensor is all that is given (`torch.where(mask)`).
         tuple_if: keywords that make it a tuple when true (`return_indices`).
         names: of the `count` tensors, where the tuple is a named one (torch.return_types).
+        dims: how many dimensions the tensor has, or each, whatever the operands have; of a tuple
+            that `tuple_if` makes, each has one.
     """
 
     kind: str = "tensor"
@@ -97,6 +99,7 @@ class Result:
     alone: Result | None = None
     tuple_if: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    dims: int | None = None
 
 
 RESULTS: dict[str, Result] = {}
@@ -204,7 +207,7 @@ _family(
 )
 _family(Result("tensor", "broadcast", "float64"), "float_power")
 _family(
-    Result("tensor", "broadcast", "promote", alone=Result("tensors", "some", "int64")),
+    Result("tensor", "broadcast", "promote", alone=Result("tensors", "some", "int64", dims=1)),
     "where",
 )
 
@@ -270,13 +273,15 @@ _family(
 )
 
 # Where the values decide the shape: a device must wait for them (DATA_DEPENDENT).
-_family(Result("tensor", "some", "int64"), "argwhere nonzero")
-_family(Result("tensor", "some", "same"), "masked_select")
+_family(Result("tensor", "some", "int64", dims=2), "argwhere")
+_family(Result("tensor", "some", "int64", tuple_if=("as_tuple",), dims=2), "nonzero")
+_family(Result("tensor", "some", "same", dims=1), "masked_select")
 _family(
     Result("tensor", "some", "same", tuple_if=("return_inverse", "return_counts")),
     "unique unique_consecutive",
 )
-_family(Result("tensor", "some", "int64"), "bincount F.one_hot")
+_family(Result("tensor", "some", "int64", dims=1), "bincount")
+_family(Result("tensor", "some", "int64"), "F.one_hot")
 _family(Result("tensor", "some", "int64"), "multinomial nonzero_static")
 _family(Result("tensor", "some", "same"), "histc")
 _family(Result("tensors", "some", "same", count=2), "histogram")

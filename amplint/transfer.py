@@ -352,6 +352,7 @@ def tensor_result(
         dtype=dtype,
         device=device,
         rank=result_rank(result.rank, operands, arguments, dim_given),
+        dims=result.dims or result_dims(result.rank, operands),
         grad=result_grad(name, dtype, operands),
         settled_dtype=why,
     )
@@ -387,6 +388,14 @@ def result_rank(
             else None
         )
     return None
+
+
+def result_dims(word: str, operands: list[Tensor]) -> int | None:
+    """How many dimensions are left: those of the first tensor, or of all that have some."""
+    if word == "same":
+        return operands[0].dims if operands else None
+    dims = {t.dims for t in operands if t.rank != 0} if word == "broadcast" else set()
+    return dims.pop() if len(dims) == 1 else None
 
 
 def result_grad(name: str, dtype: str | None, operands: list[Tensor]) -> bool | None:
@@ -1451,11 +1460,12 @@ def from_result(
         kept = operands[0]
         tensor = replace(tensor, fresh=kept.fresh if result.kind == "self" else None)
         if result.kind == "self":
-            rank = None if result.rank == "unknown" else kept.rank
-            tensor = replace(tensor, dtype=kept.dtype, device=kept.device, rank=rank)
+            rank, dims = (None, None) if result.rank == "unknown" else (kept.rank, kept.dims)
+            tensor = replace(tensor, dtype=kept.dtype, device=kept.device, rank=rank, dims=dims)
     if result.kind == "tensors" or any(constant(arguments.get(k)) is True for k in result.tuple_if):
         if result.count is None:
-            return one(Sequence(None, one(tensor)))
+            dims = 1 if result.tuple_if and result.dims else tensor.dims
+            return one(Sequence(None, one(replace(tensor, dims=dims))))
         dtypes = result.dtypes or ("same",) * result.count
         items = tuple(
             one(tensor if d == "same" else replace(tensor, dtype=d, grad=False)) for d in dtypes
@@ -1663,7 +1673,7 @@ def iterate_atom(atom: Atom) -> Value:
             return STR
         return content(atom) or UNKNOWN
     if isinstance(atom, Tensor):
-        return one(replace(atom, rank=None, fresh=None))
+        return one(row(atom))
     if isinstance(atom, Blob):
         return one(atom)
     if isinstance(atom, Host):
@@ -1671,6 +1681,14 @@ def iterate_atom(atom: Atom) -> Value:
             return one(replace(atom, rank=None))
         return {"size": INT, "str": STR, "list": UNKNOWN}.get(atom.kind, BOTTOM)
     return UNKNOWN
+
+
+def row(tensor: Tensor) -> Tensor:
+    """What iterating a tensor gives, or a number between brackets."""
+    if tensor.dims is None:
+        return replace(tensor, rank=None, fresh=None)
+    left = tensor.dims - 1
+    return replace(tensor, rank=min(left, 1), dims=left or None, fresh=None)
 
 
 def unpack(value: Value, index: int, starred: bool) -> Value:
@@ -1689,14 +1707,17 @@ def unpack(value: Value, index: int, starred: bool) -> Value:
 def subscript_atom(atom: Atom, index: Value) -> Value:
     if isinstance(atom, Tensor):
         key = only(index)
+        if isinstance(key, Host) and key.kind in ("int", "number"):
+            return one(row(atom))
         rank: int | None = None
+        dims: int | None = None
         if isinstance(key, Tensor):
             rank = 1 if key.dtype == "bool" or key.rank == 1 else None
         elif isinstance(key, Host) and key.kind == "object":
-            rank = atom.rank  # a slice
+            rank, dims = atom.rank, atom.dims  # a slice
         chosen = isinstance(key, Tensor | Blob)
         device = unpinned(atom.device) if chosen else atom.device
-        return one(replace(atom, rank=rank, device=device, fresh=None))
+        return one(replace(atom, rank=rank, dims=dims, device=device, fresh=None))
     if isinstance(atom, Blob):
         chosen = isinstance(only(index), Tensor | Blob)
         return one(replace(atom, device=unpinned(atom.device)) if chosen else atom)

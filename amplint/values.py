@@ -68,6 +68,8 @@ class Tensor:
         grad: whether it carries an autograd graph; None where it is unknown.
         settled_dtype: why the dtype is what it is ("half by the autocast region at ...").
         fresh: the factory that built it a moment ago ("torch.zeros"), and nothing else since.
+        dims: the number of dimensions, where it has some and it is known how many: one less is
+            left of each row.
     """
 
     dtype: str | None = None
@@ -76,6 +78,7 @@ class Tensor:
     grad: bool | None = None
     settled_dtype: Why | None = field(default=None, compare=False)
     fresh: str | None = None
+    dims: int | None = None
 
 
 @dataclass(frozen=True)
@@ -346,6 +349,7 @@ def join_tensors(tensors: list[Tensor]) -> Tensor:
         return tensors[0]
     dtypes = {tensor.dtype for tensor in tensors}
     ranks = {tensor.rank for tensor in tensors}
+    dims = {tensor.dims for tensor in tensors}
     grads = {tensor.grad for tensor in tensors}
     fresh = {tensor.fresh for tensor in tensors}
     reasons = sorted(t.settled_dtype for t in tensors if t.settled_dtype is not None)
@@ -353,6 +357,7 @@ def join_tensors(tensors: list[Tensor]) -> Tensor:
         dtype=dtypes.pop() if len(dtypes) == 1 else None,
         device=join_devices([tensor.device for tensor in tensors]),
         rank=ranks.pop() if len(ranks) == 1 else None,
+        dims=dims.pop() if len(dims) == 1 else None,
         grad=grads.pop() if len(grads) == 1 else None,
         settled_dtype=reasons[0] if reasons else None,
         fresh=fresh.pop() if len(fresh) == 1 else None,
