@@ -357,6 +357,8 @@ class HeatMap:
             return None
         if facts.name == "step" and self.inference.steps(facts.cls):
             return found("hot: an optimizer's step runs for every batch", REACH_OF_LOOP)
+        if facts.name == "training_step":  # of a mixin, too, that is no module by itself
+            return found("hot: `training_step` runs for every batch", REACH_OF_LEARNING)
         if facts.name in libraries.TRAINING_HOOKS and self.inference.is_callback(facts.cls):
             return found(f"hot: `{facts.name}` runs for every batch", REACH_OF_DEFINITION)
         if self.inference.is_autograd_function(facts.cls):

@@ -939,12 +939,13 @@ class Evaluation:
             return None
         if self.inference.is_autograd_function(facts.cls):
             return self.function_parameter(node)
-        if facts.name not in HOT_METHODS or not self.inference.is_module(facts.cls):
+        step = facts.name == "training_step"
+        if not step and not (facts.name in HOT_METHODS and self.inference.is_module(facts.cls)):
             return None
         device = Device(
             ACCELERATOR, self.why(node, f"`{node.data}` is a parameter of `{facts.name}`")
         )
-        if facts.name == "training_step":
+        if step:
             return (
                 one(Blob(device))
                 if node.data == "batch"

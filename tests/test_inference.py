@@ -309,6 +309,37 @@ class TestValues:
         made = tensor("Base().show()", main, sub=sub, again="from main import *\n")
         assert made.dtype == "float32"
 
+    def test_a_library_may_be_the_project_itself(self) -> None:
+        main = "from timm.layers import half\nuse(half(x))\n"
+        half = "def half(x):\n    return x.to('cuda').half()\n"
+        own = {"timm/__init__.py": "", "timm/layers.py": half}
+        inside = {"models/__init__.py": "", **{f"models/{path}": own[path] for path in own}}
+        for texts, dtype in ((own, "float16"), (inside, None)):
+            files = {p: File(p, text) for p, text in {"main.py": main, **texts}.items()}
+            words = frozenset(word for file in files.values() for word in file.facts.words)
+            answers = Program(files, words, ["main.py"]).answers("main.py")
+            atom = only(answers.value(expression(files["main.py"], "half(x)")))
+            assert (atom.dtype if isinstance(atom, Tensor) else None) == dtype
+
+    def test_a_method_that_was_handed_on_is_called(self) -> None:
+        main = """
+            def around(method):
+                def wrapper(*args):
+                    return method(*args)
+                return wrapper
+            def patch(model):
+                model.to = around(model.to)
+                return model.to("cuda")
+        """
+        file = File("main.py", textwrap.dedent(main))
+        assert not Program({"main.py": file}, file.facts.words, ["main.py"]).failures
+
+    def test_the_rows_of_what_has_two_dimensions_have_one(self) -> None:
+        main = "import torch\nm = torch.ones(3, 3) > 0\nfor i in m.nonzero():\n    use(i, i[0])\n"
+        assert (tensor("i", main).rank, tensor("i[0]", main).rank) == (1, 0)
+        rows = "import torch\nr, c = torch.where(torch.ones(3, 3) > 0)\nuse(c[2], c)\n"
+        assert (tensor("c[2]", rows).rank, tensor("c", rows).rank) == (0, 1)
+
     def test_an_import_cycle_ends(self) -> None:
         main = "from helpers import g\ndef f(n):\n    return g(n)\nx = f(1)\nuse(x)\n"
         helpers = (
