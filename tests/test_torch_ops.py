@@ -481,6 +481,8 @@ def wrong_tensor(expected: Result, word: str, operands: list[Any], result: Any) 
         return f"{result.dtype} instead of {dtype}"
     rank = expected.rank
     ranks = [operand.dim() for operand in operands]
+    if expected.dims not in (None, result.dim()):
+        return f"{result.dim()}-dim, not {expected.dims}"
     fits = {
         "same": ranks[:1] == [result.dim()],
         "scalar": result.dim() == 0,
