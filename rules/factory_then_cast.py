@@ -6,6 +6,7 @@ on the device of `x`.
 
     mask = torch.zeros(n).type_as(x)          # built on the host, cast, copied
     mask = torch.zeros(n).to(x)               # the same
+    mask = torch.zeros(n).type(x.type())      # the same
 
     mask = x.new_zeros(n)                     # built where it is used
 
@@ -16,11 +17,13 @@ for full with a constant that every type, or the known type of `x`, can hold. Un
 its kin (another generator: other random numbers), for linspace and float arange (the last bit may
 differ), for full with any other value (`new_full` raises where the cast overflowed), through
 `expand` (the copy has memory of its own for each element), and for `.to(x)` where the project has
-sparse tensors. None with `requires_grad=`, and where `x` is more than a name or an attribute.
+sparse tensors, or `x` may be something else, and for `.type(x.type())`, which means the current
+GPU. None with `requires_grad=`, and where `x` is more than a name or an attribute.
 
-Known limits: `.to(x)` is only known to be a cast where `x` is known to be a tensor. Where
-`device=` is given, it is a finding only if the dtypes are known to differ. `torch.tensor(data)`
-must copy data of the host anyhow and is no finding, nor is module-level code, which runs once.
+Known limits: `.to(x)` is only known to be a cast where `x` is known to be a tensor, by its value or
+because its shape is read. Where `device=` is given, it is a finding only if the dtypes are known to
+differ. `torch.tensor(data)` must copy data of the host anyhow and is no finding, nor is
+module-level code, which runs once.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from amplint import Edit, Finding, Fix, Group, Rule, Safety, Same, Source, Tenso
 from amplint.factories import Built, built
 from amplint.torch_ops import FACTORIES
 from amplint.transfer import FLOATS, constant
+from amplint.values import NONE, UNKNOWN, Unknown
 
 rule = Rule(
     "AMP202",
@@ -42,7 +46,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Same(),
-    words=frozenset({"type_as", "to"}),
+    words=frozenset({"type_as", "to", "type"}),
     outranks=("AMP201",),
 )
 
@@ -82,10 +86,13 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
 
 
 def cast_like(call: cst.Call, src: Source) -> cst.BaseExpression | None:
-    """Ex) x of made.type_as(x), made.to(x), made.to(other=x, non_blocking=True)"""
+    """Ex) x of made.type_as(x), made.to(x), made.to(other=x, non_blocking=True)
+    Ex) x of made.type(x.type())"""
     if not isinstance(call.func, cst.Attribute) or src.has_star(call):
         return None
     method = call.func.attr.value
+    if method == "type":
+        return typed_like(call)
     target = src.argument(call, "other", 0)
     if target is None or method not in ("type_as", "to"):
         return None
@@ -94,7 +101,32 @@ def cast_like(call: cst.Call, src: Source) -> cst.BaseExpression | None:
         return target.value if len(call.args) == 1 else None
     if not options <= MOVE_OPTIONS or len(options) + 1 != len(call.args):
         return None
-    return target.value if src.tensor(target.value) is not None else None
+    return target.value if is_tensor(target.value, src) else None
+
+
+def typed_like(call: cst.Call) -> cst.BaseExpression | None:
+    """Ex) x of made.type(x.type())"""
+    target = call.args[0].value if len(call.args) == 1 else None
+    if (
+        not isinstance(target, cst.Call)
+        or target.args
+        or not isinstance(target.func, cst.Attribute)
+    ):
+        return None
+    return target.func.value if target.func.attr.value == "type" else None
+
+
+def is_tensor(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether what `.to` is given is a tensor: on some path, and on the others nobody knows; or
+    its shape is read, which devices and dtypes do not have."""
+    value = src.value(node)
+    if any(isinstance(atom, Tensor) for atom in value):
+        return all(isinstance(atom, Tensor | Unknown) or atom == NONE for atom in value)
+    if value != UNKNOWN or not isinstance(node, cst.Name):
+        return False
+    shaped = re.compile(rf"\b{node.value}\.(shape|ndim|size\(|dim\()")
+    function = src.function(node)
+    return function is not None and shaped.search(src.text(function)) is not None
 
 
 def changes(made: Built, target: cst.BaseExpression, src: Source) -> bool:
@@ -180,7 +212,10 @@ def safety(call: cst.Call, made: Built, target: cst.BaseExpression, src: Source)
         exact = like is not None  # of a class of its own, `x` would lend its class to a cast
     # `x.type_as(sparse)` raises; `x.to(sparse)` gives a dense tensor, `new_zeros` a sparse one.
     dense = call.func.attr.value == "type_as" or not any(src.mentions(word) for word in SPARSE)
-    return Safety.SAFE if exact and dense and not made.expanded else Safety.UNSAFE
+    method = call.func.attr.value
+    # A dtype or a device on a path that is not seen; "torch.cuda.FloatTensor" is the current GPU.
+    sure = method == "type_as" or (method == "to" and like is not None)
+    return Safety.SAFE if exact and dense and sure and not made.expanded else Safety.UNSAFE
 
 
 def holds(dtype: str | None, fill: cst.BaseExpression, src: Source) -> bool:
