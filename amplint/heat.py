@@ -58,7 +58,8 @@ COLD_FUNCTIONS = frozenset(
     """
     __init__ __new__ __getitem__ __len__ __repr__ __str__ __getstate__ __setstate__ __del__
     __post_init__ setup prepare_data configure_optimizers state_dict load_state_dict extra_repr
-    reset_parameters compute collate collate_fn save save_checkpoint load_checkpoint export merge
+    reset_parameters compute collate collate_fn save save_checkpoint load_checkpoint
+    prepare prepare_model prepare_data_loader export merge
     unmerge
     """.split()
 )
