@@ -10,7 +10,7 @@ import libcst as cst
 
 from amplint.moves import bound_before
 from amplint.torch_ops import FACTORIES
-from amplint.values import Atom, DType, Host, Sequence
+from amplint.values import CPU, UNKNOWN, Atom, DType, Host, Sequence, only
 
 if TYPE_CHECKING:
     from amplint.source import Source
@@ -31,6 +31,7 @@ ROUNDED = frozenset(
     """.split()
 )
 """What may differ in the last bit, or draws other random numbers."""
+COMPARED = "compare"  # with something that nobody knows, a number most likely
 MAX_STEPS = 8
 FROM_DATA = frozenset({"data", "arg"})  # dtype words of factories that copy host data
 # With these, more is decided than what the tensor holds, and where.
@@ -51,6 +52,8 @@ class Built:
             copy, to another device or dtype, ends.
         shaped: whether what was done changed the shape at most.
         exact: whether what was done gives the same bits on any device.
+        alone: whether nothing else took part but numbers; else it was compared with what is a
+            number or on the CPU, for two devices cannot be compared.
         names: the variables that held the tensor on the way.
     """
 
@@ -59,6 +62,7 @@ class Built:
     expanded: bool = False
     shaped: bool = True
     exact: bool = True
+    alone: bool = True
     names: tuple[cst.Name, ...] = ()
 
 
@@ -90,6 +94,7 @@ def built(
         expanded=found.expanded or word == "expand",
         shaped=found.shaped and word in SHAPE_METHODS,
         exact=found.exact and word not in ROUNDED,
+        alone=found.alone and word != COMPARED,
     )
 
 
@@ -114,16 +119,19 @@ def operand_alone(node: cst.BaseExpression, src: Source) -> tuple[cst.BaseExpres
     if isinstance(node, cst.UnaryOperation) and not isinstance(node.operator, cst.Not):
         return node.expression, "neg"
     if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
-        return apart(node.left, node.comparisons[0].comparator, "eq", src)
+        other = node.comparisons[0].comparator
+        return apart(node.left, other, "eq", src) or on_host(node.left, other, src)
     if isinstance(node, cst.BinaryOperation):
         return apart(node.left, node.right, "mul", src)
     if isinstance(node, cst.Subscript):
         plain = all(is_plain(element.slice, src) for element in node.slice)
         return (node.value, "view") if plain else None
-    if not isinstance(node, cst.Call) or src.has_star(node):
+    if not isinstance(node, cst.Call):
         return None
     name = src.name(node.func)
     given = list(node.args)
+    if any(arg.star == "**" or (arg.star and not is_host(arg.value, src)) for arg in given):
+        return None
     if name is not None and name.startswith("torch.") and given and given[0].keyword is None:
         word, operand = name[6:], given.pop(0).value
     elif name is None and isinstance(node.func, cst.Attribute):
@@ -132,6 +140,8 @@ def operand_alone(node: cst.BaseExpression, src: Source) -> tuple[cst.BaseExpres
         return None
     if word in SHAPE_METHODS | CONVERSIONS:
         return operand, word
+    if word == "to" and len(given) == 1 and is_dtype(given[0].value, src):
+        return operand, "type"
     known = word in SAME_ANYWHERE | ROUNDED and all(is_host(arg.value, src) for arg in given)
     return (operand, word) if known else None
 
@@ -143,6 +153,27 @@ def apart(
     if is_host(right, src):
         return left, word
     return (right, word) if is_host(left, src) else None
+
+
+def on_host(
+    left: cst.BaseExpression, right: cst.BaseExpression, src: Source
+) -> tuple[cst.BaseExpression, str] | None:
+    """The side that is a tensor on the CPU, where nothing is known of the other.
+
+    Ex) torch.rand(n) of `torch.rand(n) > rate`
+    """
+    for side, other in ((left, right), (right, left)):
+        tensor = src.tensor(side)
+        if tensor is not None and tensor.device.kind == CPU.kind and src.value(other) == UNKNOWN:
+            return side, COMPARED
+    return None
+
+
+def is_dtype(node: cst.BaseExpression, src: Source) -> bool:
+    """Ex) torch.float16, x.dtype"""
+    if isinstance(only(src.value(node)), DType):
+        return True
+    return isinstance(node, cst.Attribute) and node.attr.value == "dtype"
 
 
 def is_plain(element: cst.BaseSlice, src: Source) -> bool:

@@ -75,6 +75,8 @@ def create_there(
 ) -> Fix | None:
     """Ex) torch.zeros(n).to(d) -> torch.zeros(n, device=d)
     Ex) m = torch.zeros(n); m = m.to(d) -> m = torch.zeros(n, device=d)"""
+    if not made.alone:
+        return None  # what it was compared with may be a tensor on the CPU
     if made.names and not src.same_meaning(call, made.call):
         return None  # what names the device may have another value up there
     if move.dtype is not None and not made.shaped:
