@@ -1012,7 +1012,7 @@ class Evaluation:
             found = infer.module_name(atom.path, name)
             return UNKNOWN if found is None else found
         if isinstance(atom, Unknown):
-            known = name in CASTS or infer.module_methods(name)
+            known = name in (CASTS | LEGACY_NAMES) or infer.module_methods(name)
             return one(Method(atom, name)) if known else UNKNOWN
         if isinstance(atom, Symbol):
             dotted = f"{atom.name}.{name}"
@@ -1112,7 +1112,12 @@ class Evaluation:
     def cast_of_unknown(self, atom: Atom, arguments: Arguments, node: Node) -> Value | None:
         """`q.half()` of a parameter that nobody knows: a tensor, if it is then used as one; and
         `x.to(device)` of what a loop draws: a tensor or a nest of them."""
-        if not (isinstance(atom, Method) and isinstance(atom.of, Unknown) and atom.name in CASTS):
+        if not (isinstance(atom, Method) and isinstance(atom.of, Unknown)):
+            return None
+        made = torch_ops.LEGACY_CONSTRUCTORS.get(f"torch.{atom.name}")
+        if made is not None:  # `get_accelerator().FloatTensor([norm])`
+            return one(Tensor(made[0]))
+        if atom.name not in CASTS:
             return None
         if atom.name in MOVES and self.is_moved_tensor(node):
             moved = transfer.call(replace(atom, of=Blob()), arguments, self.site(node))
@@ -1767,6 +1772,7 @@ class Evaluation:
 
 
 OPTIMIZER_STATE = one(MappingValue(one(MappingValue(BOTTOM))))
+LEGACY_NAMES = frozenset(name.rpartition(".")[2] for name in torch_ops.LEGACY_CONSTRUCTORS)
 CASTS = frozenset({"to", "half", "bfloat16", "float", "double", "cuda", "xpu"})
 MOVES = frozenset({"to", "cuda", "xpu"})
 DICTS = frozenset({"builtins.dict", "collections.OrderedDict"})

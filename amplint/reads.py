@@ -93,7 +93,7 @@ def tensor_read(call: cst.Call, src: Source) -> Tensor | Blob | None:
         return None
     method = isinstance(call.func, cst.Attribute) and operand is call.func.value
     # `float(x)` takes a number as well; `x.item()` says that x is a tensor or an array.
-    return device_tensor(src.value(operand), certain=not method, receiver=method, presumed=True)
+    return tensor_of_training(operand, src, receiver=method)
 
 
 def operand_read(call: cst.Call, src: Source) -> cst.BaseExpression | None:
