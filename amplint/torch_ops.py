@@ -339,16 +339,22 @@ _family(
 _family(Result("tensor", "some", "long-of"), "linalg.vander torch.vander")
 _family(Result("tensor", "some", "unknown"), "linalg.eigvals")
 _family(Result("tensor", "unknown", "int64"), "linalg.matrix_rank")
-_family(
-    Result("tensors", "some", "same", count=2), "geqrf qr triangular_solve linalg.eigh linalg.qr"
-)
-_family(Result("tensors", "some", "unknown", count=2), "linalg.eig")
-_family(Result("tensors", "some", "same", count=3), "svd linalg.lu linalg.svd")
+_EIGEN = ("eigenvalues", "eigenvectors")
+_family(Result("tensors", "some", "same", count=2), "geqrf triangular_solve")
+_family(Result("tensors", "some", "same", count=2, names=("Q", "R")), "qr linalg.qr")
+_family(Result("tensors", "some", "same", count=2, names=_EIGEN), "linalg.eigh")
+_family(Result("tensors", "some", "unknown", count=2, names=_EIGEN), "linalg.eig")
+_family(Result("tensors", "some", "same", count=3, names=("U", "S", "V")), "svd")
+_family(Result("tensors", "some", "same", count=3, names=("P", "L", "U")), "linalg.lu")
+_family(Result("tensors", "some", "same", count=3, names=("U", "S", "Vh")), "linalg.svd")
 _family(
     Result("tensors", "some", "same", count=3),
     "torch.lu_unpack torch.pca_lowrank torch.svd_lowrank",
 )
-_family(Result("tensors", "unknown", "same", count=2), "slogdet linalg.slogdet")
+_family(
+    Result("tensors", "unknown", "same", count=2, names=("sign", "logabsdet")),
+    "slogdet linalg.slogdet",
+)
 _family(Result("tensors", "unknown", "same", count=2, dtypes=("same", "int32")), "lu")
 _family(
     Result("tensors", "unknown", "same", count=2, dtypes=("same", "int32")),
@@ -359,7 +365,14 @@ _family(
     "linalg.ldl_factor_ex linalg.lu_factor_ex",
 )
 _family(
-    Result("tensors", "unknown", "same", count=4, dtypes=("same", "same", "int64", "same")),
+    Result(
+        "tensors",
+        "unknown",
+        "same",
+        count=4,
+        dtypes=("same", "same", "int64", "same"),
+        names=("solution", "residuals", "rank", "singular_values"),
+    ),
     "linalg.lstsq",
 )
 _family(Result("tensors", "some", "same", count=2), "torch.lobpcg")

@@ -70,7 +70,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if like is None and src.name(call.func) != "torch.tensor":
         return
     data = src.argument(call, "data", 0)
-    if data is None:
+    if data is None or not src.surely_tensor(data.value):
         return
     if src.tensor(data.value) is not None and not asks_type(data.value, src):
         message = f"`{src.brief(call)}` copies and detaches a tensor"

@@ -455,6 +455,10 @@ def wrong(expected: Result, operands: list[Any], result: Any) -> str | None:
         parts = list(result)
         if expected.count is not None and len(parts) != expected.count:
             return f"has {len(parts)} parts"
+        if any(
+            getattr(result, name, None) is not parts[i] for i, name in enumerate(expected.names)
+        ):
+            return f"has no parts {expected.names}"
         words = expected.dtypes or (expected.dtype,) * len(parts)
         found = [
             wrong_tensor(expected, word, operands, part)
