@@ -139,7 +139,8 @@ def kind_of_data(copy: Copy, src: Source) -> str | None:
     data = copy.data.value
     if is_shape(data, src):
         return SHAPE
-    untyped = is_open(data, src) or src.value(data) >= UNKNOWN
+    a_list = isinstance(only(src.value(data)), Sequence)
+    untyped = src.value(data) >= UNKNOWN or (is_open(data, src) and not a_list)
     if untyped and src.name(copy.made.func) in OF_ANYTHING and not asks_type(data, src):
         return None
     if is_number(data, src) or repeats_number(data, src):
