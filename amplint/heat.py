@@ -15,11 +15,12 @@ from dataclasses import dataclass
 
 from amplint import libraries
 from amplint.facts import Block, Graph, Node
-from amplint.infer import Inference, SiteId, State
+from amplint.infer import Inference, SiteId, State, annotated
 from amplint.marks import BACKWARD_KEYWORDS
 from amplint.transfer import is_loader
 from amplint.values import (
     ACCELERATOR,
+    NO_DEVICE,
     NONE,
     Autocast,
     Blob,
@@ -84,6 +85,7 @@ NONFINITE = frozenset({"isnan", "isinf"})
 RARE_DEVICES = frozenset({"mps", "npu", "xpu", "hpu", "mlu", "musa", "xla", "tpu"})
 OF_RARE_DEVICE = re.compile(rf"(^|_)({'|'.join(sorted(RARE_DEVICES))})(_|$)")
 # Functions of these names use what has been trained.
+PREDICTOR = re.compile(r"Infer|Predict|Pipeline|Eval|Valid")
 PREDICTION = re.compile(r"^_*(predict|infer|inference|generate|validate|evaluate)(_|$)")
 
 
@@ -354,6 +356,8 @@ class HeatMap:
             return found("hot: a step of training", REACH_OF_LOOP)
         if facts.name in libraries.CLIPPING and facts.kind == "function" and facts.params:
             return found("hot: gradients are clipped in every step", REACH_OF_LOOP)
+        if self._is_part_of_forward(function):
+            return found("hot: part of a forward pass", REACH_OF_DEFINITION)
         if facts.cls is None:
             return None
         if facts.name == "step" and self.inference.steps(facts.cls):
@@ -379,6 +383,28 @@ class HeatMap:
             text = f"`{facts.name}` runs for every batch of evaluation"
             return found(text, REACH_OF_DEFINITION, EVALUATION)
         return None
+
+    def _is_part_of_forward(self, function: str) -> bool:
+        """The `__call__` of an object that is given a module and tensors, by its annotations, and
+        is called by what is out of sight: the processor of an attention layer."""
+        facts = self.inference.functions[function]
+        if facts.name != "__call__" or facts.cls is None:
+            return False
+        if PREDICTOR.search(self.inference.classes[facts.cls].name):
+            return False
+        state = self.inference.states[function]
+        declared = [
+            annotated(state.values[node.operands[0]], NO_DEVICE)
+            for node in state.graph.nodes
+            if node.op == "param" and node.operands
+        ]
+        tensors = sum(any(isinstance(a, Tensor) for a in value) for value in declared)
+        return tensors > 1 and any(
+            (isinstance(a, Instance) and self.inference.is_module(a.cls))
+            or (isinstance(a, Object) and a.kind == "module")
+            for value in declared
+            for a in value
+        )
 
     def _is_training_step(self, function: str) -> bool:
         """A function that runs the backward pass of a loss and steps an optimizer that it is given,
