@@ -47,7 +47,7 @@ def device_tensor(
         certain: only what is surely a tensor, not a nest of containers that may hold one.
         receiver: a method of tensors is called on it, which lists and numbers do not have.
         presumed: also a tensor of which nothing says where it is. Where training runs for every
-            batch, that is the accelerator: of 101 labelled reads that only this finds, 98 are.
+            batch, that is the accelerator (docs/decisions.md, "Device").
     """
     if receiver:
         value = frozenset(

@@ -81,6 +81,17 @@ def test_clean_is_0(amplint: Amplint, project: Path) -> None:
     assert amplint("check") == Ran(0, "1 file, no findings\n", "")
 
 
+def test_it_runs_as_a_module(project: Path) -> None:
+    (project / "main.py").write_text("print('clean')\n", encoding="utf-8")
+    as_module = COMMAND[2].replace(
+        "from amplint.cli import main; sys.exit(main())",
+        "runpy.run_module('amplint', run_name='__main__')",
+    )
+    command = [sys.executable, "-c", as_module, "check", "."]
+    done = subprocess.run(command, cwd=project, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_findings_are_1(amplint: Amplint, project: Path) -> None:
     (project / "a.py").write_text(LEGACY)
     ran = amplint("check", "a.py")
