@@ -384,6 +384,15 @@ class HeatMap:
             return found(text, REACH_OF_DEFINITION, EVALUATION)
         return None
 
+    def _declared(self, function: str) -> list[Value]:
+        """What the annotations say of the parameters."""
+        state = self.inference.states[function]
+        return [
+            annotated(state.values[node.operands[0]], NO_DEVICE)
+            for node in state.graph.nodes
+            if node.op == "param" and node.operands
+        ]
+
     def _is_part_of_forward(self, function: str) -> bool:
         """The `__call__` of an object that is given a module and tensors, by its annotations, and
         is called by what is out of sight: the processor of an attention layer."""
@@ -392,12 +401,7 @@ class HeatMap:
             return False
         if PREDICTOR.search(self.inference.classes[facts.cls].name):
             return False
-        state = self.inference.states[function]
-        declared = [
-            annotated(state.values[node.operands[0]], NO_DEVICE)
-            for node in state.graph.nodes
-            if node.op == "param" and node.operands
-        ]
+        declared = self._declared(function)
         tensors = sum(any(isinstance(a, Tensor) for a in value) for value in declared)
         return tensors > 1 and any(
             (isinstance(a, Instance) and self.inference.is_module(a.cls))

@@ -904,7 +904,9 @@ class Evaluation:
             is_class = "classmethod" in facts.decorated or facts.name == "__new__"
             return one(Class(facts.cls) if is_class else Instance(facts.cls))
         if parameter.kind == "star":
-            return one(Sequence(None, infer._read(("param", facts.id, name)) or UNKNOWN))
+            gradients = self.function_parameter(node) if facts.name == "backward" else None
+            given = infer._read(("param", facts.id, name)) or gradients or UNKNOWN
+            return one(Sequence(None, given))
         if parameter.kind == "starstar":
             return one(MappingValue(infer._read(("param", facts.id, name)) or UNKNOWN))
         given = infer._read(("param", facts.id, name))
@@ -973,6 +975,8 @@ class Evaluation:
     def function_parameter(self, node: Node) -> Value | None:
         """What autograd hands to a Function's `forward` and `backward`, if used as a tensor."""
         facts = self.facts
+        if facts.cls is None or not self.inference.is_autograd_function(facts.cls):
+            return None
         # `forward` is given numbers as well, and gradients are all that `backward` is given.
         used = {"forward": self.marks.surely_tensors, "backward": self.marks.tensors}
         if node.data == facts.params[0].name or self.number not in used.get(facts.name, ()):
@@ -1011,6 +1015,9 @@ class Evaluation:
         if isinstance(atom, Module):
             found = infer.module_name(atom.path, name)
             return UNKNOWN if found is None else found
+        if isinstance(atom, Unknown) and name == SAVED:
+            saved = Device(ACCELERATOR, self.why(node, "saved by `forward` for `backward`"))
+            return one(Sequence(None, one(Tensor(device=saved))))
         if isinstance(atom, Unknown):
             known = name in (CASTS | LEGACY_NAMES) or infer.module_methods(name)
             return one(Method(atom, name)) if known else UNKNOWN
@@ -1056,9 +1063,17 @@ class Evaluation:
             return OPTIMIZER_STATE
         if name == "device" and infer.is_module(instance.cls):
             return one(Device(ACCELERATOR, self.why(node, "the module's device")))
-        if infer.library_bases(instance.cls):
-            return one(Method(instance, name)) if name in MODULE_METHODS else UNKNOWN
-        return UNKNOWN
+        if name in REGISTRIES and infer.is_module(instance.cls):
+            device = Device(ACCELERATOR, self.why(node, "parameters and buffers of a module"))
+            return one(MappingValue(one(Tensor(device=device))))
+        bases = infer.library_bases(instance.cls)
+        if not bases:
+            return UNKNOWN
+        if name in MODULE_METHODS:
+            return one(Method(instance, name))
+        # What torch's own layer stores, its subclasses have.
+        layers = [Object("module", base) for base in sorted(bases) if base in torch_ops.MODULES]
+        return transfer.object_attribute(layers[0], name) if len(layers) == 1 else UNKNOWN
 
     def mark_value(self, kind: str) -> Value | None:
         return {
@@ -1772,6 +1787,8 @@ class Evaluation:
 
 
 OPTIMIZER_STATE = one(MappingValue(one(MappingValue(BOTTOM))))
+SAVED = "saved_tensors"  # of the context of an autograd.Function
+REGISTRIES = frozenset({"_buffers", "_parameters"})  # of a module
 LEGACY_NAMES = frozenset(name.rpartition(".")[2] for name in torch_ops.LEGACY_CONSTRUCTORS)
 CASTS = frozenset({"to", "half", "bfloat16", "float", "double", "cuda", "xpu"})
 MOVES = frozenset({"to", "cuda", "xpu"})

@@ -287,6 +287,7 @@ STEPPING: tuple[frozenset[str], ...] = (
     frozenset({"step", "zero_grad"}),
     frozenset({"step", "backward"}),
     frozenset({"step", "scale", "update"}),
+    frozenset({"step", "scale", "unscale"}),
 )
 """The methods of a class whose `step` is one of training: an optimizer's, or that of what wraps one
 (fairscale's OSS, DeepSpeed's FP16_Optimizer), an engine's, a scaler's."""

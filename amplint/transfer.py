@@ -548,7 +548,9 @@ CONTAINER_METHODS = frozenset({"items", "values", "keys", "get", "pop", "copy"})
 _NOWHERE = Site(None, lambda text: Why(Place("", 0, 0, 0, 0), text))
 
 
-MODULE_TENSORS = frozenset({"weight", "bias", "running_mean", "running_var", "in_proj_weight"})
+MODULE_TENSORS = frozenset(
+    {"weight", "bias", "running_mean", "running_var", "num_batches_tracked", "in_proj_weight"}
+)
 _ON_DEVICE = Device(ACCELERATOR)
 
 
@@ -559,7 +561,8 @@ def object_attribute(thing: Object, name: str) -> Value:
         return one(thing)
     if name in MODULE_TENSORS and thing.kind == "module" and is_layer(thing.type):
         device = thing.device if thing.device.kind else _ON_DEVICE
-        return one(Tensor(None, device, 1, name in ("weight", "bias") or None))
+        rank = 0 if name == "num_batches_tracked" else 1
+        return one(Tensor(None, device, rank, name in ("weight", "bias") or None))
     if thing.kind == "optimizer" and name == "param_groups":
         return PARAM_GROUPS
     if thing.kind == "limits":
