@@ -18,6 +18,7 @@ a Python number.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -25,6 +26,7 @@ import libcst as cst
 from amplint import Finding, Group, Rule, Sequence, Source, Syncs, only
 from amplint.reads import hot_evidence, tensor_of_training
 from amplint.transfer import constant
+from amplint.values import Blob, Tensor
 
 rule = Rule(
     "AMP103",
@@ -35,6 +37,8 @@ rule = Rule(
     hot=True,
     words=frozenset({"if", "while", "assert", "and", "or", "not", "in", "bool"}),
 )
+
+SIZE = re.compile(r"\.shape\b|\.(size|numel|dim)\(|\blen\(")
 
 
 @rule.on(cst.If, cst.While, cst.Assert, cst.IfExp, cst.CompIf)
@@ -84,10 +88,22 @@ def check_membership(node: cst.Comparison, src: Source) -> Iterator[Finding]:
 def truth(test: cst.BaseExpression, src: Source) -> Iterator[Finding]:
     if isinstance(test, cst.BooleanOperation):
         return  # its operands are tested one by one
-    evidence = hot_evidence(test, tensor_of_training(test, src), src)
+    tensor = tensor_of_training(test, src)
+    if tensor is not None and tensor.device.kind is None and may_be_size(test, tensor, src):
+        return
+    evidence = hot_evidence(test, tensor, src)
     if evidence is not None:
         message = f"the truth of `{src.brief(test)}` waits for the device in every iteration"
         yield src.finding(rule, test, message, None, evidence)
+
+
+def may_be_size(test: cst.BaseExpression, tensor: Tensor | Blob, src: Source) -> bool:
+    """Whether what is tested may be a size, which a tensor of the CPU holds: `if channels`,
+    `x.shape[1] == channels`. Asked only where nothing says where the tensor lives."""
+    if isinstance(test, cst.Comparison):
+        equality = isinstance(test.comparisons[0].operator, cst.Equal | cst.NotEqual)
+        return equality and SIZE.search(src.text(test)) is not None
+    return isinstance(test, cst.Name) and isinstance(tensor, Tensor) and tensor.dtype is None
 
 
 def is_tested(node: cst.BooleanOperation, src: Source) -> bool:
