@@ -1,0 +1,278 @@
+"""What one run of a program showed: plain data, to JSON and back.
+
+The process that runs a program writes an `Observation`; the one that judges reads it. Neither this
+module nor what it holds needs torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from typing import Any, TypeVar
+
+SCHEMA = 1
+T = TypeVar("T")
+
+
+class SchemaError(ValueError):
+    """A JSON document is no observation, or one of another schema."""
+
+
+class Outcome(Enum):
+    """How a run ended."""
+
+    OK = "ok"
+    EXCEPTION = "exception"
+    TIMEOUT = "timeout"
+    KILLED = "killed"
+    NO_RESULT = "no-result"  # the process ended, and said nothing: sys.exit, os._exit
+    NOT_SIMULABLE = "not-simulable"
+
+
+class Wait(Enum):
+    """What brings host and device together, or copies between them."""
+
+    SCALAR_READ = "scalar-read"
+    SHAPE_READ = "shape-read"
+    BOOL_INDEX = "bool-index"
+    TO_HOST = "d2h-copy"
+    TO_DEVICE = "h2d-copy"
+    TO_HOST_ASYNC = "d2h-copy-async"
+    TO_DEVICE_ASYNC = "h2d-copy-async"
+    SYNCHRONIZE = "synchronize"
+    EMPTY_CACHE = "empty-cache"
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the host stands still until the device is done."""
+        return self not in (Wait.TO_HOST_ASYNC, Wait.TO_DEVICE_ASYNC)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One operation that was dispatched.
+
+    Args:
+        path: the file of the innermost frame below the root, relative to it; "" if there is none.
+        row: the line of that frame, from 1; 0 if there is none.
+        op: e.g. "aten.mm.default".
+        inputs: dtype and device of each tensor that goes in, e.g. "float16@cuda:0".
+        outputs: likewise of what comes out.
+        wait: how it makes the host wait, or copies, if it does.
+        direct: whether the line itself asks for it, and not a library that it calls.
+    """
+
+    path: str
+    row: int
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    wait: Wait | None = None
+    direct: bool = True
+
+
+@dataclass(frozen=True)
+class Count:
+    """How often something happened.
+
+    Args:
+        user: asked for by a line below the root.
+        library: asked for inside a library.
+    """
+
+    user: int = 0
+    library: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.user + self.library
+
+
+@dataclass(frozen=True)
+class Flag:
+    """An operation on operands whose dtypes real kernels do not take together.
+
+    Args:
+        path, row, op: as in `Row`.
+        dtypes: those of the operands that clash.
+    """
+
+    path: str
+    row: int
+    op: str
+    dtypes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor that a program gave back.
+
+    Args:
+        dtype: e.g. "float16".
+        device: e.g. "cuda:0".
+        shape, stride: as torch has them; a tensor that is not strided has no stride.
+        type: of the Python object, e.g. "torch.Tensor", "torch.nn.parameter.Parameter".
+        requires_grad: as torch has it.
+        sha256: of the bytes of the contiguous values; None where there are no values.
+        data: those bytes in base64, of tensors up to 1 MiB; None of larger ones.
+    """
+
+    dtype: str
+    device: str
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    type: str
+    requires_grad: bool
+    sha256: str | None
+    data: str | None
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A part of what a program gave back. Containers are leaves too, followed by what they hold.
+
+    Args:
+        where: e.g. "result['loss'][0]".
+        kind: the type, e.g. "float", "dict", "torch.Tensor".
+        text: repr of a number, string, None or bool; the length of a container; "" of an object
+            that nothing is known of.
+        tensor: of a tensor or an array.
+    """
+
+    where: str
+    kind: str
+    text: str = ""
+    tensor: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one run showed.
+
+    Args:
+        backend: on which back end.
+        torch: the version; "" if it was not imported.
+        outcome: how the run ended.
+        error: the type of the exception, or what ended the process.
+        text: of the exception.
+        place: the innermost line below the root in its traceback, as "path:row"; "" if none.
+        rows: the operations, in order; the first 200000 of them.
+        dropped: how many more there were.
+        waits: how often the host waited or copied, by `Wait.value`.
+        to_device: bytes copied from host to device.
+        to_host: bytes copied from device to host.
+        flags: operations that would raise with real kernels.
+        warnings: the texts that were warned of.
+        result: what the program gave back.
+        state: what else was given to compare: parameters, gradients, a scaler.
+        rng: a hash of the states of all random generators at the end.
+        guesses: how many values or shapes were guessed (`sim`).
+        lines: which lines ran, by path below the root, where that was asked for.
+        notes: what a reader should know of the run itself.
+        schema: of this document.
+    """
+
+    backend: str
+    torch: str
+    outcome: Outcome
+    error: str = ""
+    text: str = ""
+    place: str = ""
+    rows: tuple[Row, ...] = ()
+    dropped: int = 0
+    waits: Mapping[str, Count] = dataclasses.field(default_factory=dict)
+    to_device: int = 0
+    to_host: int = 0
+    flags: tuple[Flag, ...] = ()
+    warnings: tuple[str, ...] = ()
+    result: tuple[Leaf, ...] = ()
+    state: tuple[Leaf, ...] = ()
+    rng: str = ""
+    guesses: int = 0
+    lines: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    schema: int = SCHEMA
+
+    @property
+    def blocking(self) -> Count:
+        """How often the host stood still."""
+        kinds = [wait.value for wait in Wait if wait.blocks]
+        counts = [self.waits[kind] for kind in kinds if kind in self.waits]
+        return Count(sum(c.user for c in counts), sum(c.library for c in counts))
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON has it: numbers, strings, lists and dicts."""
+        return typing.cast("dict[str, Any]", to_json(self))
+
+    @classmethod
+    def from_json(cls, data: Any) -> Observation:
+        """Raises SchemaError for anything but an observation of this schema."""
+        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+            raise SchemaError(f"this is no observation of schema {SCHEMA}")
+        return from_json(cls, data)
+
+
+# ------------------------------------------------------------------------------- dataclasses, JSON
+
+
+def to_json(value: object) -> object:
+    """A frozen dataclass of this package as JSON has it; fields that hold their default are left
+    out, but for the schema."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, (list, tuple)):
+        return [to_json(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: to_json(item) for key, item in value.items()}
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return value
+    return {
+        field.name: to_json(getattr(value, field.name))
+        for field in dataclasses.fields(value)
+        if field.name == "schema" or getattr(value, field.name) != default(field)
+    }
+
+
+def default(field: dataclasses.Field[Any]) -> object:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def from_json(kind: type[T], data: Any) -> T:
+    """The dataclass that `to_json` wrote. Raises SchemaError if the document does not fit."""
+    try:
+        return typing.cast("T", _read(kind, data))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise SchemaError(f"no {kind.__name__}: {error}") from error
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _read(hint: Any, data: Any) -> Any:
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):  # X | None is all there is
+        return None if data is None else _read(inner[0], data)
+    if origin is tuple:
+        return tuple(_read(inner[0], item) for item in data)
+    if origin is not None:  # a mapping
+        return {key: _read(inner[1], item) for key, item in data.items()}
+    if hint is Any or hint is object:
+        return data
+    kind: type[Any] = hint
+    if issubclass(kind, Enum):
+        return kind(data)
+    if dataclasses.is_dataclass(kind):
+        hints = _hints(kind)
+        return kind(**{key: _read(hints[key], item) for key, item in data.items()})
+    if not isinstance(data, (int, float) if kind is float else kind):
+        raise TypeError(f"{data!r} is no {kind.__name__}")
+    return data

@@ -1,0 +1,42 @@
+"""What a process is asked to run, and the bounds of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One run of one program on one back end.
+
+    Args:
+        root: the directory that is sys.path[0] and the working directory.
+        target: what is called, as "package.module:function", e.g. "bad:run".
+        backend: a name in `backends.BACKENDS`.
+        args, kwargs: what it is called with, as JSON has it. The string "{device}" stands for the
+            back end's device.
+        seed: for random, NumPy and torch.
+        guess: what a value that nobody knows is taken for (`sim`): True or 1.0, or False or 0.0.
+        contexts: "module:function" of context managers to enter around the call, inside the
+            recorder.
+        lines: whether to write down which lines below the root ran. Slows the program down.
+        record: whether to record operations; without, times are the program's own.
+        seconds: of wall time, after which the process is killed.
+        memory: bytes of address space that the process may have beyond what it has at the start;
+            on a GPU, of GPU memory.
+    """
+
+    root: str
+    target: str
+    backend: str
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    guess: bool = True
+    contexts: tuple[str, ...] = ()
+    lines: bool = False
+    record: bool = True
+    seconds: float = 120.0
+    memory: int = 8 << 30

@@ -1,0 +1,42 @@
+"""The table of back ends, and what a machine has of them."""
+
+import sys
+
+import pytest
+
+from amplint.verify import backends
+from amplint.verify.backends import BACKENDS, Aspect, Shows
+
+torch = pytest.importorskip("torch")
+
+
+def test_only_a_gpu_shows_everything() -> None:
+    complete = [b.name for b in BACKENDS.values() if set(b.shows.values()) == {Shows.YES}]
+    assert complete == ["cuda"]
+    assert all(set(backend.shows) == set(Aspect) for backend in BACKENDS.values())
+
+
+def test_what_is_shown_partly_is_explained() -> None:
+    for backend in BACKENDS.values():
+        partly = {aspect for aspect, shows in backend.shows.items() if shows is Shows.PARTLY}
+        assert partly <= set(backend.notes)
+
+
+def test_simulation_and_policy_stand_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert [backend.name for backend in backends.chosen("auto")] == ["sim", "policy"]
+    assert backends.missing("cuda") == "torch sees no CUDA GPU"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert [backend.name for backend in backends.chosen("auto")] == ["cuda"]
+    assert [backend.name for backend in backends.chosen("cpu")] == ["cpu"]
+
+
+def test_without_torch_there_is_no_back_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert backends.available() == ()
+    assert "pip install 'amplint[verify]'" in (backends.missing("cpu") or "")
+
+
+def test_what_is_simulated_is_not_called_real() -> None:
+    assert "real" not in backends.table()
+    assert "simulated CUDA autocast" in backends.table()

@@ -1,0 +1,74 @@
+"""What one process writes of a run, another reads."""
+
+import json
+
+import pytest
+
+from amplint.verify.observation import (
+    Count,
+    Flag,
+    Leaf,
+    Observation,
+    Outcome,
+    Row,
+    SchemaError,
+    Tensor,
+    Wait,
+    from_json,
+    to_json,
+)
+from amplint.verify.spec import Spec
+
+TENSOR = Tensor("float16", "cuda:0", (2, 3), (3, 1), "torch.Tensor", False, "ab", None)
+FULL = Observation(
+    backend="sim",
+    torch="2.13.0",
+    outcome=Outcome.EXCEPTION,
+    error="RuntimeError",
+    text="expected",
+    place="train.py:3",
+    rows=(Row("train.py", 3, "aten.mm.default", ("float16@cuda:0",), (), Wait.TO_HOST, False),),
+    dropped=2,
+    waits={"d2h-copy": Count(2, 1), "h2d-copy-async": Count(5, 0)},
+    to_device=4,
+    to_host=8,
+    flags=(Flag("train.py", 4, "aten.mm.default", ("float16", "float32")),),
+    warnings=("old",),
+    result=(Leaf("result", "list", "1"), Leaf("result[0]", "torch.Tensor", "", TENSOR)),
+    state=(Leaf("state", "NoneType", "None"),),
+    rng="cd",
+    guesses=3,
+    lines={"train.py": (1, 2)},
+    notes=("path-dependent",),
+)
+
+
+@pytest.mark.parametrize("seen", [FULL, Observation("cpu", "", Outcome.OK)])
+def test_an_observation_survives_json(seen: Observation) -> None:
+    assert Observation.from_json(json.loads(json.dumps(seen.to_json()))) == seen
+
+
+def test_a_spec_survives_json() -> None:
+    spec = Spec("/x", "bad:run", "sim", ("{device}", 1.5), {"steps": 2}, contexts=("a:b",))
+    assert from_json(Spec, json.loads(json.dumps(to_json(spec)))) == spec
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        {},
+        {**FULL.to_json(), "schema": 0},
+        {**FULL.to_json(), "outcome": "lost"},
+        {**FULL.to_json(), "surprise": 1},
+        {**FULL.to_json(), "guesses": "many"},
+    ],
+)
+def test_what_is_no_observation_is_refused(data: object) -> None:
+    with pytest.raises(SchemaError):
+        Observation.from_json(data)
+
+
+def test_copies_that_do_not_block_are_no_waits() -> None:
+    assert FULL.blocking == Count(2, 1)
+    assert FULL.blocking.total == 3
