@@ -883,7 +883,11 @@ class Evaluation:
         return BOTTOM
 
     def op_phi(self, node: Node) -> Value:
-        return join(self.operands(node))
+        joined = join(self.operands(node))
+        start = self.marks.starts.get(self.number)
+        if start is not None and any(isinstance(atom, Tensor) for atom in joined):
+            return join(self.values[n] for n in node.operands if n != start)
+        return joined
 
     def op_name(self, node: Node) -> Value:
         return self.inference.outer_name(self.facts, node.data)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from amplint import accumulators
 from amplint.facts import CallShape, Graph
 from amplint.torch_ops import FACTORIES
 
@@ -51,6 +52,7 @@ class Marks:
         tensors: nodes that are used as tensors, or as numbers would be: multiplied, compared.
         surely_tensors: those of them that are used as only tensors can be.
         called: nodes that are called.
+        starts: names that a loop adds to, with the number that each starts with.
     """
 
     graph: Graph
@@ -60,6 +62,7 @@ class Marks:
     tensors: frozenset[int]
     surely_tensors: frozenset[int]
     called: frozenset[int]
+    starts: Mapping[int, int]
 
     def path(self, number: int) -> str | None:
         return path_of(self.graph, number)
@@ -144,7 +147,16 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
                 used.add(elements[node.data[0]])
     tensors = frozenset(used)
     called = frozenset(n for n, names in uses.items() if CALLED in names)
-    return Marks(graph, nodes, backward, paths, tensors, frozenset(surely), called)
+    return Marks(
+        graph,
+        nodes,
+        backward,
+        paths,
+        tensors,
+        frozenset(surely),
+        called,
+        accumulators.starts(graph),
+    )
 
 
 def by_name(graph: Graph, key: int) -> bool:

@@ -7,6 +7,7 @@ business; here a call is one of torch, of the builtins or of another library tha
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -502,9 +503,14 @@ def attribute(atom: Atom, name: str, site: Site) -> Value:
         return atom.items[atom.names.index(name)]
     if isinstance(atom, Mapping) and name in dict(atom.items):
         return dict(atom.items)[name]  # a namespace, or a dict whose keys are its attributes
+    if isinstance(atom, Sequence) and name not in SEQUENCE_ATTRIBUTES:
+        return UNKNOWN  # what is asked for it is something else
     if isinstance(atom, Sequence | Mapping | Autocast | NoGrad):
         return one(Method(atom, name))
     return UNKNOWN
+
+
+SEQUENCE_ATTRIBUTES = frozenset(name for kind in (list, tuple, set, deque) for name in dir(kind))
 
 
 def tensor_attribute(tensor: Tensor, name: str, site: Site) -> Value:

@@ -639,3 +639,33 @@ def test_the_texts_of_what_a_call_runs_are_those_of_modules_and_functions_below(
     ]  # fmt: skip
     outside = expression(file, "x.item()")
     assert isinstance(outside, ast.Call) and not answers.called_texts(outside)
+
+
+def test_a_loop_that_adds_tensors_to_a_number_gives_a_tensor() -> None:
+    program = """
+        import torch
+        def norm(parameters):
+            total = 0.0
+            for p in parameters:
+                if p is None:
+                    continue
+                total += torch.linalg.vector_norm(p) ** 2
+            first(total)
+        def plain(batches):
+            steps, best = 0, 0.0
+            for batch in batches:
+                steps = steps + 1
+                if torch.rand(()) > best:
+                    best = torch.rand(())
+            second(steps, best)
+        """
+    file, answers = linked(program)
+
+    def given(call: str) -> list[set[type]]:
+        node = expression(file, call)
+        assert isinstance(node, ast.Call)
+        return [{type(atom) for atom in answers.value(arg)} for arg in node.args]
+
+    assert given("first(total)") == [{Tensor}]
+    # A counter stays a number; what is replaced now and then may never be.
+    assert given("second(steps, best)") == [{Host}, {Host, Tensor}]
