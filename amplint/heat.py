@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from amplint import libraries
+from amplint import libraries, operators
 from amplint.facts import Block, Graph, Node
 from amplint.infer import Inference, SiteId, State, annotated
 from amplint.marks import BACKWARD_KEYWORDS
@@ -49,6 +49,7 @@ HEAT_WORDS = (
     frozenset({"backward", "manual_backward", "step", "forward", "training_step"})
     | libraries.CLIPPING
     | libraries.TRAINING_HOOKS
+    | operators.WORDS
 )
 MAX_BACKWARD_CALLS = 8  # calls between a region and the backward pass in it
 TRAINING, EVALUATION = "training", "evaluation"
@@ -120,6 +121,7 @@ class HeatMap:
         self._per_call: set[str] = set()
         self._batch_loops: dict[str, dict[int, str]] = {}
         self._reached: dict[str, Reached] = {}
+        self._differentiated = inference.differentiated()
         self._find_events()
         self._find_batch_loops()
         self._spread()
@@ -358,6 +360,8 @@ class HeatMap:
             return found("hot: gradients are clipped in every step", REACH_OF_LOOP)
         if self._is_part_of_forward(function):
             return found("hot: part of a forward pass", REACH_OF_DEFINITION)
+        if function in self._differentiated:
+            return found("hot: part of an operator with a gradient", REACH_OF_LEARNING)
         if facts.cls is None:
             return None
         if facts.name == "step" and self.inference.steps(facts.cls):

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from amplint import libraries, marks, torch_ops, transfer
+from amplint import libraries, marks, operators, torch_ops, transfer
 from amplint.facts import CallShape, ClassFacts, FunctionFacts, Graph, Node
 from amplint.index import File
 from amplint.names import Modules
@@ -92,6 +92,7 @@ COMMON_METHODS = frozenset(
 )
 HOT_METHODS = frozenset({"forward", "training_step"})
 AUTOGRAD_FUNCTION = "torch.autograd.Function"
+AUTOGRAD_ROLES = ("forward", "backward")
 OF_CODE = frozenset({"param", "field"})  # keys that other files may write
 TEST_PATH = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
 CONTEXT_MAKERS = frozenset({"contextmanager", "asynccontextmanager"})
@@ -462,6 +463,21 @@ class Inference:
 
     def is_autograd_function(self, cls: str) -> bool:
         return AUTOGRAD_FUNCTION in self.library_bases(cls)
+
+    def autograd_role(self, function: str) -> str | None:
+        """ "forward" or "backward" where autograd runs the function as such: the method of a
+        `torch.autograd.Function`, or what is registered for an operator."""
+        facts = self.functions[function]
+        if facts.cls is not None:
+            return facts.name if self.is_autograd_function(facts.cls) else None
+        role = transfer.constant(self._read(("role", function)))
+        return role if isinstance(role, str) else None
+
+    def differentiated(self) -> frozenset[str]:
+        """The functions of operators that have a formula for their gradient, and that formula."""
+        trained = [key[1] for key in self._joined if key[0] == "operator" and key[2] == "backward"]
+        values = (self._joined.get(("operator", o, r)) for o in trained for r in AUTOGRAD_ROLES)
+        return frozenset(a.id for v in values for a in v or () if isinstance(a, Function))
 
     def is_optimizer(self, cls: str) -> bool:
         return any(name.startswith("torch.optim.") for name in self.library_bases(cls))
@@ -908,8 +924,7 @@ class Evaluation:
             is_class = "classmethod" in facts.decorated or facts.name == "__new__"
             return one(Class(facts.cls) if is_class else Instance(facts.cls))
         if parameter.kind == "star":
-            gradients = self.function_parameter(node) if facts.name == "backward" else None
-            given = infer._read(("param", facts.id, name)) or gradients or UNKNOWN
+            given = infer._read(("param", facts.id, name)) or self.gradients(node) or UNKNOWN
             return one(Sequence(None, given))
         if parameter.kind == "starstar":
             return one(MappingValue(infer._read(("param", facts.id, name)) or UNKNOWN))
@@ -941,10 +956,11 @@ class Evaluation:
     def hot_parameter(self, node: Node, has_default: bool, declared: Value) -> Value | None:
         """A `forward` parameter that is used as a tensor is one, on the accelerator."""
         facts = self.facts
+        role = self.inference.autograd_role(facts.id)
+        if role is not None:
+            return self.function_parameter(node, role)
         if facts.cls is None:
             return None
-        if self.inference.is_autograd_function(facts.cls):
-            return self.function_parameter(node)
         step = facts.name == "training_step"
         if not step and not (facts.name in HOT_METHODS and self.inference.is_module(facts.cls)):
             return None
@@ -976,17 +992,25 @@ class Evaluation:
             return one(Tensor(device=device, rank=1))
         return one(Blob(device))
 
-    def function_parameter(self, node: Node) -> Value | None:
-        """What autograd hands to a Function's `forward` and `backward`, if used as a tensor."""
+    def function_parameter(self, node: Node, role: str) -> Value | None:
+        """What autograd hands to a forward or a backward pass, if used as a tensor."""
         facts = self.facts
-        if facts.cls is None or not self.inference.is_autograd_function(facts.cls):
-            return None
         # `forward` is given numbers as well, and gradients are all that `backward` is given.
         used = {"forward": self.marks.surely_tensors, "backward": self.marks.tensors}
-        if node.data == facts.params[0].name or self.number not in used.get(facts.name, ()):
+        has_context = facts.cls is not None or role == "backward"
+        if has_context and node.data == facts.params[0].name:
             return None
-        text = f"`{node.data}` is a parameter of a Function's `{facts.name}`"
+        if self.number not in used.get(role, ()):
+            return None
+        owner = "a Function's" if facts.cls is not None else "an operator's"
+        text = f"`{node.data}` is a parameter of {owner} `{role}`"
         return one(Tensor(device=Device(ACCELERATOR, self.why(node, text)), rank=1))
+
+    def gradients(self, node: Node) -> Value | None:
+        """The `*gradients` of a backward pass."""
+        if self.inference.autograd_role(self.facts.id) != "backward":
+            return None
+        return self.function_parameter(node, "backward")
 
     def op_attr(self, node: Node) -> Value:
         results = [
@@ -1251,6 +1275,10 @@ class Evaluation:
             special = self.call_special(atom.name, arguments, node)
             if special is not None:
                 return special
+            if atom.name.startswith(operators.MODULES):
+                of_operator = self.call_operators(atom.name, arguments, node)
+                if of_operator is not None:
+                    return of_operator
         return transfer.call(atom, arguments, self.site(node))
 
     def enter_held(self, held: Value, node: Node) -> None:
@@ -1326,6 +1354,36 @@ class Evaluation:
         ):
             return transfer.call(Symbol(name), self.loaders(arguments), self.site(node))
         return None
+
+    def call_operators(self, name: str, arguments: Arguments, node: Node) -> Value | None:
+        """A call of an operator, or one that registers a function for it."""
+        registrar = operators.registrar(name)
+        if registrar is not None:
+            return self.register_operator(*registrar, arguments)
+        if name == f"{operators.LIBRARY}.Library":
+            namespace = transfer.constant(arguments.get("ns", 0))
+            return one(Symbol(operators.PREFIX + namespace)) if isinstance(namespace, str) else None
+        operator = name.removesuffix(".default")
+        kernels = self.inference._read(("operator", operator, "forward"))
+        called = [a for a in ordered(kernels) if isinstance(a, Function)]
+        return join(self.call_function(f, arguments, node) for f in called) if called else None
+
+    def register_operator(self, owner: str, how: str, arguments: Arguments) -> Value | None:
+        """Note the functions that are registered; without one, the call gives a decorator."""
+        operator, rest = operators.registration(owner, arguments)
+        if operator is None:
+            return None
+        how = operators.on_device(how, rest)
+        role, functions = operators.REGISTRARS[how], operators.functions_in(rest)
+        if not functions:
+            return one(Symbol(f"{operator}.{how}"))
+        site = (self.facts.id, self.number)
+        if role:
+            self.inference._write(("operator", operator, role), site, frozenset(functions))
+            for function in functions:
+                self.inference._write(("role", function.id), site, one(Host("str", role, True)))
+                self.inference._need(function.id)
+        return one(Symbol(operator)) if how in operators.DEFINES else frozenset(functions)
 
     def dispatch(self, owner: Value, names: list[str], node: Node) -> None:
         """`getattr(callback, event)`: which methods are meant is up to what each call gives, so
@@ -1755,9 +1813,9 @@ class Evaluation:
         for decorator in reversed(decorators):
             made: list[Value] = []
             for atom in decorator:
-                if isinstance(atom, Function | Class):
+                if isinstance(atom, Function | Class) or is_registrar(atom):
                     result = self.call(atom, Arguments((value,)), node)
-                    made.append(frozenset(a for a in result if isinstance(a, Function)))
+                    made.append(frozenset(a for a in result if is_callee(a)))
             value = join(made) or value
         return value
 
@@ -1815,6 +1873,18 @@ def is_vague(atom: Atom) -> bool:
     if isinstance(atom, Sequence | MappingValue):
         return Unknown() in atom.element
     return isinstance(atom, Unknown)
+
+
+def is_registrar(atom: Atom) -> bool:
+    """Whether this is a decorator that registers a function for an operator."""
+    return isinstance(atom, Symbol) and operators.registrar(atom.name) is not None
+
+
+def is_callee(atom: Atom) -> bool:
+    """Whether calling this calls a function of the project: it is one, or an operator."""
+    return isinstance(atom, Function) or (
+        isinstance(atom, Symbol) and atom.name.startswith(operators.PREFIX)
+    )
 
 
 def holds_instance(atom: Atom) -> bool:

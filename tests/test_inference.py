@@ -580,6 +580,77 @@ class TestHeat:
         assert heat("name(loss)", program) is None
 
 
+OPERATORS = """
+    import torch
+    from torch.library import Library, custom_op, register_autograd, register_kernel
+
+    @custom_op("mine::grouped", mutates_args=())
+    def grouped(x: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+        return x[: offs.max().item()]
+
+    @grouped.register_kernel("cpu")
+    def grouped_on_the_host(x, offs):
+        return x[: offs.min().item()]
+
+    @grouped.register_fake
+    def grouped_shape(x, offs):
+        return x[: offs.sum().item()]
+
+    def grouped_setup(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    def grouped_backward(ctx, grad):
+        return torch.ops.mine.spread(grad, ctx.saved_tensors[1])
+
+    register_autograd("mine::grouped", grouped_backward, setup_context=grouped_setup)
+
+    def spread(grad, offs):
+        return grad.new_zeros(offs.prod().item())
+
+    torch.library.custom_op("mine::spread", spread, mutates_args=())
+    library = Library("mine", "FRAGMENT")
+
+    @torch.library.impl(library, "counted", "CUDA")
+    def counted(x):
+        return x.numel() + x.argmax().item()
+
+    library.impl("ordered", lambda x: x.argmin().item(), "CUDA")
+
+    @register_kernel("mine::alone", "cuda")
+    def alone(x):
+        return x.mean().item()
+
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            self.weight = torch.nn.Parameter(torch.ones(2))
+        def forward(self, x):
+            return torch.ops.mine.counted(x) + torch.ops.mine.ordered.default(x)
+    """
+
+
+class TestOperators:
+    def test_one_with_a_gradient_runs_for_every_batch(self) -> None:
+        found = heat("offs.max().item()", OPERATORS)
+        assert found is not None and found.temperature == TRAINING
+
+    def test_its_backward_pass_does_and_calls_others(self) -> None:
+        found = heat("offs.prod().item()", OPERATORS)
+        assert found is not None and len(found.chain) == 2
+        assert tensor("grad", OPERATORS).device.kind == ACCELERATOR
+
+    @pytest.mark.parametrize("read", ["x.argmax().item()", "x.argmin().item()"])
+    def test_a_call_by_its_name_runs_the_kernel(self, read: str) -> None:
+        found = heat(read, OPERATORS)
+        assert found is not None and len(found.chain) == 2
+
+    @pytest.mark.parametrize("read", ["offs.min().item()", "offs.sum().item()"])
+    def test_kernels_of_the_host_and_fakes_never_see_the_device(self, read: str) -> None:
+        assert heat(read, OPERATORS) is None
+
+    def test_one_without_a_gradient_runs_where_it_is_called(self) -> None:
+        assert heat("x.mean().item()", OPERATORS) is None
+
+
 class TestBackward:
     def test_through_a_helper(self) -> None:
         program = """

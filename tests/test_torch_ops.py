@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from amplint import libraries, torch_ops
+from amplint import libraries, operators, torch_ops
 from amplint.torch_ops import AUTOCAST, FACTORIES, Factory, Result
 
 torch = pytest.importorskip("torch")
@@ -1560,6 +1560,21 @@ def test_library_names_of_torch_are_there() -> None:
         if name in UNEQUAL:
             continue
         assert callable(imported(name)), name
+
+
+@pytest.mark.parametrize("name", [*operators.REGISTRARS, "Library"])
+def test_what_registers_operators_is_there(name: str) -> None:
+    assert callable(getattr(torch.library, name))
+
+
+def test_an_operator_is_called_by_its_name_and_runs_what_is_registered() -> None:
+    ran = []
+    library = torch.library.Library("amplint_test", "DEF")
+    library.define("twice(Tensor x) -> Tensor")
+    library.impl("twice", lambda x: ran.append("CPU") or x * 2, "CPU")
+    torch.ops.amplint_test.twice(torch.ones(2))
+    torch.ops.amplint_test.twice.default(torch.ones(2))
+    assert ran == ["CPU", "CPU"]
 
 
 def subclasses(module: Any, base: type) -> set[str]:
