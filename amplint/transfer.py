@@ -229,6 +229,8 @@ def promote(
     if float_result:
         return "float32"
     candidates = set(dimensioned or scalars)
+    if candidates == {"bool"}:  # any integer, with dimensions or not, is of a higher category
+        candidates = set(scalars) - candidates or candidates
     if len(candidates) != 1:
         return None
     dtype = candidates.pop()
