@@ -1453,6 +1453,8 @@ def from_result(
     name: str, result: Result, operands: list[Tensor], arguments: Arguments, site: Site
 ) -> Value:
     """What RESULTS says of a call with these tensor operands."""
+    if isinstance(constant(arguments.get("rounding_mode")), str):
+        result = torch_ops.RESULTS["Tensor.floor_divide"]  # torch.div keeps integers then
     if result.alone is not None and len(arguments.all) == 1 - name.startswith("Tensor."):
         result = result.alone
     elif result.by_tensor is not None and tensor_for_dim(name, result, arguments):
