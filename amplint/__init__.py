@@ -14,8 +14,8 @@ __version__ = "0.1.0"
 _HOME = {
     "Edit": "finding", "Finding": "finding", "Fix": "finding", "Group": "finding",
     "Related": "finding", "Safety": "finding",
-    "Differs": "rule", "Dtype": "rule", "Raises": "rule", "Rule": "rule", "Same": "rule",
-    "Syncs": "rule", "Unrun": "rule", "Warns": "rule", "Witness": "rule",
+    "Change": "rule", "Differs": "rule", "Dtype": "rule", "Raises": "rule", "Rule": "rule",
+    "Same": "rule", "Syncs": "rule", "Unrun": "rule", "Warns": "rule", "Witness": "rule",
     "Source": "source",
     "DType": "values", "Device": "values", "Function": "values", "Host": "values",
     "Instance": "values", "Method": "values",
@@ -24,7 +24,18 @@ _HOME = {
 
 if TYPE_CHECKING:
     from amplint.finding import Edit, Finding, Fix, Group, Related, Safety
-    from amplint.rule import Differs, Dtype, Raises, Rule, Same, Syncs, Unrun, Warns, Witness
+    from amplint.rule import (
+        Change,
+        Differs,
+        Dtype,
+        Raises,
+        Rule,
+        Same,
+        Syncs,
+        Unrun,
+        Warns,
+        Witness,
+    )
     from amplint.source import Source
     from amplint.values import (
         Device,
@@ -40,6 +51,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Change",
     "DType",
     "Device",
     "Differs",

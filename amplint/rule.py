@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from amplint.finding import Finding, Group
@@ -73,6 +74,17 @@ class Unrun(Witness):
     source: str
 
 
+class Change(Enum):
+    """What the unsafe fixes of a rule may change beside what they are for.
+
+    A safe fix changes nothing. `amplint verify` takes what is not declared for a mistake.
+    """
+
+    DTYPE = "dtype"
+    ROUNDING = "rounding"
+    STREAM = "random stream"
+
+
 @dataclass(frozen=True)
 class Rule:
     """What a rule claims.
@@ -87,6 +99,7 @@ class Rule:
         words: identifiers without any of which the rule cannot fire in a unit (a top-level
             statement or a statement of a top-level class body).
         outranks: codes that stay silent where this rule speaks about the same node.
+        changes: what its unsafe fixes may change.
         hot: whether it speaks only of places that run for every batch of training; units that hold
             none are not shown to it.
         torch: the lowest torch version for which the rule holds, e.g. "2.4"; None for any.
@@ -100,6 +113,7 @@ class Rule:
     witness: Witness
     words: frozenset[str]
     outranks: tuple[str, ...] = ()
+    changes: frozenset[Change] = frozenset()
     hot: bool = False
     torch: str | None = None
     name: str = ""

@@ -32,6 +32,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from amplint import (
+    Change,
     Differs,
     Finding,
     Fix,
@@ -52,6 +53,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Differs(rtol=1e-3),
+    changes=frozenset({Change.ROUNDING}),
     words=frozenset({"autocast", "backward", "with"}),
 )
 

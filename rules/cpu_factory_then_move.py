@@ -27,6 +27,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import (
+    Change,
     Edit,
     Finding,
     Fix,
@@ -48,6 +49,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Same(),
+    changes=frozenset({Change.ROUNDING, Change.STREAM}),
     words=frozenset({"cuda", "to"}),
     outranks=("AMP201", "AMP508"),
 )

@@ -34,7 +34,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Edit, Finding, Fix, Group, Rule, Safety, Same, Source, Tensor
+from amplint import Change, Edit, Finding, Fix, Group, Rule, Safety, Same, Source, Tensor
 from amplint.factories import Built, built
 from amplint.torch_ops import FACTORIES
 from amplint.transfer import FLOATS, constant
@@ -46,6 +46,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Same(),
+    changes=frozenset({Change.ROUNDING, Change.STREAM}),
     words=frozenset({"type_as", "to", "type"}),
     outranks=("AMP201",),
 )

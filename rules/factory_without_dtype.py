@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amplint import Dtype, Finding, Fix, Group, Rule, Safety, Source, Tensor, only
+from amplint import Change, Dtype, Finding, Fix, Group, Rule, Safety, Source, Tensor, only
 from amplint.dtypes import default_may_be_half, enabled_region
 from amplint.torch_ops import EQUAL_DTYPES
 from amplint.transfer import HALF
@@ -37,6 +37,7 @@ rule = Rule(
     group=Group.PRECISION,
     since="0.1",
     witness=Dtype(bad="float32", good="bfloat16"),
+    changes=frozenset({Change.DTYPE}),
     words=frozenset({"zeros", "ones", "full", "empty"}),
 )
 

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Edit, Finding, Fix, Group, Raises, Related, Rule, Safety, Source, Tensor
+from amplint import Change, Edit, Finding, Fix, Group, Raises, Related, Rule, Safety, Source, Tensor
 from amplint.dtypes import Product, dtype_places, enabled_region, product
 from amplint.torch_ops import policy
 from amplint.transfer import FLOATS, HALF
@@ -39,6 +39,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("must have the same dtype"),
+    changes=frozenset({Change.DTYPE}),
     words=frozenset(
         {"float64", "double", "from_numpy", "as_tensor", "tensor", "numpy", "forward", "linear"}
         | {"matmul", "mm", "bmm", "einsum", "autocast"}

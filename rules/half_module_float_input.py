@@ -32,6 +32,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amplint import (
+    Change,
     Edit,
     Finding,
     Fix,
@@ -68,6 +69,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("must have the same dtype"),
+    changes=frozenset({Change.DTYPE}),
     words=frozenset({"half", "float16", "bfloat16", "forward"}) | RECURRENT_WORDS,
 )
 

@@ -38,7 +38,20 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Host, Rule, Safety, Same, Sequence, Source, Tensor, only
+from amplint import (
+    Change,
+    Finding,
+    Fix,
+    Group,
+    Host,
+    Rule,
+    Safety,
+    Same,
+    Sequence,
+    Source,
+    Tensor,
+    only,
+)
 from amplint.constants import NUMBERS, is_literal
 from amplint.factories import MAX_STEPS, operand_alone
 from amplint.guards import asks_type, fills_cache, meets_mismatch, remembers
@@ -55,6 +68,7 @@ rule = Rule(
     since="0.1",
     witness=Same(),
     hot=True,
+    changes=frozenset({Change.ROUNDING}),
     words=frozenset({"tensor", "as_tensor", "asarray", "new_tensor", "to", "cuda", "type_as"}),
     outranks=("AMP508",),
 )

@@ -31,7 +31,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Host, Rule, Safety, Source, Syncs, only
+from amplint import Change, Finding, Fix, Group, Host, Rule, Safety, Source, Syncs, only
 from amplint.reads import READING_WORDS, hot_evidence, tensor_read
 
 rule = Rule(
@@ -41,6 +41,7 @@ rule = Rule(
     since="0.1",
     witness=Syncs(before=8, after=1),
     hot=True,
+    changes=frozenset({Change.ROUNDING}),
     words=READING_WORDS,
 )
 

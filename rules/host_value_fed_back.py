@@ -33,7 +33,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Host, Rule, Safety, Source, Syncs, Tensor, only
+from amplint import Change, Finding, Fix, Group, Host, Rule, Safety, Source, Syncs, Tensor, only
 from amplint.reads import device_tensor, hot_evidence, tensor_of_training
 from amplint.torch_ops import TAKES_TENSOR
 from amplint.transfer import FLOATS
@@ -47,6 +47,7 @@ rule = Rule(
     witness=Syncs(before=8, after=0),
     outranks=("AMP101",),
     hot=True,
+    changes=frozenset({Change.ROUNDING}),
     words=frozenset({"item", "float", "int"}),
 )
 

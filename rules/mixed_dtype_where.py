@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Dtype, Finding, Fix, Group, Rule, Safety, Source, Tensor, only
+from amplint import Change, Dtype, Finding, Fix, Group, Rule, Safety, Source, Tensor, only
 from amplint.transfer import FLOATS, HALF
 
 rule = Rule(
@@ -32,6 +32,7 @@ rule = Rule(
     group=Group.PRECISION,
     since="0.1",
     witness=Dtype(bad="float32", good="bfloat16"),
+    changes=frozenset({Change.DTYPE}),
     words=frozenset({"where"}),
 )
 

@@ -5,9 +5,9 @@ or in another order have different values everywhere, and are still the same pro
 `normalised()` the n-th draw of an operation has the same values in both, wherever it runs. What
 still differs then differs for another reason.
 
-Numbers in half are drawn in float32 and rounded, as CUDA's kernels do, so that `randn(...).half()`
-and `randn(..., dtype=torch.half)` agree. The one value that this changes: `rand` in half may come
-out as 1.0, as it does for who rounds it himself.
+Floating numbers are drawn in float32 and cast, as CUDA's kernels do for half, so that
+`randn(...).half()` and `randn(..., dtype=torch.half)` agree. The one value that this changes:
+`rand` in half may come out as 1.0, as it does for who rounds it himself.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
-
-LOW = (torch.float16, torch.bfloat16)
 
 
 class Normalised(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -64,13 +62,13 @@ def draw(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     given = bound(func, args, kwargs)
     tensors = [value for value in given.values() if isinstance(value, torch.Tensor)]
     device = kwargs.get("device") or next((each.device for each in tensors), torch.device("cpu"))
-    dtype = kwargs.get("dtype") or next((each.dtype for each in tensors), None)
+    dtype = dtype_of(func, given, tensors)
 
-    here = {name: tree_map(to_cpu, value) for name, value in given.items()}
+    here = {name: tree_map(to_draw, value) for name, value in given.items()}
     for name, plain in (("generator", None), ("pin_memory", None), ("device", torch.device("cpu"))):
         if here.get(name) is not None:
             here[name] = plain
-    if here.get("dtype") in LOW:
+    if dtype.is_floating_point and (given.get("dtype") is not None or not tensors):
         here["dtype"] = torch.float32
     result = func(**here)
 
@@ -85,8 +83,8 @@ def draw(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return written[memory]
         if not isinstance(value, torch.Tensor):
             return value
-        low = value.is_floating_point() and dtype in LOW
-        return value.to(device, dtype) if low else value.to(device)
+        floating = value.is_floating_point() and dtype.is_floating_point
+        return value.to(device, dtype) if floating else value.to(device)
 
     returns = func._schema.returns
     if len(returns) == 1:
@@ -100,10 +98,22 @@ def bound(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str,
     return {**dict(zip(names, args, strict=False)), **kwargs}
 
 
-def to_cpu(value: Any) -> Any:
+def dtype_of(func: Any, given: dict[str, Any], tensors: list[torch.Tensor]) -> torch.dtype:
+    """The dtype of what an operation draws; of one with an own default, as `randint`, an integer"""
+    asked: torch.dtype | None = given.get("dtype")
+    if asked is not None:
+        return asked
+    if tensors:
+        return tensors[0].dtype
+    plain = any(arg.name == "dtype" and arg.default_value is None for arg in func._schema.arguments)
+    return torch.get_default_dtype() if plain else torch.int64
+
+
+def to_draw(value: Any) -> Any:
+    """A tensor on the CPU, a floating one in float32."""
     if not isinstance(value, torch.Tensor):
         return value
-    return value.to("cpu", torch.float32) if value.dtype in LOW else value.to("cpu")
+    return value.to("cpu", torch.float32) if value.is_floating_point() else value.to("cpu")
 
 
 def writes(alias: Any) -> Iterable[str]:

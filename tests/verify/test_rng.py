@@ -59,6 +59,23 @@ def test_same_draw(one: Draw, other: Draw) -> None:
     assert torch.equal(first, second)
 
 
+def test_float64_is_drawn_as_float32() -> None:
+    """So that a run in float64 is a reference for one that is not."""
+    default = torch.get_default_dtype()
+    (single,) = drawn(lambda: torch.randn(8))
+    (asked,) = drawn(lambda: torch.randn(8, dtype=torch.float64))
+    torch.set_default_dtype(torch.float64)
+    try:
+        (by_default,) = drawn(lambda: torch.randn(8))
+        (integers,) = drawn(lambda: torch.randint(0, 9, (8,)))
+    finally:
+        torch.set_default_dtype(default)
+    assert asked.dtype == by_default.dtype == torch.float64
+    assert torch.equal(single.double(), asked)
+    assert torch.equal(single.double(), by_default)
+    assert integers.dtype == torch.int64
+
+
 def test_order_of_two_operations_does_not_matter() -> None:
     normal, uniform = drawn(lambda: torch.randn(5), lambda: torch.rand(5))
     other_uniform, other_normal = drawn(lambda: torch.rand(5), lambda: torch.randn(5))
