@@ -13,11 +13,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from amplint import libraries, marks, operators, torch_ops, transfer
+from amplint import dims, libraries, marks, operators, torch_ops, transfer
 from amplint.facts import CallShape, ClassFacts, FunctionFacts, Graph, Node
 from amplint.index import File
 from amplint.names import Modules
-from amplint.transfer import Arguments, Site
+from amplint.transfer import Site
 from amplint.values import (
     ACCELERATOR,
     BOTTOM,
@@ -26,6 +26,7 @@ from amplint.values import (
     MAX_KEYS,
     NONE,
     UNKNOWN,
+    Arguments,
     Atom,
     Autocast,
     Blob,
@@ -48,6 +49,7 @@ from amplint.values import (
     Unknown,
     Value,
     Why,
+    constant,
     join,
     one,
     only,
@@ -230,7 +232,7 @@ class Inference:
         self._read(key)
         # The join of several names is any name: what each call gives has to be seen.
         self._readers.setdefault(("parts", *key), set()).add(self._current)
-        constants = {transfer.constant(value) for value in self._parts.get(key, {}).values()}
+        constants = {constant(value) for value in self._parts.get(key, {}).values()}
         return sorted(name for name in constants if isinstance(name, str))
 
     def _demand(self, key: Key) -> None:
@@ -470,7 +472,7 @@ class Inference:
         facts = self.functions[function]
         if facts.cls is not None:
             return facts.name if self.is_autograd_function(facts.cls) else None
-        role = transfer.constant(self._read(("role", function)))
+        role = constant(self._read(("role", function)))
         return role if isinstance(role, str) else None
 
     def differentiated(self) -> frozenset[str]:
@@ -890,7 +892,7 @@ class Evaluation:
             return one(NONE)
         if isinstance(value, bool | int | float | str):
             return one(Host(type(value).__name__, value, True))
-        return transfer.OBJECT
+        return one(dims.ELLIPSIS) if value is ... else transfer.OBJECT
 
     def op_opaque(self, _: Node) -> Value:
         return UNKNOWN
@@ -1204,8 +1206,8 @@ class Evaluation:
         """`add_argument("--profile", action="store_true")`: a flag that is off by default."""
         callee = self.graph.nodes[node.operands[0]]
         if callee.op == "attr" and callee.data == "add_argument" and arguments.positional:
-            name = transfer.constant(arguments.positional[-1])
-            if transfer.constant(arguments.get("action")) == "store_true" and isinstance(name, str):
+            name = constant(arguments.positional[-1])
+            if constant(arguments.get("action")) == "store_true" and isinstance(name, str):
                 self.inference.off_flags.add(name.lstrip("-").replace("-", "_"))
 
     def call_by_name(self, name: str, arguments: Arguments, node: Node) -> Value:
@@ -1307,7 +1309,7 @@ class Evaluation:
 
     def register(self, module: Instance, arguments: Arguments, node: Node) -> None:
         """A buffer or parameter is a field of the module, and moves with it."""
-        name = transfer.constant(arguments.get("name", 0))
+        name = constant(arguments.get("name", 0))
         value = arguments.get("tensor", 1) or arguments.get("param", 1) or UNKNOWN
         if isinstance(name, str):
             device = Device(ACCELERATOR, self.why(node, "the module's tensors live on the device"))
@@ -1339,7 +1341,7 @@ class Evaluation:
             return join(self.call(a, pair, node) for a in ordered(arguments.positional[0]))
         if name == "builtins.getattr" and len(arguments.positional) >= 2:
             owner, given = arguments.positional[:2]
-            attribute = transfer.constant(given)
+            attribute = constant(given)
             if isinstance(attribute, str):
                 found = [self.attribute(a, attribute, node) for a in owner]
                 return join([*found, *arguments.positional[2:3]])
@@ -1361,7 +1363,7 @@ class Evaluation:
         if registrar is not None:
             return self.register_operator(*registrar, arguments)
         if name == f"{operators.LIBRARY}.Library":
-            namespace = transfer.constant(arguments.get("ns", 0))
+            namespace = constant(arguments.get("ns", 0))
             return one(Symbol(operators.PREFIX + namespace)) if isinstance(namespace, str) else None
         operator = name.removesuffix(".default")
         kernels = self.inference._read(("operator", operator, "forward"))
@@ -1402,7 +1404,7 @@ class Evaluation:
         cases = infer.dispatches(function.id)
         given = self.given(function, arguments) if cases else {}
         for (_, parameter, name), methods in cases.items():
-            if transfer.constant(given.get(parameter)) == name:
+            if constant(given.get(parameter)) == name:
                 for identity in sorted(methods):
                     self.enter(identity, node, None, None)
                     infer.drawn.setdefault((self.facts.id, self.number), set()).add(identity)
@@ -1433,7 +1435,7 @@ class Evaluation:
     def prefix(self, number: int) -> str:
         """The constant that a computed name starts with: "loss_" of `f"loss_{name}"`."""
         node = self.graph.nodes[number]
-        first = transfer.constant(self.of(node.operands[0])) if node.op == "binop" else node.data
+        first = constant(self.of(node.operands[0])) if node.op == "binop" else node.data
         return first if node.op in ("fstring", "binop") and isinstance(first, str) else ""
 
     def attribute_by_prefix(self, owner: Value, prefix: str, node: Node) -> Value:
@@ -1706,6 +1708,7 @@ class Evaluation:
 
     def op_subscript(self, node: Node) -> Value:
         container, index = self.operands(node)
+        keys = self.between_brackets(node.operands[1], index)
         results: list[Value] = []
         for atom in ordered(container):
             if isinstance(atom, Symbol):
@@ -1713,8 +1716,21 @@ class Evaluation:
             elif isinstance(atom, Instance):
                 results.append(self.instance_item(atom, index, node))
             else:
-                results.append(transfer.subscript_atom(atom, index))
+                results.append(transfer.subscript_atom(atom, index, keys))
         return join(results)
+
+    def between_brackets(self, number: int, index: Value) -> tuple[Value, ...]:
+        """Ex) 0 and None in x[0, None]; nothing where they cannot be told: x[indices]
+
+        A tuple is as good as its elements, a list of them is one index that gathers.
+        """
+        node = self.graph.nodes[number]
+        if node.op != "tuple":
+            tells = node.op == "list" or not any(isinstance(a, Sequence) for a in index)
+            return (index,) if tells else ()
+        if any(self.graph.nodes[n].op == "starred" for n in node.operands):
+            return ()
+        return tuple(self.operands(node))
 
     def instance_item(self, instance: Instance, index: Value, node: Node) -> Value:
         """`instance[index]`: by its method, by the order of a named tuple, or by a field's name."""
@@ -1723,7 +1739,7 @@ class Evaluation:
             return transfer.subscript_atom(row, index)
         if self.inference.methods(instance.cls, "__getitem__"):
             return self.call_dunder(instance, "__getitem__", Arguments((index,)), node)
-        key = transfer.constant(index)
+        key = constant(index)
         if isinstance(key, str):
             return self.inference._read(("field", instance.cls, key)) or UNKNOWN
         return UNKNOWN

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from amplint.finding import Edit
-from amplint.transfer import DEVICE_HINTS, constant
-from amplint.values import Device, DType, Host, Tensor, only
+from amplint.transfer import DEVICE_HINTS
+from amplint.values import Device, DType, Host, Tensor, constant, only
 
 if TYPE_CHECKING:
     from amplint.source import Source

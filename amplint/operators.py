@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.transfer import Arguments, constant
-from amplint.values import Function, Symbol, Value, only
+from amplint.values import Arguments, Function, Symbol, Value, constant, only
 
 PREFIX = "torch.ops."
 LIBRARY = "torch.library"

@@ -8,7 +8,6 @@ import libcst as cst
 
 from amplint.finding import Related
 from amplint.heat import TRAINING
-from amplint.transfer import constant
 from amplint.values import (
     ACCELERATOR,
     UNKNOWN,
@@ -20,6 +19,7 @@ from amplint.values import (
     Sequence,
     Tensor,
     Value,
+    constant,
     join_devices,
     only,
 )

@@ -35,7 +35,7 @@ _PREFIXES = {
 }
 
 
-def _names(words: str) -> Iterator[str]:
+def names(words: str) -> Iterator[str]:
     """The canonical names that a family's words stand for."""
     for word in words.split():
         prefix, dot, name = word.partition(".")
@@ -83,8 +83,6 @@ class Result:
         alone: the result when one tensor is all that is given (`torch.where(mask)`).
         tuple_if: keywords that make it a tuple when true (`return_indices`).
         names: of the `count` tensors, where the tuple is a named one (torch.return_types).
-        dims: how many dimensions the tensor has, or each, whatever the operands have; of a tuple
-            that `tuple_if` makes, each has one.
     """
 
     kind: str = "tensor"
@@ -99,14 +97,13 @@ class Result:
     alone: Result | None = None
     tuple_if: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-    dims: int | None = None
 
 
 RESULTS: dict[str, Result] = {}
 
 
 def _family(result: Result, words: str) -> None:
-    RESULTS.update(dict.fromkeys(_names(words), result))
+    RESULTS.update(dict.fromkeys(names(words), result))
 
 
 # Pointwise on one tensor, integers stay integers.
@@ -207,7 +204,7 @@ _family(
 )
 _family(Result("tensor", "broadcast", "float64"), "float_power")
 _family(
-    Result("tensor", "broadcast", "promote", alone=Result("tensors", "some", "int64", dims=1)),
+    Result("tensor", "broadcast", "promote", alone=Result("tensors", "some", "int64")),
     "where",
 )
 
@@ -273,14 +270,14 @@ _family(
 )
 
 # Where the values decide the shape: a device must wait for them (DATA_DEPENDENT).
-_family(Result("tensor", "some", "int64", dims=2), "argwhere")
-_family(Result("tensor", "some", "int64", tuple_if=("as_tuple",), dims=2), "nonzero")
-_family(Result("tensor", "some", "same", dims=1), "masked_select")
+_family(Result("tensor", "some", "int64"), "argwhere")
+_family(Result("tensor", "some", "int64", tuple_if=("as_tuple",)), "nonzero")
+_family(Result("tensor", "some", "same"), "masked_select")
 _family(
     Result("tensor", "some", "same", tuple_if=("return_inverse", "return_counts")),
     "unique unique_consecutive",
 )
-_family(Result("tensor", "some", "int64", dims=1), "bincount")
+_family(Result("tensor", "some", "int64"), "bincount")
 _family(Result("tensor", "some", "int64"), "F.one_hot")
 _family(Result("tensor", "some", "int64"), "multinomial nonzero_static")
 _family(Result("tensor", "some", "same"), "histc")
@@ -567,7 +564,7 @@ CASTS: dict[str, str] = {
     "Tensor.short": "int16",
 }
 RESULTS.update({name: Result("tensor", "same", dtype) for name, dtype in CASTS.items()})
-MOVES: frozenset[str] = frozenset(_names(".cpu .cuda .ipu .mtia .to .type .xpu"))
+MOVES: frozenset[str] = frozenset(names(".cpu .cuda .ipu .mtia .to .type .xpu"))
 """The methods that may change the device; what `to` and `type` do is in their arguments."""
 _family(Result("tensor", "same", "arg", device="arg"), ".to .type .type_as")
 _family(Result("tensor", "same", "same", device="arg"), ".cuda .ipu .mtia .xpu")
@@ -677,7 +674,7 @@ _family(
 )
 
 EQUAL_DTYPES: frozenset[str] = frozenset(
-    _names(
+    names(
         """
         addbmm addmm addmv baddbmm bmm dot inner matmul mm mv vdot
         .__matmul__ .__rmatmul__
@@ -710,12 +707,10 @@ SAME_DTYPE_WRITES: dict[str, int] = {
 of the source. `x[index] = source` does where the index is a tensor or a list."""
 
 INDEX_ARGUMENTS: dict[str, int] = {
+    **dict.fromkeys(names("F.embedding F.embedding_bag F.one_hot nn.Embedding nn.EmbeddingBag"), 0),
+    **dict.fromkeys(names(".take .take_along_dim .put .put_"), 0),
     **dict.fromkeys(
-        _names("F.embedding F.embedding_bag F.one_hot nn.Embedding nn.EmbeddingBag"), 0
-    ),
-    **dict.fromkeys(_names(".take .take_along_dim .put .put_"), 0),
-    **dict.fromkeys(
-        _names(
+        names(
             """
             .gather .index_add .index_add_ .index_copy .index_copy_ .index_fill .index_fill_
             .index_reduce .index_reduce_ .index_select .scatter .scatter_ .scatter_add .scatter_add_
@@ -725,7 +720,7 @@ INDEX_ARGUMENTS: dict[str, int] = {
         1,
     ),
     **dict.fromkeys(
-        _names(
+        names(
             """
             torch.gather torch.index_add torch.index_copy torch.index_fill torch.index_reduce
             torch.index_select torch.scatter torch.scatter_add torch.scatter_reduce
@@ -737,7 +732,7 @@ INDEX_ARGUMENTS: dict[str, int] = {
 """What takes indices, which must be integers -> the position of that argument. So does `x[index]`,
 which takes masks of bools as well."""
 
-DETACHED: frozenset[str] = frozenset(_names("detach detach_ .data"))
+DETACHED: frozenset[str] = frozenset(names("detach detach_ .data"))
 """What gives a tensor without the graph of its operand."""
 
 # --------------------------------------------------------------------------- operators
@@ -1045,7 +1040,7 @@ _CPU = {
     "unknown": "nn.AdaptiveLogSoftmaxWithLoss",
 }
 AUTOCAST: dict[str, dict[str, str]] = {
-    device: {name: policy for policy, words in table.items() for name in _names(words)}
+    device: {name: policy for policy, words in table.items() for name in names(words)}
     for device, table in (("cuda", _CUDA), ("cpu", _CPU))
 }
 
@@ -1163,7 +1158,7 @@ HOST_READS: dict[str, str] = {
 `list()` of a tensor read nothing."""
 
 WAITS: frozenset[str] = frozenset(
-    _names(
+    names(
         """
         corrcoef cov inverse istft pinverse
         torch.cuda.synchronize torch.lobpcg
@@ -1210,7 +1205,7 @@ def _numbers(lines: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """
     for line in lines.split("\n"):
         word, *parameters = line.split() or [""]
-        for name in _names(word):
+        for name in names(word):
             function = "." not in word and name.startswith("torch.")
             yield name, ("_", *parameters) if function else tuple(parameters)
 
@@ -1285,13 +1280,13 @@ def takes_number(name: str, position: int, keyword: str | None) -> bool:
 
 DATA_DEPENDENT: dict[str, str] = {
     **dict.fromkeys(
-        _names(
+        names(
             "argwhere masked_select nonzero unique unique_consecutive bincount torch.combinations"
         ),
         "",
     ),
-    **dict.fromkeys(_names("where"), "other"),
-    **dict.fromkeys(_names("repeat_interleave"), "output_size"),
+    **dict.fromkeys(names("where"), "other"),
+    **dict.fromkeys(names("repeat_interleave"), "output_size"),
     "torch.nn.functional.one_hot": "num_classes",
 }
 """What must read values to know the shape of its result -> the argument that spares it that.
@@ -1307,12 +1302,12 @@ _SECOND = tuple(
 TAKES_TENSOR: dict[str, frozenset[int | str]] = {
     **{f"Tensor.{n}{i}": frozenset({0, "other"}) for n in _SECOND for i in ("", "_")},
     **{f"torch.{n}": frozenset({1, "other"}) for n in _SECOND},
-    **dict.fromkeys(_names(".float_power .pow .pow_"), frozenset({0, "exponent"})),
-    **dict.fromkeys(_names("torch.float_power torch.pow"), frozenset({0, 1, "exponent"})),
-    **dict.fromkeys(_names(".clamp .clamp_ .clip .clip_"), frozenset({0, "min", "max"})),
-    **dict.fromkeys(_names("torch.clamp torch.clip"), frozenset({1, "min", "max"})),
-    **dict.fromkeys(_names(".clamp_max .clamp_max_"), frozenset({0, "max"})),
-    **dict.fromkeys(_names(".clamp_min .clamp_min_"), frozenset({0, "min"})),
+    **dict.fromkeys(names(".float_power .pow .pow_"), frozenset({0, "exponent"})),
+    **dict.fromkeys(names("torch.float_power torch.pow"), frozenset({0, 1, "exponent"})),
+    **dict.fromkeys(names(".clamp .clamp_ .clip .clip_"), frozenset({0, "min", "max"})),
+    **dict.fromkeys(names("torch.clamp torch.clip"), frozenset({1, "min", "max"})),
+    **dict.fromkeys(names(".clamp_max .clamp_max_"), frozenset({0, "max"})),
+    **dict.fromkeys(names(".clamp_min .clamp_min_"), frozenset({0, "min"})),
     "Tensor.fill_": frozenset({0, "value"}),
     "Tensor.lerp": frozenset({1, "weight"}),
     "Tensor.lerp_": frozenset({1, "weight"}),
@@ -1339,7 +1334,7 @@ HOST_ATTRIBUTES: frozenset[str] = _set(
 # --------------------------------------------------------------------------- versions
 
 NEWER: frozenset[str] = frozenset(
-    _names(
+    names(
         """
         hash_tensor .const_data_ptr .mtia F.linear_cross_entropy
         nn.Buffer nn.LinearCrossEntropyLoss nn.utils.get_total_norm torch.optim.Adafactor

@@ -9,9 +9,10 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from amplint import libraries, torch_ops
+from amplint import dims, libraries, torch_ops
+from amplint.dims import Call
 from amplint.libraries import ScalerApi
 from amplint.torch_ops import Factory, Result
 from amplint.values import (
@@ -23,6 +24,7 @@ from amplint.values import (
     NONE,
     PERHAPS_CPU,
     UNKNOWN,
+    Arguments,
     Atom,
     Autocast,
     Blob,
@@ -42,6 +44,7 @@ from amplint.values import (
     Unknown,
     Value,
     Why,
+    constant,
     join,
     join_devices,
     join_tensors,
@@ -77,36 +80,6 @@ PRIVATE_MODULES = {
     "torch.cuda.amp.autocast_mode.": "torch.cuda.amp.",
     "torch.cuda.amp.grad_scaler.": "torch.cuda.amp.",
 }
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """What a call is given. `stars`: `*args` or `**kwargs` is among it, so positions are unsure.
-
-    `more_keywords`: `**kwargs` is, so that any keyword may be given.
-    `hint` is the last identifier of the device or first argument, as written.
-    """
-
-    positional: tuple[Value, ...] = ()
-    keywords: dict[str, Value] = field(default_factory=dict)
-    stars: bool = False
-    more_keywords: bool = False
-    hint: str = ""
-
-    def get(self, name: str, position: int | None = None) -> Value | None:
-        """The argument of that name or position, or None where it is not given."""
-        if name in self.keywords:
-            return self.keywords[name]
-        if position is not None and position < len(self.positional) and not self.stars:
-            return self.positional[position]
-        return None
-
-    def has(self, name: str, position: int | None = None) -> bool:
-        return self.get(name, position) is not None
-
-    @property
-    def all(self) -> tuple[Value, ...]:
-        return (*self.positional, *self.keywords.values())
 
 
 @dataclass(frozen=True)
@@ -309,9 +282,8 @@ def autocast_dtype(
 
 
 def tensor_result(
-    name: str, result: Result, operands: list[Tensor], arguments: Arguments, site: Site,
-    dim_given: bool,
-) -> Tensor:  # fmt: skip
+    name: str, result: Result, operands: list[Tensor], arguments: Arguments, site: Site
+) -> Tensor:
     """The tensor that an operation of RESULTS gives."""
     first = operands[0] if operands else Tensor()
     # A view, and what is named by its sizes, stay where they are, wherever the sizes come from.
@@ -351,54 +323,30 @@ def tensor_result(
     if explicit is not None and explicit != NOTHING:
         dtype = dtype_of(explicit)
         why = site.why(f"made as {dtype} here") if dtype is not None else None
-    return Tensor(
-        dtype=dtype,
-        device=device,
-        rank=result_rank(result.rank, operands, arguments, dim_given),
-        dims=result.dims or result_dims(result.rank, operands),
-        grad=result_grad(name, dtype, operands),
-        settled_dtype=why,
-    )
+    rank = result_rank(result.rank, operands, arguments)
+    made = Tensor(dtype, device, rank, result_grad(name, dtype, operands), why)
+    of_method = name.startswith("Tensor.") and operands
+    call = Call(one(first), arguments) if of_method else dims.of_function(arguments)
+    return with_dims(made, dims.of_result(name, result.rank, call))
 
 
-def result_rank(
-    word: str, operands: list[Tensor], arguments: Arguments, dim_given: bool
-) -> int | None:
-    if word == "scalar":
-        return 0
-    if word == "some":
-        return 1
+def result_rank(word: str, operands: list[Tensor], arguments: Arguments) -> int | None:
+    """Whether the result has dimensions, where their number is unknown."""
+    ranks = [t.rank for t in operands]
     if word == "same":
-        return operands[0].rank if operands else None
-    if word == "scalar-without-dim":
-        return None if dim_given or arguments.stars else 0
-    if word == "reduction":
-        reduction = arguments.get("reduction")
-        kept = arguments.stars or (
-            reduction is not None and constant(reduction) not in ("mean", "sum")
-        )
-        return None if kept else 0
-    if word == "broadcast":
-        ranks = [t.rank for t in operands]
-        if 1 in ranks:
-            return 1
-        return 0 if ranks and all(rank == 0 for rank in ranks) else None
+        return ranks[0] if ranks else None
     if word == "sizes":
         sizes = arguments.positional
-        return (
-            1
-            if sizes and not any(isinstance(a, Sequence) and a.items == () for a in sizes[0])
-            else None
-        )
-    return None
+        empty = any(isinstance(a, Sequence) and a.items == () for v in sizes[:1] for a in v)
+        return 1 if sizes and not empty else None
+    return 1 if word == "some" or (word == "broadcast" and 1 in ranks) else None
 
 
-def result_dims(word: str, operands: list[Tensor]) -> int | None:
-    """How many dimensions are left: those of the first tensor, or of all that have some."""
-    if word == "same":
-        return operands[0].dims if operands else None
-    dims = {t.dims for t in operands if t.rank != 0} if word == "broadcast" else set()
-    return dims.pop() if len(dims) == 1 else None
+def with_dims(tensor: Tensor, number: int | None) -> Tensor:
+    """The tensor with so many dimensions; as it is, where their number is unknown."""
+    if number is None:
+        return tensor
+    return replace(tensor, rank=min(number, 1), dims=number or None)
 
 
 def result_grad(name: str, dtype: str | None, operands: list[Tensor]) -> bool | None:
@@ -422,14 +370,6 @@ def dtype_of(value: Value) -> str | None:
         "builtins.bool",
     ):
         return {"float": "float64", "int": "int64", "bool": "bool"}[atom.name[9:]]
-    return None
-
-
-def constant(value: Value | None) -> object:
-    """The constant that the value certainly is, or None (also for None itself)."""
-    atoms = list(value or ())
-    if len(atoms) == 1 and isinstance(atoms[0], Host) and atoms[0].known:
-        return atoms[0].const
     return None
 
 
@@ -673,7 +613,7 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
     if name in libraries.COPIES and arguments.positional:
         return arguments.positional[0]
     if name in torch_ops.LEGACY_CONSTRUCTORS:
-        return one(legacy_tensor(name, site))
+        return one(with_dims(legacy_tensor(name, site), dims.of_constructor(arguments)))
     if name.startswith("numpy."):
         return one(array(name, arguments))
     if name.startswith(("math.", "time.")):
@@ -790,7 +730,7 @@ def parameter(arguments: Arguments, site: Site) -> Tensor:
     device = Device(ACCELERATOR, site.why("the module's tensors live on the device"))
     first = data[0] if data else Tensor()
     grad = constant(arguments.get("requires_grad", 1)) is not False
-    return Tensor(first.dtype, device, first.rank, grad, first.settled_dtype)
+    return replace(first, device=device, grad=grad, fresh=None)
 
 
 # Libraries whose functions of these names build modules.
@@ -840,11 +780,14 @@ def factory(name: str, facts: Factory, arguments: Arguments, site: Site) -> Valu
         device = NO_DEVICE
     elif facts.dtype == "data" and arguments.positional:
         device = device_of_data(arguments.positional[0], name)
-    rank = factory_rank(facts, like, arguments)
+    receiver = name.startswith("Tensor.")
+    shaped = replace(arguments, positional=arguments.positional[receiver:])
+    rank = factory_rank(facts, shaped)
     grad = constant(arguments.get("requires_grad")) is True
     inherits = bool(like) and arguments.get("dtype") is None
     why = like[0].settled_dtype if inherits else site.why(f"made as {dtype} here")
-    return one(Tensor(dtype, device, rank, grad, why if dtype is not None else None, fresh=name))
+    made = Tensor(dtype, device, rank, grad, why if dtype is not None else None, fresh=name)
+    return one(with_dims(made, dims.of_factory(name, facts, shaped)))
 
 
 def device_of_data(data: Value, name: str) -> Device:
@@ -908,28 +851,19 @@ def of_numbers(values: list[Value]) -> str | None:
     return kinds.pop() if len(kinds) == 1 else None
 
 
-def factory_rank(facts: Factory, like: list[Tensor], arguments: Arguments) -> int | None:
-    if facts.rank == "like":
-        return like[0].rank if like else None
-    if facts.rank in ("some", "scalar"):
-        return 1 if facts.rank == "some" else 0
-    if facts.rank == "sizes":
-        sizes = [v for k, v in arguments.keywords.items() if k == "size"]
-        sizes = list(arguments.positional) or sizes
-        if arguments.stars or not sizes:
-            return None
-        atom = only(sizes[0])
-        if isinstance(atom, Sequence):
-            return (1 if atom.items else 0) if atom.items is not None else None
-        return 1 if isinstance(atom, Host) and atom.kind in ("int", "number", "size") else None
-    if facts.rank == "data" and arguments.positional:
-        atom = only(arguments.positional[0])
-        if isinstance(atom, Host) and atom.kind in ("int", "float", "bool", "number"):
-            return 0
-        if isinstance(atom, Sequence):
-            return 1
-        return atom.rank if isinstance(atom, Tensor | Host) else None
-    return None
+def factory_rank(facts: Factory, arguments: Arguments) -> int | None:
+    """Whether what is built has dimensions, where their number is unknown."""
+    if facts.rank not in ("like", "data", "sizes"):
+        return None
+    given = [only(value) for value in dims.shaping(facts, arguments)]
+    if any(isinstance(a, Sequence) if facts.rank == "data" else is_shape(a) for a in given):
+        return 1
+    return next((a.rank for a in given if isinstance(a, Tensor | Host)), None)
+
+
+def is_shape(atom: Atom | None) -> bool:
+    """The shape of a tensor, taken for one with dimensions."""
+    return isinstance(atom, Host) and atom.kind == "size"
 
 
 def module(name: str, arguments: Arguments) -> Object:
@@ -1149,7 +1083,8 @@ def call_module(thing: Object, arguments: Arguments, site: Site) -> Value:
     if cast is not None:
         dtype, why = cast
     rank = {"some": 1, "same": first.rank}.get(facts.rank)
-    tensor = Tensor(dtype, device, rank, True, why)
+    made = Tensor(dtype, device, rank, True, why)
+    tensor = with_dims(made, dims.of_layer(thing.type, facts, dims.of_function(arguments)))
     if facts.returns == "tensors":
         # The second is a state, which may be a pair itself, or weights.
         rest = one(Blob(device, "output"))
@@ -1453,8 +1388,6 @@ def from_result(
     name: str, result: Result, operands: list[Tensor], arguments: Arguments, site: Site
 ) -> Value:
     """What RESULTS says of a call with these tensor operands."""
-    if isinstance(constant(arguments.get("rounding_mode")), str):
-        result = torch_ops.RESULTS["Tensor.floor_divide"]  # torch.div keeps integers then
     if result.alone is not None and len(arguments.all) == 1 - name.startswith("Tensor."):
         result = result.alone
     elif result.by_tensor is not None and tensor_for_dim(name, result, arguments):
@@ -1468,17 +1401,15 @@ def from_result(
         return NOTHING
     if result.kind in ("device", "dtype"):
         return UNKNOWN
-    tensor = tensor_result(name, result, operands, arguments, site, dim_given)
+    tensor = tensor_result(name, result, operands, arguments, site)
     if result.kind in ("self", "same") and operands:
         kept = operands[0]
         tensor = replace(tensor, fresh=kept.fresh if result.kind == "self" else None)
         if result.kind == "self":
-            rank, dims = (None, None) if result.rank == "unknown" else (kept.rank, kept.dims)
-            tensor = replace(tensor, dtype=kept.dtype, device=kept.device, rank=rank, dims=dims)
+            tensor = replace(tensor, dtype=kept.dtype, device=kept.device)
     if result.kind == "tensors" or any(constant(arguments.get(k)) is True for k in result.tuple_if):
         if result.count is None:
-            dims = 1 if result.tuple_if and result.dims else tensor.dims
-            return one(Sequence(None, one(replace(tensor, dims=dims))))
+            return one(Sequence(None, one(tensor)))
         dtypes = result.dtypes or ("same",) * result.count
         items = tuple(
             one(tensor if d == "same" else replace(tensor, dtype=d, grad=False)) for d in dtypes
@@ -1544,12 +1475,9 @@ def binary_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
                 if operands != [Tensor()] * 2
                 else Tensor()
             )
-            made = tensor_result(
-                name, result, [known, Tensor(rank=known.rank)], Arguments(), site, False
-            )
-            return one(replace(made, rank=1 if known.rank == 1 else None))
-        given = Arguments((one(other),)) if isinstance(other, Host) else Arguments()
-        return from_result(name, result, operands, given, site)
+            made = tensor_result(name, result, [known, Tensor(rank=known.rank)], Arguments(), site)
+            return one(replace(made, rank=1 if known.rank == 1 else None, dims=None))
+        return from_result(name, result, operands, Arguments((one(other),)), site)
     if isinstance(left, Host) and isinstance(right, Host):
         return host_arithmetic(operator, left, right)
     if isinstance(left, Sequence) and isinstance(right, Sequence) and operator == "Add":
@@ -1653,7 +1581,9 @@ def compare_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         operands.append(Tensor())
     name = f"Tensor.{torch_ops.OPERATORS[operator]}"
-    value = from_result(name, torch_ops.RESULTS[name], operands, Arguments(), site)
+    other = right if isinstance(left, Tensor | Blob) else left
+    given = Arguments((one(other),))
+    value = from_result(name, torch_ops.RESULTS[name], operands, given, site)
     if alone == PERHAPS_CPU:  # as likely a size or a count that is compared on the host
         value = frozenset(
             replace(a, device=PERHAPS_CPU) if isinstance(a, Tensor) else a for a in value
@@ -1698,10 +1628,8 @@ def iterate_atom(atom: Atom) -> Value:
 
 def row(tensor: Tensor) -> Tensor:
     """What iterating a tensor gives, or a number between brackets."""
-    if tensor.dims is None:
-        return replace(tensor, rank=None, fresh=None)
-    left = tensor.dims - 1
-    return replace(tensor, rank=min(left, 1), dims=left or None, fresh=None)
+    kept = replace(tensor, rank=None, dims=None, fresh=None)
+    return kept if tensor.dims is None else with_dims(kept, tensor.dims - 1)
 
 
 def unpack(value: Value, index: int, starred: bool) -> Value:
@@ -1717,20 +1645,22 @@ def unpack(value: Value, index: int, starred: bool) -> Value:
     return join(results)
 
 
-def subscript_atom(atom: Atom, index: Value) -> Value:
+def subscript_tensor(tensor: Tensor, index: Value, keys: tuple[Value, ...]) -> Tensor:
+    """What the index leaves of the tensor; `keys` are its elements, as far as they are known."""
+    key = only(index)
+    gathers = isinstance(key, Tensor) and (key.dtype == "bool" or key.rank == 1)
+    # A slice and None leave a dimension, whatever else there is between the brackets.
+    some = gathers or any(dims.is_slice(k) or k == NOTHING for k in keys)
+    chosen = isinstance(key, Tensor | Blob)
+    device = unpinned(tensor.device) if chosen else tensor.device
+    left = replace(tensor, rank=1 if some else None, dims=None, device=device, fresh=None)
+    return with_dims(left, dims.of_item(dims.count(one(tensor)), keys) if keys else None)
+
+
+def subscript_atom(atom: Atom, index: Value, keys: tuple[Value, ...] = ()) -> Value:
+    """`atom[index]`; `keys` are what stands between the brackets, where that is known."""
     if isinstance(atom, Tensor):
-        key = only(index)
-        if isinstance(key, Host) and key.kind in ("int", "number"):
-            return one(row(atom))
-        rank: int | None = None
-        dims: int | None = None
-        if isinstance(key, Tensor):
-            rank = 1 if key.dtype == "bool" or key.rank == 1 else None
-        elif isinstance(key, Host) and key.kind == "object":
-            rank, dims = atom.rank, atom.dims  # a slice
-        chosen = isinstance(key, Tensor | Blob)
-        device = unpinned(atom.device) if chosen else atom.device
-        return one(replace(atom, rank=rank, dims=dims, device=device, fresh=None))
+        return one(subscript_tensor(atom, index, keys))
     if isinstance(atom, Blob):
         chosen = isinstance(only(index), Tensor | Blob)
         return one(replace(atom, device=unpinned(atom.device)) if chosen else atom)
@@ -1741,7 +1671,7 @@ def subscript_atom(atom: Atom, index: Value) -> Value:
                 atom.items[position] if -len(atom.items) <= position < len(atom.items) else BOTTOM
             )
         element = join(atom.items) if atom.items is not None else atom.element
-        return one(Sequence(None, element, atom.batches)) if is_slice(index) else element
+        return one(Sequence(None, element, atom.batches)) if dims.is_slice(index) else element
     if isinstance(atom, Mapping):
         key_text = constant(index)
         return (
@@ -1752,17 +1682,12 @@ def subscript_atom(atom: Atom, index: Value) -> Value:
     if isinstance(atom, Host):
         if atom.kind == "numpy":
             return one(replace(atom, rank=None))
-        if atom.kind == "size" and is_slice(index):
+        if atom.kind == "size" and dims.is_slice(index):
             return one(atom)
         return {"size": INT, "str": STR}.get(atom.kind, UNKNOWN if atom != NONE else BOTTOM)
     if isinstance(atom, Object):
         return content(atom) or UNKNOWN
     return UNKNOWN
-
-
-def is_slice(index: Value) -> bool:
-    key = only(index)
-    return isinstance(key, Host) and key.kind == "object"
 
 
 def put(container: Value, index: Value, value: Value) -> Value:

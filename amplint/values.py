@@ -68,8 +68,7 @@ class Tensor:
         grad: whether it carries an autograd graph; None where it is unknown.
         settled_dtype: why the dtype is what it is ("half by the autocast region at ...").
         fresh: the factory that built it a moment ago ("torch.zeros"), and nothing else since.
-        dims: the number of dimensions, where it has some and it is known how many: one less is
-            left of each row.
+        dims: the number of dimensions, where it has some and it is known how many (`dims.py`).
     """
 
     dtype: str | None = None
@@ -265,6 +264,14 @@ def only(value: Value) -> Atom | None:
     return None
 
 
+def constant(value: Value | None) -> object:
+    """The constant that the value certainly is, or None (also for None itself)."""
+    atoms = list(value or ())
+    if len(atoms) == 1 and isinstance(atoms[0], Host) and atoms[0].known:
+        return atoms[0].const
+    return None
+
+
 def ordered(value: Value) -> list[Atom]:
     """The alternatives in an order that does not depend on hashing: what is evaluated first decides
     which of several equal reasons is shown."""
@@ -406,6 +413,36 @@ def depth(value: Value, limit: int = MAX_DEPTH + 1) -> int:
 def shallow(value: Value) -> Value:
     """The value, or Unknown where containers nest so deep that a fixpoint might not end."""
     return UNKNOWN if depth(value) > MAX_DEPTH else value
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What a call is given. `stars`: `*args` or `**kwargs` is among it, so positions are unsure.
+
+    `more_keywords`: `**kwargs` is, so that any keyword may be given.
+    `hint` is the last identifier of the device or first argument, as written.
+    """
+
+    positional: tuple[Value, ...] = ()
+    keywords: dict[str, Value] = field(default_factory=dict)
+    stars: bool = False
+    more_keywords: bool = False
+    hint: str = ""
+
+    def get(self, name: str, position: int | None = None) -> Value | None:
+        """The argument of that name or position, or None where it is not given."""
+        if name in self.keywords:
+            return self.keywords[name]
+        if position is not None and position < len(self.positional) and not self.stars:
+            return self.positional[position]
+        return None
+
+    def has(self, name: str, position: int | None = None) -> bool:
+        return self.get(name, position) is not None
+
+    @property
+    def all(self) -> tuple[Value, ...]:
+        return (*self.positional, *self.keywords.values())
 
 
 def moved(atom: Tensor | Blob, device: Device) -> Tensor | Blob:

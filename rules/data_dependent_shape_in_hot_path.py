@@ -35,8 +35,7 @@ import libcst as cst
 from amplint import Finding, Group, Method, Rule, Source, Syncs, Tensor, only
 from amplint.reads import device_tensor, hot_evidence
 from amplint.torch_ops import DATA_DEPENDENT
-from amplint.transfer import constant
-from amplint.values import Blob
+from amplint.values import Blob, constant
 
 rule = Rule(
     "AMP106",

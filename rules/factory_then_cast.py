@@ -37,8 +37,8 @@ import libcst as cst
 from amplint import Change, Edit, Finding, Fix, Group, Rule, Safety, Same, Source, Tensor
 from amplint.factories import Built, built
 from amplint.torch_ops import FACTORIES
-from amplint.transfer import FLOATS, constant
-from amplint.values import NONE, UNKNOWN, Unknown
+from amplint.transfer import FLOATS
+from amplint.values import NONE, UNKNOWN, Unknown, constant
 
 rule = Rule(
     "AMP202",

@@ -58,8 +58,7 @@ from amplint.guards import asks_type, fills_cache, meets_mismatch, remembers
 from amplint.moves import bound_before, move_of, without_move
 from amplint.reads import hot_evidence
 from amplint.torch_ops import LEGACY_CONSTRUCTORS
-from amplint.transfer import constant
-from amplint.values import ACCELERATOR, CPU, UNKNOWN, Blob, Why
+from amplint.values import ACCELERATOR, CPU, UNKNOWN, Blob, Why, constant
 
 rule = Rule(
     "AMP502",

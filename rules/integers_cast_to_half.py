@@ -30,8 +30,8 @@ import libcst as cst
 from amplint import Differs, Finding, Group, Object, Related, Rule, Sequence, Source, Tensor, only
 from amplint.dtypes import SAME_DTYPE, behind, cast_dtype, dtype_places
 from amplint.torch_ops import INDEX_ARGUMENTS
-from amplint.transfer import HALF, constant
-from amplint.values import Mapping, Method, Value
+from amplint.transfer import HALF
+from amplint.values import Mapping, Method, Value, constant
 
 rule = Rule(
     "AMP207",

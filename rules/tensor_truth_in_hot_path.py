@@ -25,8 +25,7 @@ import libcst as cst
 
 from amplint import Finding, Group, Rule, Sequence, Source, Syncs, only
 from amplint.reads import hot_evidence, tensor_of_training
-from amplint.transfer import constant
-from amplint.values import Blob, Tensor
+from amplint.values import Blob, Tensor, constant
 
 rule = Rule(
     "AMP103",

@@ -21,8 +21,21 @@ from typing import Any
 
 import pytest
 
-from amplint import libraries, operators, torch_ops
+from amplint import dims, libraries, operators, torch_ops
+from amplint.dims import Call
 from amplint.torch_ops import AUTOCAST, FACTORIES, Factory, Result
+from amplint.values import (
+    BOTTOM,
+    NONE,
+    UNKNOWN,
+    Arguments,
+    DType,
+    Host,
+    Sequence,
+    Tensor,
+    Value,
+    one,
+)
 
 torch = pytest.importorskip("torch")
 fake_tensor = pytest.importorskip("torch._subclasses.fake_tensor")
@@ -290,7 +303,7 @@ MIXED_DTYPES = (
 
 
 def spelled(words: str) -> set[str]:
-    return set(torch_ops._names(words))
+    return set(torch_ops.names(words))
 
 
 ARGUMENTS = {
@@ -318,7 +331,7 @@ def template(rank: int, dtype: str, other: str) -> dict[str, Any]:
         square = square / 4 if wanted.is_floating_point else square.round()
         square = torch.eye(4).to(wanted) if dtype == "bool" else square.to(wanted)
         cube = square.expand(2, 4, 4).clone()
-        shaped = {0: square[0, 0], 1: square[0], 2: square, 3: cube}[rank]
+        shaped = {0: square[0, 0], 1: square[0], 2: square, 3: cube, 4: cube[None]}[rank]
         return shaped.clone(), square[1].clone(), cube
 
     x, v, z = tensors(dtype)
@@ -485,8 +498,6 @@ def wrong_tensor(expected: Result, word: str, operands: list[Any], result: Any) 
         return f"{result.dtype} instead of {dtype}"
     rank = expected.rank
     ranks = [operand.dim() for operand in operands]
-    if expected.dims not in (None, result.dim()):
-        return f"{result.dim()}-dim, not {expected.dims}"
     fits = {
         "same": ranks[:1] == [result.dim()],
         "scalar": result.dim() == 0,
@@ -543,6 +554,64 @@ def test_results_are_as_torch_gives_them() -> None:
         if not tried:
             problems.append(f"{name}: cannot be called: {str(last).splitlines()[0][:100]}")
     assert not problems, "\n".join(problems)
+
+
+# --------------------------------------------------------------------------- how many dimensions
+
+
+def known(thing: Any) -> Value:
+    """What amplint would know at best of an argument: all but the values of tensors."""
+    if isinstance(thing, torch.Tensor):
+        number = thing.dim()
+        dtype = str(thing.dtype).removeprefix("torch.")
+        return one(Tensor(dtype, rank=min(number, 1), dims=number or None))
+    if isinstance(thing, torch.dtype):
+        return one(DType(str(thing).removeprefix("torch.")))
+    if isinstance(thing, (tuple, list)):
+        return one(Sequence(tuple(map(known, thing)), BOTTOM))
+    if thing is None:
+        return one(NONE)
+    if isinstance(thing, bool | int | float | str):
+        return one(Host(type(thing).__name__, thing, True))
+    return UNKNOWN
+
+
+def written(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Call:
+    values = tuple(map(known, arguments))
+    named = {word: known(thing) for word, thing in keywords.items()}
+    if name.startswith("Tensor."):
+        return Call(values[0], Arguments(values[1:], named))
+    return dims.of_function(Arguments(values, named))
+
+
+RESIZED = {"Tensor.addbmm_"}  # a tensor without dimensions, against what the manual says
+
+
+def all_dims(result: Any) -> set[int]:
+    return {part.dim() for part in tensors_in([result])}
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2, 3, 4])
+def test_dims_are_as_torch_gives_them(rank: int) -> None:
+    """Whatever is said must be so, of every operation and for operands of any rank."""
+    problems, told = [], set()
+    for name, expected in RESULTS.items():
+        if name in NOT_CALLED or expected.kind not in ("tensor", "tensors", "same", "self"):
+            continue
+        torch.manual_seed(0)
+        try:
+            arguments, keywords = eval(compiled(name), space(rank, FLOAT, FLOAT))
+            call_as_written = written(name, arguments, keywords)  # before it writes to them
+            result = call(name, space(rank, FLOAT, FLOAT))[1]
+        except Exception:
+            continue
+        believed = dims.of_result(name, expected.rank, call_as_written)
+        if believed is not None and name not in RESIZED:
+            told.add(name)
+            if all_dims(result) - {believed}:
+                problems.append(f"{name}: {believed}, is {all_dims(result)}")
+    assert not problems, "\n".join(problems)
+    assert len(told) > 200
 
 
 # --------------------------------------------------------------------------- with a dim, alone ..
@@ -647,17 +716,17 @@ def test_products_raise_where_dtypes_differ(name: str, low: str) -> None:
     """float64 and another dtype in a region and outside, half and float32 outside."""
     raised = 0
     for rank in (1, 2, 3):
-        for one, other in ((low, "float64"), ("float64", low), ("float32", "bfloat16")):
+        for own, other in ((low, "float64"), ("float64", low), ("float32", "bfloat16")):
             try:
                 with torch.no_grad():
-                    call(name, space(rank, one, one))
+                    call(name, space(rank, own, own))
                     call(name, space(rank, other, other))
             except RuntimeError:
                 continue  # not for this shape
-            for enabled in (False, True) if "float64" in (one, other) else (False,):
+            for enabled in (False, True) if "float64" in (own, other) else (False,):
                 with torch.no_grad(), region("cpu", enabled):
                     with pytest.raises(RuntimeError, match=MIXED):
-                        call(name, space(rank, one, other))
+                        call(name, space(rank, own, other))
                     raised += 1
     assert raised
 
