@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -51,6 +51,11 @@ class Wait(Enum):
     def blocks(self) -> bool:
         """Whether the host stands still until the device is done."""
         return self not in (Wait.TO_HOST_ASYNC, Wait.TO_DEVICE_ASYNC)
+
+    @property
+    def reads(self) -> bool:
+        """Whether the host stands still for what the device has computed."""
+        return self.blocks and self is not Wait.TO_DEVICE
 
 
 @dataclass(frozen=True)
@@ -164,6 +169,7 @@ class Observation:
         rows: the operations, in order; the first 200000 of them.
         dropped: how many more there were.
         waits: how often the host waited or copied, by `Wait.value`.
+        counters: what other counters of the same waits say (`cuda`), by their name.
         to_device: bytes copied from host to device.
         to_host: bytes copied from device to host.
         flags: operations that would raise with real kernels.
@@ -186,6 +192,7 @@ class Observation:
     rows: tuple[Row, ...] = ()
     dropped: int = 0
     waits: Mapping[str, Count] = dataclasses.field(default_factory=dict)
+    counters: Mapping[str, int] = dataclasses.field(default_factory=dict)
     to_device: int = 0
     to_host: int = 0
     flags: tuple[Flag, ...] = ()
@@ -201,8 +208,15 @@ class Observation:
     @property
     def blocking(self) -> Count:
         """How often the host stood still."""
-        kinds = [wait.value for wait in Wait if wait.blocks]
-        counts = [self.waits[kind] for kind in kinds if kind in self.waits]
+        return self._sum(wait for wait in Wait if wait.blocks)
+
+    @property
+    def reads(self) -> Count:
+        """How often the host stood still for what the device had computed."""
+        return self._sum(wait for wait in Wait if wait.reads)
+
+    def _sum(self, kinds: Iterable[Wait]) -> Count:
+        counts = [self.waits[kind.value] for kind in kinds if kind.value in self.waits]
         return Count(sum(c.user for c in counts), sum(c.library for c in counts))
 
     def to_json(self) -> dict[str, Any]:

@@ -30,6 +30,7 @@ FULL = Observation(
     rows=(Row("train.py", 3, "aten.mm.default", ("float16@cuda:0",), (), Wait.TO_HOST, False),),
     dropped=2,
     waits={"d2h-copy": Count(2, 1), "h2d-copy-async": Count(5, 0)},
+    counters={"stream synchronizations": 7},
     to_device=4,
     to_host=8,
     flags=(Flag("train.py", 4, "aten.mm.default", ("float16", "float32")),),
@@ -69,6 +70,9 @@ def test_what_is_no_observation_is_refused(data: object) -> None:
         Observation.from_json(data)
 
 
-def test_copies_that_do_not_block_are_no_waits() -> None:
-    assert FULL.blocking == Count(2, 1)
-    assert FULL.blocking.total == 3
+def test_some_waits_are_reads_and_copies_need_not_block() -> None:
+    waits = {"d2h-copy": Count(2, 1), "h2d-copy": Count(4, 0), "h2d-copy-async": Count(5, 0)}
+    seen = Observation("cpu", "", Outcome.OK, waits=waits)
+    assert seen.blocking == Count(6, 1)
+    assert seen.reads == Count(2, 1)
+    assert seen.reads.total == 3

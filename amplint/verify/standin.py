@@ -1,0 +1,185 @@
+"""What stands for `torch.cuda` on a machine without a GPU: availability, devices, events, streams.
+
+Programs that say "cuda" then run as they are: on tensors without values (`sim`), or on the CPU
+(`policy`). All of this changes torch for the whole process, so it is for child processes only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+
+class NotSimulableError(Exception):
+    """The program needs something that only a GPU can do."""
+
+
+class Event:
+    """Stands for `torch.cuda.Event`: it has always happened, and no time has passed."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def record(self, *_: Any) -> None:
+        pass
+
+    def wait(self, *_: Any) -> None:
+        pass
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, _: Any) -> float:
+        return 0.0
+
+    def synchronize(self) -> None:
+        torch.cuda.synchronize()  # counted there
+
+
+class Stream(Event):
+    """Stands for `torch.cuda.Stream`."""
+
+    def wait_stream(self, *_: Any) -> None:
+        pass
+
+    def wait_event(self, *_: Any) -> None:
+        pass
+
+    def record_event(self, *_: Any) -> Event:
+        return Event()
+
+
+def _constant(value: Any) -> Callable[..., Any]:
+    return lambda *_, **__: value
+
+
+NAME = "no GPU: a stand-in"
+CUDA: dict[str, Any] = {
+    "is_available": _constant(True),
+    "is_bf16_supported": _constant(True),
+    "is_initialized": _constant(True),
+    "init": _constant(None),
+    "_lazy_init": _constant(None),
+    "device_count": _constant(1),
+    "current_device": _constant(0),
+    "set_device": _constant(None),
+    "get_device_name": _constant(NAME),
+    "get_device_properties": _constant(
+        types.SimpleNamespace(
+            name=NAME, total_memory=1 << 34, major=9, minor=0, multi_processor_count=1
+        )
+    ),
+    "get_device_capability": _constant((9, 0)),
+    "manual_seed": _constant(None),
+    "manual_seed_all": _constant(None),
+    "seed": _constant(None),
+    "seed_all": _constant(None),
+    "memory_allocated": _constant(0),
+    "max_memory_allocated": _constant(0),
+    "memory_reserved": _constant(0),
+    "max_memory_reserved": _constant(0),
+    "reset_peak_memory_stats": _constant(None),
+    "mem_get_info": _constant((1 << 34, 1 << 34)),
+    "Event": Event,
+    "Stream": Stream,
+    "current_stream": _constant(Stream()),
+    "default_stream": _constant(Stream()),
+    "stream": _constant(contextlib.nullcontext()),
+    "device": _constant(contextlib.nullcontext()),
+}
+
+
+def is_cuda(device: Any) -> bool:
+    """Whether an argument names a CUDA device."""
+    if isinstance(device, torch.device):
+        return device.type == "cuda"
+    return isinstance(device, str) and device.partition(":")[0] == "cuda"
+
+
+class Redirect(TorchFunctionMode):
+    """Has every operation that names the current CUDA device use another one.
+
+    Args:
+        target: gives the device that stands for a named one.
+    """
+
+    # Functions in which a positional argument may name a device.
+    POSITIONAL = (torch.Tensor.to, torch.Tensor.type)
+
+    def __init__(self, target: Callable[[torch.device], torch.device]) -> None:
+        super().__init__()
+        self.target = target
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if func is torch.Tensor.cuda:
+            named = args[1] if len(args) > 1 else kwargs.pop("device", None)
+            device = torch.device("cuda" if named is None else named)
+            return args[0].to(self.target(device), **kwargs)
+        if is_cuda(kwargs.get("device")):
+            kwargs["device"] = self.target(torch.device(kwargs["device"]))
+        if func in self.POSITIONAL:
+            args = tuple(self.target(torch.device(a)) if is_cuda(a) else a for a in args)
+        return func(*args, **kwargs)
+
+
+def first_gpu(device: torch.device) -> torch.device:
+    """A fake tensor needs to know which GPU it is on."""
+    return torch.device("cuda", device.index or 0)
+
+
+def host(_: torch.device) -> torch.device:
+    return torch.device("cpu")
+
+
+@contextmanager
+def gpu() -> Iterator[None]:
+    """Have torch say that there is a GPU, and enable autocast and GradScaler for "cuda"."""
+    with ExitStack() as stack:
+        known = {name: value for name, value in CUDA.items() if hasattr(torch.cuda, name)}
+        stack.enter_context(mock.patch.multiple(torch.cuda, **known))
+        common = torch.cuda.amp.common
+        stack.enter_context(
+            mock.patch.object(common, "amp_definitely_not_available", _constant(False))
+        )
+        yield
+
+
+@contextmanager
+def amp_on(device_type: str, default: torch.dtype) -> Iterator[None]:
+    """Have `torch.autocast("cuda")` and `GradScaler("cuda")` work on another type of device.
+
+    Args:
+        device_type: e.g. "cpu".
+        default: the dtype of a region that names none.
+    """
+    autocast, scaler = torch.amp.autocast_mode.autocast, torch.amp.GradScaler
+    enter_autocast, enter_scaler = autocast.__init__, scaler.__init__
+
+    def begin_autocast(self: Any, device: str, *args: Any, **kwargs: Any) -> None:
+        enter_autocast(self, device_type if device == "cuda" else device, *args, **kwargs)
+
+    def begin_scaler(self: Any, device: str = "cuda", *args: Any, **kwargs: Any) -> None:
+        enter_scaler(self, device_type if device == "cuda" else device, *args, **kwargs)
+
+    def asking(function: Callable[..., Any]) -> Callable[..., Any]:
+        # Without an argument, torch answers for "cuda".
+        return lambda device="cuda": function(device_type if device == "cuda" else device)
+
+    names = ("is_autocast_enabled", "get_autocast_dtype")
+    asked: dict[str, Any] = {name: asking(getattr(torch, name)) for name in names}
+    asked["get_autocast_gpu_dtype"] = asked["get_autocast_dtype"]
+    torch.set_autocast_dtype(device_type, default)
+    with (
+        mock.patch.object(autocast, "__init__", begin_autocast),
+        mock.patch.object(scaler, "__init__", begin_scaler),
+        mock.patch.multiple(torch, **asked),
+    ):
+        yield

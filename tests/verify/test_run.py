@@ -1,0 +1,105 @@
+"""Whatever a program does ends in an observation."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amplint.verify.observation import Observation, Outcome
+from amplint.verify.run import Runner, fresh, running
+from amplint.verify.spec import Spec
+
+pytest.importorskip("torch")
+
+PROGRAMS = Path(__file__).with_name("programs")
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Runner]:
+    with running() as runner:
+        yield runner
+
+
+def spec(name: str, backend: str = "cpu", **changes: Any) -> Spec:
+    return Spec(str(PROGRAMS), f"runs:{name}", backend, **{"seconds": 60.0, **changes})
+
+
+def check_returns(seen: Observation) -> None:
+    assert (seen.outcome, seen.text) == (Outcome.OK, "")
+    leaves = {leaf.where: leaf for leaf in seen.result}
+    assert leaves["result['n']"].text == "3"
+    total = leaves["result['sum']"].tensor
+    assert total is not None
+    assert (total.dtype, total.device, total.shape) == ("float32", "cpu", ())
+    assert [row.op for row in seen.rows if row.path == "runs.py"][-2:] == [
+        "aten.mm.default",
+        "aten.sum.default",
+    ]
+
+
+def test_a_result_comes_from_a_new_process() -> None:
+    check_returns(fresh(spec("returns", args=("{device}",))))
+
+
+def test_a_result_comes_from_a_fork(runner: Runner) -> None:
+    check_returns(runner.run(spec("returns", args=("{device}",))))
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "error", "text"),
+    [
+        ("raises", Outcome.EXCEPTION, "ValueError", "not today"),
+        ("leaves", Outcome.NO_RESULT, "SystemExit", "sys.exit(7)"),
+        ("vanishes", Outcome.NO_RESULT, "exit 3", "gone"),
+        ("crashes", Outcome.KILLED, "SIGSEGV", "Segmentation fault"),
+        ("grows", Outcome.EXCEPTION, "RuntimeError", "allocate"),
+        ("floods", Outcome.OK, "", ""),
+        ("leaves_others_behind", Outcome.OK, "", ""),
+    ],
+)
+def test_how_a_program_ends(
+    name: str, outcome: Outcome, error: str, text: str, runner: Runner
+) -> None:
+    args = ("{device}",) if name == "raises" else ()
+    start = time.monotonic()
+    seen = runner.run(spec(name, args=args))
+    assert (seen.outcome, seen.error) == (outcome, error), seen.text
+    assert text in seen.text
+    assert time.monotonic() - start < 30
+    # And the next one is none the worse for it.
+    assert runner.run(spec("branch", args=(0,))).outcome is Outcome.OK
+
+
+def test_a_program_that_hangs_is_ended(runner: Runner) -> None:
+    start = time.monotonic()
+    seen = runner.run(spec("hangs", seconds=2.0))
+    assert (seen.outcome, seen.text) == (Outcome.TIMEOUT, "no answer within 2 s")
+    assert time.monotonic() - start < 20
+
+
+def test_what_raises_has_a_place(runner: Runner) -> None:
+    seen = runner.run(spec("raises", args=("{device}",)))
+    rows = (PROGRAMS / "runs.py").read_text(encoding="utf-8").splitlines()
+    path, _, row = seen.place.partition(":")
+    assert path == "runs.py"
+    assert "not today" in rows[int(row) - 1]
+
+
+def test_the_seed_decides_what_is_drawn(runner: Runner) -> None:
+    one, same, other = (runner.run(spec("draws", seed=seed)) for seed in (1, 1, 2))
+    assert one.result == same.result
+    assert one.rng == same.rng
+    assert one.result != other.result
+    assert one.rng != other.rng
+
+
+def test_lines_that_ran_are_known(runner: Runner) -> None:
+    text = (PROGRAMS / "runs.py").read_text(encoding="utf-8").splitlines()
+    taken = runner.run(spec("branch", args=(1,), lines=True)).lines["runs.py"]
+    assert [text[row - 1].strip() for row in taken] == ["if x:", "return 1"]
+
+
+def test_a_target_that_is_not_there_is_an_exception(runner: Runner) -> None:
+    assert runner.run(spec("nothing")).error == "AttributeError"
