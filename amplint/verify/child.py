@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 from amplint.verify.backends import BACKENDS
 from amplint.verify.observation import Observation, Outcome, from_json
@@ -115,10 +115,10 @@ def limit(spec: Spec) -> None:
 def named(name: str) -> Callable[..., Any]:
     """The function that "package.module:function" names."""
     module, _, path = name.partition(":")
-    found: Any = importlib.import_module(module)
+    found = cast("Callable[..., Any]", importlib.import_module(module))
     for part in path.split("."):
         found = getattr(found, part)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def in_place(value: Any, spec: Spec) -> Any:

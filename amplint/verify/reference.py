@@ -24,7 +24,7 @@ aten = torch.ops.aten
 OF_THE_SCALER = (aten._amp_foreach_non_finite_check_and_unscale_, aten._amp_update_scale_)
 
 
-class Float64(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Float64(TorchDispatchMode):
     """Computes in float64, and makes what is made in float64."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -67,7 +67,7 @@ def with_narrow_scale(func: Any, args: tuple[Any, ...]) -> Any:
 def in_float64() -> Iterator[None]:
     """Run with normalised random numbers, and without rounding to anything below float64."""
     default = torch.get_default_dtype()
-    with normalised(), Float64():  # type: ignore[no-untyped-call]
+    with normalised(), Float64():
         torch.set_default_dtype(torch.float64)
         try:
             yield

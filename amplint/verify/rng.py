@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 
-class Normalised(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Normalised(TorchDispatchMode):
     """Draws on the CPU, with a seed made of the operation's name and the number of the draw.
 
     The global generators are left as they are, and so is a generator that the program passes:
@@ -32,7 +32,7 @@ class Normalised(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.drawn: Counter[str] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
