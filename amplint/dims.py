@@ -169,10 +169,14 @@ def is_slice(value: Value) -> bool:
 
 
 def count(value: Value | None) -> int | None:
-    """How many dimensions an operand has; a number of Python has none."""
+    """How many dimensions an operand has; a number of Python has none.
+
+    What is a tensor on one path, and anything on another, counts as that tensor: as everywhere in
+    the engine, what is said holds on the path that is seen.
+    """
     if value is None or is_number(value):
         return None if value is None else 0
-    atom = sole(value - {NONE})
+    atom = sole(value - {NONE, *UNKNOWN})
     if not isinstance(atom, Tensor):
         return None
     return 0 if atom.rank == 0 else atom.dims

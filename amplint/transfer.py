@@ -291,7 +291,7 @@ def tensor_result(
     device = CPU if result.device == "cpu" else common_device(operands[: 1 if stays else None])
     dtype: str | None
     why: Why | None = None
-    word = result.dtype
+    word = division_dtype(arguments) or result.dtype
     if word in ("same", "float-of", "long-of"):
         dtype, why = first.dtype, first.settled_dtype
         if word == "float-of" and dtype is not None and dtype not in FLOATS:
@@ -328,6 +328,14 @@ def tensor_result(
     of_method = name.startswith("Tensor.") and operands
     call = Call(one(first), arguments) if of_method else dims.of_function(arguments)
     return with_dims(made, dims.of_result(name, result.rank, call))
+
+
+def division_dtype(arguments: Arguments) -> str | None:
+    """The dtype word of a division that rounds: the quotient of integers is one."""
+    given = arguments.keywords.get("rounding_mode", NOTHING)
+    if given == NOTHING:
+        return None
+    return "promote" if isinstance(constant(given), str) else "unknown"
 
 
 def result_rank(word: str, operands: list[Tensor], arguments: Arguments) -> int | None:

@@ -40,7 +40,8 @@ FORMS = (
     "torch.max({x}, 0).values", "{x}.new_zeros(2, 2)", "{x}.type_as({y})", "{x}.to({y}.dtype)",
     "{x}.masked_fill({x} > 0, 0)", "torch.isfinite({x})", "({x} == {y}).all()", "{x}.norm()",
     "{x}[:, 0]", "{x}[..., None]", "{x}[{y} > 0]", "{x}[None, :, {y}]", "{x}.transpose(0, -1)",
-    "{x}.reshape(2, -1)", "{x}.mean((0, 1))", "{x}.std()",
+    "torch.div({x}, {y}, rounding_mode='floor')", "{x}.div(2, rounding_mode='trunc')",
+    "{x}.div({y}, rounding_mode=None)", "{x}.reshape(2, -1)", "{x}.mean((0, 1))", "{x}.std()",
     "{x}.cumsum(0)", "{x}.sort()[1]", "{x}.topk(1)[0]", "{x} and {y}", "max({x}, {y})",
 )  # fmt: skip
 
@@ -215,6 +216,13 @@ def test_how_many_dimensions(expression: str) -> None:
     assert isinstance(fact, torch.Tensor)
     assert isinstance(belief, Tensor), belief
     assert (belief.rank, belief.dims) == (min(fact.dim(), 1), fact.dim() or None)
+
+
+def test_what_is_something_else_elsewhere_counts_on_the_path_that_is_seen() -> None:
+    text = "from elsewhere import how\nv0 = torch.min(m if how else how(m), dim=1)[1]\n"
+    belief = believed(COUNTED_OF + text)["v0"]
+    assert isinstance(belief, Tensor)
+    assert belief.dims == 1
 
 
 @pytest.mark.parametrize(
