@@ -731,6 +731,8 @@ class Evaluation:
                         value = join([value - UNKNOWN, marked])
                 elif number in self.marks.backward:
                     value = self.backpropagated(number, value)
+                if number in self.marks.no_nests:
+                    value = transfer.without_nests(value)
                 if value != self.values[number]:
                     self.values[number] = value
                     changed = True

@@ -34,6 +34,10 @@ TENSOR_USES = frozenset(
     argmax max min abs exp log pow norm cuda backward cpu item tolist
     """.split()
 )
+# Of what comes out of a batch, only the tensors themselves have these, never a nest of them.
+SHAPING_USES = frozenset(
+    "view dim size ndim permute transpose unsqueeze squeeze reshape expand masked_fill".split()
+)
 WORDS = frozenset(
     {"parameters", "named_parameters", "named_modules", "modules", "eval", "zero_grad", "backward"}
 )
@@ -52,6 +56,7 @@ class Marks:
         tensors: nodes that are used as tensors, or as numbers would be: multiplied, compared.
         surely_tensors: those of them that are used as only tensors can be.
         called: nodes that are called.
+        no_nests: nodes that are asked for what a nest of tensors, such as a batch, does not have.
         starts: names that a loop adds to, with the number that each starts with.
     """
 
@@ -62,6 +67,7 @@ class Marks:
     tensors: frozenset[int]
     surely_tensors: frozenset[int]
     called: frozenset[int]
+    no_nests: frozenset[int]
     starts: Mapping[int, int]
 
     def path(self, number: int) -> str | None:
@@ -147,16 +153,13 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
                 used.add(elements[node.data[0]])
     tensors = frozenset(used)
     called = frozenset(n for n, names in uses.items() if CALLED in names)
-    return Marks(
-        graph,
-        nodes,
-        backward,
-        paths,
-        tensors,
-        frozenset(surely),
-        called,
-        accumulators.starts(graph),
-    )
+    keyed = {
+        n.operands[0] for n in graph.nodes if n.op == "subscript" and by_name(graph, n.operands[1])
+    }
+    no_nests = frozenset(n for n, names in uses.items() if names & SHAPING_USES) - keyed
+    starts = accumulators.starts(graph)
+    sure = frozenset(surely)
+    return Marks(graph, nodes, backward, paths, tensors, sure, called, no_nests, starts)
 
 
 def by_name(graph: Graph, key: int) -> bool:

@@ -1559,6 +1559,9 @@ def compare(operators: tuple[str, ...], operands: list[Value], site: Site) -> Va
     """A comparison of tensors is a tensor of bools; `is`, `in` and those of numbers are bools."""
     if len(operators) == 1 and operators[0] not in ("Is", "IsNot", "In", "NotIn"):
         left, right = operands
+        if operators[0] in ORDERING:
+            # Lists and dicts have no order with numbers: what has one is the tensor itself.
+            left, right = without_nests(left), without_nests(right)
         if any(isinstance(a, Tensor) for a in (*left, *right)):
             return join(compare_atoms(operators[0], a, b, site) for a in left for b in right)
         if any(isinstance(a, Unknown | Instance | Object) for a in (*left, *right)):
@@ -1571,6 +1574,14 @@ def compare(operators: tuple[str, ...], operands: list[Value], site: Site) -> Va
         if any(isinstance(a, Host) and a.kind == "numpy" for a in (*left, *right)):
             return one(Host("numpy", dtype="bool"))
     return BOOL
+
+
+ORDERING = frozenset({"Lt", "LtE", "Gt", "GtE"})
+
+
+def without_nests(value: Value) -> Value:
+    """The value, where it cannot be a nest of tensors: what may be one is a tensor."""
+    return frozenset(Tensor(device=a.device) if isinstance(a, Blob) else a for a in value)
 
 
 def _is_number(atom: Atom) -> bool:

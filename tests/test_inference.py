@@ -740,3 +740,20 @@ def test_a_loop_that_adds_tensors_to_a_number_gives_a_tensor() -> None:
     assert given("first(total)") == [{Tensor}]
     # A counter stays a number; what is replaced now and then may never be.
     assert given("second(steps, best)") == [{Host}, {Host, Tensor}]
+
+
+def test_what_a_batch_holds_is_a_tensor_where_a_nest_would_fail() -> None:
+    program = """
+        def train(model, loader, optimizer, limit):
+            for batch in loader:
+                batch = batch.to("cuda")
+                items, lengths = batch["items"], batch["lengths"]
+                size = items.size(0)
+                longest(items, lengths)
+                is_long(lengths > limit)
+                model(items).sum().backward()
+                optimizer.step()
+        """
+    assert isinstance(only(value("items", program)), Tensor)
+    assert isinstance(only(value("lengths", program)), Blob)  # it may be a nest
+    assert tensor("lengths > limit", program).dtype == "bool"
