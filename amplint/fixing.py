@@ -68,11 +68,11 @@ def apply_fixes(text: str, findings: Iterable[Finding], allow: frozenset[Safety]
     All edits of a fix are applied or none. Insertions of the same text at the same place count
     once: two fixes may need the same import.
     """
-    fixable = [(finding, edits) for finding in findings if (edits := _edits(finding, allow))]
+    edits_of = [(finding, edits) for finding in findings if (edits := _edits(finding, allow))]
     taken: list[Edit] = []
     applied: list[Finding] = []
     skipped: list[Finding] = []
-    for finding, edits in sorted(fixable, key=lambda pair: [edit.start for edit in pair[1]]):
+    for finding, edits in sorted(edits_of, key=lambda pair: [edit.start for edit in pair[1]]):
         new = [edit for edit in edits if not (_is_insertion(edit) and edit in taken)]
         if _overlap_within(edits) or any(_touch(edit, other) for edit in new for other in taken):
             skipped.append(finding)
@@ -103,14 +103,14 @@ def fix_project(request: Request, unsafe: bool = False) -> FixOutcome:
     texts: dict[str, str] = {}
     applied: dict[str, list[Finding]] = defaultdict(list)
     for _ in range(MAX_ROUNDS):
-        changes = _round(outcome, _overlaid(request, texts), allow)
+        changes = fix_round(outcome, _overlaid(request, texts), allow)
         if not changes.fixed:
             return _finish(first, outcome, texts, applied, changes.problems)
         for path, fixed in changes.fixed.items():
             texts[path] = fixed.text
             applied[path] += fixed.applied
         outcome = engine.run(_overlaid(request, texts))
-    changes = _round(outcome, _overlaid(request, texts), allow)
+    changes = fix_round(outcome, _overlaid(request, texts), allow)
     problems = list(changes.problems)
     for path in changes.fixed:
         problems.append(f"{path}: not fixed: after {MAX_ROUNDS} rounds there was more to fix")
@@ -172,7 +172,8 @@ class Changes:
     problems: Sequence[str]
 
 
-def _round(outcome: Outcome, request: Request, allow: frozenset[Safety]) -> Changes:
+def fix_round(outcome: Outcome, request: Request, allow: frozenset[Safety]) -> Changes:
+    """Apply the allowed fixes of the findings that do not clash."""
     by_path: dict[str, list[Finding]] = defaultdict(list)
     for finding in outcome.findings:
         if finding.path in outcome.texts:
@@ -266,6 +267,11 @@ def _finish(
 
 
 # ------------------------------------------------------------------------------------- edits
+
+
+def fixable(findings: Iterable[Finding], allow: frozenset[Safety]) -> list[Finding]:
+    """The findings that have a fix that may be applied."""
+    return [finding for finding in findings if _edits(finding, allow)]
 
 
 def _edits(finding: Finding, allow: frozenset[Safety]) -> list[Edit]:

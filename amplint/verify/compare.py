@@ -1,7 +1,8 @@
 """Hold two runs against each other: what they gave back, and the operations that they did.
 
-Values are compared by a tier, which the change itself declares; there is no number that is right
-for every program. Where no tier but the first is declared, a single bit counts.
+There is no tolerance that is right for every program. Values are compared by tiers: `bits`,
+`after_cast`, `accurate` (no further from a float64 run), `close`. Which one may be used is for the
+change to declare; where it declares nothing, a single bit counts.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import cache, partial
 from itertools import zip_longest
 from typing import Any
@@ -31,15 +31,6 @@ CLOSE = {
     torch.float64: (1e-7, 1e-7),
 }
 WINDOW = 400  # operations, in which the first difference of two traces is looked for an end
-
-
-class Tier(Enum):
-    """How much alike two results are, the strictest first."""
-
-    BITS = "bitwise equal"
-    CAST = "equal after the cast that the change declares, to one unit in the last place"
-    ACCURACY = "no further from a float64 reference"
-    CLOSE = "close"
 
 
 @dataclass(frozen=True)
@@ -83,8 +74,13 @@ def differences(
 
 
 def bits(before: Leaf, after: Leaf) -> Difference | None:
-    """Equal in every property and every bit. Tensors without values have only properties."""
-    return differing(before, after, ()) or by_value(before, after, same_bits)
+    """Equal in every property and every bit."""
+    return kinds(before, after) or by_value(before, after, same_bits)
+
+
+def kinds(before: Leaf, after: Leaf) -> Difference | None:
+    """Equal in every property, of runs whose values are guesses."""
+    return differing(before, after, ())
 
 
 def after_cast(before: Leaf, after: Leaf) -> Difference | None:
@@ -92,16 +88,26 @@ def after_cast(before: Leaf, after: Leaf) -> Difference | None:
     return differing(before, after, ("dtype",)) or by_value(before, after, within_an_ulp)
 
 
-def accurate(reference: Mapping[str, Leaf], before: Leaf, after: Leaf) -> Difference | None:
-    """No further from the reference, the leaf of the same name in a float64 run, than before."""
+def accurate(
+    reference: Mapping[str, Leaf], eps: float, before: Leaf, after: Leaf
+) -> Difference | None:
+    """No further from the reference, the leaf of the same name in a float64 run, than before.
+
+    Args:
+        reference: the leaves of the float64 run by name.
+        eps: of the dtype whose rounding is no error, if that is coarser than the leaf's own.
+        before, after: the leaves.
+    """
     exact = reference.get(before.where)
-    compare = partial(no_further, None if exact is None else values(exact), precision(after))
+    compare = partial(
+        no_further, None if exact is None else values(exact), max(eps, precision(after))
+    )
     return differing(before, after, ("dtype",)) or by_value(before, after, compare)
 
 
 def close(before: Leaf, after: Leaf) -> Difference | None:
     """As close as `torch.testing.assert_close` demands of the dtype."""
-    return differing(before, after, ()) or by_value(before, after, nearly_equal)
+    return kinds(before, after) or by_value(before, after, nearly_equal)
 
 
 def differing(before: Leaf, after: Leaf, but: Iterable[str]) -> Difference | None:
@@ -137,7 +143,7 @@ def by_value(
         if before.text == after.text:
             return None
     elif before.tensor.dtype == after.tensor.dtype and before.tensor.sha256 == after.tensor.sha256:
-        return None  # also where neither has values
+        return None
     one, other = values(before), values(after)
     objection = "values are not kept" if one is None or other is None else alike(one, other)
     if objection is None:

@@ -89,7 +89,7 @@ def test_accurate() -> None:
     """The error may grow by a tenth, and may be whatever rounding alone makes it."""
     exact = torch.linspace(1, 2, 50, dtype=torch.float64)
     reference = {"result": leaf(exact)}
-    within = partial(accurate, reference)
+    within = partial(accurate, reference, 0.0)
     bad, worse, good = exact + 1e-3, exact + 2e-3, exact
     assert within(leaf(bad.float()), leaf(good.float())) is None
     assert within(leaf(bad.float()), leaf(bad.float() * 1.00000012)) is None
@@ -97,12 +97,14 @@ def test_accurate() -> None:
     assert refused is not None and "the error was 6.5e-04 and is 1.3e-03" in refused.after
     assert within(leaf(good.float()), leaf(exact.to(torch.bfloat16))) is None  # to its precision
     assert within(leaf(good.float()), leaf((exact * math.nan).float())) is not None
-    assert accurate({}, leaf(bad.float()), leaf(good.float())) is not None
+    coarse = partial(accurate, reference, 2e-3)
+    assert coarse(leaf(bad.float()), leaf(worse.float())) is None
+    assert accurate({}, 0.0, leaf(bad.float()), leaf(good.float())) is not None
 
 
 def test_accurate_of_python_numbers() -> None:
     """A sum of float32 on the device instead of one of Python's float64."""
-    within = partial(accurate, {"result": leaf(8.7176562104)})
+    within = partial(accurate, {"result": leaf(8.7176562104)}, 0.0)
     assert within(leaf(8.717656210), leaf(8.717656136)) is None
     assert within(leaf(8.717656210), leaf(8.7177)) is not None
 

@@ -1,0 +1,414 @@
+"""Fixes that are wrong on purpose, one for each way to be wrong: every one is caught.
+
+Each program is run for real, on the simulation of CUDA and on CUDA's policy with values.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amplint.rule import Change
+from amplint.verify.backends import BACKENDS
+from amplint.verify.drivers import Kind, Program
+from amplint.verify.lab import Judged, Lab, Verified, verify
+from amplint.verify.verdicts import Verdict
+from tests.verify import wrong
+
+pytest.importorskip("torch")
+
+
+def laboratory(
+    directory: Path,
+    runner: Any,
+    program: Program,
+    backends: str = "sim policy",
+    seconds: float = 60,
+) -> Lab:
+    """A lab for the project in the directory `tree` below this one."""
+    (directory / "lab").mkdir()
+    return Lab(
+        root=directory / "tree",
+        files=(),
+        encode=lambda _, text: text.encode(),
+        program=program,
+        backends=[BACKENDS[name] for name in backends.split()],
+        directory=directory / "lab",
+        run=runner.run,
+        seconds=seconds,
+        memory=2 << 30,
+    )
+
+
+def verified(main: str, directory: Path, runner: Any, **given: Any) -> Verified:
+    """Verify the fixes of a program, the body of whose function is given."""
+    text = HEAD + textwrap.indent(textwrap.dedent(main).strip(), "    ") + "\n"
+    request = wrong.request({"train.py": text.encode()}, directory / "tree")
+    program = Program(Kind.ENTRY, "train:main")
+    return verify(request, True, laboratory(directory, runner, program, **given))
+
+
+HEAD = """\
+import os
+import random
+import time
+
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+def unused(x):
+    # wrong: return torch.sigmoid(x)
+    return torch.relu(x)
+
+
+def main():
+    model = Net().cuda()
+    x = torch.randn(6, 8, device="cuda")
+    with torch.autocast("cuda"):
+        h = model(x)
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program with one fix that runs.
+
+    Args:
+        body: of `main`, after `h` is there, which is float16.
+        verdict: what has to be found.
+        reason: a part of why.
+        good: whether the fix may be written.
+    """
+
+    body: str
+    verdict: Verdict
+    reason: str = ""
+    good: bool = False
+
+
+CASES = {
+    "nothing": Case(
+        """
+        # wrong: z = torch.zeros(6, 4, dtype=h.dtype, device="cuda")
+        z = torch.zeros(6, 4, dtype=h.dtype).to("cuda")
+        return h + z
+        """,
+        Verdict.EXACT,
+        good=True,
+    ),
+    "dtype": Case(
+        """
+        # wrong: z = h.new_zeros(6, 4)
+        z = torch.zeros(6, 4, device=h.device)
+        return h + z
+        """,
+        Verdict.DIFFERS,
+        "result: dtype float32 -> float16",
+    ),
+    "dtype on the way": Case(
+        """
+        # wrong: z = h.clone()
+        z = h.float()
+        z = z * 0
+        return z.float().sum().item()
+        """,
+        Verdict.DIFFERS,
+        "aten.mul.Tensor at train.py",
+    ),
+    "value": Case(
+        """
+        # wrong: z = h * 0.501
+        z = h * 0.5
+        return z.float().sum()
+        """,
+        Verdict.DIFFERS,
+        "result: value",
+    ),
+    "gradient": Case(
+        """
+        # wrong: loss = (h.float() * h.float().detach()).sum()
+        loss = h.float().pow(2).sum()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        loss.backward()
+        optimizer.step()
+        """,
+        Verdict.DIFFERS,
+        "['parameter']: value",
+    ),
+    "wait": Case(
+        """
+        # wrong: total = h.detach().float().sum(); total.item()
+        total = h.detach().float().sum()
+        return total
+        """,
+        Verdict.DIFFERS,
+        "the host waits 3 times instead of 2",
+    ),
+    "random numbers": Case(
+        """
+        # wrong: noise = torch.rand(6, 4, generator=torch.Generator().manual_seed(1))
+        noise = torch.rand(6, 4)
+        return noise * 2
+        """,
+        Verdict.STREAM_CHANGED,
+        "other random numbers; otherwise exact",
+    ),
+    "random numbers later": Case(
+        """
+        # wrong: z = torch.rand(3) * 0
+        z = torch.zeros(3)
+        return z
+        """,
+        Verdict.STREAM_CHANGED,
+        "other random numbers; the results are equal",
+    ),
+    "another device's random numbers": Case(
+        """
+        # unsafe: noise = torch.rand(6, 4, device="cuda")
+        noise = torch.rand(6, 4).cuda()
+        return noise * 2
+        """,
+        Verdict.STREAM_CHANGED,
+        "the generator of cuda instead of that of cpu",
+        good=True,
+    ),
+    "exception": Case(
+        """
+        # wrong: z = torch.ones(5, device="cuda")
+        z = torch.ones(4, device="cuda")
+        return h + z
+        """,
+        Verdict.CRASHES,
+        "the fixed program raises RuntimeError",
+    ),
+    "dtypes that real kernels do not take": Case(
+        """
+        # wrong: w = torch.ones(4, 2, device="cuda")
+        w = torch.ones(4, 2, device="cuda", dtype=torch.half)
+        return torch.mm(h.detach(), w)
+        """,
+        Verdict.CRASHES,
+        "expected m1 and m2 to have the same dtype",
+    ),
+    "another device": Case(
+        """
+        # wrong: z = torch.ones(4)
+        z = torch.ones(4, device="cuda")
+        return h + z
+        """,
+        Verdict.CRASHES,
+        "device",
+    ),
+    "segmentation fault": Case(
+        """
+        # wrong: z = h + 1; os.abort()
+        z = h + 1
+        return z
+        """,
+        Verdict.CRASHES,
+        "SIGABRT",
+    ),
+    "exit": Case(
+        """
+        # wrong: z = h + 1; os._exit(0)
+        z = h + 1
+        return z
+        """,
+        Verdict.CRASHES,
+        "without a result",
+    ),
+    "memory": Case(
+        """
+        # wrong: z = h + 1; junk = bytearray(64 << 30)
+        z = h + 1
+        return z
+        """,
+        Verdict.CRASHES,
+        "MemoryError",
+    ),
+    "original differs from itself": Case(
+        """
+        # wrong: z = 1 + h
+        z = h + 1
+        return z.float() * random.SystemRandom().random() + time.time_ns() % 99991
+        """,
+        Verdict.INCONCLUSIVE,
+        "the original differs from itself",
+    ),
+    "original cannot run": Case(
+        """
+        # wrong: z = h + 2
+        z = h + 1
+        raise ValueError("no data")
+        """,
+        Verdict.INCONCLUSIVE,
+        "both programs raise ValueError at train.py:30: no data",
+    ),
+    "original raises at the line": Case(
+        """
+        # wrong: z = torch.mm(h.float(), h.detach().t().float())
+        z = torch.mm(h.float(), h.detach().t())
+        return z
+        """,
+        Verdict.IMPROVED,
+        "the fixed program runs",
+        good=True,
+    ),
+    "declared dtype": Case(
+        """
+        # unsafe: z = torch.zeros(6, 4, device=h.device, dtype=h.dtype)
+        z = torch.zeros(6, 4, device=h.device)
+        return h + z
+        """,
+        Verdict.DECLARED_CHANGE,
+        "equal after the declared cast",
+        good=True,
+    ),
+    "declared dtype and a wrong value": Case(
+        """
+        # unsafe: z = torch.full((6, 4), 0.1, device=h.device, dtype=h.dtype)
+        z = torch.zeros(6, 4, device=h.device)
+        return h + z
+        """,
+        Verdict.DIFFERS,
+        "the error was",
+    ),
+    "rounding": Case(
+        """
+        # unsafe: total = float(x.sin().sum())
+        total = sum(float(each) for each in x.sin().flatten())
+        return total
+        """,
+        Verdict.IMPROVED,
+        "no further from a float64 reference",
+        good=True,
+    ),
+    "rounding that is worse": Case(
+        """
+        # unsafe: total = sum(torch.ones(3000, device=h.device).bfloat16().unbind())
+        total = torch.ones(3000, device=h.device).sum()
+        return float(total)
+        """,
+        Verdict.DIFFERS,
+        "the error was",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_wrong_fix(name: str, tmp_path: Path, runner: Any) -> None:
+    """The fix that runs has its verdict, and the one in a function that nothing calls has none."""
+    case = CASES[name]
+    fixes = verified(case.body, tmp_path, runner).judged
+    unused, used = fixes
+    judgement = used.judgement
+    assert judgement.verdict is case.verdict, judgement
+    assert case.reason in judgement.reason
+    assert judgement.good == case.good
+    assert not unused.judgement.good
+
+
+def test_line_that_does_not_run(tmp_path: Path, runner: Any) -> None:
+    (unused,) = verified("return h", tmp_path, runner).judged
+    assert unused.judgement.verdict is Verdict.NOT_EXECUTED
+    assert unused.judgement.reason == (
+        "no operation was recorded for `return torch.relu(x)` (train.py:20)"
+    )
+
+
+def test_hang(tmp_path: Path, runner: Any) -> None:
+    body = """
+    # wrong: z = h + 1; time.sleep(60)
+    z = h + 1
+    return z
+    """
+    _, used = verified(body, tmp_path, runner, backends="policy", seconds=5).judged
+    assert used.judgement.verdict is Verdict.CRASHES
+    assert used.judgement.reason == "the fixed program runs into the time limit"
+
+
+def test_one_bad_fix_among_good_ones(tmp_path: Path, runner: Any) -> None:
+    """The good ones keep their verdicts and are kept; the text holds them and not the bad one."""
+    body = """
+    # wrong: a = h + torch.zeros(4, device="cuda")
+    a = h + torch.zeros(4).cuda()
+    # wrong: b = a * 3
+    b = a * 2
+    # wrong: c = b + torch.ones(4, device="cuda")
+    c = b + torch.ones(4).cuda()
+    return c
+    """
+    found = verified(body, tmp_path, runner)
+    by_row = {each.finding.span.start.row: each.judgement.verdict for each in found.judged}
+    assert by_row == {
+        20: Verdict.NOT_EXECUTED,
+        29: Verdict.EXACT,
+        31: Verdict.DIFFERS,
+        33: Verdict.EXACT,
+    }
+    lines = found.texts["train.py"].splitlines()
+    assert [lines[row - 1].strip() for row in (29, 31, 33)] == [
+        'a = h + torch.zeros(4, device="cuda")',
+        "b = a * 2",
+        'c = b + torch.ones(4, device="cuda")',
+    ]
+
+
+def test_simulation_flags_what_its_kernels_let_pass(tmp_path: Path, runner: Any) -> None:
+    body = CASES["dtypes that real kernels do not take"].body
+    _, used = verified(body, tmp_path, runner, backends="sim").judged
+    assert used.judgement.verdict is Verdict.CRASHES
+    assert used.judgement.reason == (
+        "aten.mm.default of float16 and float32 at train.py:30 raises with real kernels"
+    )
+
+
+def test_undeclared_change_is_named(tmp_path: Path, runner: Any) -> None:
+    _, used = verified(CASES["random numbers"].body, tmp_path, runner, backends="policy").judged
+    assert used.judgement.undeclared is Change.STREAM
+
+
+def test_simulation_alone_proves_no_values(tmp_path: Path, runner: Any) -> None:
+    _, used = verified(CASES["nothing"].body, tmp_path, runner, backends="sim").judged
+    assert used.by_backend["sim"].verdict is Verdict.EXACT
+    assert used.judgement.verdict is Verdict.INCONCLUSIVE
+
+
+def test_nothing_in_the_tree_is_written(tmp_path: Path, runner: Any) -> None:
+    """Programs leave files in their copy, and the next run does not find them."""
+    body = """
+    seen = os.path.exists("state.pt")
+    # wrong: z = h + torch.ones(()).item()
+    z = h + 1
+    torch.save(z.detach().cpu(), "state.pt")
+    return seen
+    """
+    found = verified(body, tmp_path, runner, backends="policy")
+    assert found.judged[1].judgement.verdict is Verdict.EXACT
+    assert [path.name for path in (tmp_path / "tree").iterdir()] == ["train.py"]
+    assert list((tmp_path / "lab").iterdir()) == []
+
+
+def test_divergence_has_the_lines_of_both_sides(tmp_path: Path, runner: Any) -> None:
+    _, used = verified(CASES["dtype"].body, tmp_path, runner).judged
+    parting = used.by_backend["sim"].divergence
+    assert parting is not None
+    assert (parting.before[0].op, parting.after[0].op) == (
+        "aten.zeros.default",
+        "aten.new_zeros.default",
+    )
+    assert parting.before[0].row == parting.after[0].row == 29

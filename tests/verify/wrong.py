@@ -1,0 +1,57 @@
+"""A rule whose fixes are wrong, each in the way that its line says.
+
+    # wrong: total = a - b
+    total = a + b
+
+is a finding, whose fix replaces the statement by what stands behind `wrong:`. That of `# unsafe:`
+is unsafe, and declares every change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import libcst as cst
+
+from amplint.config import Settings
+from amplint.discover import Project
+from amplint.engine import Request
+from amplint.finding import Finding, Fix, Group, Safety
+from amplint.rule import Change, Rule, Unrun
+from amplint.source import Source
+from tests.helpers import Files, write
+
+rule = Rule(
+    "AMP999",
+    "A statement to be replaced.\n\nFix safety: none.\n\nKnown limits: all.",
+    group=Group.CORRECTNESS,
+    since="0.1",
+    witness=Unrun("it is wrong by design", "tests/verify"),
+    changes=frozenset(Change),
+    words=frozenset({"torch", "random", "time", "os"}),
+    name="statement-to-be-replaced",
+)
+
+
+@rule.on(cst.SimpleStatementLine)
+def check(line: cst.SimpleStatementLine, src: Source) -> Iterator[Finding]:
+    comment = line.leading_lines[-1].comment if line.leading_lines else None
+    if comment is None:
+        return
+    kind, _, text = comment.value.removeprefix("# ").partition(": ")
+    safeties = {"wrong": Safety.SAFE, "unsafe": Safety.UNSAFE}
+    if kind in safeties:
+        edit = src.replace(line.body[0], text)
+        fix = Fix("Replace it", (edit,), safeties[kind])
+        yield src.finding(rule, line.body[0], "a statement to be replaced", fix=fix)
+
+
+def request(files: Files, directory: Path) -> Request:
+    """A request to look for this rule in some files, which are written."""
+    paths = tuple(sorted(files))
+    return Request(
+        project=Project(write(files, directory), paths, frozenset(paths)),
+        settings=Settings(directory, select=("ALL",)),
+        rules=(rule,),
+    )
