@@ -38,7 +38,8 @@ def touched(old: str, new: str, edits: Iterable[Edit]) -> Touched:
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
         if tag == "equal":
             continue
-        ours = set(range(i1 + 1, i2 + 1))
+        # An edit that keeps its row and adds another one shows as an insertion next to it.
+        ours = set(range(i1 + 1, i2 + 1)) if i1 < i2 else {i1, i1 + 1}
         if before & ours or any(i1 + 1 <= gap <= i2 + 1 for gap in gaps):
             after |= set(range(j1 + 1, j2 + 1))
     return Touched(frozenset(before), frozenset(after))

@@ -15,7 +15,7 @@ import pytest
 from amplint.rule import Change
 from amplint.verify.backends import BACKENDS
 from amplint.verify.drivers import Kind, Program
-from amplint.verify.lab import Judged, Lab, Verified, verify
+from amplint.verify.lab import Lab, Verified, verify
 from amplint.verify.verdicts import Verdict
 from tests.verify import wrong
 
