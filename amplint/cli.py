@@ -1,4 +1,7 @@
-"""The command line. Exit status: 0 clean, 1 findings, 2 amplint could not do its work."""
+"""The command line. Exit status: 0 clean, 1 findings, 2 amplint could not do its work.
+
+`verify` has a status of its own, 3: nothing was found, and nothing was shown.
+"""
 
 # The commands import what they need when they run, so that `amplint --help` waits for no LibCST.
 # ruff: noqa: PLC0415
@@ -29,7 +32,7 @@ Command = TypeVar("Command", bound=Callable[..., int])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and give back the exit status, which is 0, 1 or 2 whatever happens."""
+    """Run a command and give back the exit status, 0 to 3 whatever happens."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal of another encoding shows \u2026 for …
             stream.reconfigure(errors="backslashreplace")
@@ -51,7 +54,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return FAILED
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """The commands of this module, and `verify`, whose module is imported when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), "verify"])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name != "verify":
+            return super().get_command(ctx, cmd_name)
+        from amplint.verify.command import verify
+
+        return verify
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, package_name="amplint", message="amplint %(version)s")
 def cli() -> None:
     """Find and fix mistakes with devices, dtypes and autocast in PyTorch training code.

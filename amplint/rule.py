@@ -26,9 +26,15 @@ class Witness:
 
 @dataclass(frozen=True)
 class Raises(Witness):
-    """The bad program raises an error whose text holds `text`; the fixed one runs."""
+    """The bad program raises an error whose text holds `text`; the fixed one runs.
+
+    Args:
+        text: in upper or lower case.
+        devices: whether the error is about devices, and not about dtypes.
+    """
 
     text: str
+    devices: bool = False
 
 
 @dataclass(frozen=True)

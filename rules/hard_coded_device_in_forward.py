@@ -41,7 +41,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    witness=Raises("CUDA"),
+    witness=Raises("cuda", devices=True),
     hot=True,
     words=frozenset({"cuda", "device", "to"}),
 )

@@ -39,7 +39,7 @@ rule = Rule(
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
-    witness=Syncs(before=5, after=2),  # one is the loader's own, of its seed
+    witness=Syncs(before=4, after=1),
     words=READING_WORDS,
 )
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of a clean copy: a stale `build/` in the checkout must not be able to add to it."""
     copy = tmp_path_factory.mktemp("source")
-    for name in ("amplint", "rules"):
+    for name in ("amplint", "rules", "fixtures"):
         for file in (ROOT / name).rglob("*"):
             if file.is_file() and "__pycache__" not in file.parts:
                 target = copy / file.relative_to(ROOT)
@@ -44,7 +44,11 @@ def modules(folder: str, package: str) -> set[str]:
 def test_the_wheel_holds_every_module_and_nothing_else(wheel: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert names == (
-        modules("amplint", "amplint") | modules("rules", "amplint/rules") | {"amplint/py.typed"}
+        modules("amplint", "amplint")
+        | modules("rules", "amplint/rules")
+        | modules("fixtures", "amplint/fixtures")
+        | {"amplint/py.typed"}
+        | {f"amplint/verify/{file.name}" for file in (ROOT / "amplint/verify").glob("*.json")}
     )
 
 
@@ -78,6 +82,24 @@ def test_the_wheel_works_away_from_the_checkout(wheel: Path, tmp_path: Path) -> 
     )
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.startswith("a.py:2:10: AMP702")
+
+
+def test_the_fixtures_of_the_wheel_are_verified_away_from_the_checkout(
+    wheel: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r});"
+        "from amplint.cli import main; from amplint.verify import witnesses;"
+        "assert str(witnesses.fixtures()).startswith(sys.path[0]);"
+        "sys.exit(main(['verify', '--rules', 'AMP201', '--backend', 'cpu', '--backend', 'policy']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1].endswith("verified")
 
 
 def test_the_version_is_the_same_everywhere(wheel: Path) -> None:

@@ -38,6 +38,11 @@ aten = torch.ops.aten
 SLOT_CUDA, SLOT_META = 1, 14
 REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
 
+# torch/csrc/utils/tensor_new.cpp
+COPY_WARNING = (
+    "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+    "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor)."
+)
 # Texts of errors that say that a kernel is not there, not that the program is wrong.
 ABSENT = (
     "not linked with support for cuda devices",
@@ -258,6 +263,7 @@ class Reads(TorchFunctionMode):
 
     def copied(self, data: Any, device: torch.device, **kwargs: Any) -> Any:
         """A new tensor of a fake one's values: by itself, torch would put it on meta."""
+        warnings.warn(COPY_WARNING, stacklevel=3)
         requires_grad = kwargs.pop("requires_grad", False)
         kwargs.pop("pin_memory", None)
         kwargs.setdefault("device", device)
@@ -371,6 +377,8 @@ def simulated(recorder: Recorder, simulator: Simulator) -> Iterator[None]:
         # A parameter stays the same object when its module moves, as it does for real.
         torch.__future__.set_swap_module_params_on_conversion(True)
         stack.callback(torch.__future__.set_swap_module_params_on_conversion, swapping)
+        # FakeTensor's own would read one element after the other.
+        enter(mock.patch.object(FakeTensor, "tolist", torch.Tensor.tolist))
         enter(mock.patch.object(torch.autograd, "backward", backward(torch.autograd.backward)))
         enter(mock.patch.object(torch.autograd, "grad", gradient(torch.autograd.grad)))
         enter(warnings.catch_warnings())

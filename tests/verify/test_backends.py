@@ -6,6 +6,7 @@ import pytest
 
 from amplint.verify import backends
 from amplint.verify.backends import BACKENDS, Aspect, Shows
+from tests.helpers import ROOT
 
 torch = pytest.importorskip("torch")
 
@@ -40,3 +41,9 @@ def test_without_torch_there_is_no_back_end(monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_is_simulated_is_not_called_real() -> None:
     assert "real" not in backends.table()
     assert "simulated CUDA autocast" in backends.table()
+
+
+def test_the_table_stands_in_the_documentation() -> None:
+    page = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
+    begin, end = "<!-- the table of amplint/verify/backends.py -->\n", "<!-- end of the table -->"
+    assert page.partition(begin)[2].partition(end)[0] == backends.table()

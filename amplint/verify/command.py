@@ -1,0 +1,97 @@
+"""The command `amplint verify`. Nothing here needs torch until there is something to run."""
+
+# The command imports what it needs when it runs, so that it can say what to install.
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from amplint.verify.backends import AUTO, BACKENDS
+
+
+class Failure(click.ClickException):
+    """Something that ends the command with status 2 and a sentence."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"amplint: {self.message}", err=True, file=file)
+
+
+@click.command()
+@click.argument("paths", nargs=-1, metavar="[CODES]...")
+@click.option("--rules", "rules", is_flag=True, help="Run the fixtures of the rules.")
+@click.option("--self-test", "self_test", is_flag=True, help="Check the harness itself.")
+@click.option(
+    "--backend",
+    type=click.Choice([AUTO, *BACKENDS]),
+    multiple=True,
+    help="Where to run; auto is a GPU if there is one, else sim and policy.",
+)
+@click.option(
+    "--format", "format_", type=click.Choice(["text", "json", "markdown"]), default="text"
+)
+def verify(
+    paths: Sequence[str], rules: bool, self_test: bool, backend: Sequence[str], format_: str
+) -> int:
+    """Run programs before and after their fixes, and compare what both did.
+
+    \b
+    --rules [CODES]  every rule's own example, bad and fixed, or that of the rules named
+    --self-test      the back ends against PyTorch's own lists of autocast operations
+
+    Exit status: 0 verified, 1 differs or crashes, 2 amplint could not do its work, 3 inconclusive
+    or not executed.
+    """
+    if rules + self_test != 1:
+        raise click.UsageError("say what to run: --rules or --self-test")
+    if importlib.util.find_spec("torch") is None:
+        raise Failure("verify needs torch: pip install 'amplint[verify]'")
+    return verify_rules(paths, backends_of(backend), format_)
+
+
+def backends_of(names: Sequence[str]) -> tuple[Any, ...]:
+    """The back ends that the options name; those that this machine has, if none is named."""
+    from amplint.verify import backends
+
+    if not names:
+        return backends.available()
+    for name in names:
+        reason = backends.missing(name) if name != AUTO else None
+        if reason:
+            raise Failure(f"the back end {name} is not to be had here: {reason}")
+    found = (backend.name for name in names for backend in backends.chosen(name))
+    return tuple(BACKENDS[name] for name in dict.fromkeys(found))
+
+
+def verify_rules(codes: Sequence[str], backends: Sequence[Any], format_: str) -> int:
+    """The table of rules, on standard output."""
+    from amplint import registry
+    from amplint.verify import witnesses
+    from amplint.verify.run import running
+
+    try:
+        chosen = witnesses.chosen(codes)
+    except registry.UnknownRuleError as error:
+        raise Failure(str(error)) from error
+    with running() as runner:
+        results = list(witnesses.verify(chosen, backends, runner))
+    if format_ == "json":
+        click.echo(json.dumps([as_json(result) for result in results], indent=2))
+    elif format_ == "markdown":
+        click.echo(witnesses.as_markdown(results), nl=False)
+    else:
+        for backend in backends:
+            click.echo(f"{backend.name}: {backend.title}")
+        click.echo(f"\n{witnesses.as_text(results)}")
+    return witnesses.status(results)
+
+
+def as_json(result: Any) -> dict[str, str]:
+    return {**vars(result), "verdict": result.verdict.value}

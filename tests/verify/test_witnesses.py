@@ -1,0 +1,231 @@
+"""The claims of the rules, held against torch: the bad program of each is run, and the fixed."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from amplint import cli
+from amplint.rule import Differs, Dtype, Raises, Rule, Same, Syncs, Unrun, Warns, Witness
+from amplint.verify import witnesses
+from amplint.verify.backends import BACKENDS, Shows
+from amplint.verify.observation import Count, Flag, Leaf, Observation, Outcome, Tensor
+from amplint.verify.run import Runner, running
+from amplint.verify.witnesses import DEMANDS, Result, Verdict
+from tests.helpers import FIXTURES, ROOT, expectations, fixture_rules
+
+pytest.importorskip("torch")
+
+NAMES = ("sim", "policy", "cpu")
+PAGE = (ROOT / "docs" / "verify-rules.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Runner]:
+    with running() as runner:
+        yield runner
+
+
+@pytest.mark.parametrize("rule", fixture_rules(), ids=lambda rule: rule.name)
+def test_run_shows_the_mistake(rule: Rule) -> None:
+    """`run` is the rule's example: it holds a finding of the rule."""
+    text = (FIXTURES / rule.name.replace("-", "_") / "bad.py").read_text(encoding="utf-8")
+    run = next(
+        n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == "run"
+    )
+    assert run.end_lineno is not None
+    rows = {row for row, code in expectations(text) if code == rule.code}
+    assert rows & set(range(run.lineno, run.end_lineno + 1))
+
+
+@pytest.mark.parametrize("rule", fixture_rules(), ids=lambda rule: rule.name)
+def test_witness(rule: Rule, runner: Runner) -> None:
+    """Every back end that can show it verifies it, and the page of the documentation says so."""
+    results = list(witnesses.verify([rule], [BACKENDS[name] for name in NAMES], runner))
+    if isinstance(rule.witness, Unrun):
+        assert [result.verdict for result in results] == [Verdict.UNRUN]
+        assert witnesses.as_markdown(results).splitlines()[-1] in without_columns()
+        return
+    aspect = DEMANDS[type(rule.witness)].aspect(rule.witness)
+    for result in results:
+        shown = BACKENDS[result.backend].shows[aspect] is not Shows.NO
+        expected = Verdict.VERIFIED if shown else Verdict.NOT_SHOWN
+        assert result.verdict is expected, (result.backend, result.happened)
+    assert witnesses.status(results) == 0
+    assert witnesses.as_markdown(results).splitlines()[-1] in PAGE.splitlines()
+
+
+def without_columns() -> list[str]:
+    """The lines of the page without empty cells at their end."""
+    return [line.rstrip("| ") + " |" for line in PAGE.splitlines()]
+
+
+def test_the_page_has_a_row_for_every_rule_and_no_other() -> None:
+    rows = [line.split()[1] for line in PAGE.splitlines() if line.startswith("| AMP")]
+    assert rows == [rule.code for rule in fixture_rules()]
+
+
+# ------------------------------------------------------------------------------- verdicts
+
+
+def tensor(dtype: str = "float32", data: str = "AACAPw==") -> tuple[Leaf, ...]:
+    """A result of one number; the default is 1.0."""
+    facts = Tensor(dtype, "cpu", (), (), "torch.Tensor", False, data, data)
+    return (Leaf("result", "torch.Tensor", "", facts),)
+
+
+TWO = "AAAAQA=="  # 2.0
+FLAG = Flag("bad.py", 3, "aten.mm.default", ("float16", "float32"))
+
+
+def seen(outcome: Outcome = Outcome.OK, **fields: object) -> Observation:
+    return Observation("cpu", "", outcome, **fields)  # type: ignore[arg-type]
+
+
+def raised(text: str) -> Observation:
+    return seen(Outcome.EXCEPTION, error="RuntimeError", text=text)
+
+
+def reads(count: int) -> Observation:
+    return seen(waits={"scalar-read": Count(count)})
+
+
+# A witness, the observations of both programs, and what follows on a back end that shows it.
+CASES: list[tuple[Witness, Observation, Observation, Verdict]] = [
+    (Raises("Same dtype"), raised("the same dtype"), seen(), Verdict.VERIFIED),
+    (Raises("same dtype"), raised("out of memory"), seen(), Verdict.DIFFERS),
+    (Raises("same dtype"), seen(), seen(), Verdict.DIFFERS),
+    (Raises("same dtype"), seen(flags=(FLAG,)), seen(), Verdict.VERIFIED),
+    (Raises("same dtype"), raised("the same dtype"), raised("the same"), Verdict.CRASHES),
+    (Raises("same dtype"), seen(Outcome.TIMEOUT), seen(), Verdict.CRASHES),
+    (
+        Dtype("float32", "float16"),
+        seen(result=tensor()),
+        seen(result=tensor("float16")),
+        Verdict.VERIFIED,
+    ),
+    (Dtype("float32", "float16"), seen(result=tensor()), seen(result=tensor()), Verdict.DIFFERS),
+    (Same(), seen(result=tensor()), seen(result=tensor()), Verdict.VERIFIED),
+    (Same(), seen(result=tensor()), seen(result=tensor(data=TWO)), Verdict.DIFFERS),
+    (Same(), seen(result=tensor()), seen(result=()), Verdict.DIFFERS),
+    (Same(), raised("no"), seen(), Verdict.CRASHES),
+    (Same(), seen(Outcome.NOT_SIMULABLE, text="why"), seen(), Verdict.INCONCLUSIVE),
+    (Same(), seen(result=tensor()), seen(Outcome.KILLED, error="SIGSEGV"), Verdict.CRASHES),
+    (Differs(0.4), seen(result=tensor()), seen(result=tensor(data=TWO)), Verdict.VERIFIED),
+    (Differs(0.6), seen(result=tensor()), seen(result=tensor(data=TWO)), Verdict.DIFFERS),
+    (Syncs(3, 1), reads(3), reads(1), Verdict.VERIFIED),
+    (Syncs(3, 1), reads(2), reads(1), Verdict.DIFFERS),
+    (Syncs(3, 1), reads(3), reads(2), Verdict.DIFFERS),
+    (Warns("old"), seen(warnings=("is old",)), seen(), Verdict.VERIFIED),
+    (Warns("old"), seen(), seen(), Verdict.DIFFERS),
+    (Warns("old"), seen(warnings=("is old",)), seen(warnings=("is old",)), Verdict.DIFFERS),
+]
+
+
+@pytest.mark.parametrize(("witness", "bad", "good", "verdict"), CASES)
+def test_what_two_runs_say_of_a_witness(
+    witness: Witness, bad: Observation, good: Observation, verdict: Verdict
+) -> None:
+    assert witnesses.judged(witness, BACKENDS["cuda"], bad, good)[0] is verdict
+
+
+@pytest.mark.parametrize(
+    ("witness", "backend"),
+    [
+        (Same(), "sim"),
+        (Differs(0.1), "sim"),
+        (Syncs(2, 1), "policy"),
+        (Dtype("float32", "float16"), "cpu"),
+        (Raises("cuda", devices=True), "policy"),
+    ],
+)
+def test_what_a_back_end_does_not_show_it_does_not_judge(witness: Witness, backend: str) -> None:
+    bad = raised("cuda") if isinstance(witness, Raises) else seen(result=tensor())
+    judged = witnesses.judged(witness, BACKENDS[backend], bad, seen(result=tensor()))
+    assert judged[0] is Verdict.NOT_SHOWN
+
+
+def result(verdict: Verdict, code: str = "AMP101") -> Result:
+    return Result(code, "", "sim", "", "", verdict)
+
+
+@pytest.mark.parametrize(
+    ("results", "status"),
+    [
+        ([result(Verdict.VERIFIED), result(Verdict.NOT_SHOWN)], 0),
+        ([result(Verdict.VERIFIED), result(Verdict.UNRUN, "AMP109")], 0),
+        ([result(Verdict.VERIFIED), result(Verdict.DIFFERS)], 1),
+        ([result(Verdict.VERIFIED), result(Verdict.CRASHES)], 1),
+        ([result(Verdict.VERIFIED), result(Verdict.INCONCLUSIVE, "AMP102")], 3),
+        ([result(Verdict.VERIFIED), result(Verdict.NOT_SHOWN, "AMP102")], 3),
+        ([result(Verdict.UNRUN)], 3),
+    ],
+)
+def test_the_exit_status(results: list[Result], status: int) -> None:
+    assert witnesses.status(results) == status
+
+
+# ------------------------------------------------------------------------------- the command
+
+
+def run(*arguments: str, capfd: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    status = cli.main(["verify", *arguments])
+    out, err = capfd.readouterr()
+    return status, out, err
+
+
+def test_the_command_prints_the_table(capfd: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run("--rules", "AMP201", "--backend", "policy", capfd=capfd)
+    assert status == 0
+    assert out.splitlines()[0] == f"policy: {BACKENDS['policy'].title}"
+    assert out.splitlines()[-1].split() == (
+        "AMP201 policy float32 -> bfloat16 float32 -> bfloat16 verified".split()
+    )
+
+
+def test_the_command_writes_json(capfd: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(
+        "--rules", "mixed-dtype-where", "--backend", "cpu", "--format", "json", capfd=capfd
+    )
+    assert status == 3  # CPU autocast does not show dtypes of CUDA autocast
+    (row,) = json.loads(out)
+    assert (row["code"], row["backend"], row["verdict"]) == ("AMP203", "cpu", "not shown")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "say what to run"),
+        (("--rules", "AMP999"), "AMP999"),
+        (("--rules", "--backend", "gpu"), "gpu"),
+    ],
+)
+def test_what_cannot_be_run_is_said(
+    arguments: tuple[str, ...], said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    status, _, err = run(*arguments, capfd=capfd)
+    assert status == 2
+    assert said in err
+
+
+def test_without_torch_it_is_said_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    status, out, err = run("--rules", capfd=capfd)
+    assert (status, out) == (2, "")
+    assert err == "amplint: verify needs torch: pip install 'amplint[verify]'\n"
+
+
+def test_fixtures_are_found_where_they_are_installed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("amplint.__file__", str(tmp_path / "amplint" / "__init__.py"))
+    with pytest.raises(FileNotFoundError):
+        witnesses.fixtures()
+    (tmp_path / "amplint" / "fixtures").mkdir(parents=True)
+    assert witnesses.fixtures() == tmp_path / "amplint" / "fixtures"
