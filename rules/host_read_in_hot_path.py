@@ -19,7 +19,7 @@ off, or stands on an error path is not hot.
 Fix safety: offered for an accumulator that is a number before the loop and is not read inside it.
 It is unsafe: the sum is then made in the tensor's precision instead of Python's float64 (adding
 0.1 ten thousand times: 999.9029 in float32 instead of 1000.0). The accumulator becomes a Python
-number again right after the loop.
+number again right after the loop: an integer where it began as one and integers are added.
 
 Known limits: a tensor whose device cannot be told from the project (a parameter of a function that
 nobody is seen to call, the result of an unknown function) is left alone.
@@ -31,7 +31,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Change, Finding, Fix, Group, Host, Rule, Safety, Source, Syncs, only
+from amplint import Change, Finding, Fix, Group, Host, Rule, Safety, Source, Syncs, Tensor, only
 from amplint.reads import READING_WORDS, hot_evidence, tensor_read
 
 rule = Rule(
@@ -45,6 +45,9 @@ rule = Rule(
     words=READING_WORDS,
 )
 
+FLOATS = frozenset({"float16", "bfloat16", "half", "float32", "float64"})
+INTEGERS = frozenset({"bool", "uint8", "int8", "int16", "int32", "int64"})
+
 
 @rule.on(cst.Call)
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
@@ -56,7 +59,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
 
 
 def keep_on_device(call: cst.Call, src: Source) -> Fix | None:
-    """Ex) total += loss.item() -> total += loss.detach(), and float(total) after the loop"""
+    """Ex) `total += loss.item()` -> `total += loss.detach()`, and `float(total)` after the loop"""
     function = call.func
     if not (isinstance(function, cst.Attribute) and function.attr.value == "item"):
         return None
@@ -72,14 +75,24 @@ def keep_on_device(call: cst.Call, src: Source) -> Fix | None:
     name = add.target.value
     if loop is None or loop.orelse is not None or src.occurrences(name, loop) != 1:
         return None
-    start = only(src.value(add.target))
-    if not (isinstance(start, Host) and start.kind in ("int", "float", "number")):
-        return None
-    after = src.insert_statement_after(loop, f"{name} = float({name})")
+    kind = kind_of_sum(only(src.value(add.target)), only(src.value(function.value)))
+    after = src.insert_statement_after(loop, f"{name} = {kind}({name})") if kind else None
     if after is None:
         return None
     edits = (src.replace(call, f"{src.text(function.value)}.detach()"), after)
     return Fix("Add up on the device and read the sum after the loop", edits, Safety.UNSAFE)
+
+
+def kind_of_sum(start: object, read: object) -> str | None:
+    """What a number of Python's plus numbers of this tensor are: "int", "float", None if unknown"""
+    if not (isinstance(start, Host) and start.kind in ("int", "float", "number")):
+        return None
+    if start.kind == "float":
+        return "float"
+    dtype = read.dtype if isinstance(read, Tensor) else None
+    if dtype in FLOATS:
+        return "float"
+    return "int" if dtype in INTEGERS and start.kind == "int" else None
 
 
 def enclosing_loop(node: cst.CSTNode, src: Source) -> cst.For | cst.While | None:

@@ -236,7 +236,8 @@ def by_stream(runs: Runs, changes: frozenset[Change]) -> Judgement | None:
     drawn = draws(runs.original.rows), draws(runs.fixed.rows)
     if runs.original.rng == runs.fixed.rng and drawn[0] == drawn[1]:
         return None
-    return stream_changed(runs, changes, "the results are equal")
+    rest = "the results are equal" if has_values(runs.backend) else "there are no values here"
+    return stream_changed(runs, changes, rest)
 
 
 def by_normalised_results(runs: Runs, changes: frozenset[Change]) -> Judgement | None:
