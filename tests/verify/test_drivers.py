@@ -1,0 +1,223 @@
+"""What is run, and how: entries, scripts and test suites, each in a process of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amplint.verify.drivers import Kind, Program
+from amplint.verify.observation import Observation, Outcome, to_json
+from amplint.verify.spec import Spec
+from tests.helpers import write
+
+pytest.importorskip("torch")
+
+
+def ran(runner: Any, tree: Path, program: Program, backend: str = "cpu") -> Observation:
+    """Run a program in a tree that stands for its own copy."""
+    original = tree.parent / "original"
+    original.mkdir(exist_ok=True)
+    observation = runner.run(
+        Spec(
+            root=str(tree),
+            target="amplint.verify.drivers:run",
+            backend=backend,
+            args=(to_json(program), str(original), "{device}"),
+            seconds=60,
+        )
+    )
+    assert isinstance(observation, Observation)
+    return observation
+
+
+def texts(observation: Observation, part: str = "result") -> dict[str, str]:
+    """The leaves that are no tensors."""
+    leaves = observation.result if part == "result" else observation.state
+    return {leaf.where: leaf.text for leaf in leaves if leaf.tensor is None}
+
+
+ENTRIES = b"""
+import torch
+
+def plain():
+    return 1
+
+def two(a, b=2):
+    return [a, b]
+
+def on(device):
+    return device
+
+def on_gpu(x, device="cuda:7"):
+    return [x, device]
+
+def a_tuple():
+    return 3, 4
+
+def a_dict():
+    return {"b": 5, "a": 6}
+
+def a_list():
+    return [7]
+
+def default():
+    with torch.autocast("cuda"):
+        x = torch.ones(2, 2, device="cuda")
+        return str((x @ x).dtype)
+
+def leaves():
+    raise SystemExit(0)
+
+def fails():
+    raise SystemExit("no data")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "found"),
+    [
+        ("plain", "", {"result": "1"}),
+        ("two", "a_tuple", {"result": "2", "result[0]": "3", "result[1]": "4"}),
+        ("two", "a_dict", {"result": "2", "result[0]": "6", "result[1]": "5"}),
+        ("on_gpu", "plain", {"result": "2", "result[0]": "1", "result[1]": "'cuda:7'"}),
+        ("on", "", {"result": "'cpu'"}),
+        ("leaves", "", {"result": "None"}),
+    ],
+)
+def test_entry(name: str, inputs: str, found: dict[str, str], tmp_path: Path, runner: Any) -> None:
+    tree = write({"pkg/__init__.py": b"", "pkg/mod.py": ENTRIES}, tmp_path / "tree")
+    made_by = f"pkg.mod:{inputs}" if inputs else ""
+    program = Program(Kind.ENTRY, f"pkg.mod:{name}", made_by)
+    assert texts(ran(runner, tree, program)) == found
+
+
+def test_entry_that_exits(tmp_path: Path, runner: Any) -> None:
+    tree = write({"mod.py": ENTRIES}, tmp_path / "tree")
+    observation = ran(runner, tree, Program(Kind.ENTRY, "mod:fails"))
+    assert observation.outcome is Outcome.EXCEPTION
+    assert observation.text == "the program exited with 'no data'"
+
+
+def test_entry_that_is_not_there(tmp_path: Path, runner: Any) -> None:
+    tree = write({"mod.py": ENTRIES}, tmp_path / "tree")
+    observation = ran(runner, tree, Program(Kind.ENTRY, "mod:nothing"))
+    assert (observation.outcome, observation.error) == (Outcome.EXCEPTION, "AttributeError")
+
+
+@pytest.mark.parametrize(("dtype", "found"), [("", "float16"), ("bfloat16", "bfloat16")])
+def test_dtype_of_regions_that_name_none(
+    dtype: str, found: str, tmp_path: Path, runner: Any
+) -> None:
+    tree = write({"src/mod.py": ENTRIES}, tmp_path / "tree")
+    program = Program(Kind.ENTRY, "mod:default", dtype=dtype)
+    assert texts(ran(runner, tree, program, "policy")) == {"result": f"'torch.{found}'"}
+
+
+SCRIPT = b"""
+import sys
+import torch
+import beside
+
+if __name__ == "__main__":
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(int(sys.argv[1])):
+        loss = model(torch.ones(3, 2)).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    raise SystemExit(beside.STATUS)
+"""
+
+
+def script(tmp_path: Path, status: int) -> Path:
+    files = {"tools/train.py": SCRIPT, "tools/beside.py": f"STATUS = {status}".encode()}
+    return write(files, tmp_path / "tree")
+
+
+def test_script_and_its_landmarks(tmp_path: Path, runner: Any) -> None:
+    """It has its arguments and its neighbours, and is compared by what it passes on its way."""
+    program = Program(Kind.SCRIPT, "tools/train.py", arguments=("2",))
+    observation = ran(runner, script(tmp_path, 0), program)
+    assert observation.outcome is Outcome.OK
+    state = texts(observation, "state")
+    passed = [state[f"state['passed'][{index}][0]"] for index in range(4)]
+    assert passed == ["'Linear'", "'backward'", "'Linear'", "'backward'"]
+    kept = [leaf.where for leaf in observation.state if leaf.tensor and "optim" in leaf.where]
+    assert kept == [
+        "state['optimizers'][0][0]['parameter']",
+        "state['optimizers'][0][0]['gradient']",
+        "state['optimizers'][0][1]['parameter']",
+        "state['optimizers'][0][1]['gradient']",
+    ]
+
+
+def test_steps_end_a_script(tmp_path: Path, runner: Any) -> None:
+    program = Program(Kind.SCRIPT, "tools/train.py", arguments=("1000000",), steps=3)
+    observation = ran(runner, script(tmp_path, 1), program)
+    assert observation.outcome is Outcome.OK
+    assert texts(observation, "state")["state['passed']"] == "6"
+
+
+def test_script_that_fails(tmp_path: Path, runner: Any) -> None:
+    program = Program(Kind.SCRIPT, "tools/train.py", arguments=("1",))
+    observation = ran(runner, script(tmp_path, 3), program)
+    assert (observation.outcome, observation.text) == (
+        Outcome.EXCEPTION,
+        "the program exited with 3",
+    )
+
+
+SUITE = b"""
+import random
+import torch
+
+def test_loss():
+    model = torch.nn.Linear(2, 1)
+    model(torch.rand(3, 2)).mean().backward()
+
+def test_fails():
+    assert random.random() > 2, "never"
+
+def test_is_skipped():
+    import pytest
+    pytest.skip("not today")
+"""
+
+
+def test_suite(tmp_path: Path, runner: Any) -> None:
+    tree = write({"tests/test_it.py": SUITE, "pyproject.toml": b""}, tmp_path / "tree")
+    observation = ran(runner, tree, Program(Kind.PYTEST))
+    place = "tests/test_it.py::"
+    found = texts(observation)
+    assert found[f"result['tests']['{place}test_loss']"] == "'passed'"
+    assert found[f"result['tests']['{place}test_fails']"].startswith("'failed in call")
+    assert found[f"result['tests']['{place}test_is_skipped']"].startswith("'skipped in call")
+    state = texts(observation, "state")
+    assert state[f"state['{place}test_loss']['passed'][1][0]"] == "'backward'"
+    assert not list(tree.rglob("__pycache__")) and not list(tree.rglob(".pytest_cache"))
+
+
+def test_order_of_tests_does_not_matter(tmp_path: Path, runner: Any) -> None:
+    """Every test is seeded, so that another order, or a test less, changes no other test."""
+    tree = write({"test_it.py": SUITE}, tmp_path / "tree")
+    alone = ran(runner, tree, Program(Kind.PYTEST, arguments=("-k", "loss")))
+    among = ran(runner, tree, Program(Kind.PYTEST))
+    ours = {leaf for leaf in among.state if "test_loss" in leaf.where}
+    assert {leaf for leaf in alone.state if "test_loss" in leaf.where} == ours
+
+
+def test_suite_without_tests(tmp_path: Path, runner: Any) -> None:
+    tree = write({"empty.py": b""}, tmp_path / "tree")
+    observation = ran(runner, tree, Program(Kind.PYTEST))
+    assert observation.outcome is Outcome.EXCEPTION
+    assert "NO_TESTS_COLLECTED" in observation.text
+
+
+def test_program_in_words() -> None:
+    assert str(Program(Kind.ENTRY, "a:f")) == "a:f()"
+    assert str(Program(Kind.ENTRY, "a:f", "a:g")) == "a:f(*a:g())"
+    assert str(Program(Kind.SCRIPT, "t.py", arguments=("-x", "1"))) == "python t.py -x 1"
+    assert str(Program(Kind.PYTEST)) == "pytest"

@@ -1,0 +1,95 @@
+"""Training programs with mistakes, verified before their fixes are written and run after."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from amplint import fixing, registry
+from amplint.config import Settings
+from amplint.discover import project
+from amplint.engine import Request
+from amplint.verify import projects, report
+from amplint.verify.backends import BACKENDS
+from amplint.verify.drivers import Kind, Program
+from amplint.verify.verdicts import Verdict
+from tests.helpers import ROOT
+
+pytest.importorskip("torch")
+
+PROGRAMS = ROOT / "benchmarks" / "verify_programs"
+ENTRY = Program(Kind.ENTRY, "train:main")
+
+
+def request(directory: Path) -> Request:
+    settings = Settings(directory)
+    return Request(project([directory], settings), settings, registry.all_rules())
+
+
+def options(program: Program) -> projects.Options:
+    backends = [BACKENDS["sim"], BACKENDS["policy"]]
+    return projects.Options(program, backends, unsafe=True, seconds=120, memory=4 << 30)
+
+
+@pytest.mark.parametrize(
+    ("name", "program", "counts"),
+    [
+        ("cifar", ENTRY, {"exact": 7}),
+        ("lm", Program(Kind.PYTEST), {"exact": 5}),
+        ("gan", Program(Kind.SCRIPT, "train.py"), {"exact": 5, "stream-changed": 1}),
+    ],
+)
+def test_before_and_after(
+    name: str, program: Program, counts: dict[str, int], tmp_path: Path
+) -> None:
+    tree = tmp_path / name
+    shutil.copytree(PROGRAMS / name, tree)
+    asked = request(tree)
+    before = (tree / "train.py").read_text()
+    found = projects.verified(asked, options(program))
+    assert (tree / "train.py").read_text() == before
+    verdicts = [each.judgement.verdict.value for each in found.verified.judged]
+    assert {verdict: verdicts.count(verdict) for verdict in set(verdicts)} == counts
+    assert found.status == report.VERIFIED
+    original, fixed = found.verified.runs["sim"]
+    assert fixed.blocking.total < original.blocking.total
+    assert fixed.to_device < original.to_device
+
+    assert fixing.write_project(asked, projects.as_fixed(found)) == ()
+    again = projects.verified(request(tree), options(Program(Kind.PYTEST)))
+    assert again.verified.judged == ()
+    _, after = again.verified.runs["policy"]
+    outcomes = {leaf.text for leaf in after.result if leaf.where.startswith("result['tests'][")}
+    assert outcomes == {"'passed'"}
+
+
+def test_report(tmp_path: Path) -> None:
+    """Steps that are too few leave an evaluation unverified; the report says so, in all forms."""
+    tree = tmp_path / "cifar"
+    shutil.copytree(PROGRAMS / "cifar", tree)
+    program = Program(Kind.SCRIPT, "train.py", steps=2)
+    found = projects.verified(request(tree), options(program))
+    assert found.status == report.UNDECIDED
+    text = report.text(found)
+    assert "6 exact, 1 not-executed" in text
+    assert "no operation was recorded for `with autocast():` (train.py:79)" in text
+    assert "not checked: time and memory" in text
+
+    data_file, page_file = report.write(found, tmp_path / "out")
+    data = json.loads(data_file.read_text())
+    assert data["status"] == 3
+    assert data["program"] == "python train.py"
+    assert data["backends"]["sim"]["title"].startswith("simulated CUDA autocast")
+    assert [fix["verdict"] for fix in data["fixes"]].count(Verdict.NOT_EXECUTED.value) == 1
+    waits = data["runs"]["sim"]
+    assert (
+        waits["after"]["waits"]["h2d-copy"]["user"] < waits["before"]["waits"]["h2d-copy"]["user"]
+    )
+
+    page = page_file.read_text()
+    assert "<svg" in page and "h2d-copy" in page
+    assert 'class="open">not-executed<' in page
+    assert not any(word in page for word in ("<script", "http:", "https:", "<link", "src="))
