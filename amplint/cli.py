@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 CLEAN, FINDINGS, FAILED = 0, 1, 2
 STDIN = "-"
 FORMATS = ("text", "concise", "json", "sarif", "github")
+WHERE = ("auto", "cuda", "sim", "policy", "cpu")
+PROGRAM = (
+    "entry", "inputs", "script", "pytest", "backend", "dtype", "steps", "timeout", "memory",
+)  # fmt: skip
 
 Command = TypeVar("Command", bound=Callable[..., int])
 
@@ -138,6 +142,62 @@ def settings_options(command: Command) -> Command:
     return command
 
 
+def program_options(command: Command) -> Command:
+    """What `verify` and `fix --verify` run, and how. `projects.options` reads them."""
+    decorators = [
+        click.option("--entry", metavar="MODULE:FUNCTION", help="Run this function."),
+        click.option(
+            "--inputs",
+            metavar="MODULE:FUNCTION",
+            help="Call the entry with what this one returns: a tuple, a dict, or one argument.",
+        ),
+        click.option("--script", metavar='"FILE [ARGS]"', help="Run this script."),
+        click.option(
+            "--pytest",
+            metavar='"[ARGS]"',
+            is_flag=False,
+            flag_value="",
+            help="Run the tests, with these arguments of pytest.",
+        ),
+        click.option(
+            "--backend",
+            type=click.Choice(WHERE),
+            multiple=True,
+            help="Where to run; auto is a GPU if there is one, else sim and policy.",
+        ),
+        click.option(
+            "--dtype",
+            type=click.Choice(["fp16", "bf16"]),
+            help="What autocast casts to where the program does not say.",
+        ),
+        click.option(
+            "--steps",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="End a run after so many steps of optimizers.",
+        ),
+        click.option(
+            "--timeout",
+            type=click.FloatRange(min=0, min_open=True),
+            default=120,
+            show_default=True,
+            metavar="SECONDS",
+            help="End a run after so long.",
+        ),
+        click.option(
+            "--memory",
+            type=click.FloatRange(min=0, min_open=True),
+            default=8,
+            show_default=True,
+            metavar="GIB",
+            help="What a run may take beyond torch itself.",
+        ),
+    ]
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
 @cli.command()
 @settings_options
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
@@ -160,15 +220,29 @@ def check(format_: str, quiet: bool, **given: Any) -> int:
 @settings_options
 @click.option("--apply", "write", is_flag=True, help="Write the fixes to the files.")
 @click.option("--unsafe", is_flag=True, help="Take also fixes that may change results.")
-def fix(write: bool, unsafe: bool, **given: Any) -> int:
+@click.option(
+    "--verify", is_flag=True, help="Run a program before and after, and apply what is verified."
+)
+@program_options
+def fix(write: bool, unsafe: bool, verify: bool, **given: Any) -> int:
     """Show the safe fixes as a diff, or --apply them.
 
     What is left after the fixes is reported and decides the exit status. Without --apply nothing
-    is written, and the status is 1 if there is anything to fix.
+    is written, and the status is 1 if there is anything to fix. With --apply --verify, the program
+    named by --entry, --script or --pytest is run, with your rights; see `amplint verify --help`.
     """
     from amplint import fixing
 
+    program = {name: given.pop(name) for name in PROGRAM}
+    if verify and not write:
+        raise click.UsageError("--verify goes with --apply; to see verdicts, use `amplint verify`")
+    if not verify and any(program[name] for name in ("entry", "script", "pytest")):
+        raise click.UsageError("what to run is for --verify")
     request, text = make_request(**given)
+    if verify:
+        from amplint.verify import projects
+
+        return projects.fix(request, projects.options(request, unsafe=unsafe, **program))
     fixed = fixing.fix_project(request, unsafe)
     if text is not None:
         return write_to_stdout(fixed, text, request)

@@ -8,10 +8,12 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
+from amplint.cli import PROGRAM, make_request, program_options, settings_options
 from amplint.verify.backends import AUTO, BACKENDS
 
 
@@ -25,35 +27,61 @@ class Failure(click.ClickException):
 
 
 @click.command()
-@click.argument("paths", nargs=-1, metavar="[CODES]...")
+@settings_options
+@click.option("--unsafe", is_flag=True, help="Verify also fixes that may change results.")
+@program_options
+@click.option(
+    "--report",
+    "directory",
+    metavar="DIRECTORY",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write verify.json and verify.html there.",
+)
 @click.option("--rules", "rules", is_flag=True, help="Run the fixtures of the rules.")
 @click.option("--self-test", "self_test", is_flag=True, help="Check the harness itself.")
-@click.option(
-    "--backend",
-    type=click.Choice([AUTO, *BACKENDS]),
-    multiple=True,
-    help="Where to run; auto is a GPU if there is one, else sim and policy.",
-)
 @click.option(
     "--format", "format_", type=click.Choice(["text", "json", "markdown"]), default="text"
 )
 def verify(
-    paths: Sequence[str], rules: bool, self_test: bool, backend: Sequence[str], format_: str
+    rules: bool,
+    self_test: bool,
+    unsafe: bool,
+    directory: Path | None,
+    format_: str,
+    **given: Any,
 ) -> int:
     """Run programs before and after their fixes, and compare what both did.
 
     \b
-    --rules [CODES]  every rule's own example, bad and fixed, or that of the rules named
-    --self-test      the back ends against PyTorch's own lists of autocast operations
+    PATHS with one of  the fixes of your project, on copies of it
+      --entry          a function: package.module:function
+      --script         a script and its arguments: "train.py --epochs 1"
+      --pytest         the tests
+    --rules [CODES]    every rule's own example, bad and fixed, or that of the rules named
+    --self-test        the back ends against PyTorch's own lists of autocast operations
+
+    What is named is run with your rights. Nothing is written to your files.
 
     Exit status: 0 verified, 1 differs or crashes, 2 amplint could not do its work, 3 inconclusive
     or not executed.
     """
-    if rules + self_test != 1:
-        raise click.UsageError("say what to run: --rules or --self-test")
+    program = {name: given.pop(name) for name in PROGRAM}
+    named = any(program[name] is not None for name in ("entry", "script", "pytest"))
+    if rules + self_test + named != 1:
+        raise click.UsageError(
+            "say what to run: --rules, --self-test, or one of --entry, --script and --pytest"
+        )
     if importlib.util.find_spec("torch") is None:
         raise Failure("verify needs torch: pip install 'amplint[verify]'")
-    return verify_rules(paths, backends_of(backend), format_)
+    if rules:
+        return verify_rules(given["paths"], backends_of(program["backend"]), format_)
+    from amplint.verify import projects
+
+    request, text = make_request(**given)
+    if text is not None:
+        raise click.UsageError("standard input is no project that could be run")
+    options = projects.options(request, unsafe=unsafe, **program)
+    return projects.verify(request, options, format_, directory)
 
 
 def backends_of(names: Sequence[str]) -> tuple[Any, ...]:

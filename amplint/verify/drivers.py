@@ -56,6 +56,8 @@ class Program:
         inputs: "package.module:function", whose result the entry is called with: a tuple of
             arguments, a dict of keyword arguments, or one argument.
         arguments: of the script or of pytest.
+        roots: directories, relative to the root, from which modules are imported that are nowhere
+            else: last, since a file in them may have the name of a library.
         steps: after how many steps of optimizers the program is ended, which counts as its end;
             None for never.
         dtype: what autocast casts to where the program does not say; "" for torch's default.
@@ -65,6 +67,7 @@ class Program:
     name: str = ""
     inputs: str = ""
     arguments: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
     steps: int | None = None
     dtype: str = ""
 
@@ -96,6 +99,7 @@ def run(program: Mapping[str, Any], of: str, device: str) -> Returned:
     guard(Mirror(Path.cwd(), Path(of)))
     for directory in reversed(import_roots(Path.cwd(), given)):
         sys.path.insert(0, str(directory))
+    sys.path.extend(str(Path.cwd() / directory) for directory in given.roots)
     with ExitStack() as stack:
         stack.enter_context(autocast_dtype(given.dtype))
         landmarks = stack.enter_context(landmarks_of(given.steps))

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import os
+import posixpath
+import shlex
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from amplint import engine
+import click
+
+from amplint import cli, engine, fixing
 from amplint.engine import Request
 from amplint.fixing import FixOutcome
-from amplint.verify import lab
-from amplint.verify.backends import Backend
-from amplint.verify.drivers import Program
+from amplint.verify import backends, lab, report
+from amplint.verify.backends import AUTO, Backend
+from amplint.verify.drivers import Kind, Program
 from amplint.verify.lab import Lab
 from amplint.verify.report import Report
 from amplint.verify.run import running
@@ -72,6 +79,125 @@ def as_fixed(found: Report) -> FixOutcome:
         after=verified.texts,
         applied=tuple(each.finding for each in verified.judged if each.judgement.good),
     )
+
+
+def options(
+    request: Request,
+    *,
+    unsafe: bool,
+    entry: str | None,
+    inputs: str | None,
+    script: str | None,
+    pytest: str | None,
+    backend: Sequence[str],
+    dtype: str | None,
+    steps: int | None,
+    timeout: float,
+    memory: float,
+) -> Options:
+    """What the options of the command line mean. Raises click's usage errors."""
+    if sum(each is not None for each in (entry, script, pytest)) != 1:
+        raise click.UsageError("say what to run, with one of --entry, --script and --pytest")
+    if inputs is not None and entry is None:
+        raise click.UsageError("--inputs goes with --entry")
+    if steps is not None and pytest is not None:
+        raise click.UsageError("--steps does not go with --pytest: tests end by themselves")
+    for name in filter(None, (entry, inputs)):
+        if not all(part.isidentifier() for part in name.replace(":", ".", 1).split(".")):
+            raise click.UsageError(f"{name!r} is not of the form package.module:function")
+        if ":" not in name:
+            raise click.UsageError(f"{name!r} names no function: package.module:function")
+    if importlib.util.find_spec("torch") is None:
+        raise click.ClickException("verify needs torch: pip install 'amplint[verify]'")
+    kind, arguments = Kind.ENTRY, []
+    name = entry or ""
+    if script is not None:
+        kind = Kind.SCRIPT
+        file, *arguments = shlex.split(script) or [""]
+        name = within(request, file)
+    elif pytest is not None:
+        kind, arguments = Kind.PYTEST, shlex.split(pytest)
+    program = Program(
+        kind=kind,
+        name=name,
+        inputs=inputs or "",
+        arguments=tuple(arguments),
+        roots=loose_directories(request),
+        steps=steps,
+        dtype=DTYPES[dtype] if dtype else "",
+    )
+    return Options(program, where(backend), unsafe, timeout, round(memory * 2**30))
+
+
+def loose_directories(request: Request) -> tuple[str, ...]:
+    """The directories of reported files that are no packages: Ex) of `examples/mnist/train.py`"""
+    directories = {posixpath.dirname(path) for path in request.project.reported} - {""}
+    packages = {posixpath.dirname(path) for path in request.project.files if "__init__.py" in path}
+    return tuple(sorted(directories - packages))
+
+
+DTYPES = {"fp16": "float16", "bf16": "bfloat16"}
+
+
+def within(request: Request, file: str) -> str:
+    """The path of a script relative to the project's root."""
+    path, root = Path(os.path.realpath(file)), Path(os.path.realpath(request.project.root))
+    if not path.is_file():
+        raise click.UsageError(f"there is no script {file!r}")
+    if not path.is_relative_to(root):
+        raise click.UsageError(f"the script {file!r} is not in {root}, whose fixes are verified")
+    return path.relative_to(root).as_posix()
+
+
+def where(names: Sequence[str]) -> tuple[Backend, ...]:
+    """The back ends of these names. Raises ClickException for one that this machine has not."""
+    chosen = {each.name: each for name in names or (AUTO,) for each in backends.chosen(name)}
+    for name in chosen:
+        reason = backends.missing(name)
+        if reason is not None:
+            raise click.ClickException(f"the back end {name} is not to be had here: {reason}")
+    return tuple(chosen.values())
+
+
+# ------------------------------------------------------------------------------- commands
+
+
+def verify(request: Request, given: Options, format_: str, directory: Path | None) -> int:
+    """Print the verdicts, and write them to a directory if there is one."""
+    found = told_and_verified(request, given)
+    click.echo(
+        json.dumps(report.as_json(found), indent=2) if format_ == "json" else report.text(found)
+    )
+    if directory is not None:
+        for file in report.write(found, directory):
+            click.echo(f"amplint: wrote {file}", err=True)
+    return tell(found.verified.outcome.problems) or found.status
+
+
+def fix(request: Request, given: Options) -> int:
+    """Write the good fixes; what is left is reported and decides the exit status."""
+    found = told_and_verified(request, given)
+    click.echo(report.text(found), err=True)
+    fixed = as_fixed(found)
+    problems = fixing.write_project(request, fixed)
+    cli.show(fixed.outcome, request)
+    click.echo(f"fixed {cli.counts(fixed)}" if fixed.after else "nothing was fixed", err=True)
+    return tell(problems) or fixed.outcome.status
+
+
+def told_and_verified(request: Request, given: Options) -> Report:
+    """Verify, after saying what will be run."""
+    click.echo(announcement(request, given), err=True)
+    try:
+        return verified(request, given)
+    except OSError as error:
+        raise click.ClickException(f"the project cannot be copied: {error}") from error
+
+
+def tell(problems: Sequence[str]) -> int:
+    """2 if there are problems, which are told, and else 0."""
+    cli.tell(problems)
+    return cli.FAILED if problems else 0
 
 
 def announcement(request: Request, options: Options) -> str:

@@ -1,0 +1,125 @@
+"""`amplint verify PATH` and `amplint fix --apply --verify`, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from amplint import cli
+from amplint.cli import main
+from amplint.verify.backends import AUTO, BACKENDS
+from tests.helpers import write
+
+pytest.importorskip("torch")
+
+PROGRAM = b"""\
+import torch
+
+
+def scale(h):
+    return h * torch.zeros(1, 4).to(h.device)
+
+
+def main():
+    model = torch.nn.Linear(8, 4).cuda()
+    x = torch.randn(6, 8).to("cuda")
+    with torch.cuda.amp.autocast():
+        h = model(x)
+    return scale(h), torch.rand(3).cuda()
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    files = {"tool/train.py": PROGRAM, "pyproject.toml": b"", "pkg/__init__.py": b""}
+    monkeypatch.chdir(write(files, tmp_path / "project"))
+    return Path.cwd()
+
+
+def test_verdicts_of_a_project(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = main(["verify", ".", "--unsafe", "--entry", "train:main", "--report", "../out"])
+    out, err = capsys.readouterr()
+    assert status == 0
+    assert "tool/train.py:11:10: AMP701 exact (safe fix: Use `torch.amp.autocast`)" in out
+    assert "stream-changed" in out
+    assert "runs `train:main()` in copies of" in err.splitlines()[0]
+    assert "this runs your code with your rights" in err
+    assert (project / "tool/train.py").read_bytes() == PROGRAM
+    assert sorted(path.name for path in (project.parent / "out").iterdir()) == [
+        "verify.html",
+        "verify.json",
+    ]
+
+
+def test_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["verify", "tool", "--script", "tool/train.py", "--format", "json"]
+    assert main([*arguments, "--backend", "policy"]) == 3  # a script that only defines functions
+    data = json.loads(capsys.readouterr().out)
+    assert {fix["verdict"] for fix in data["fixes"]} == {"not-executed"}
+    assert list(data["backends"]) == ["policy"]
+    assert "devices" in data["not checked"]
+    assert project.is_dir()
+
+
+def test_fix_writes_what_is_verified(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`spare` is never run, so that its fix stays unwritten and is reported as left."""
+    spare = PROGRAM + b"\n\ndef spare():\n    with torch.cuda.amp.autocast():\n        pass\n"
+    (project / "tool/train.py").write_bytes(spare)
+    options = ["--select", "AMP701", "--backend", "policy", "--entry", "train:main"]
+    assert main(["fix", ".", "--apply", "--verify", *options]) == 1
+    out, err = capsys.readouterr()
+    assert "AMP701 not-executed" in err
+    assert "tool/train.py:17:10" in out and "tool/train.py:11:10" not in out
+    text = (project / "tool/train.py").read_text()
+    assert 'with torch.amp.autocast("cuda"):\n        h = model(x)' in text
+    assert "with torch.cuda.amp.autocast():\n        pass" in text
+    assert err.splitlines()[-1] == "fixed 1 finding in 1 file"
+
+
+def test_nothing_to_verify(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "tool/train.py").write_text("def main():\n    return 1\n")
+    assert main(["verify", ".", "--entry", "train:main", "--backend", "cpu"]) == 0
+    assert capsys.readouterr().out.strip() == "there is nothing to verify"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "say what to run"),
+        (["--entry", "train:main", "--pytest="], "one of --entry, --script and --pytest"),
+        (["--entry", "train"], "'train' names no function"),
+        (["--entry", "tr-ain:main"], "is not of the form package.module:function"),
+        (["--pytest=", "--steps", "2"], "--steps does not go with --pytest"),
+        (["--script", "train.py", "--inputs", "a:b"], "--inputs goes with --entry"),
+        (["--script", "nowhere.py"], "there is no script 'nowhere.py'"),
+        (["--script", cli.__file__], "is not in"),
+        (["--entry", "a:b", "--backend", "cuda"], "torch sees no CUDA GPU"),
+        (["--entry", "a:b", "--timeout", "0"], "not in the range"),
+        (["--entry", "a:b", "-"], "stands alone"),
+    ],
+)
+def test_usage(
+    arguments: list[str], message: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch  # noqa: PLC0415
+
+    if "cuda" in arguments and torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    assert main(["verify", ".", *arguments]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert project.is_dir()
+
+
+def test_usage_of_fix(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fix", ".", "--verify", "--entry", "train:main"]) == 2
+    assert "--verify goes with --apply" in capsys.readouterr().err
+    assert main(["fix", ".", "--apply", "--entry", "train:main"]) == 2
+    assert "what to run is for --verify" in capsys.readouterr().err
+    assert (project / "tool/train.py").read_bytes() == PROGRAM
+
+
+def test_back_ends_of_the_command_line() -> None:
+    """They are repeated there, so that `amplint --help` imports nothing of the harness."""
+    assert (AUTO, *BACKENDS) == cli.WHERE
