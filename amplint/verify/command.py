@@ -58,7 +58,8 @@ def verify(
       --script         a script and its arguments: "train.py --epochs 1"
       --pytest         the tests
     --rules [CODES]    every rule's own example, bad and fixed, or that of the rules named
-    --self-test        the back ends against PyTorch's own lists of autocast operations
+    --self-test        the back ends against PyTorch's own lists of autocast operations; also
+                       together with --rules
 
     What is named is run with your rights. Nothing is written to your files.
 
@@ -67,14 +68,15 @@ def verify(
     """
     program = {name: given.pop(name) for name in PROGRAM}
     named = any(program[name] is not None for name in ("entry", "script", "pytest"))
-    if rules + self_test + named != 1:
+    if (rules or self_test) + named != 1:
         raise click.UsageError(
             "say what to run: --rules, --self-test, or one of --entry, --script and --pytest"
         )
     if importlib.util.find_spec("torch") is None:
         raise Failure("verify needs torch: pip install 'amplint[verify]'")
-    if rules:
-        return verify_rules(given["paths"], backends_of(program["backend"]), format_)
+    if not named:
+        codes = given["paths"] if rules else None
+        return verify_harness(codes, self_test, backends_of(program["backend"]), format_)
     from amplint.verify import projects
 
     request, text = make_request(**given)
@@ -98,28 +100,29 @@ def backends_of(names: Sequence[str]) -> tuple[Any, ...]:
     return tuple(BACKENDS[name] for name in dict.fromkeys(found))
 
 
-def verify_rules(codes: Sequence[str], backends: Sequence[Any], format_: str) -> int:
-    """The table of rules, on standard output."""
+def verify_harness(
+    codes: Sequence[str] | None, self_test: bool, where: Sequence[Any], format_: str
+) -> int:
+    """Run what belongs to amplint itself, and print what was seen.
+
+    Args:
+        codes: of the rules to run; all if there are none; None for no rules.
+        self_test: whether to hold the back ends against PyTorch's lists.
+        where: the back ends.
+        format_: "text", "json" or "markdown".
+    """
     from amplint import registry
-    from amplint.verify import witnesses
-    from amplint.verify.run import running
+    from amplint.verify import harness, witnesses
 
     try:
-        chosen = witnesses.chosen(codes)
+        rules = () if codes is None else witnesses.chosen(codes)
     except registry.UnknownRuleError as error:
         raise Failure(str(error)) from error
-    with running() as runner:
-        results = list(witnesses.verify(chosen, backends, runner))
+    click.echo(f"amplint: {harness.announcement(rules, self_test, where)}", err=True)
+    checked = harness.run(rules, self_test, where)
+    formats = {"text": harness.as_text, "markdown": harness.as_markdown}
     if format_ == "json":
-        click.echo(json.dumps([as_json(result) for result in results], indent=2))
-    elif format_ == "markdown":
-        click.echo(witnesses.as_markdown(results), nl=False)
+        click.echo(json.dumps(harness.as_json(checked), indent=1))
     else:
-        for backend in backends:
-            click.echo(f"{backend.name}: {backend.title}")
-        click.echo(f"\n{witnesses.as_text(results)}")
-    return witnesses.status(results)
-
-
-def as_json(result: Any) -> dict[str, str]:
-    return {**vars(result), "verdict": result.verdict.value}
+        click.echo(formats[format_](checked))
+    return checked.status

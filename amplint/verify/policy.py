@@ -30,6 +30,13 @@ BANNED = (
     "binary_cross_entropy_with_logits\nor torch.nn.BCEWithLogitsLoss.  "
     "binary_cross_entropy_with_logits and BCEWithLogits are\nsafe to autocast."
 )
+# On a GPU these run in cuDNN, and autocast casts all that `_cudnn_rnn` takes (AutocastRNN.cpp). A
+# CPU build has no such operation, so the layers themselves are cast.
+RECURRENT = tuple(
+    f"{layer}.{form}"
+    for layer in ("lstm", "gru", "rnn_tanh", "rnn_relu")
+    for form in ("input", "data")
+)
 
 
 def is_eligible(value: Any) -> bool:
@@ -154,12 +161,13 @@ def install() -> tuple[str, ...]:
         the operations whose policy is not known: they are left as they are.
     """
     table = tables.derived()
+    cuda = {**table["cuda"], **dict.fromkeys(RECURRENT, "lower")}
     library: Any = torch.library.Library("aten", "IMPL")
     _libraries.append(library)
-    for name, policy in table["cuda"].items():
+    for name, policy in cuda.items():
         if policy in KERNELS:
             register(library, name, below_autocast(KERNELS[policy](overload(name))))
-    for name in set(table["cpu"]) - set(table["cuda"]):
+    for name in set(table["cpu"]) - set(cuda):
         register(library, name, torch.library.fallthrough_kernel)
     return tuple(name for name, policy in table["cuda"].items() if policy not in KERNELS)
 

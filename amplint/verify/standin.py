@@ -153,33 +153,42 @@ def gpu() -> Iterator[None]:
 
 
 @contextmanager
-def amp_on(device_type: str, default: torch.dtype) -> Iterator[None]:
+def amp_on(target: str, default: torch.dtype) -> Iterator[None]:
     """Have `torch.autocast("cuda")` and `GradScaler("cuda")` work on another type of device.
 
     Args:
-        device_type: e.g. "cpu".
+        target: e.g. "cpu".
         default: the dtype of a region that names none.
     """
     autocast, scaler = torch.amp.autocast_mode.autocast, torch.amp.GradScaler
     enter_autocast, enter_scaler = autocast.__init__, scaler.__init__
 
-    def begin_autocast(self: Any, device: str, *args: Any, **kwargs: Any) -> None:
-        enter_autocast(self, device_type if device == "cuda" else device, *args, **kwargs)
+    def instead(device: str) -> str:
+        return target if device == "cuda" else device
+
+    def begin_autocast(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+        enter_autocast(self, instead(device_type), *args, **kwargs)
 
     def begin_scaler(self: Any, device: str = "cuda", *args: Any, **kwargs: Any) -> None:
-        enter_scaler(self, device_type if device == "cuda" else device, *args, **kwargs)
+        enter_scaler(self, instead(device), *args, **kwargs)
 
     def asking(function: Callable[..., Any]) -> Callable[..., Any]:
         # Without an argument, torch answers for "cuda".
-        return lambda device="cuda": function(device_type if device == "cuda" else device)
+        return lambda device_type="cuda": function(instead(device_type))
+
+    cast: Callable[..., Any] = torch.amp.autocast_mode._cast
+
+    def casting(value: Any, device_type: str, dtype: torch.dtype) -> Any:
+        return cast(value, instead(device_type), dtype)
 
     names = ("is_autocast_enabled", "get_autocast_dtype")
     asked: dict[str, Any] = {name: asking(getattr(torch, name)) for name in names}
     asked["get_autocast_gpu_dtype"] = asked["get_autocast_dtype"]
-    torch.set_autocast_dtype(device_type, default)
+    torch.set_autocast_dtype(target, default)
     with (
         mock.patch.object(autocast, "__init__", begin_autocast),
         mock.patch.object(scaler, "__init__", begin_scaler),
+        mock.patch.object(torch.amp.autocast_mode, "_cast", casting),  # custom_fwd(cast_inputs=)
         mock.patch.multiple(torch, **asked),
     ):
         yield

@@ -179,9 +179,10 @@ def run(*arguments: str, capfd: pytest.CaptureFixture[str]) -> tuple[int, str, s
 
 
 def test_the_command_prints_the_table(capfd: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run("--rules", "AMP201", "--backend", "policy", capfd=capfd)
+    status, out, err = run("--rules", "AMP201", "--backend", "policy", capfd=capfd)
     assert status == 0
-    assert out.splitlines()[0] == f"policy: {BACKENDS['policy'].title}"
+    title = BACKENDS["policy"].title
+    assert err == f"amplint: runs the examples of AMP201 on policy ({title})\n"
     assert out.splitlines()[-1].split() == (
         "AMP201 policy float32 -> bfloat16 float32 -> bfloat16 verified".split()
     )
@@ -192,7 +193,9 @@ def test_the_command_writes_json(capfd: pytest.CaptureFixture[str]) -> None:
         "--rules", "mixed-dtype-where", "--backend", "cpu", "--format", "json", capfd=capfd
     )
     assert status == 3  # CPU autocast does not show dtypes of CUDA autocast
-    (row,) = json.loads(out)
+    document = json.loads(out)
+    (row,) = document["rules"]
+    assert document["self-test"] is None
     assert (row["code"], row["backend"], row["verdict"]) == ("AMP203", "cpu", "not shown")
 
 
@@ -200,6 +203,8 @@ def test_the_command_writes_json(capfd: pytest.CaptureFixture[str]) -> None:
     ("arguments", "said"),
     [
         ((), "say what to run"),
+        (("--rules", "--entry", "a:b"), "say what to run"),
+        (("--self-test", "--script", "a.py"), "say what to run"),
         (("--rules", "AMP999"), "AMP999"),
         (("--rules", "--backend", "gpu"), "gpu"),
     ],

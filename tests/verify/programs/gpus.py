@@ -1,0 +1,157 @@
+"""Programs that say "cuda" and run where there is none."""
+
+import torch
+from torch import nn
+
+from amplint.verify.snapshot import Returned
+
+
+def step(device):
+    """Two steps of mixed precision, with all that belongs to it."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 2)).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    first = model[0].weight
+    scaler = torch.amp.GradScaler("cuda")
+    for _ in range(2):
+        x = torch.randn(16, 4).to("cuda", non_blocking=True)
+        with torch.autocast("cuda", dtype=torch.float16):
+            y = model(x)
+            loss = y.softmax(1).square().mean()
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+    assert first is model[0].weight, "a parameter stays the same object when its module moves"
+    state = {"parameters": dict(model.named_parameters()), "gradient": first.grad}
+    return Returned({"y": y, "loss": loss, "scale": scaler.state_dict()["scale"]}, state)
+
+
+def dtypes(device):
+    """What autocast makes of some operations."""
+    x = torch.ones(4, 4, device=device)
+    with torch.autocast(device, dtype=torch.float16):
+        h = x @ x
+        return {
+            "mm": h,
+            "softmax": h.softmax(1),
+            "sum": h.sum(),
+            "norm": h.norm(),
+            "cumsum": h.cumsum(0),
+            "cat": torch.cat([h, x]),
+            "relu": h.relu(),
+            "float64": x.double().exp(),
+            "where": torch.where(x > 0, h, x),
+            "asked": h.sum(dtype=torch.float64),
+        }
+
+
+def banned(device):
+    with torch.autocast(device):
+        x = torch.rand(4, device=device)
+        return nn.functional.binary_cross_entropy(x, x)
+
+
+def default(device):
+    with torch.autocast(device):
+        x = torch.ones(2, 2, device=device)
+        return x @ x
+
+
+def outside(device):
+    x = torch.ones(2, 2, device=device, dtype=torch.float16)
+    return {"softmax": x.softmax(1), "dtype": str(torch.get_autocast_dtype("cuda"))}
+
+
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cuda")
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+def custom_function(device):
+    x = torch.ones(2, 2, device=device, requires_grad=True)
+    with torch.autocast("cuda"):
+        return Scaled.apply(x @ x)
+
+
+def reads(device):
+    """One read a line, each by another name."""
+    x = torch.ones(4, device=device)
+    mask = x > 0
+    x.sum().item()
+    float(x[0])
+    bool(mask.all())
+    f"{x[1]:.2f}"
+    x.tolist()
+    x.cpu().numpy()
+    mask.nonzero()
+    x[mask]
+    x.masked_select(mask)
+    x.unique()
+    torch.bincount(x.long())
+    torch.equal(x, x)
+    print(x)
+    x.repeat_interleave(x.long())
+
+
+def branches(device):
+    """Only one of the two guesses comes through."""
+    if torch.ones((), device=device).isnan():
+        raise ValueError("not finite")
+    return 1
+
+
+def hosts(device):
+    """What is on the host keeps its values."""
+    order = torch.randperm(6)
+    picked = order[order > 2].tolist()
+    batch = torch.tensor(picked, device=device)
+    return {"sorted": sorted(picked), "batch": batch, "mean": order.float().mean().item()}
+
+
+def mismatch(device):
+    return torch.ones(2, device=device) + torch.ones(2)
+
+
+def unequal(device):
+    """Fake kernels let this pass."""
+    x = torch.ones(2, 2, device=device, dtype=torch.float16)
+    return x @ torch.ones(2, 2, device=device)
+
+
+def gradient_of_gradient(device):
+    x = torch.ones(2, device=device, requires_grad=True)
+    (gradient,) = torch.autograd.grad(x.square().sum(), x, create_graph=True)
+    gradient.sum().backward()
+    return x.grad
+
+
+def copies(device):
+    x = torch.tensor([1.0, 2.0])
+    y = torch.tensor(x.to(device))
+    return [y, y.new_tensor(y), torch.as_tensor(y), torch.zeros(3).to(y)]
+
+
+def recurrent(device):
+    x = torch.ones(5, 2, 4, device=device)
+    with torch.autocast("cuda", dtype=torch.float16):
+        return [cell(4, 3).to(device)(x)[0] for cell in (nn.LSTM, nn.GRU, nn.RNN)]
+
+
+def waits(device):
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    event.synchronize()
+    torch.cuda.synchronize()
+    torch.cuda.current_stream().synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        return torch.ones(1, device=device)

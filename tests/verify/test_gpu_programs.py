@@ -1,0 +1,166 @@
+"""Programs that say "cuda", on what stands for a GPU: `sim` and `policy`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from amplint.verify.observation import Observation, Outcome, Tensor, Wait
+from amplint.verify.run import Runner, running
+from amplint.verify.spec import Spec
+
+pytest.importorskip("torch")
+
+PROGRAMS = Path(__file__).with_name("programs")
+TEXT = (PROGRAMS / "gpus.py").read_text(encoding="utf-8").splitlines()
+BOTH = pytest.mark.parametrize("backend", ["sim", "policy"])
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Runner]:
+    with running() as runner:
+        yield runner
+
+
+def run(runner: Runner, name: str, backend: str) -> Observation:
+    return runner.run(Spec(str(PROGRAMS), f"gpus:{name}", backend, ("{device}",)))
+
+
+def tensors(seen: Observation) -> dict[str, Tensor]:
+    assert seen.outcome is Outcome.OK, f"{seen.error}: {seen.text} ({seen.place})"
+    return {leaf.where: leaf.tensor for leaf in (*seen.result, *seen.state) if leaf.tensor}
+
+
+def dtypes(seen: Observation) -> dict[str, str]:
+    return {
+        where.removeprefix("result['").removesuffix("']"): tensor.dtype
+        for where, tensor in tensors(seen).items()
+    }
+
+
+@BOTH
+def test_a_training_step_runs_as_it_is(backend: str, runner: Runner) -> None:
+    found = tensors(run(runner, "step", backend))
+    device = {"sim": "cuda:0", "policy": "cpu"}[backend]
+    assert {tensor.device for tensor in found.values()} == {device}
+    assert found["result['y']"].dtype == "float16"
+    assert found["result['loss']"].dtype == "float32"
+    weight = found["state['parameters']['0.weight']"]
+    assert (weight.dtype, weight.type) == ("float32", "torch.nn.parameter.Parameter")
+    assert found["state['gradient']"].dtype == "float32"
+    assert all((tensor.data is None) == (backend == "sim") for tensor in found.values())
+
+
+@BOTH
+def test_cuda_autocast_decides_dtypes(backend: str, runner: Runner) -> None:
+    assert dtypes(run(runner, "dtypes", backend)) == {
+        "mm": "float16",
+        "softmax": "float32",
+        "sum": "float32",
+        "norm": "float32",
+        "cumsum": "float32",
+        "cat": "float32",
+        "relu": "float16",
+        "float64": "float64",
+        "where": "float32",
+        "asked": "float64",
+    }
+
+
+def test_cpu_autocast_is_another(runner: Runner) -> None:
+    assert dtypes(run(runner, "dtypes", "cpu"))["softmax"] == "float16"
+
+
+@BOTH
+def test_what_cuda_autocast_refuses_is_refused(backend: str, runner: Runner) -> None:
+    seen = run(runner, "banned", backend)
+    assert seen.outcome is Outcome.EXCEPTION
+    assert "unsafe to autocast" in seen.text
+    assert "return nn.functional" in TEXT[int(seen.place.partition(":")[2]) - 1]
+
+
+@BOTH
+def test_a_region_without_a_dtype_is_float16_as_on_cuda(backend: str, runner: Runner) -> None:
+    assert tensors(run(runner, "default", backend))["result"].dtype == "float16"
+
+
+@BOTH
+def test_outside_of_a_region_nothing_is_cast(backend: str, runner: Runner) -> None:
+    seen = run(runner, "outside", backend)
+    assert tensors(seen)["result['softmax']"].dtype == "float16"
+    assert [leaf.text for leaf in seen.result if leaf.kind == "str"] == ["'torch.float16'"]
+
+
+@BOTH
+def test_a_function_for_cuda_autocast_is_cast_as_it_asks(backend: str, runner: Runner) -> None:
+    assert tensors(run(runner, "custom_function", backend))["result"].dtype == "float32"
+
+
+@BOTH
+def test_recurrent_layers_run(backend: str, runner: Runner) -> None:
+    found = tensors(run(runner, "recurrent", backend))
+    assert {tensor.dtype for tensor in found.values()} == {"float16"}
+
+
+@BOTH
+def test_events_and_streams_have_stand_ins(backend: str, runner: Runner) -> None:
+    seen = run(runner, "waits", backend)
+    assert seen.outcome is Outcome.OK, seen.text
+    assert seen.waits[Wait.SYNCHRONIZE.value].total == 3
+
+
+# ------------------------------------------------------------------------------- sim alone
+
+
+def test_every_read_of_the_device_is_found_at_its_line(runner: Runner) -> None:
+    seen = run(runner, "reads", "sim")
+    assert seen.outcome is Outcome.OK, seen.text
+    first = next(row for row, line in enumerate(TEXT, 1) if "x.sum().item()" in line)
+    last = next(row for row, line in enumerate(TEXT, 1) if "x.repeat_interleave" in line)
+    found = [row.row for row in seen.rows if row.wait is not None and row.wait.reads]
+    assert found == list(range(first, last + 1))
+    assert all(row.direct for row in seen.rows if row.wait is not None)
+    assert seen.guesses > 0
+
+
+def test_both_guesses_are_tried(runner: Runner) -> None:
+    seen = run(runner, "branches", "sim")
+    assert seen.outcome is Outcome.OK
+    assert seen.notes == ("depends on values: another guess met ValueError: not finite",)
+
+
+def test_what_is_on_the_host_keeps_its_values(runner: Runner) -> None:
+    seen = run(runner, "hosts", "sim")
+    texts = {leaf.where: leaf.text for leaf in seen.result}
+    assert [texts[f"result['sorted'][{at}]"] for at in range(3)] == ["3", "4", "5"]
+    assert texts["result['mean']"] == "2.5"
+    assert tensors(seen)["result['batch']"].device == "cuda:0"
+    assert seen.guesses == 0
+
+
+def test_two_devices_do_not_meet(runner: Runner) -> None:
+    seen = run(runner, "mismatch", "sim")
+    assert seen.outcome is Outcome.EXCEPTION
+    assert "cuda:0" in seen.text
+
+
+def test_what_fake_kernels_let_pass_is_flagged_and_policy_confirms(runner: Runner) -> None:
+    (flag,) = run(runner, "unequal", "sim").flags
+    assert (flag.op, flag.dtypes) == ("aten.mm.default", ("float16", "float32"))
+    assert "return x @" in TEXT[flag.row - 1]
+    seen = run(runner, "unequal", "policy")
+    assert (seen.outcome, seen.flags) == (Outcome.EXCEPTION, ())
+    assert "same dtype" in seen.text
+
+
+def test_what_cannot_be_simulated_is_said(runner: Runner) -> None:
+    seen = run(runner, "gradient_of_gradient", "sim")
+    assert (seen.outcome, seen.text) == (Outcome.NOT_SIMULABLE, "the derivative of a gradient")
+    assert run(runner, "gradient_of_gradient", "policy").outcome is Outcome.OK
+
+
+def test_copies_stay_on_the_device(runner: Runner) -> None:
+    seen = run(runner, "copies", "sim")
+    assert {tensor.device for tensor in tensors(seen).values()} == {"cuda:0"}
+    assert any("To copy construct from a tensor" in text for text in seen.warnings)
+    assert (seen.to_device, seen.to_host) == (20, 0)
