@@ -151,7 +151,7 @@ def place(error: BaseException, root: Path) -> str:
     found = ""
     for frame in traceback.extract_tb(error.__traceback__):
         path = os.path.realpath(frame.filename)
-        if path.startswith(f"{root}{os.sep}"):
+        if not frame.filename.startswith("<") and path.startswith(f"{root}{os.sep}"):
             found = f"{os.path.relpath(path, root)}:{frame.lineno}"
     return found
 

@@ -16,9 +16,11 @@ import inspect
 import os
 import random
 import runpy
+import shlex
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -73,12 +75,16 @@ class Program:
 
     def __str__(self) -> str:
         """The program as a command, to tell the user before it runs."""
-        arguments = " ".join(self.arguments)
+        arguments = shlex.join(self.arguments)
         if self.kind is Kind.ENTRY:
             return f"{self.name}({'*' + self.inputs + '()' if self.inputs else ''})"
         if self.kind is Kind.SCRIPT:
             return f"python {self.name} {arguments}".rstrip()
         return f"pytest {arguments}".rstrip()
+
+
+class UnstartedError(Exception):
+    """What was named cannot be started: it is the command line that has to change."""
 
 
 class Enough(BaseException):
@@ -92,6 +98,8 @@ def run(program: Mapping[str, Any], of: str, device: str) -> Returned:
         program: a `Program` as JSON.
         of: the tree that the working directory mirrors, which is guarded.
         device: the back end's, for an entry that takes a `device`.
+
+    Raises UnstartedError if there is no such program, and what the program raises.
     """
     from amplint.verify.snapshot import Returned
 
@@ -133,16 +141,43 @@ def start(program: Program, device: str) -> object:
             kwargs = given
         else:
             args = given if isinstance(given, tuple) else (given,)
-    return function(*args, **kwargs, **device_for(function, args, kwargs, device))
+    kwargs = {**kwargs, **device_for(function, args, kwargs, device)}
+    check_call(program, function, args, kwargs)
+    return function(*args, **kwargs)
 
 
 def resolve(name: str) -> Callable[..., Any]:
-    """What "package.module:function" names. Raises ImportError and AttributeError."""
+    """What "package.module:function" names. Raises UnstartedError, and what the module raises."""
     module, _, attribute = name.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in attribute.split("."):
-        found = getattr(found, part)
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if f"{module}.".startswith(f"{error.name}."):  # and not one that it imports
+            raise UnstartedError(f"there is no module {error.name!r} for {name!r}") from error
+        raise
+    try:
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except AttributeError as error:
+        raise UnstartedError(f"there is no {name!r}: {error}") from error
+    if not callable(found):
+        raise UnstartedError(f"{name!r} cannot be called: it is {type(found).__name__}")
     return found  # type: ignore[no-any-return]
+
+
+def check_call(
+    program: Program, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """Raises UnstartedError for arguments that the function does not take."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some builtins have none
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        hint = "" if program.inputs else "; --inputs can say what to call it with"
+        raise UnstartedError(f"{program} cannot be called: {error}{hint}") from error
 
 
 def device_for(
@@ -322,13 +357,16 @@ class Suite:
     def __init__(self, landmarks: Landmarks) -> None:
         self.landmarks = landmarks
         self.outcomes: dict[str, str] = {}
+        self.uncollected: list[str] = []
         self.state: dict[str, object] = {}
 
     def run(self, program: Program) -> dict[str, object]:
-        """Run pytest: the outcome of each test. Raises RuntimeError if it ran no tests.
+        """Run pytest: the outcome of each test.
 
         Without its cache, which would be written; without the plugins that shuffle tests or hand
         them to other processes.
+
+        Raises UnstartedError if its arguments name no tests, RuntimeError if it could not run them.
         """
         import pytest
 
@@ -336,10 +374,23 @@ class Suite:
         quiet = ["-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:faulthandler"]
         one = ["-n0"] if importlib.util.find_spec("xdist") else []
         arguments = [*quiet, *one, f"--rootdir={root}", *program.arguments]
-        status = pytest.main(arguments, plugins=[self])
+        with tempfile.TemporaryFile("w+") as errors, redirect_stderr(errors):
+            status = pytest.main(arguments, plugins=[self])
+            errors.seek(0)
+            told = " ".join(errors.read().split()).removeprefix("ERROR: ")
+        if status == pytest.ExitCode.USAGE_ERROR:
+            raise UnstartedError(f"pytest does not take {shlex.join(program.arguments)}: {told}")
+        if status == pytest.ExitCode.NO_TESTS_COLLECTED:
+            raise UnstartedError(f"{program} finds no tests")
         if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-            raise RuntimeError(f"pytest ended with {pytest.ExitCode(status)!r}")
+            reason = "; ".join(self.uncollected) or f"pytest ended with {pytest.ExitCode(status)!r}"
+            raise RuntimeError(reason)
         return {"tests": self.outcomes}
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed:
+            last = str(report.longrepr).strip().rpartition("\n")[2].removeprefix("E").strip()
+            self.uncollected.append(f"{report.nodeid} cannot be collected: {last}")
 
     def pytest_runtest_logstart(self, nodeid: str, location: object) -> None:  # noqa: ARG002
         self.outcomes[nodeid] = "passed"

@@ -23,7 +23,7 @@ from amplint.text import Text
 from amplint.verify import executed, verdicts
 from amplint.verify.backends import Backend
 from amplint.verify.compare import Place
-from amplint.verify.drivers import Program
+from amplint.verify.drivers import Program, UnstartedError
 from amplint.verify.mirrors import mirror
 from amplint.verify.observation import Observation, Outcome, Row, to_json
 from amplint.verify.spec import Spec
@@ -142,6 +142,11 @@ class Lab:
 
 SameLine = Callable[[Place], "Place | None"]
 
+
+class NotStartedError(Exception):
+    """There is no such program as was named."""
+
+
 # ------------------------------------------------------------------------------- rounds
 
 
@@ -167,10 +172,16 @@ class Verified:
 def verify(request: Request, unsafe: bool, lab: Lab) -> Verified:
     """Try every fix that may be applied, and keep those that are good, by themselves and together.
 
-    Raises OSError if the tree cannot be copied.
+    Raises OSError if the tree cannot be copied, NotStartedError if the program cannot be started.
     """
     allow = fixing.UNSAFE if unsafe else fixing.SAFE
     first = current = Round(request, engine.run(request), allow, {}, lab)
+    if not fixing.fixable(first.outcome.findings, allow):
+        return Verified((), first.outcome.texts, {}, first.outcome, {})
+    for backend in lab.backends:
+        original = lab.observe({}, backend.name)
+        if original.error == UnstartedError.__name__:
+            raise NotStartedError(original.text)
     judged: list[Judged] = []
     refused: set[tuple[str, ...]] = set()
     for _ in range(MAX_ROUNDS):
@@ -254,13 +265,14 @@ class Round:
         return fixing.fix_round(chosen, self.request, self.allow).fixed
 
     def settle(self, findings: Sequence[Finding]) -> list[Judged]:
-        """A verdict for each fix: that of all together if this is exact, else of either half."""
+        """A verdict for each fix: that of all together if this is exact, or if the original is
+        why nothing can be said; else of either half."""
         if not findings:
             return []
         after = self.texts_with(findings)
         by_backend = self.judge(after, findings)
-        exact = all(each.verdict is Verdict.EXACT for each in by_backend.values())
-        if len(findings) > 1 and not exact:
+        same = all(e.verdict is Verdict.EXACT or e.of_original for e in by_backend.values())
+        if len(findings) > 1 and not same:
             middle = len(findings) // 2
             return [*self.settle(findings[:middle]), *self.settle(findings[middle:])]
         return [self.judged(finding, after, by_backend) for finding in findings]
@@ -269,12 +281,14 @@ class Round:
         """What each back end says of the new texts, in which the fixes of these findings are."""
         changes = frozenset[Change]().union(*(self.declared(finding) for finding in findings))
         same_line = partial(self.same_line, after)
-        return {
-            backend.name: verdicts.judge(
+        found = {}
+        for backend in self.lab.backends:
+            # Not even run again, if it runs into the time limit: that may be minutes.
+            nothing = verdicts.by_original(self.lab.observe(self.texts, backend.name))
+            found[backend.name] = nothing or verdicts.judge(
                 self.lab.runs(backend, self.texts, after, same_line), changes
             )
-            for backend in self.lab.backends
-        }
+        return found
 
     def declared(self, finding: Finding) -> frozenset[Change]:
         """What a fix may change: nothing if it is safe, else what its rule declares."""
@@ -310,7 +324,7 @@ class Round:
                     self.steps(judgement.divergence.before, self.texts),
                     self.steps(judgement.divergence.after, after),
                 )
-                for name, judgement in by_backend.items()
+                for name, judgement in mine.items()
                 if judgement.divergence is not None
             },
         )

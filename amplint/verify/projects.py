@@ -108,7 +108,7 @@ def options(
         if ":" not in name:
             raise click.UsageError(f"{name!r} names no function: package.module:function")
     if importlib.util.find_spec("torch") is None:
-        raise click.ClickException("verify needs torch: pip install 'amplint[verify]'")
+        raise cli.Failure("verify needs torch: pip install 'amplint[verify]'")
     kind, arguments = Kind.ENTRY, []
     name = entry or ""
     if script is not None:
@@ -150,12 +150,12 @@ def within(request: Request, file: str) -> str:
 
 
 def where(names: Sequence[str]) -> tuple[Backend, ...]:
-    """The back ends of these names. Raises ClickException for one that this machine has not."""
+    """The back ends of these names. Raises `cli.Failure` for one that this machine has not."""
     chosen = {each.name: each for name in names or (AUTO,) for each in backends.chosen(name)}
     for name in chosen:
         reason = backends.missing(name)
         if reason is not None:
-            raise click.ClickException(f"the back end {name} is not to be had here: {reason}")
+            raise cli.Failure(f"the back end {name} is not to be had here: {reason}")
     return tuple(chosen.values())
 
 
@@ -164,6 +164,8 @@ def where(names: Sequence[str]) -> tuple[Backend, ...]:
 
 def verify(request: Request, given: Options, format_: str, directory: Path | None) -> int:
     """Print the verdicts, and write them to a directory if there is one."""
+    if directory is not None:  # before minutes of running
+        make(directory)
     found = told_and_verified(request, given)
     click.echo(
         json.dumps(report.as_json(found), indent=2) if format_ == "json" else report.text(found)
@@ -172,6 +174,15 @@ def verify(request: Request, given: Options, format_: str, directory: Path | Non
         for file in report.write(found, directory):
             click.echo(f"amplint: wrote {file}", err=True)
     return tell(found.verified.outcome.problems) or found.status
+
+
+def make(directory: Path) -> None:
+    """Make the directory of a report. Raises `cli.Failure`."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=directory).close()
+    except OSError as error:
+        raise cli.Failure(f"no report can be written to {directory}: {error}") from error
 
 
 def fix(request: Request, given: Options) -> int:
@@ -186,12 +197,20 @@ def fix(request: Request, given: Options) -> int:
 
 
 def told_and_verified(request: Request, given: Options) -> Report:
-    """Verify, after saying what will be run."""
+    """Verify, after saying what will be run.
+
+    Raises click's exceptions for what a user has to mend first; then nothing, or only the original
+    program, was run.
+    """
+    if request.project.problems:
+        raise cli.Failure("; ".join(request.project.problems))
     click.echo(announcement(request, given), err=True)
     try:
         return verified(request, given)
     except OSError as error:
-        raise click.ClickException(f"the project cannot be copied: {error}") from error
+        raise cli.Failure(f"the project cannot be copied: {error}") from error
+    except lab.NotStartedError as error:
+        raise cli.Failure(str(error)) from error
 
 
 def tell(problems: Sequence[str]) -> int:

@@ -7,6 +7,7 @@ import json
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,9 @@ class Report:
 
 def text(report: Report) -> str:
     """The verdicts for a terminal."""
-    lines = [line for judged in report.verified.judged for line in of_fix(judged)]
+    lines = []
+    for reasons, fixes in groupby(report.verified.judged, lambda each: tuple(why(each))):
+        lines += [*map(heading, fixes), *reasons]
     counts = [
         f"{count} {verdict.value}"
         for verdict in Verdict
@@ -62,17 +65,23 @@ def text(report: Report) -> str:
     if counts:
         lines += of_waits(report.verified.runs)
         lines += [f"not checked: {each}" for each in unchecked(report)]
+        lines += [f"note: {each}" for each in notes(report)]
     return "\n".join(lines)
 
 
-def of_fix(judged: Judged) -> Iterator[str]:
+def heading(judged: Judged) -> str:
+    """Ex) "train.py:3:5: AMP501 exact (safe fix: Create the tensor on the device)" """
     finding = judged.finding
     assert finding.fix is not None
     start = finding.span.start
-    yield (
+    return (
         f"{finding.path}:{start.row}:{start.column}: {finding.code} {titled(judged.judgement)} "
         f"({finding.fix.safety.value} fix: {finding.fix.title})"
     )
+
+
+def why(judged: Judged) -> Iterator[str]:
+    """The lines below the heading of a fix."""
     reason = judged.judgement.reason
     if reason:
         yield f"    {reason}"
@@ -115,13 +124,18 @@ def of_waits(runs: Mapping[str, tuple[Observation, Observation]]) -> Iterator[st
 
 
 def unchecked(report: Report) -> list[str]:
-    """What no back end of these shows in full, and what the runs say of themselves."""
+    """What no back end of these shows in full."""
     found = []
     for aspect in Aspect:
         best = [backend.shows[aspect] for backend in report.backends]
         if Shows.YES not in best:
             partly = [b.name for b in report.backends if b.shows[aspect] is Shows.PARTLY]
             found.append(aspect.value + (f" (partly on {', '.join(partly)})" if partly else ""))
+    return found
+
+
+def notes(report: Report) -> list[str]:
+    """What the runs say of themselves, and of the copies they were made in."""
     notes = {note for pair in report.verified.runs.values() for run in pair for note in run.notes}
     for name, (_, after) in report.verified.runs.items():
         if after.guesses:
@@ -130,7 +144,7 @@ def unchecked(report: Report) -> list[str]:
             notes.add(f"{after.dropped} operations on {name} were not written down")
     if report.linked:
         notes.add(f"linked to and not copied: {', '.join(report.linked[:5])}")
-    return [*found, *sorted(notes)]
+    return sorted(notes)
 
 
 # ------------------------------------------------------------------------------- JSON
@@ -160,6 +174,7 @@ def as_json(report: Report) -> dict[str, Any]:
             for name, (before, after) in runs.items()
         },
         "not checked": unchecked(report),
+        "notes": notes(report),
     }
 
 
@@ -249,6 +264,7 @@ def as_html(report: Report) -> str:
         ),
         "<h2>Not checked</h2>",
         "<ul>" + "".join(f"<li>{escape(each)}</li>" for each in unchecked(report)) + "</ul>",
+        *(f"<p>{escape(each)}</p>" for each in notes(report)),
     ]
     return page("amplint verify", parts)
 

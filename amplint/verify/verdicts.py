@@ -7,7 +7,7 @@ near: results are bitwise equal, or differ as the rules behind the change declar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 
@@ -63,6 +63,8 @@ class Judgement:
         differences: of the results, where they decided.
         divergence: where the traces part first, if they do.
         undeclared: the change that no rule declares, of a verdict that would be good with it.
+        of_original: whether the original alone is why nothing can be said, of this change as of
+            any other.
     """
 
     verdict: Verdict
@@ -70,6 +72,7 @@ class Judgement:
     differences: tuple[Difference, ...] = ()
     divergence: Divergence | None = None
     undeclared: Change | None = None
+    of_original: bool = False
 
     @property
     def good(self) -> bool:
@@ -107,38 +110,46 @@ def judge(runs: Runs, changes: frozenset[Change]) -> Judgement:
         or by_flags(runs)
         or by_results(runs, changes)
     )
-    return Judgement(
-        found.verdict,
-        found.reason,
-        found.differences,
-        first_divergence(runs.original.rows, runs.fixed.rows),
-        found.undeclared,
-    )
+    return replace(found, divergence=first_divergence(runs.original.rows, runs.fixed.rows))
 
 
 # ------------------------------------------------------------------------------- without results
 
 
+def by_original(original: Observation) -> Judgement | None:
+    """That nothing can be said of any change, since the original shows nothing to hold it against.
+
+    One that raises does: a change may be what it needs.
+    """
+    if original.outcome in (Outcome.OK, Outcome.EXCEPTION):
+        return None
+    if original.outcome is Outcome.NOT_SIMULABLE:
+        return undecidable(f"this cannot be simulated: {original.text}")
+    return undecidable(f"the original {ending(original)}")
+
+
+def undecidable(reason: str, found: tuple[Difference, ...] = ()) -> Judgement:
+    return Judgement(Verdict.INCONCLUSIVE, reason, found, of_original=True)
+
+
 def by_outcome(runs: Runs) -> Judgement | None:
     """A verdict where one of the runs did not come to its end."""
     before, after = runs.original, runs.fixed
-    if before.outcome is Outcome.NOT_SIMULABLE or after.outcome is Outcome.NOT_SIMULABLE:
-        culprit = before if before.outcome is Outcome.NOT_SIMULABLE else after
-        return Judgement(Verdict.INCONCLUSIVE, f"this cannot be simulated: {culprit.text}")
+    nothing = by_original(before)
+    if nothing is not None:
+        return nothing
+    if after.outcome is Outcome.NOT_SIMULABLE:
+        return Judgement(Verdict.INCONCLUSIVE, f"this cannot be simulated: {after.text}")
     if before.outcome is Outcome.OK:
         if after.outcome is Outcome.OK:
             return None
         return Judgement(Verdict.CRASHES, f"the fixed program {ending(after)}")
-    if before.outcome is not Outcome.EXCEPTION:
-        return Judgement(Verdict.INCONCLUSIVE, f"the original {ending(before)}")
     if (runs.again.outcome, runs.again.error) != (before.outcome, before.error):
-        return Judgement(
-            Verdict.INCONCLUSIVE, f"the original {ending(before)}, and then {ending(runs.again)}"
-        )
+        return undecidable(f"the original {ending(before)}, and then {ending(runs.again)}")
     if after.outcome is Outcome.OK:
         return Judgement(Verdict.IMPROVED, f"the original {ending(before)}; the fixed program runs")
     if (after.outcome, after.error) == (before.outcome, before.error):
-        return Judgement(Verdict.INCONCLUSIVE, f"both programs {ending(before, many=True)}")
+        return undecidable(f"both programs {ending(before, many=True)}")
     return Judgement(
         Verdict.CRASHES, f"the original {ending(before)}, the fixed program {ending(after)}"
     )
@@ -161,18 +172,16 @@ def ending(run: Observation, *, many: bool = False) -> str:
 def by_noise(runs: Runs) -> Judgement | None:
     """No verdict on a program that differs from itself."""
     if runs.again.outcome is not Outcome.OK:
-        reason = f"the original runs, and then {ending(runs.again)}"
-        return Judgement(Verdict.INCONCLUSIVE, reason)
+        return undecidable(f"the original runs, and then {ending(runs.again)}")
     own = compared(runs.original, runs.again, strictest(runs))
     if own:
         others = (runs.again, runs.fixed)
         near = not any(compared(runs.original, other, close) for other in others)
         rest = "; all runs are close by the standards of torch.testing" if near else ""
         reason = f"the original differs from itself: {own[0]}{rest}"
-        return Judgement(Verdict.INCONCLUSIVE, reason, own)
+        return undecidable(reason, own)
     if runs.original.rng != runs.again.rng:
-        reason = "the original draws other random numbers each time"
-        return Judgement(Verdict.INCONCLUSIVE, reason)
+        return undecidable("the original draws other random numbers each time")
     return None
 
 

@@ -100,10 +100,47 @@ def test_entry_that_exits(tmp_path: Path, runner: Any) -> None:
     assert observation.text == "the program exited with 'no data'"
 
 
-def test_entry_that_is_not_there(tmp_path: Path, runner: Any) -> None:
-    tree = write({"mod.py": ENTRIES}, tmp_path / "tree")
-    observation = ran(runner, tree, Program(Kind.ENTRY, "mod:nothing"))
-    assert (observation.outcome, observation.error) == (Outcome.EXCEPTION, "AttributeError")
+@pytest.mark.parametrize(
+    ("name", "inputs", "error", "text"),
+    [
+        (
+            "mod:no",
+            "",
+            "UnstartedError",
+            "there is no 'mod:no': module 'mod' has no attribute 'no'",
+        ),
+        ("no:f", "", "UnstartedError", "there is no module 'no' for 'no:f'"),
+        ("mod.no:f", "", "UnstartedError", "there is no module 'mod.no' for 'mod.no:f'"),
+        ("mod:torch", "", "UnstartedError", "'mod:torch' cannot be called: it is module"),
+        (
+            "mod:two",
+            "",
+            "UnstartedError",
+            "mod:two() cannot be called: missing a required argument: 'a'; --inputs can say what "
+            "to call it with",
+        ),
+        (
+            "mod:plain",
+            "mod:a_tuple",
+            "UnstartedError",
+            "mod:plain(*mod:a_tuple()) cannot be called: too many positional arguments",
+        ),
+        (
+            "mod:two",
+            "mod:no",
+            "UnstartedError",
+            "there is no 'mod:no': module 'mod' has no attribute 'no'",
+        ),
+        ("lost:f", "", "ModuleNotFoundError", "No module named 'nowhere'"),  # the program's fault
+    ],
+)
+def test_entry_that_cannot_be_started(
+    name: str, inputs: str, error: str, text: str, tmp_path: Path, runner: Any
+) -> None:
+    tree = write({"mod.py": ENTRIES, "lost.py": b"import nowhere"}, tmp_path / "tree")
+    observation = ran(runner, tree, Program(Kind.ENTRY, name, inputs))
+    assert (observation.outcome, observation.error) == (Outcome.EXCEPTION, error)
+    assert observation.text == text
 
 
 @pytest.mark.parametrize(("dtype", "found"), [("", "float16"), ("bfloat16", "bfloat16")])
@@ -209,11 +246,29 @@ def test_order_of_tests_does_not_matter(tmp_path: Path, runner: Any) -> None:
     assert {leaf for leaf in alone.state if "test_loss" in leaf.where} == ours
 
 
-def test_suite_without_tests(tmp_path: Path, runner: Any) -> None:
-    tree = write({"empty.py": b""}, tmp_path / "tree")
-    observation = ran(runner, tree, Program(Kind.PYTEST))
-    assert observation.outcome is Outcome.EXCEPTION
-    assert "NO_TESTS_COLLECTED" in observation.text
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ("empty.py", "UnstartedError", "pytest empty.py finds no tests"),
+        (
+            "none.py",
+            "UnstartedError",
+            "pytest does not take none.py: file or directory not found: none.py",
+        ),
+        (
+            "",
+            "RuntimeError",
+            "test_lost.py cannot be collected: ModuleNotFoundError: No module named 'nowhere'",
+        ),
+    ],
+)
+def test_suite_that_cannot_be_run(
+    arguments: str, error: str, text: str, tmp_path: Path, runner: Any
+) -> None:
+    tree = write({"empty.py": b"", "test_lost.py": b"import nowhere"}, tmp_path / "tree")
+    observation = ran(runner, tree, Program(Kind.PYTEST, arguments=tuple(arguments.split())))
+    assert (observation.outcome, observation.error) == (Outcome.EXCEPTION, error)
+    assert observation.text == text
 
 
 def test_program_in_words() -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from amplint import fixing, registry
+from amplint import engine, fixing, registry
 from amplint.config import Settings
 from amplint.discover import project
 from amplint.engine import Request
-from amplint.verify import projects, report
+from amplint.verify import lab, projects, report
 from amplint.verify.backends import BACKENDS
 from amplint.verify.drivers import Kind, Program
+from amplint.verify.observation import to_json
+from amplint.verify.spec import Spec
 from amplint.verify.verdicts import Verdict
 from tests.helpers import ROOT
 
@@ -43,7 +46,7 @@ def options(program: Program) -> projects.Options:
     ],
 )
 def test_before_and_after(
-    name: str, program: Program, counts: dict[str, int], tmp_path: Path
+    name: str, program: Program, counts: dict[str, int], tmp_path: Path, runner: Any
 ) -> None:
     tree = tmp_path / name
     shutil.copytree(PROGRAMS / name, tree)
@@ -59,9 +62,10 @@ def test_before_and_after(
     assert fixed.to_device < original.to_device
 
     assert fixing.write_project(asked, projects.as_fixed(found)) == ()
-    again = projects.verified(request(tree), options(Program(Kind.PYTEST)))
-    assert again.verified.judged == ()
-    _, after = again.verified.runs["policy"]
+    again = engine.run(request(tree))
+    assert not fixing.fixable(again.findings, fixing.UNSAFE)
+    suite = (to_json(Program(Kind.PYTEST)), str(PROGRAMS), "{device}")
+    after = runner.run(Spec(str(tree), lab.TARGET, "policy", suite))
     outcomes = {leaf.text for leaf in after.result if leaf.where.startswith("result['tests'][")}
     assert outcomes == {"'passed'"}
 

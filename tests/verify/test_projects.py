@@ -79,9 +79,40 @@ def test_fix_writes_what_is_verified(project: Path, capsys: pytest.CaptureFixtur
 
 
 def test_nothing_to_verify(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Then nothing is run either: there is no such entry, and nobody finds out."""
     (project / "tool/train.py").write_text("def main():\n    return 1\n")
-    assert main(["verify", ".", "--entry", "train:main", "--backend", "cpu"]) == 0
+    assert main(["verify", ".", "--entry", "train:nothing", "--backend", "cpu"]) == 0
     assert capsys.readouterr().out.strip() == "there is nothing to verify"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--entry", "train:nothing"], "amplint: there is no 'train:nothing'"),
+        (["--entry", "train:scale"], "cannot be called: missing a required argument: 'h'"),
+        (["--pytest=nowhere.py"], "file or directory not found: nowhere.py"),
+        (["nowhere", "--entry", "train:main"], "nowhere: there is no such file or directory"),
+        (["--entry", "train:main", "--report", "pyproject.toml/x"], "no report can be written to"),
+    ],
+)
+def test_what_a_user_has_to_mend(
+    arguments: list[str], message: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", ".", "--backend", "policy", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert message in err and not out
+    assert "Traceback" not in err
+    assert (project / "tool/train.py").read_bytes() == PROGRAM
+
+
+def test_program_that_fails_by_itself(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of no fix anything can be said, for one reason, which is told once."""
+    broken = PROGRAM + b"\n\ndef broken():\n    raise OSError('no data')\n"
+    (project / "tool/train.py").write_bytes(broken)
+    assert main(["verify", ".", "--backend", "policy", "--entry", "train:broken"]) == 3
+    out = capsys.readouterr().out
+    assert out.count("inconclusive (safe fix") == 2
+    assert out.count("both programs raise OSError at tool/train.py:17: no data") == 1
 
 
 @pytest.mark.parametrize(
