@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from amplint.evidence import Support
+from amplint.staleness import Stale
 from amplint.values import Heat, Place, Region, Value, Why
 
 
@@ -56,6 +57,11 @@ class Answers(Protocol):
 
     def support(self, call: ast.Call) -> Support:
         """What is known of the forward work behind a backward pass in an autocast region."""
+        ...
+
+    def stale(self, context: ast.expr) -> Stale | None:
+        """The weights that change within the autocast region which a `with` or a decorator opens,
+        and are used in it again."""
         ...
 
     def bases(self, node: ast.expr) -> frozenset[str]:

@@ -140,6 +140,10 @@ class HeatMap:
             reached is not None and reached.temperature == TRAINING
         )
 
+    def is_training_loop(self, function: str, block: int) -> bool:
+        """Whether the block is a loop over the batches of training."""
+        return self._batch_loops.get(function, {}).get(block) == TRAINING
+
     def backward(self, function: str, number: int) -> tuple[Why, ...] | None:
         """The chain from a call to the `backward()` that it runs in its caller's autocast state.
 
@@ -159,7 +163,7 @@ class HeatMap:
         drawn = self.inference.drawn.get((function, number), set())
         chains = {callee: self._backward_in(callee, above) for callee in sorted(callees)}
         found = [chain for chain in chains.values() if chain is not None]
-        sure = {c for c in callees - drawn if not self._is_abstract(c)}
+        sure = {c for c in callees - drawn if not self.is_abstract(c)}
         certain = sure and all(chains[c] is not None for c in sure)
         any_of = any(chains[c] is not None for c in drawn) or self._is_drawn(function, number)
         if not found or not (certain or any_of):
@@ -187,7 +191,7 @@ class HeatMap:
             found = (Why(place, text), *chain)
         return found
 
-    def _is_abstract(self, function: str) -> bool:
+    def is_abstract(self, function: str) -> bool:
         """Whether the method is there to be overridden: it calls and returns nothing, or raises."""
         state = self.inference.states.get(function)
         if state is None or "abstractmethod" in self.inference.functions[function].decorated:
@@ -219,7 +223,7 @@ class HeatMap:
                 number
                 for number, node in enumerate(state.graph.nodes)
                 if node.op == "call"
-                and (self._is_backward(function, number) or self._is_step(function, number))
+                and (self._is_backward(function, number) or self.is_step(function, number))
             ]
         self._trains = {function for function, events in self._events.items() if events}
         stack = list(self._trains)
@@ -251,7 +255,8 @@ class HeatMap:
             return not known and set(node.data.keywords) <= BACKWARD_KEYWORDS
         return False
 
-    def _is_step(self, function: str, number: int) -> bool:
+    def is_step(self, function: str, number: int) -> bool:
+        """Whether the call is the step of an optimizer, or of a scaler for one."""
         state = self.inference.states[function]
         node = state.graph.nodes[number]
         kinds = {
@@ -423,7 +428,7 @@ class HeatMap:
         if facts.kind != "function" or not facts.params or facts.name.startswith("test"):
             return False
         state, events = self.inference.states[function], self._events[function]
-        steps = [n for n in events if self._is_step(function, n)]
+        steps = [n for n in events if self.is_step(function, n)]
         given = all(self._is_given(state, state.graph.nodes[n].operands[0]) for n in steps)
         return bool(steps) and given and any(self._is_backward(function, n) for n in events)
 

@@ -579,6 +579,10 @@ class Inference:
             self._class_marks[cls] = found
         return self._class_marks[cls]
 
+    def decorators(self, function: str) -> Value:
+        """What a function is decorated with."""
+        return self._joined.get(("decorators", function), BOTTOM)
+
     def inherited_region(self, function: str) -> Region | None:
         """The region that every known caller opens around its call; None where they differ."""
         self._read(("region", function))

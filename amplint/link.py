@@ -9,9 +9,11 @@ from amplint.certainty import is_tensor
 from amplint.constancy import built_of_constants, is_constant
 from amplint.evidence import Search, Support
 from amplint.facts import FunctionFacts
+from amplint.graph import where
 from amplint.heat import HeatMap
 from amplint.index import File, Standing
 from amplint.infer import Inference
+from amplint.staleness import Stale, Staleness
 from amplint.transfer import canonical
 from amplint.values import UNKNOWN, Class, Heat, Instance, Place, Region, Symbol, Value, Why
 
@@ -169,6 +171,14 @@ class FileAnswers:
         if place is None:
             return Support(None, None, None, False)
         return Search(self._inference).region(place.function, place.node)
+
+    def stale(self, context: ast.expr) -> Stale | None:
+        """The weights that change within the autocast region which a `with` or a decorator opens,
+        and are used in it again."""
+        place = self._place(context)
+        if place is None:
+            return None
+        return Staleness(self._heat).of_context(place.function, place.node, where(context))
 
     def bases(self, node: ast.expr) -> frozenset[str]:
         """The library classes that the class of the project, or its instance, derives from."""

@@ -22,6 +22,7 @@ from amplint.finding import Finding, Fix, Group, Related, Safety, Span
 from amplint.imports import Imports, Spelling
 from amplint.rule import Check, Rule
 from amplint.scopes import Scopes
+from amplint.staleness import Stale
 from amplint.text import Text
 from amplint.units import RefusedUnitError, Unit
 from amplint.values import (
@@ -123,6 +124,12 @@ class Source(Edits):
         """What is known of the forward work behind a backward pass in an autocast region."""
         thing = self.ast_of(call)
         return self._answers.support(thing) if isinstance(thing, ast.Call) else NO_SUPPORT
+
+    def stale(self, context: cst.CSTNode) -> Stale | None:
+        """The weights that change within the autocast region which a `with` or a decorator opens,
+        and are used in it again, as they were at first."""
+        thing = self.ast_of(context)
+        return self._answers.stale(thing) if isinstance(thing, ast.expr) else None
 
     def bases(self, node: cst.CSTNode) -> frozenset[str]:
         """The library classes that a class of the project, or its instance, derives from."""
