@@ -1,8 +1,9 @@
 """Which weights change while an autocast region keeps the casts it has made of them.
 
 The cast of a float32 weight is made once for the outermost autocast context, whatever its device
-type and whether it is enabled, and is dropped only when that context is left. A weight that changes
-within it is used as it was. (ATen/autocast_mode.cpp; run on the CPU with torch 2.13, 1.12 and 1.11.)
+type and whether it is enabled, and is dropped only when that context is left. A weight that
+changes within it is used as it was. (ATen/autocast_mode.cpp; run on the CPU with torch 2.13, 1.12
+and 1.11.)
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ class Staleness:
         for node in state.graph.nodes:
             if node.op == "def" and context in node.operands:
                 decorated = self.inference.states.get(str(node.data))
-                return decorated and self._search(str(node.data), decorated, -1, around)
+                if decorated is not None:
+                    return self._search(str(node.data), decorated, -1, around)
         return None
 
     def _search(self, function: str, state: State, outer: int, around: Around) -> Stale | None:
@@ -113,7 +115,7 @@ class Staleness:
     def _loop_in(
         self, function: str, state: State, outer: int, around: Around, above: frozenset[str]
     ) -> Stale | None:
-        """The first loop in a block that updates weights and uses them, here or in what is called."""
+        """The first loop that updates weights and uses them, in a block or in what it calls."""
         for number, block in enumerate(state.graph.blocks):
             if number == outer or not self.heat.is_training_loop(function, number):
                 continue

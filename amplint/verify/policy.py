@@ -4,7 +4,7 @@ Every operation of CUDA's table gets a Python kernel under the key of CPU autoca
 the CPU's table has falls through. Under `torch.autocast("cpu")` a program is then cast as it would
 be on a GPU, with values, a backward pass, a GradScaler and an optimizer.
 
-There is no cache of cast weights: what depends on it does not show here.
+Casts of weights are kept until the outermost region is left, as torch keeps them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any
+from unittest import mock
 
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
@@ -23,6 +24,7 @@ from amplint.verify.record import Recorder, waiting_functions
 Kernel = Callable[..., Any]
 _torch_c: Any = torch._C
 _libraries: list[Any] = []  # kernels live as long as their library
+_casts: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # by identity: a weight, and its cast
 BANNED = (
     "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
     "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
@@ -51,7 +53,29 @@ def is_eligible(value: Any) -> bool:
 
 def cast(values: Any, dtype: torch.dtype) -> Any:
     """Cast what is eligible in a nest of lists, tuples and dicts."""
-    return tree_map(lambda value: value.to(dtype) if is_eligible(value) else value, values)
+    return tree_map(
+        lambda value: cached_cast(value, dtype) if is_eligible(value) else value, values
+    )
+
+
+def cached_cast(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Cast a tensor, or take the cast that was made of a weight: as in ATen/autocast_mode.cpp."""
+    if not (dtype == region_dtype() and is_weight(value) and torch.is_autocast_cache_enabled()):
+        return value.to(dtype)
+    weight, made = _casts.get(id(value), (None, value))
+    if weight is not value or made.dtype != dtype or made.requires_grad < torch.is_grad_enabled():
+        made = value.to(dtype)
+        _casts[id(value)] = (value, made)
+    return made
+
+
+def is_weight(value: torch.Tensor) -> bool:
+    return (
+        value.dtype == torch.float32
+        and value.requires_grad
+        and value.is_leaf
+        and not value._is_view()
+    )
 
 
 def region_dtype() -> torch.dtype:
@@ -190,6 +214,7 @@ def as_on_cuda(recorder: Recorder) -> Iterator[None]:
         recorder,
         waiting_functions(recorder, call=False),
         standin.Redirect(standin.host),
+        mock.patch.object(torch, "clear_autocast_cache", _casts.clear),
     )
     with ExitStack() as stack:
         for mode in modes:
