@@ -271,6 +271,10 @@ def explain(rule: str) -> int:
     click.echo(click.style(f"{found.code} {found.name}", bold=True))
     click.echo(f"{found.group.value}, {default}, {since}{needs}\n")
     click.echo(found.doc.strip())
+    if found.safe_if:
+        click.echo("\nA safe fix rests on some of these, and names them:\n")
+        for condition in found.safe_if:
+            click.echo(f"- {condition}")
     return CLEAN
 
 
@@ -290,6 +294,7 @@ def rules(format_: str) -> int:
                 "default": rule.group.default,
                 "since": rule.since,
                 "torch": rule.torch,
+                "safe_if": list(rule.safe_if),
                 "summary": rule.summary,
                 "doc": rule.doc.strip(),
             }

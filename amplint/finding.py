@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -66,12 +67,32 @@ class Edit:
 class Fix:
     """One way to make a finding go away; all its edits are applied or none.
 
-    `title` is a verb phrase ("Create the tensor on its device").
+    Args:
+        title: a verb phrase ("Create the tensor on its device").
+        edits: what it replaces.
+        safety: what applying it may change.
+        proven: of a safe fix, the conditions that make it one, which hold here; else none.
     """
 
     title: str
     edits: tuple[Edit, ...]
     safety: Safety
+    proven: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.safety is Safety.SAFE) != bool(self.proven):
+            raise ValueError("a safe fix names the conditions that make it safe, and no other does")
+
+    @classmethod
+    def safe_if(cls, title: str, edits: tuple[Edit, ...], conditions: Mapping[str, bool]) -> Fix:
+        """A fix that is safe where all the conditions hold, and else unsafe."""
+        if all(conditions.values()):
+            return cls(title, edits, Safety.SAFE, tuple(conditions))
+        return cls(title, edits, Safety.UNSAFE)
+
+    def demoted(self) -> Fix:
+        """The same fix, no longer safe."""
+        return replace(self, safety=Safety.UNSAFE, proven=())
 
 
 @dataclass(frozen=True)

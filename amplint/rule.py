@@ -105,6 +105,7 @@ class Rule:
         words: identifiers without any of which the rule cannot fire in a unit (a top-level
             statement or a statement of a top-level class body).
         outranks: codes that stay silent where this rule speaks about the same node.
+        safe_if: the conditions that its safe fixes rest on; each fix names those that it needs.
         changes: what its unsafe fixes may change.
         hot: whether it speaks only of places that run for every batch of training; units that hold
             none are not shown to it.
@@ -119,6 +120,7 @@ class Rule:
     witness: Witness
     words: frozenset[str]
     outranks: tuple[str, ...] = ()
+    safe_if: tuple[str, ...] = ()
     changes: frozenset[Change] = frozenset()
     hot: bool = False
     torch: str | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
@@ -360,7 +360,9 @@ class Source(Edits):
         if fix is not None and REFUSED in fix.edits:
             fix = None
         if fix is not None and fix.safety is Safety.SAFE and self._removes_comment(fix):
-            fix = replace(fix, safety=Safety.UNSAFE)
+            fix = fix.demoted()
+        if fix is not None and not set(fix.proven) <= set(rule.safe_if):
+            raise ValueError(f"{rule.code} does not declare {set(fix.proven) - set(rule.safe_if)}")
         return Finding(
             code=rule.code,
             name=rule.name,

@@ -268,7 +268,9 @@ class Suppressions:
             path=path,
             span=Span(self.text.position(start), self.text.position(end)),
             message=message,
-            fix=Fix("Remove the unused suppression", edits, Safety.SAFE) if edits else None,
+            fix=Fix("Remove the unused suppression", edits, Safety.SAFE, UNUSED.safe_if)
+            if edits
+            else None,
         )
 
     def _what_was_meant(self, one: Suppression) -> str:

@@ -28,10 +28,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Rule, Safety, Source, Unrun
+from amplint import Finding, Fix, Group, Rule, Source, Unrun
 from amplint.reads import device_places, device_tensor, is_non_blocking, moves_to_host
 from amplint.torch_ops import BUILTIN_READS, HOST_ATTRIBUTES, HOST_READS, NUMPY_READS, RESULTS
 from amplint.waits import between, may_wait
+
+READ = "the host reads the copy, and nothing waits for it before"
 
 rule = Rule(
     "AMP506",
@@ -42,6 +44,7 @@ rule = Rule(
         "a race with a device shows on a device alone",
         "https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
     ),
+    safe_if=(READ,),
     words=frozenset({"non_blocking"}),
     outranks=("AMP101",),
 )
@@ -148,4 +151,4 @@ def wait(copy: cst.Call, src: Source) -> Fix | None:
     flag = src.keyword(copy, "non_blocking")
     if flag is None:
         return None
-    return Fix("Wait for the copy", (src.remove_argument(copy, flag),), Safety.SAFE)
+    return Fix.safe_if("Wait for the copy", (src.remove_argument(copy, flag),), {READ: True})

@@ -41,11 +41,16 @@ from amplint import (
     Instance,
     Related,
     Rule,
-    Safety,
     Source,
 )
 from amplint.evidence import Support
 from amplint.transfer import tensors_in
+
+ALONE = "nothing else leaves the region"
+KNOWN = "all of the forward pass is seen to run in the region"
+NO_ISLAND = "none of it is kept out of autocast"
+NO_LINALG = "none of it runs wider than the region"
+NO_FUNCTION = "it holds no custom autograd.Function"
 
 rule = Rule(
     "AMP301",
@@ -53,6 +58,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Differs(rtol=1e-3),
+    safe_if=(ALONE, KNOWN, NO_ISLAND, NO_LINALG, NO_FUNCTION),
     changes=frozenset({Change.ROUNDING}),
     words=frozenset({"autocast", "backward", "with"}),
 )
@@ -104,9 +110,14 @@ def leave(call: cst.Call, support: Support, src: Source) -> Fix | None:
     edits = src.dedent(moved)
     if not edits:
         return None
-    alone = len(moved) == 1 and not src.value_used(call)
-    safety = Safety.SAFE if alone and support.harmless else Safety.UNSAFE
-    return Fix("End the autocast region before the backward pass", tuple(edits), safety)
+    conditions = {
+        ALONE: len(moved) == 1 and not src.value_used(call),
+        KNOWN: support.complete,
+        NO_ISLAND: support.island is None,
+        NO_LINALG: support.linalg is None,
+        NO_FUNCTION: support.function is None,
+    }
+    return Fix.safe_if("End the autocast region before the backward pass", tuple(edits), conditions)
 
 
 def chain_ends_forward(call: cst.Call, src: Source) -> bool:

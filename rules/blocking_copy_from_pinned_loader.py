@@ -26,10 +26,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Rule, Safety, Same, Source, Tensor, only
+from amplint import Finding, Fix, Group, Rule, Same, Source, Tensor, only
 from amplint.moves import move_of
 from amplint.reads import device_places, heat_places
 from amplint.values import ACCELERATOR, Blob
+
+FRESH = "the batch comes from the loader in this function"
+UNWRITTEN = "nothing writes into the batch later"
 
 rule = Rule(
     "AMP505",
@@ -37,6 +40,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Same(),
+    safe_if=(FRESH, UNWRITTEN),
     words=frozenset({"to", "cuda"}),
 )
 
@@ -68,18 +72,21 @@ def without_waiting(call: cst.Call, batch: cst.BaseExpression, src: Source) -> F
     added = src.add_argument(call, "non_blocking=True")
     if added is None:
         return None
-    safety = Safety.SAFE if is_new(batch, src) else Safety.UNSAFE
-    return Fix("Do not wait for the copy", (added,), safety)
-
-
-def is_new(batch: cst.BaseExpression, src: Source) -> bool:
-    """Whether the batch comes from the loader in this function, and is not written into here."""
-    function = src.function(batch)
     while isinstance(batch, cst.Subscript):
         batch = batch.value
-    if function is None or not isinstance(batch, cst.Name):
-        return False
-    if any(is_passed(each, src) for each in src.names(function)):
+    conditions = {FRESH: is_fresh(batch, src), UNWRITTEN: is_unwritten(batch, src)}
+    return Fix.safe_if("Do not wait for the copy", (added,), conditions)
+
+
+def is_fresh(batch: cst.BaseExpression, src: Source) -> bool:
+    """Whether no caller passes a batch: it may come back from the device by the same line."""
+    function = src.function(batch)
+    return function is not None and not any(is_passed(each, src) for each in src.names(function))
+
+
+def is_unwritten(batch: cst.BaseExpression, src: Source) -> bool:
+    """Whether the variable is left alone by the host after the copy has been started."""
+    if not isinstance(batch, cst.Name):
         return False
     return is_bound_by(src.statement(batch), batch.value, src) or not src.written_into(batch)
 

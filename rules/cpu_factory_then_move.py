@@ -33,7 +33,6 @@ from amplint import (
     Fix,
     Group,
     Rule,
-    Safety,
     Same,
     Source,
     Tensor,
@@ -43,12 +42,20 @@ from amplint.factories import Built, built
 from amplint.moves import Move, move_of, without_move
 from amplint.torch_ops import FACTORIES
 
+VALUES = "every device fills in the same values"
+STEPS = "what is done before the move gives the same bits on every device"
+NOT_SHARED = "no elements share memory"
+LEAF = "no gradient is asked for"
+DTYPE = "the dtype of the move, if any, takes the values"
+CERTAIN = "it is moved to what certainly is a device"
+
 rule = Rule(
     "AMP501",
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Same(),
+    safe_if=(VALUES, STEPS, NOT_SHARED, LEAF, DTYPE, CERTAIN),
     changes=frozenset({Change.ROUNDING, Change.STREAM}),
     words=frozenset({"cuda", "to"}),
     outranks=("AMP201", "AMP508"),
@@ -89,7 +96,7 @@ def create_there(
     removal = without_move(call, receiver, src)
     if removal is None:
         return None
-    return Fix(title(made.name), (device, removal), safety(made, move, src))
+    return Fix.safe_if(title(made.name), (device, removal), conditions(made, move, src))
 
 
 def add_device(made: cst.Call, move: Move, src: Source) -> Edit | None:
@@ -105,16 +112,21 @@ def title(name: str) -> str:
     return "Create the tensor on the device"
 
 
-def safety(made: Built, move: Move, src: Source) -> Safety:
+def conditions(made: Built, move: Move, src: Source) -> dict[str, bool]:
     exact = FACTORIES[made.name].deterministic
     if made.name == "torch.arange":
         atom = only(src.value(made.call))
         exact = isinstance(atom, Tensor) and atom.dtype == "int64"
-    exact = exact and made.exact and not made.expanded
-    leaf = src.keyword(made.call, "requires_grad") is not None
-    # A dtype given with the move converts what was filled: an out-of-range constant would raise.
-    converted = move.dtype is not None and made.name not in CONVERTIBLE
-    return Safety.SAFE if exact and not leaf and not converted and move.certain else Safety.UNSAFE
+    return {
+        VALUES: exact,
+        STEPS: made.exact,
+        NOT_SHARED: not made.expanded,
+        LEAF: src.keyword(made.call, "requires_grad") is None,
+        # A dtype given with the move converts what was filled: a constant that is out of its range
+        # would raise.
+        DTYPE: move.dtype is None or made.name in CONVERTIBLE,
+        CERTAIN: move.certain,
+    }
 
 
 CONVERTIBLE = frozenset({"torch.zeros", "torch.ones", "torch.empty"})

@@ -34,11 +34,16 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Change, Edit, Finding, Fix, Group, Rule, Safety, Same, Source, Tensor
+from amplint import Change, Edit, Finding, Fix, Group, Rule, Same, Source, Tensor
 from amplint.factories import Built, built
 from amplint.torch_ops import FACTORIES
 from amplint.transfer import FLOATS
 from amplint.values import NONE, UNKNOWN, Unknown, constant
+
+VALUES = "every device and dtype is given the same values"
+NOT_SHARED = "no elements share memory"
+DENSE = "what it is made like is not sparse"
+CAST = "the cast is to the dtype and the device of a tensor"
 
 rule = Rule(
     "AMP202",
@@ -46,6 +51,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Same(),
+    safe_if=(VALUES, NOT_SHARED, DENSE, CAST),
     changes=frozenset({Change.ROUNDING, Change.STREAM}),
     words=frozenset({"type_as", "to", "type"}),
     outranks=("AMP201",),
@@ -154,7 +160,9 @@ def build_like(call: cst.Call, made: Built, target: cst.BaseExpression, src: Sou
         if "device" in keywords:
             return None
         edit = src.add_argument(made.call, f"device={like}.device")
-        return Fix(title(made, like), (edit,), safety(call, made, target, src)) if edit else None
+        if edit is None:
+            return None
+        return Fix.safe_if(title(made, like), (edit,), conditions(call, made, target, src))
     gone = [src.keyword(made.call, name) for name in ("dtype", "device")]
     given = [arg for arg in gone if arg is not None]
     if made.name == "torch.full" and gone[0] is not None:
@@ -170,7 +178,7 @@ def build_like(call: cst.Call, made: Built, target: cst.BaseExpression, src: Sou
     done = tuple(edit for edit in edits if edit is not None)
     if len(done) < len(edits):
         return None
-    return Fix(title(made, like), done, safety(call, made, target, src))
+    return Fix.safe_if(title(made, like), done, conditions(call, made, target, src))
 
 
 def is_plain(node: cst.BaseExpression) -> bool:
@@ -199,7 +207,9 @@ def title(made: Built, like: str) -> str:
     return f"Build it on the device of `{like}`{other}"
 
 
-def safety(call: cst.Call, made: Built, target: cst.BaseExpression, src: Source) -> Safety:
+def conditions(
+    call: cst.Call, made: Built, target: cst.BaseExpression, src: Source
+) -> dict[str, bool]:
     assert isinstance(call.func, cst.Attribute)
     like = src.tensor(target)
     exact = FACTORIES[made.name].deterministic
@@ -211,12 +221,16 @@ def safety(call: cst.Call, made: Built, target: cst.BaseExpression, src: Source)
         exact = fill is not None and holds(like.dtype if like else None, fill.value, src)
     if made.name == "torch.eye":
         exact = like is not None  # of a class of its own, `x` would lend its class to a cast
-    # `x.type_as(sparse)` raises; `x.to(sparse)` gives a dense tensor, `new_zeros` a sparse one.
-    dense = call.func.attr.value == "type_as" or not any(src.mentions(word) for word in SPARSE)
     method = call.func.attr.value
-    # A dtype or a device on a path that is not seen; "torch.cuda.FloatTensor" is the current GPU.
-    sure = method == "type_as" or (method == "to" and like is not None)
-    return Safety.SAFE if exact and dense and sure and not made.expanded else Safety.UNSAFE
+    return {
+        VALUES: exact,
+        NOT_SHARED: not made.expanded,
+        # `x.type_as(sparse)` raises; `x.to(sparse)` gives a dense tensor, `new_zeros` a sparse one.
+        DENSE: method == "type_as" or not any(src.mentions(word) for word in SPARSE),
+        # Not a dtype or a device on a path that is not seen; "torch.cuda.FloatTensor" means the
+        # current GPU.
+        CAST: method == "type_as" or (method == "to" and like is not None),
+    }
 
 
 def holds(dtype: str | None, fill: cst.BaseExpression, src: Source) -> bool:

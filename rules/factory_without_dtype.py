@@ -26,10 +26,12 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amplint import Change, Dtype, Finding, Fix, Group, Rule, Safety, Source, Tensor, only
+from amplint import Change, Dtype, Finding, Fix, Group, Rule, Source, Tensor, only
 from amplint.dtypes import default_may_be_half, enabled_region
 from amplint.torch_ops import EQUAL_DTYPES
 from amplint.transfer import HALF
+
+RAISES = "the operation raises where the dtypes differ"
 
 rule = Rule(
     "AMP201",
@@ -37,6 +39,7 @@ rule = Rule(
     group=Group.PRECISION,
     since="0.1",
     witness=Dtype(bad="float32", good="bfloat16"),
+    safe_if=(RAISES,),
     changes=frozenset({Change.DTYPE}),
     words=frozenset({"zeros", "ones", "full", "empty"}),
 )
@@ -205,5 +208,4 @@ def follow(call: cst.Call, meeting: Meeting, src: Source) -> Fix | None:
     edit = src.add_argument(call, f"dtype={half.value}.dtype")
     if edit is None:
         return None
-    safety = Safety.SAFE if meeting.raises else Safety.UNSAFE
-    return Fix(f"Take the dtype of `{half.value}`", (edit,), safety)
+    return Fix.safe_if(f"Take the dtype of `{half.value}`", (edit,), {RAISES: meeting.raises})

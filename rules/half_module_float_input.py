@@ -63,12 +63,15 @@ RECURRENT = frozenset(
 )
 RECURRENT_WORDS = frozenset(name.rpartition(".")[2] for name in RECURRENT)
 
+RAISES = "the dtypes of the input and the state are known to differ: the line can only raise"
+
 rule = Rule(
     "AMP206",
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("must have the same dtype"),
+    safe_if=(RAISES,),
     changes=frozenset({Change.DTYPE}),
     words=frozenset({"half", "float16", "bfloat16", "forward"}) | RECURRENT_WORDS,
 )
@@ -163,7 +166,7 @@ def state_of_another_dtype(
         cast = f"{METHODS[tensor.dtype]}()" if tensor.dtype in METHODS else ""
     if cast and all(src.tensor(part) is not None for part in wrong):
         edits: tuple[Edit, ...] = tuple(src.append_call(part, cast) for part in wrong)
-        fix = Fix("Cast the state to the dtype of the input", edits, Safety.SAFE)
+        fix = Fix("Cast the state to the dtype of the input", edits, Safety.SAFE, (RAISES,))
     related = dtype_places(src, src.tensor(first), tensor)
     yield src.finding(rule, first, message, fix, related)
 

@@ -60,6 +60,10 @@ from amplint.reads import hot_evidence
 from amplint.torch_ops import LEGACY_CONSTRUCTORS
 from amplint.values import ACCELERATOR, CPU, UNKNOWN, Blob, Why, constant
 
+LITERAL = "the number is a literal"
+FITS = "every dtype takes the number"
+PLACED = "it is moved to what certainly is a device, without a dtype"
+
 rule = Rule(
     "AMP502",
     __doc__,
@@ -67,6 +71,7 @@ rule = Rule(
     since="0.1",
     witness=Same(),
     hot=True,
+    safe_if=(LITERAL, FITS, PLACED),
     changes=frozenset({Change.ROUNDING}),
     words=frozenset({"tensor", "as_tensor", "asarray", "new_tensor", "to", "cuda", "type_as"}),
     outranks=("AMP508",),
@@ -276,20 +281,19 @@ def filled_in(copy: Copy, src: Source) -> Fix | None:
     else:
         called = src.replace(made.func, f"{torch.text}.full")
     edits = [called, src.insert_argument(made, "()"), *torch.edits]
-    exact = is_literal(copy.data.value, src) and fits(constant(src.value(copy.data.value)))
+    number = copy.data.value
+    conditions = {LITERAL: is_literal(number, src), FITS: fits(constant(src.value(number)))}
     if copy.move is not made:
         place = placement(copy, src)
         if place is None or not isinstance(copy.move.func, cst.Attribute):
             return None
-        arguments, as_exact = place
+        arguments, conditions[PLACED] = place
         edits.append(src.add_argument(made, arguments))
         edits.append(without_move(copy.move, copy.move.func.value, src))
-        exact = exact and as_exact
     whole = tuple(edit for edit in edits if edit is not None)
     if len(whole) < len(edits):
         return None
-    safety = Safety.SAFE if exact else Safety.UNSAFE
-    return Fix("Fill the number in on the device", whole, safety)
+    return Fix.safe_if("Fill the number in on the device", whole, conditions)
 
 
 def placement(copy: Copy, src: Source) -> tuple[str, bool] | None:

@@ -33,11 +33,15 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amplint import Change, Finding, Fix, Group, Host, Rule, Safety, Source, Syncs, Tensor, only
+from amplint import Change, Finding, Fix, Group, Host, Rule, Source, Syncs, Tensor, only
 from amplint.reads import device_tensor, hot_evidence, tensor_of_training
 from amplint.torch_ops import TAKES_TENSOR
 from amplint.transfer import FLOATS
 from amplint.values import UNKNOWN
+
+INLINE = "the number is used where it is read"
+ROUNDS = "the operation rounds a tensor as it does a number"
+ALIKE = "both have one known dtype and device, and no gradient"
 
 rule = Rule(
     "AMP110",
@@ -47,6 +51,7 @@ rule = Rule(
     witness=Syncs(before=8, after=0),
     outranks=("AMP101",),
     hot=True,
+    safe_if=(INLINE, ROUNDS, ALIKE),
     changes=frozenset({Change.ROUNDING}),
     words=frozenset({"item", "float", "int"}),
 )
@@ -266,13 +271,15 @@ def pass_tensor(call: cst.Call, read: Read, uses: Sequence[Use], src: Source) ->
     if tensor is None or tensor.rank == 1 or len(others) < len(uses) or not read.method:
         return None
     named = src.assigned_name(call) is not None
-    safe = not named and all(
-        use.exact and use.other is not None and same_kind(tensor, use.other) for use in uses
-    )
+    conditions = {
+        INLINE: not named,
+        ROUNDS: all(use.exact for use in uses),
+        ALIKE: all(same_kind(tensor, other) for other in others),
+    }
     # A name outlives what it is read from: that may be changed in place before it is used.
-    ending = "" if safe else ".detach().clone()" if named else ".detach()"
+    ending = ".detach().clone()" if named else "" if all(conditions.values()) else ".detach()"
     edits = (src.replace(call, f"{src.text(read.operand)}{ending}"),)
-    return Fix("Pass the tensor itself", edits, Safety.SAFE if safe else Safety.UNSAFE)
+    return Fix.safe_if("Pass the tensor itself", edits, conditions)
 
 
 def same_kind(one: Tensor, other: Tensor) -> bool:

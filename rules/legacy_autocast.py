@@ -27,12 +27,16 @@ from amplint import Edit, Finding, Fix, Group, Rule, Safety, Source, Warns
 from amplint.guards import is_fallback
 from amplint.libraries import AUTOCASTS, AutocastApi
 
+MEANT = "each argument is known by its place or its name"
+DTYPE = "the dtype is written out wherever another one could be inherited"
+
 rule = Rule(
     "AMP701",
     __doc__,
     group=Group.MIGRATION,
     since="0.1",
     witness=Warns("autocast(args...)` is deprecated"),
+    safe_if=(MEANT, DTYPE),
     words=frozenset({"autocast", "amp", "autocast_mode"}),
     torch="1.12",
 )
@@ -82,7 +86,7 @@ def migrate(call: cst.Call, api: AutocastApi, src: Source) -> Fix | None:
         for arg, name in zip(positional[1:], api.parameters[1:], strict=False)
     ]
     edits = (*spelled.edits, src.replace(call.func, spelled.text), opening, *others)
-    return Fix("Use `torch.amp.autocast`", edits, Safety.SAFE)
+    return Fix("Use `torch.amp.autocast`", edits, Safety.SAFE, (MEANT, DTYPE))
 
 
 def explicit_dtype(call: cst.Call, api: AutocastApi, src: Source) -> str:

@@ -21,9 +21,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Edit, Finding, Fix, Group, Rule, Safety, Source, Warns
+from amplint import Edit, Finding, Fix, Group, Rule, Source, Warns
 from amplint.guards import is_fallback
 from amplint.libraries import SCALERS
+
+NOT_ASKED = "nothing asks for the class of a scaler"
 
 rule = Rule(
     "AMP702",
@@ -31,6 +33,7 @@ rule = Rule(
     group=Group.MIGRATION,
     since="0.1",
     witness=Warns("GradScaler(args...)` is deprecated"),
+    safe_if=(NOT_ASKED,),
     words=frozenset({"GradScaler"}) | frozenset({"amp", "grad_scaler"}),
     torch="2.3",
 )
@@ -59,5 +62,5 @@ def migrate(call: cst.Call, device: str, src: Source) -> Fix | None:
     first = src.insert_argument(call, f'"{device}"')
     if first is None:
         return None
-    safety = Safety.UNSAFE if src.matches(CHECKED_BY_CLASS) else Safety.SAFE
-    return Fix("Use `torch.amp.GradScaler`", (*spelled.edits, rename, first), safety)
+    conditions = {NOT_ASKED: not src.matches(CHECKED_BY_CLASS)}
+    return Fix.safe_if("Use `torch.amp.GradScaler`", (*spelled.edits, rename, first), conditions)

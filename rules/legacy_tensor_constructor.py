@@ -43,7 +43,6 @@ from amplint import (
     Host,
     Related,
     Rule,
-    Safety,
     Sequence,
     Source,
     Tensor,
@@ -59,6 +58,11 @@ from amplint.transfer import canonical
 from amplint.values import ACCELERATOR, Blob, Symbol
 
 DEFAULT_TYPE = "torch.set_default_tensor_type"
+SIZES = "the arguments are written as sizes"
+DATA = "the argument is written as data"
+TENSOR = "what is cast is a tensor, whoever calls"
+TO_CPU = "the type is one of the CPU"
+SAME_DEFAULT = "the project sets no other default device"
 NAMED_AFTER_DTYPE = LEGACY_CONSTRUCTORS.keys() - {"torch.Tensor"}
 
 rule = Rule(
@@ -71,6 +75,7 @@ rule = Rule(
         {"new", "set_default_tensor_type", *(n.rpartition(".")[2] for n in NAMED_AFTER_DTYPE)}
     ),
     # What it is rewritten to may be another mistake.
+    safe_if=(SIZES, DATA, TENSOR, TO_CPU, SAME_DEFAULT),
     outranks=("AMP101", "AMP102", "AMP201", "AMP202", "AMP501", "AMP502", "AMP503", "AMP508"),
 )
 
@@ -170,7 +175,7 @@ def factory(call: cst.Call, name: str, src: Source) -> Fix | None:
     if added is None:
         return None
     edits = (src.replace(call.func, f"{torch.text}.{function}"), added, *torch.edits)
-    return Fix(f"Call `torch.{function}`", edits, what.safety)
+    return Fix.safe_if(f"Call `torch.{function}`", edits, what.conditions)
 
 
 def new_of(call: cst.Call, function: cst.Attribute, src: Source) -> Fix | None:
@@ -181,15 +186,20 @@ def new_of(call: cst.Call, function: cst.Attribute, src: Source) -> Fix | None:
     name = "new_empty" if what.sizes else "new_tensor"
     added = () if call.args else (src.add_argument(call, "0"),)
     edits = (src.replace(function.attr, name), *(edit for edit in added if edit is not None))
-    return Fix(f"Call `{name}`", edits, what.safety)
+    return Fix.safe_if(f"Call `{name}`", edits, what.conditions)
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a legacy constructor is given: sizes, or else data; and how sure that is."""
+    """What a legacy constructor is given: sizes, or else data; and whether that is written there,
+    not only so in the calls that were seen."""
 
     sizes: bool
-    safety: Safety
+    written: bool
+
+    @property
+    def conditions(self) -> dict[str, bool]:
+        return {SIZES if self.sizes else DATA: self.written}
 
 
 def arguments(call: cst.Call, src: Source) -> Arguments | None:
@@ -201,18 +211,16 @@ def arguments(call: cst.Call, src: Source) -> Arguments | None:
         plain = len(call.args) > 1 and not call.args[0].star
         sure = plain or all(is_shape(each, src) for each in starred)
         known = sure or all(has_sizes(each, src) for each in starred)
-        return Arguments(True, Safety.SAFE if sure else Safety.UNSAFE) if known else None
+        return Arguments(True, sure) if known else None
     given = call.args[0].value
     atom = only(src.value(given))
     if isinstance(given, SEQUENCES):
-        return Arguments(False, Safety.SAFE)
+        return Arguments(False, True)
     if isinstance(atom, Host) and atom.kind in ("int", "size"):
-        sure = is_int(given, src) or is_shape(given, src)
-        return Arguments(True, Safety.SAFE if sure else Safety.UNSAFE)
+        return Arguments(True, is_int(given, src) or is_shape(given, src))
     if isinstance(atom, Sequence) or (isinstance(atom, Host) and atom.kind in ("numpy", "list")):
         made = src.origin(given) if isinstance(given, cst.Name) else given
-        sure = isinstance(made, SEQUENCES) or is_call_of("tolist", made)
-        return Arguments(False, Safety.SAFE if sure else Safety.UNSAFE)
+        return Arguments(False, isinstance(made, SEQUENCES) or is_call_of("tolist", made))
     return None
 
 
@@ -297,13 +305,13 @@ def conversion(
         return None
     # A tensor on a GPU stays on that GPU; `.to("cuda")` would move it to the current one.
     device = "" if place == "cuda" and on_device else f'"{place}", '
-    exact = place == "cpu" and surely_tensor(function.value, src)
+    conditions = {TO_CPU: place == "cpu", TENSOR: surely_tensor(function.value, src)}
     edits = (
         src.replace(function.attr, "to"),
         src.replace(given, f"{device}{torch.text}.{dtype}"),
         *torch.edits,
     )
-    return Fix("Name the device and the dtype", edits, Safety.SAFE if exact else Safety.UNSAFE)
+    return Fix.safe_if("Name the device and the dtype", edits, conditions)
 
 
 def default_dtype(call: cst.Call, src: Source) -> Fix | None:
@@ -321,8 +329,7 @@ def default_dtype(call: cst.Call, src: Source) -> Fix | None:
         *torch.edits,
     )
     # It also makes the CPU the default device; where another one was, that is undone.
-    safety = Safety.UNSAFE if is_default_changed(src) else Safety.SAFE
-    return Fix("Set the default dtype", edits, safety)
+    return Fix.safe_if("Set the default dtype", edits, {SAME_DEFAULT: not is_default_changed(src)})
 
 
 def is_default_changed(src: Source) -> bool:

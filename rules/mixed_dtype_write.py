@@ -29,7 +29,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Raises, Rule, Safety, Sequence, Source, Tensor, only
+from amplint import Finding, Fix, Group, Raises, Rule, Sequence, Source, Tensor, only
 from amplint.dtypes import default_may_be_half, differ, dtype_places, enabled_region
 from amplint.torch_ops import SAME_DTYPE_WRITES, policy
 from amplint.values import Host, Value
@@ -41,12 +41,15 @@ FACTORY_WORDS = frozenset(
 CAST_WORDS = frozenset({"half", "float16", "bfloat16", "float", "float32"})
 METHODS = frozenset({*SAME_DTYPE_WRITES, *(f"{name}_" for name in SAME_DTYPE_WRITES)})
 
+RAISES = "the dtypes are known to differ: the line can only raise"
+
 rule = Rule(
     "AMP204",
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("source and destination dtypes match"),
+    safe_if=(RAISES,),
     words=FACTORY_WORDS | CAST_WORDS | METHODS | {"forward"},
     outranks=("AMP201",),
 )
@@ -190,8 +193,9 @@ def cast(
     """Ex) rows -> rows.to(buffer.dtype)"""
     if isinstance(buffer, cst.Name | cst.Attribute):
         edit = src.append_call(source, f"to({src.text(buffer)}.dtype)")
-        return Fix(f"Cast the source to the dtype of `{src.brief(buffer)}`", (edit,), Safety.SAFE)
+        title = f"Cast the source to the dtype of `{src.brief(buffer)}`"
+        return Fix.safe_if(title, (edit,), {RAISES: True})
     if to.dtype == "float32":
         edit = src.append_call(source, "float()")
-        return Fix("Cast the source to float32", (edit,), Safety.SAFE)
+        return Fix.safe_if("Cast the source to float32", (edit,), {RAISES: True})
     return None

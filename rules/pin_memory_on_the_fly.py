@@ -34,6 +34,8 @@ from amplint.moves import bound_before, move_of
 from amplint.reads import heat_places
 from amplint.values import ACCELERATOR, Blob
 
+ONLY_MOVED = "the pinned copy is moved, and nothing else is done with it"
+
 rule = Rule(
     "AMP507",
     __doc__,
@@ -44,6 +46,7 @@ rule = Rule(
         "https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
     ),
     hot=True,
+    safe_if=(ONLY_MOVED,),
     words=frozenset({"pin_memory"}),
 )
 
@@ -98,4 +101,4 @@ def unpinned(call: cst.Call, src: Source) -> Fix:
     """Ex) x.pin_memory().to(device) -> x.to(device)"""
     assert isinstance(call.func, cst.Attribute)
     edit = src.remove_between(call.func.value, call)
-    return Fix("Copy straight to the device", (edit,), Safety.SAFE)
+    return Fix("Copy straight to the device", (edit,), Safety.SAFE, (ONLY_MOVED,))

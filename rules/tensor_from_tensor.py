@@ -39,7 +39,6 @@ from amplint import (
     Group,
     Host,
     Rule,
-    Safety,
     Sequence,
     Source,
     Tensor,
@@ -51,12 +50,16 @@ from amplint.reads import hot_evidence
 from amplint.tensors import surely_tensor
 from amplint.values import ACCELERATOR, NONE
 
+TENSOR = "what is copied is a tensor, whoever calls"
+LIKE = "what is asked for a new tensor is one, whoever calls"
+
 rule = Rule(
     "AMP503",
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Warns("To copy construct from a tensor"),
+    safe_if=(TENSOR, LIKE),
     words=frozenset({"tensor", "new_tensor"}),
 )
 
@@ -123,8 +126,10 @@ def copied(
     else:
         written = f"{src.as_receiver(data)}.detach().{copy}"
     edit = src.replace(call, written + wanting_grad(given, src))
-    sure = surely_tensor(data, src) and (like is None or surely_tensor(like, src))
-    return Fix("Detach and copy the tensor", (edit,), Safety.SAFE if sure else Safety.UNSAFE)
+    conditions = {TENSOR: surely_tensor(data, src)}
+    if like is not None:
+        conditions[LIKE] = surely_tensor(like, src)
+    return Fix.safe_if("Detach and copy the tensor", (edit,), conditions)
 
 
 def copying(

@@ -494,6 +494,8 @@ def test_explain_prints_the_page(amplint: Amplint, word: str) -> None:
     assert ran.status == 0
     assert ran.out.startswith("AMP701 legacy-autocast\nmigration, on by default, since amplint 0.1")
     assert "Fix safety:" in ran.out
+    for condition in registry.find("AMP701").safe_if:
+        assert f"- {condition}\n" in ran.out
 
 
 def test_explain_knows_the_rules_of_the_engine(amplint: Amplint) -> None:
@@ -507,7 +509,7 @@ def test_rules_lists_all(amplint: Amplint) -> None:
     entries = json.loads(amplint("rules", "--format", "json").out)
     assert [entry["code"] for entry in entries] == codes
     assert set(entries[0]) == {
-        "code", "name", "group", "default", "since", "torch", "summary", "doc",
+        "code", "name", "group", "default", "since", "torch", "safe_if", "summary", "doc",
     }  # fmt: skip
 
 

@@ -39,8 +39,29 @@ from amplint.fixing import (
 
 def finding(*edits: Edit, safety: Safety = Safety.SAFE, message: str = "it is so") -> Finding:
     span = Span(Position(1, 1), Position(1, 2))
-    fix = Fix("Do it", edits, safety)
+    proven = ("it is so",) if safety is Safety.SAFE else ()
+    fix = Fix("Do it", edits, safety, proven)
     return Finding("AMP900", "fake", Group.PRECISION, "a.py", span, message, fix=fix)
+
+
+@pytest.mark.parametrize(
+    ("safety", "proven"),
+    [(Safety.SAFE, ()), (Safety.UNSAFE, ("it is so",)), (Safety.SUGGEST, ("it is so",))],
+)
+def test_a_safe_fix_names_what_was_proven_and_no_other_does(
+    safety: Safety, proven: tuple[str, ...]
+) -> None:
+    with pytest.raises(ValueError, match="names the conditions"):
+        Fix("Do it", (), safety, proven)
+
+
+def test_a_fix_is_safe_where_all_conditions_hold() -> None:
+    proven = Fix.safe_if("Do it", (), {"it is so": True, "it is always so": True})
+    assert (proven.safety, proven.proven) == (Safety.SAFE, ("it is so", "it is always so"))
+    assert Fix.safe_if("Do it", (), {"it is so": True, "it is always so": False}) == (
+        Fix("Do it", (), Safety.UNSAFE)
+    )
+    assert proven.demoted() == Fix("Do it", (), Safety.UNSAFE)
 
 
 TEXT = "0123456789"
@@ -147,7 +168,16 @@ def test_edits_at_one_place_come_in_their_order() -> None:
 
 def rule(code: str, *words: str) -> Rule:
     unrun = Unrun("made up", "nowhere")
-    return Rule(code, "Doc.", Group.PRECISION, "0.1", unrun, frozenset(words), name=code.lower())
+    return Rule(
+        code,
+        "Doc.",
+        Group.PRECISION,
+        "0.1",
+        unrun,
+        frozenset(words),
+        safe_if=("it is so",),
+        name=code.lower(),
+    )
 
 
 Builder = Callable[[cst.Call, Source], Sequence[Edit | None]]
@@ -161,7 +191,8 @@ def on_calls(code: str, name: str, build: Builder, safety: Safety = Safety.SAFE)
     def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         if src.text(call.func) == name:
             edits = [edit for edit in build(call, src) if edit is not None]
-            fix = Fix(f"Mend {name}", tuple(edits), safety)
+            proven = ("it is so",) if safety is Safety.SAFE else ()
+            fix = Fix(f"Mend {name}", tuple(edits), safety, proven)
             yield src.finding(made, call, f"`{name}` is wrong", fix)
 
     return made

@@ -126,6 +126,8 @@ def test_findings_are_well_formed(folder: str, linted: Linted) -> None:
             assert message_complaint(related.message) is None, related.message
         if finding.fix is not None:
             assert title_complaint(finding.fix.title) is None, finding.fix.title
+            for condition in finding.fix.proven:
+                assert message_complaint(condition) is None, condition
             edits = sorted(finding.fix.edits)
             assert edits or finding.fix.safety is Safety.SUGGEST
             assert all(0 <= e.start <= e.end <= len(text.text) for e in edits)
@@ -225,6 +227,8 @@ def rendered(outcome: Outcome) -> str:
             lines.append(f"  see {related.path}:{at.row}:{at.column}: {related.message}")
         if finding.fix is not None:
             lines.append(f"  fix ({finding.fix.safety.value}): {finding.fix.title}")
+            if finding.fix.proven:
+                lines.append(f"  safe because {'; '.join(finding.fix.proven)}")
             before = outcome.texts[finding.path].text
             lines += [f"    {line}" for line in diff(before, edited(before, finding.fix.edits))]
         blocks.append("\n".join(line.rstrip() for line in lines))

@@ -95,12 +95,15 @@ def test_text_shows_the_line_what_it_rests_on_and_the_fix() -> None:
     [(Safety.SAFE, "safe"), (Safety.UNSAFE, "unsafe"), (Safety.SUGGEST, "suggestion")],
 )
 def test_text_says_how_safe_a_fix_is(safety: Safety, word: str) -> None:
-    one = finding(SOURCE, "loss.item()", fix=Fix("Do it", (), safety))
-    assert f"  fix: Do it ({word})\n" in shown("text", SOURCE, one)
+    proven = ("it is so", "nothing else is") if safety is Safety.SAFE else ()
+    one = finding(SOURCE, "loss.item()", fix=Fix("Do it", (), safety, proven))
+    text = shown("text", SOURCE, one)
+    assert f"  fix: Do it ({word})\n" in text
+    assert ("  safe because it is so; nothing else is\n" in text) == bool(proven)
 
 
 def test_the_summary_counts_by_group_and_safety() -> None:
-    safe = Fix("Do it", (Edit(0, 1, "x"),), Safety.SAFE)
+    safe = Fix("Do it", (Edit(0, 1, "x"),), Safety.SAFE, ("it is so",))
     found = [
         finding(SOURCE, "loader", fix=safe),
         finding(SOURCE, "step", group=Group.CORRECTNESS, fix=safe),
@@ -158,7 +161,7 @@ def test_paths_are_shown_from_where_the_reader_stands() -> None:
 
 
 def test_concise_is_one_line_a_finding_and_marks_safe_fixes() -> None:
-    safe = finding(SOURCE, "step", fix=Fix("Do it", (), Safety.SAFE))
+    safe = finding(SOURCE, "step", fix=Fix("Do it", (), Safety.SAFE, ("it is so",)))
     assert shown("concise", SOURCE, safe, FULL) == (
         "src/train.py:2:12: AMP101 [*] host-read: `step` waits for the device\n"
         "src/train.py:3:14: AMP101 host-read: `loss.item()` waits for the device"
@@ -197,6 +200,7 @@ def test_json_is_shaped_like_that_of_ruff() -> None:
             "fix": {
                 "title": "Read the loss once, after the loop",
                 "safety": "unsafe",
+                "proven": [],
                 "edits": [
                     {
                         "content": "loss.detach()",

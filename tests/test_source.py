@@ -848,7 +848,16 @@ def test_names_that_other_files_take(line: str, taken: bool) -> None:
 
 def rule(code: str, *words: str) -> Rule:
     unrun = Unrun("made up", "nowhere")
-    return Rule(code, "Doc.", Group.PRECISION, "0.1", unrun, frozenset(words), name=code.lower())
+    return Rule(
+        code,
+        "Doc.",
+        Group.PRECISION,
+        "0.1",
+        unrun,
+        frozenset(words),
+        safe_if=("it is so",),
+        name=code.lower(),
+    )
 
 
 def test_a_finding_says_where_and_what() -> None:
@@ -872,15 +881,22 @@ def test_a_fix_that_loses_a_comment_is_not_safe(
     written: str, replacement: str, safety: Safety
 ) -> None:
     src = source(f"x = {written}\n")
-    fix = Fix("Do it", (src.replace(call_in(src), replacement),), Safety.SAFE)
+    fix = Fix("Do it", (src.replace(call_in(src), replacement),), Safety.SAFE, ("it is so",))
     found = src.finding(rule("AMP900"), call_in(src), "it is so", fix)
     assert found.fix is not None and found.fix.safety is safety
+
+
+def test_a_condition_that_the_rule_does_not_declare_is_refused() -> None:
+    src = source("f(a)\n")
+    fix = Fix("Do it", (src.replace(call_in(src), "g(a)"),), Safety.SAFE, ("it seems so",))
+    with pytest.raises(ValueError, match=r"AMP900 does not declare .*it seems so"):
+        src.finding(rule("AMP900"), call_in(src), "it is so", fix)
 
 
 def test_a_fix_that_cannot_be_made_is_left_out() -> None:
     src = source("def h():\n\f  f(x)\n  y\n")  # LibCST drops the form feed, and with it all offsets
     call = call_in(src)
-    fix = Fix("Do it", (src.replace(call, "y"),), Safety.SAFE)
+    fix = Fix("Do it", (src.replace(call, "y"),), Safety.SAFE, ("it is so",))
     found = src.finding(rule("AMP900"), call, "it is so", fix)
     assert found.fix is None
     assert found.span == ((2, 4), (2, 8))

@@ -40,6 +40,7 @@ def entry(finding: Finding, report: Report, rows: Rows) -> dict[str, Any]:
         else {
             "title": fix.title,
             "safety": fix.safety.value,
+            "proven": list(fix.proven),
             "edits": [edit(one, rows.text) for one in fix.edits],
         },
         "related": [related(one, report) for one in finding.related],

@@ -40,6 +40,8 @@ def block(finding: Finding, report: Report) -> str:
         lines.append(f"  {report.path(related.path)}:{row}:{column}: {printable(related.message)}")
     if finding.fix is not None:
         lines.append(f"  fix: {printable(finding.fix.title)} ({APPLIED[finding.fix.safety]})")
+        if finding.fix.proven:
+            lines.append(f"  safe because {'; '.join(finding.fix.proven)}")
     return "\n".join(lines) + "\n"
 
 

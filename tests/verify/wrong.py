@@ -17,7 +17,7 @@ import libcst as cst
 from amplint.config import Settings
 from amplint.discover import Project
 from amplint.engine import Request
-from amplint.finding import Finding, Fix, Group, Safety
+from amplint.finding import Finding, Fix, Group
 from amplint.rule import Change, Rule, Unrun
 from amplint.source import Source
 from tests.helpers import Files, write
@@ -28,6 +28,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Unrun("it is wrong by design", "tests/verify"),
+    safe_if=("it is claimed",),
     changes=frozenset(Change),
     words=frozenset({"torch", "random", "time", "os"}),
     name="statement-to-be-replaced",
@@ -40,10 +41,9 @@ def check(line: cst.SimpleStatementLine, src: Source) -> Iterator[Finding]:
     if comment is None:
         return
     kind, _, text = comment.value.removeprefix("# ").partition(": ")
-    safeties = {"wrong": Safety.SAFE, "unsafe": Safety.UNSAFE}
-    if kind in safeties:
+    if kind in ("wrong", "unsafe"):
         edit = src.replace(line.body[0], text)
-        fix = Fix("Replace it", (edit,), safeties[kind])
+        fix = Fix.safe_if("Replace it", (edit,), {"it is claimed": kind == "wrong"})
         yield src.finding(rule, line.body[0], "a statement to be replaced", fix=fix)
 
 
