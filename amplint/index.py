@@ -17,12 +17,13 @@ from amplint.graph import build
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
 # `import a.b as c`, `from m import b as c`, `c = m.b`, `c = m.b if d else e`, `class c(m.b)`: c is
-# another name for b.
+# another name for b. `self.c = m.bLoss()`: where c stands, the loss is called.
 # What matches besides (`with x as y`) only has a few units looked at in vain.
 ALIAS = re.compile(
     r"\b(?P<a>\w+)[ \t]+as[ \t]+(?P<b>\w+)"
     r"|^[ \t]*(?P<d>\w+)[ \t]*=[ \t]*(?:\w+\.)*(?P<c>\w+)[ \t]*(?:#.*|if[ \t].*)?$"
-    r"|^[ \t]*class[ \t]+(?P<f>\w+)[ \t]*\([ \t]*(?:\w+\.)*(?P<e>\w+)",
+    r"|^[ \t]*class[ \t]+(?P<f>\w+)[ \t]*\([ \t]*(?:\w+\.)*(?P<e>\w+)"
+    r"|\b(?P<h>\w+)[ \t]*=[ \t]*(?:\w+\.)*(?P<g>\w*Loss)[ \t]*\(",
     re.MULTILINE,
 )
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -175,8 +176,8 @@ class File:
 def aliases(text: str) -> Iterator[tuple[str, str]]:
     """Pairs of a name and another name for it, read off the text."""
     for match in ALIAS.finditer(text.replace("\r", "\n")):  # `^` knows no other line end
-        old = match["a"] or match["c"] or match["e"]
-        new = match["b"] or match["d"] or match["f"]
+        old = match["a"] or match["c"] or match["e"] or match["g"]
+        new = match["b"] or match["d"] or match["f"] or match["h"]
         if old != new:
             yield old, new
 

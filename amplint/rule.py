@@ -31,10 +31,12 @@ class Raises(Witness):
     Args:
         text: in upper or lower case.
         devices: whether the error is about devices, and not about dtypes.
+        policy: whether it is CUDA autocast that raises it, and no kernel.
     """
 
     text: str
     devices: bool = False
+    policy: bool = False
 
 
 @dataclass(frozen=True)

@@ -163,6 +163,12 @@ class Demand:
     check: Callable[[Any, Observation, Observation], tuple[bool, str]]
 
 
+def aspect_of_error(witness: Raises) -> Aspect:
+    if witness.policy:  # which operations autocast refuses stands in its lists, as dtypes do
+        return Aspect.DTYPES
+    return Aspect.DEVICES if witness.devices else Aspect.ERRORS
+
+
 def raises(witness: Raises, bad: Observation, _: Observation) -> tuple[bool, str]:
     if bad.outcome is Outcome.EXCEPTION:
         error = f"{bad.error}: {bad.text}"
@@ -231,7 +237,7 @@ def numbers(leaf: Leaf) -> Any:
 
 DEMANDS: Mapping[type[Witness], Demand] = {
     Raises: Demand(
-        lambda witness: Aspect.DEVICES if witness.devices else Aspect.ERRORS,
+        aspect_of_error,
         lambda witness: f"raises {witness.text!r} -> runs",
         raises,
     ),
