@@ -95,10 +95,11 @@ _TABLE = (
         "cpu",
         "CPU autocast",
         "cpu",
-        "y y n y n p y n",
+        "y y n y n p y p",
         dtypes="the CPU's list of operations is another",
         devices="everything is on the CPU",
         waits="reads that would wait, were the tensor on a GPU",
+        time="those of this CPU, which say nothing of a GPU",
     ),
 )
 BACKENDS: Mapping[str, Backend] = {backend.name: backend for backend in _TABLE}

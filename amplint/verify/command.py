@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ import click
 
 from amplint.cli import PROGRAM, make_request, program_options, settings_options
 from amplint.verify.backends import AUTO, BACKENDS
+
+SIZES = (8, 16, 32)  # of batches
 
 
 class Failure(click.ClickException):
@@ -24,6 +26,14 @@ class Failure(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         click.echo(f"amplint: {self.message}", err=True, file=file)
+
+
+def numbers(_: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
+    """Ex) (8, 16) of "8,16"; () of None. Raises click's usage errors."""
+    parts = text.split(",") if text is not None else []
+    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise click.BadParameter(f"{text!r} is not of the form 8,16,32", param=parameter)
+    return tuple(map(int, parts))
 
 
 @click.command()
@@ -37,6 +47,15 @@ class Failure(click.ClickException):
     type=click.Path(file_okay=False, path_type=Path),
     help="Write verify.json and verify.html there.",
 )
+@click.option(
+    "--bench", is_flag=True, help="Measure what the fixes are worth: counts, times, memory."
+)
+@click.option(
+    "--batch-sizes",
+    metavar="N,N",
+    callback=numbers,
+    help="With --bench: for programs that take a batch_size. Default: 8,16,32.",
+)
 @click.option("--rules", "rules", is_flag=True, help="Run the fixtures of the rules.")
 @click.option("--self-test", "self_test", is_flag=True, help="Check the harness itself.")
 @click.option(
@@ -47,6 +66,8 @@ def verify(
     self_test: bool,
     unsafe: bool,
     directory: Path | None,
+    bench: bool,
+    batch_sizes: tuple[int, ...],
     format_: str,
     **given: Any,
 ) -> int:
@@ -74,15 +95,23 @@ def verify(
         )
     if importlib.util.find_spec("torch") is None:
         raise Failure("verify needs torch: pip install 'amplint[verify]'")
+    if batch_sizes and not bench:
+        raise click.UsageError("--batch-sizes goes with --bench")
+    if bench and not (rules or named):
+        raise click.UsageError("--bench goes with --rules, --entry or --script")
+    sizes = (batch_sizes or SIZES) if bench else None
     if not named:
         codes = given["paths"] if rules else None
-        return verify_harness(codes, self_test, backends_of(program["backend"]), format_)
+        where = backends_of(program["backend"])
+        return verify_harness(codes, self_test, where, format_, directory, sizes)
+    if format_ == "markdown":
+        raise click.UsageError("--format markdown is the table of --rules")
     from amplint.verify import projects
 
     request, text = make_request(**given)
     if text is not None:
         raise click.UsageError("standard input is no project that could be run")
-    options = projects.options(request, unsafe=unsafe, **program)
+    options = projects.options(request, unsafe=unsafe, sizes=sizes, **program)
     return projects.verify(request, options, format_, directory)
 
 
@@ -101,7 +130,12 @@ def backends_of(names: Sequence[str]) -> tuple[Any, ...]:
 
 
 def verify_harness(
-    codes: Sequence[str] | None, self_test: bool, where: Sequence[Any], format_: str
+    codes: Sequence[str] | None,
+    self_test: bool,
+    where: Sequence[Any],
+    format_: str,
+    directory: Path | None,
+    sizes: Sequence[int] | None,
 ) -> int:
     """Run what belongs to amplint itself, and print what was seen.
 
@@ -110,19 +144,34 @@ def verify_harness(
         self_test: whether to hold the back ends against PyTorch's lists.
         where: the back ends.
         format_: "text", "json" or "markdown".
+        directory: for a report; None for none.
+        sizes: of batches to measure fixes with; None for not to measure: of the rules named, their
+            examples; of all rules, also three training programs.
     """
     from amplint import registry
-    from amplint.verify import harness, witnesses
+    from amplint.verify import examples, harness, page, witnesses
+    from amplint.verify.bench import Subject
 
     try:
         rules = () if codes is None else witnesses.chosen(codes)
     except registry.UnknownRuleError as error:
         raise Failure(str(error)) from error
     click.echo(f"amplint: {harness.announcement(rules, self_test, where)}", err=True)
-    checked = harness.run(rules, self_test, where)
+
+    def subjects(place: Path) -> Iterator[Subject]:
+        if not codes:
+            yield from examples.of_programs(place)
+        yield from examples.of_rules(rules, place)
+
+    if directory is not None:  # before minutes of running
+        page.make(directory)
+    asked = None if sizes is None else subjects
+    checked = harness.run(rules, self_test, where, asked, sizes or ())
     formats = {"text": harness.as_text, "markdown": harness.as_markdown}
     if format_ == "json":
         click.echo(json.dumps(harness.as_json(checked), indent=1))
     else:
         click.echo(formats[format_](checked))
+    if directory is not None:
+        page.write(directory, harness.as_json(checked), harness.as_html(checked))
     return checked.status

@@ -57,6 +57,7 @@ class Program:
         name: "package.module:function", the path of a script below the root, "" for pytest.
         inputs: "package.module:function", whose result the entry is called with: a tuple of
             arguments, a dict of keyword arguments, or one argument.
+        given: further keyword arguments of the entry.
         arguments: of the script or of pytest.
         roots: directories, relative to the root, from which modules are imported that are nowhere
             else: last, since a file in them may have the name of a library.
@@ -68,6 +69,7 @@ class Program:
     kind: Kind
     name: str = ""
     inputs: str = ""
+    given: Mapping[str, Any] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()
     steps: int | None = None
@@ -141,7 +143,8 @@ def start(program: Program, device: str) -> object:
             kwargs = given
         else:
             args = given if isinstance(given, tuple) else (given,)
-    kwargs = {**kwargs, **device_for(function, args, kwargs, device)}
+    kwargs = {**kwargs, **program.given}
+    kwargs |= device_for(function, args, kwargs, device)
     check_call(program, function, args, kwargs)
     return function(*args, **kwargs)
 

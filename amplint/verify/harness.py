@@ -9,15 +9,20 @@ from __future__ import annotations
 import importlib
 import os
 import platform
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from amplint import __version__
 from amplint.rule import Rule
-from amplint.verify import selftest, witnesses
+from amplint.verify import bench, page, report, selftest, witnesses
 from amplint.verify.backends import Aspect, Backend
+from amplint.verify.bench import Bench, Point, Subject
+from amplint.verify.observation import to_json
 from amplint.verify.run import running
+from amplint.verify.spec import Spec
 
 SCHEMA = 1
 WORST_FIRST = (1, 3, 0)  # exit statuses: refuted, not shown, verified
@@ -32,11 +37,13 @@ class Checked:
         backends: on which.
         rules: the table of the rules; None if they were not asked for.
         self_test: a report for each back end that can be tested; None likewise.
+        points: what fixes are worth; None likewise.
     """
 
     backends: Sequence[Backend]
     rules: Sequence[witnesses.Result] | None
     self_test: Sequence[selftest.Report] | None
+    points: Sequence[Point] | None = None
 
     @property
     def status(self) -> int:
@@ -49,13 +56,35 @@ class Checked:
         return min(found, key=WORST_FIRST.index)
 
 
-def run(rules: Sequence[Rule], self_test: bool, backends: Sequence[Backend]) -> Checked:
-    """Run the examples of rules, if there are any, and the self-test, if it is asked for."""
-    with running() as runner:
+def run(
+    rules: Sequence[Rule],
+    self_test: bool,
+    backends: Sequence[Backend],
+    subjects: Callable[[Path], Iterable[Subject]] | None = None,
+    sizes: Sequence[int] = (),
+) -> Checked:
+    """Run the examples of rules, if there are any, and the self-test, if it is asked for.
+
+    Args:
+        rules: whose examples.
+        self_test: whether to.
+        backends: on which.
+        subjects: makes in a directory what is to be measured; None for nothing.
+        sizes: of batches to measure it with.
+    """
+    with running() as runner, tempfile.TemporaryDirectory(prefix="amplint-") as name:
+        directory = Path(os.path.realpath(name))
+        limits = Spec("", "", "")
+        measuring = Bench(
+            backends, sizes, directory / "runs", runner.run, limits.seconds, limits.memory
+        )
         return Checked(
             backends,
             tuple(witnesses.verify(rules, backends, runner)) if rules else None,
             tuple(selftest.run(backends, runner)) if self_test else None,
+            None
+            if subjects is None
+            else tuple(p for each in subjects(directory / "fixed") for p in measuring.points(each)),
         )
 
 
@@ -99,7 +128,8 @@ def as_json(checked: Checked) -> dict[str, Any]:
         "rules": None if checked.rules is None else [of_rule(each) for each in checked.rules],
         "self-test": None
         if checked.self_test is None
-        else {report.backend.name: of_self_test(report) for report in checked.self_test},
+        else {each.backend.name: of_self_test(each) for each in checked.self_test},
+        "bench": None if checked.points is None else [to_json(each) for each in checked.points],
     }
 
 
@@ -107,8 +137,8 @@ def of_rule(result: witnesses.Result) -> dict[str, str]:
     return {**vars(result), "verdict": result.verdict.value}
 
 
-def of_self_test(report: selftest.Report) -> dict[str, Any]:
-    return {"obstacle": report.obstacle or None, "calls": [asdict(row) for row in report.rows]}
+def of_self_test(tested: selftest.Report) -> dict[str, Any]:
+    return {"obstacle": tested.obstacle or None, "calls": [asdict(row) for row in tested.rows]}
 
 
 def announcement(rules: Sequence[Rule], self_test: bool, backends: Sequence[Backend]) -> str:
@@ -124,8 +154,27 @@ def as_text(checked: Checked) -> str:
     """What the terminal shows."""
     parts = [] if checked.rules is None else [witnesses.as_text(checked.rules)]
     if checked.self_test is not None:
-        parts += [selftest.as_text(report) for report in checked.self_test] or [UNTESTED]
+        parts += [selftest.as_text(each) for each in checked.self_test] or [UNTESTED]
+    if checked.points is not None:
+        parts.append("\n".join(bench.text(checked.points)))
     return "\n\n".join(parts)
+
+
+def as_html(checked: Checked) -> str:
+    """One page that needs no other file."""
+    facts = ", ".join(f"{name}: {fact}" for name, fact in environment().items())
+    parts = [f"<p>{page.escape(facts)}</p>"]
+    if checked.rules is not None:
+        heads = ["rule", "name", "back end", "demanded", "happened", "verdict"]
+        rows = (list(of_rule(each).values()) for each in checked.rules)
+        parts += ["<h2>Rules</h2>", page.table(heads, rows)]
+    if checked.self_test is not None:
+        shown = [selftest.as_text(each) for each in checked.self_test] or [UNTESTED]
+        parts += ["<h2>Self-test</h2>", *(f"<pre>{page.escape(text)}</pre>" for text in shown)]
+    parts += report.measured_html(checked.points or ())
+    if checked.points is None:
+        parts.append("<h2>Benefit</h2><p>Not measured: see <code>--bench</code>.</p>")
+    return page.page("amplint verify --rules", [*parts, *report.shown_html(checked.backends)])
 
 
 def as_markdown(checked: Checked) -> str:
@@ -134,6 +183,6 @@ def as_markdown(checked: Checked) -> str:
     if checked.rules is not None:
         parts.append(witnesses.as_markdown(checked.rules).rstrip("\n"))
     if checked.self_test is not None:
-        shown = [selftest.as_text(report) for report in checked.self_test] or [UNTESTED]
+        shown = [selftest.as_text(each) for each in checked.self_test] or [UNTESTED]
         parts += [f"```\n{text}\n```" for text in shown]
     return "\n\n".join(parts)

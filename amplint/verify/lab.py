@@ -107,9 +107,7 @@ class Lab:
         # Every run has a copy of its own, since it may leave files, and always at the same place,
         # since paths may get into what is compared.
         place = self.directory / "tree"
-        overlays = {path: self.encode(path, text) for path, text in texts.items()}
-        copy = mirror(self.root, place, self.files, overlays)
-        self.linked = copy.linked
+        self.copy(texts, place)
         spec = Spec(
             root=str(place),
             target=TARGET,
@@ -123,6 +121,11 @@ class Lab:
             return self.run(spec)
         finally:
             shutil.rmtree(place, ignore_errors=True)
+
+    def copy(self, texts: Texts, place: Path) -> None:
+        """Write a copy of the project with these texts."""
+        overlays = {path: self.encode(path, text) for path, text in texts.items()}
+        self.linked = mirror(self.root, place, self.files, overlays).linked
 
     def runs(self, backend: Backend, before: Texts, after: Texts, same_line: SameLine) -> Runs:
         """What a back end shows of a change."""

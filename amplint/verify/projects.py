@@ -8,7 +8,7 @@ import os
 import posixpath
 import shlex
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +17,9 @@ import click
 from amplint import cli, engine, fixing
 from amplint.engine import Request
 from amplint.fixing import FixOutcome
-from amplint.verify import backends, lab, report
+from amplint.verify import backends, lab, page, report
 from amplint.verify.backends import AUTO, Backend
+from amplint.verify.bench import Bench, Point, Subject
 from amplint.verify.drivers import Kind, Program
 from amplint.verify.lab import Lab
 from amplint.verify.report import Report
@@ -35,6 +36,7 @@ class Options:
         unsafe: whether unsafe fixes are tried too.
         seconds: of wall time that a run may take.
         memory: bytes that a run may use.
+        sizes: of the batches to measure the good fixes with; None for not to measure.
     """
 
     program: Program
@@ -42,6 +44,7 @@ class Options:
     unsafe: bool
     seconds: float
     memory: int
+    sizes: tuple[int, ...] | None = None
 
 
 def verified(request: Request, options: Options) -> Report:
@@ -67,7 +70,27 @@ def verified(request: Request, options: Options) -> Report:
             memory=options.memory,
         )
         result = lab.verify(request, options.unsafe, laboratory)
-    return Report(result, options.backends, str(options.program), laboratory.linked)
+        points = tuple(measured(laboratory, result.texts, options.sizes))
+    return Report(result, options.backends, str(options.program), laboratory.linked, points)
+
+
+def measured(laboratory: Lab, fixed: lab.Texts, sizes: tuple[int, ...] | None) -> Iterator[Point]:
+    """What the good fixes are worth, if that is asked for and there are any."""
+    if sizes is None or not fixed:
+        return
+
+    def copy(of_fixed: bool, place: Path) -> None:
+        laboratory.copy(fixed if of_fixed else {}, place)
+
+    subject = Subject(str(laboratory.program), laboratory.program, laboratory.root, copy)
+    yield from Bench(
+        backends=laboratory.backends,
+        sizes=sizes,
+        directory=laboratory.directory,
+        run=laboratory.run,
+        seconds=laboratory.seconds,
+        memory=laboratory.memory,
+    ).points(subject)
 
 
 def as_fixed(found: Report) -> FixOutcome:
@@ -94,6 +117,7 @@ def options(
     steps: int | None,
     timeout: float,
     memory: float,
+    sizes: tuple[int, ...] | None = None,
 ) -> Options:
     """What the options of the command line mean. Raises click's usage errors."""
     if sum(each is not None for each in (entry, script, pytest)) != 1:
@@ -102,6 +126,8 @@ def options(
         raise click.UsageError("--inputs goes with --entry")
     if steps is not None and pytest is not None:
         raise click.UsageError("--steps does not go with --pytest: tests end by themselves")
+    if sizes is not None and pytest is not None:
+        raise click.UsageError("--bench does not go with --pytest: name an --entry or a --script")
     for name in filter(None, (entry, inputs)):
         if not all(part.isidentifier() for part in name.replace(":", ".", 1).split(".")):
             raise click.UsageError(f"{name!r} is not of the form package.module:function")
@@ -126,7 +152,7 @@ def options(
         steps=steps,
         dtype=DTYPES[dtype] if dtype else "",
     )
-    return Options(program, where(backend), unsafe, timeout, round(memory * 2**30))
+    return Options(program, where(backend), unsafe, timeout, round(memory * 2**30), sizes)
 
 
 def loose_directories(request: Request) -> tuple[str, ...]:
@@ -165,24 +191,14 @@ def where(names: Sequence[str]) -> tuple[Backend, ...]:
 def verify(request: Request, given: Options, format_: str, directory: Path | None) -> int:
     """Print the verdicts, and write them to a directory if there is one."""
     if directory is not None:  # before minutes of running
-        make(directory)
+        page.make(directory)
     found = told_and_verified(request, given)
     click.echo(
         json.dumps(report.as_json(found), indent=2) if format_ == "json" else report.text(found)
     )
     if directory is not None:
-        for file in report.write(found, directory):
-            click.echo(f"amplint: wrote {file}", err=True)
+        report.write(found, directory)
     return tell(found.verified.outcome.problems) or found.status
-
-
-def make(directory: Path) -> None:
-    """Make the directory of a report. Raises `cli.Failure`."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=directory).close()
-    except OSError as error:
-        raise cli.Failure(f"no report can be written to {directory}: {error}") from error
 
 
 def fix(request: Request, given: Options) -> int:

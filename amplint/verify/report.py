@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import html
-import json
 import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from amplint import __version__
-from amplint.verify.backends import Aspect, Backend, Shows
+from amplint.verify import bench, page
+from amplint.verify.backends import BACKENDS, Aspect, Backend, Shows
+from amplint.verify.bench import Point
 from amplint.verify.lab import Judged, Step, Verified
-from amplint.verify.observation import Observation, Wait
+from amplint.verify.observation import Count, Observation, Wait, to_json
+from amplint.verify.page import Bars, escape
 from amplint.verify.verdicts import BAD, Judgement, Verdict
 
 SCHEMA = 1
@@ -32,12 +33,14 @@ class Report:
         backends: on which the program ran.
         program: it, in words.
         linked: what the copies linked to.
+        points: what was measured of the program before and after all the good fixes.
     """
 
     verified: Verified
     backends: Sequence[Backend]
     program: str
     linked: tuple[str, ...]
+    points: tuple[Point, ...] = ()
 
     @property
     def status(self) -> int:
@@ -64,6 +67,7 @@ def text(report: Report) -> str:
     lines.append(", ".join(counts) if counts else "there is nothing to verify")
     if counts:
         lines += of_waits(report.verified.runs)
+        lines += bench.text(report.points)
         lines += [f"not checked: {each}" for each in unchecked(report)]
         lines += [f"note: {each}" for each in notes(report)]
     return "\n".join(lines)
@@ -128,6 +132,12 @@ def unchecked(report: Report) -> list[str]:
     found = []
     for aspect in Aspect:
         best = [backend.shows[aspect] for backend in report.backends]
+        if aspect is Aspect.TIME:
+            if not report.points:
+                found.append(f"{aspect.value} (see --bench)")
+            elif not any(point.times for point in report.points):
+                found.append("time")
+            continue
         if Shows.YES not in best:
             partly = [b.name for b in report.backends if b.shows[aspect] is Shows.PARTLY]
             found.append(aspect.value + (f" (partly on {', '.join(partly)})" if partly else ""))
@@ -173,6 +183,7 @@ def as_json(report: Report) -> dict[str, Any]:
             name: {"before": run_as_json(before), "after": run_as_json(after)}
             for name, (before, after) in runs.items()
         },
+        "bench": [to_json(point) for point in report.points],
         "not checked": unchecked(report),
         "notes": notes(report),
     }
@@ -230,16 +241,6 @@ def run_as_json(run: Observation) -> dict[str, Any]:
 
 # ------------------------------------------------------------------------------- HTML
 
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 70em; margin: 2em auto; padding: 0 1em;
-       color: #222; background: #fff }
-table { border-collapse: collapse; margin: 1em 0 }
-th, td { border: 1px solid #ccc; padding: .3em .6em; text-align: left; vertical-align: top }
-code, pre { font: 13px/1.4 ui-monospace, monospace } pre { background: #f6f6f6; padding: .6em }
-.good { color: #05642b } .bad { color: #a00 } .open { color: #8a5a00 }
-svg text { font: 12px system-ui, sans-serif }
-"""
-
 
 def as_html(report: Report) -> str:
     """One page that needs no other file."""
@@ -250,32 +251,20 @@ def as_html(report: Report) -> str:
         f"Python {escape(data['python'])}, amplint {escape(data['amplint'])}. Run on "
         f"{'; '.join(titles)}.</p>",
         "<h2>Fixes</h2>",
-        table(
+        page.table(
             ["place", "rule", "verdict", "fix", "why", *(b.name for b in report.backends)],
             (fix_cells(each, report.backends) for each in report.verified.judged),
         ),
         *(parting_html(each) for each in report.verified.judged if not each.judgement.good),
         "<h2>Waits of the host and copies</h2>",
-        *(bars(name, *pair) for name, pair in report.verified.runs.items()),
-        "<h2>What each back end shows</h2>",
-        table(
-            ["", *(aspect.value for aspect in Aspect)],
-            ([b.name, *(b.shows[aspect].value for aspect in Aspect)] for b in report.backends),
-        ),
+        *(waits_html(name, *pair) for name, pair in report.verified.runs.items()),
+        *measured_html(report.points),
+        *shown_html(report.backends),
         "<h2>Not checked</h2>",
-        "<ul>" + "".join(f"<li>{escape(each)}</li>" for each in unchecked(report)) + "</ul>",
+        page.items(unchecked(report)),
         *(f"<p>{escape(each)}</p>" for each in notes(report)),
     ]
-    return page("amplint verify", parts)
-
-
-def page(title: str, parts: Iterable[str]) -> str:
-    body = "\n".join(parts)
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}'
-        f"</title><style>{STYLE}</style></head>\n<body><h1>{escape(title)}</h1>\n{body}\n"
-        "</body></html>\n"
-    )
+    return page.page("amplint verify", parts)
 
 
 def fix_cells(judged: Judged, backends: Sequence[Backend]) -> list[str]:
@@ -307,75 +296,154 @@ def parting_html(judged: Judged) -> str:
     return "".join(found)
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """An HTML table of plain texts."""
-    first = "".join(f"<th>{escape(head)}</th>" for head in heads)
-    rest = "".join(
-        "<tr>" + "".join(f"<td{classed(cell)}>{escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in rows
-    )
-    return f"<table><tr>{first}</tr>{rest}</table>"
+def waits_html(name: str, before: Observation, after: Observation) -> str:
+    """The waits and copies of a whole run by kind."""
+    groups = []
+    for wait in Wait:
+        was, now = (run.waits.get(wait.value, Count()).total for run in (before, after))
+        if was or now:
+            groups.append(Bars("", wait.value, was, now))
+    if not groups:
+        return f"<p><code>{escape(name)}</code> saw none.</p>"
+    return page.columns(f"waits and copies of the whole run, on {name}", groups)
 
 
-CLASSES = {
-    **dict.fromkeys(("exact", "improved", "declared-change", "stream-changed"), "good"),
-    **dict.fromkeys(("differs", "crashes"), "bad"),
-    **dict.fromkeys(("not-executed", "inconclusive"), "open"),
-}
-
-
-def classed(cell: str) -> str:
-    return f' class="{CLASSES[cell]}"' if cell in CLASSES else ""
-
-
-def bars(name: str, before: Observation, after: Observation) -> str:
-    """A bar chart of the waits by kind, before and after, as an inline SVG."""
-    kinds = [wait.value for wait in Wait if wait.value in {**before.waits, **after.waits}]
-    if not kinds:
-        return f"<p><code>{name}</code> saw none.</p>"
-    rows = [
-        (kind, *(run.waits[kind].total if kind in run.waits else 0 for run in (before, after)))
-        for kind in kinds
+def shown_html(backends: Sequence[Backend]) -> list[str]:
+    """What each of these back ends can show."""
+    rows = ([b.name, *(b.shows[aspect].value for aspect in Aspect)] for b in backends)
+    said = [
+        f"{b.name}: {b.title}. " + " ".join(f"{a.value}: {text}." for a, text in b.notes.items())
+        for b in backends
     ]
-    return chart(f"on {name}", [("before", "#999"), ("after", "#05642b")], rows)
+    return [
+        "<h2>What each back end shows</h2>",
+        page.table(["", *(aspect.value for aspect in Aspect)], rows),
+        page.items(said),
+    ]
 
 
-Series = Sequence[tuple[str, str]]  # names and colours
+# ------------------------------------------------------------------------------- plots
 
 
-def chart(title: str, series: Series, rows: Sequence[tuple[Any, ...]]) -> str:
-    """Horizontal bars, a group for each row: its name, and a number for each of the series."""
-    left, width, height, gap = 180, 420, 16, 10
-    most = max((number for _, *numbers in rows for number in numbers), default=0) or 1
-    parts, y = [], 24
-    for label, *numbers in rows:
-        middle = y + height * len(numbers) / 2 + 4
-        parts.append(f'<text x="{left - 8}" y="{middle}" text-anchor="end">{escape(label)}</text>')
-        for number, (_, colour) in zip(numbers, series, strict=True):
-            length = round(width * number / most, 1)
-            parts.append(
-                f'<rect x="{left}" y="{y}" width="{length}" height="{height - 3}" fill="{colour}"/>'
-                f'<text x="{left + length + 5}" y="{y + 11}">{number:.4g}</text>'
-            )
-            y += height
-        y += gap
-    keys = "".join(
-        f'<tspan fill="{colour}">\u25a0 {escape(name)} </tspan>' for name, colour in series
-    )
-    return (
-        f'<svg role="img" aria-label="{escape(title)}" width="{left + width + 90}" height="{y}">'
-        f'<text x="0" y="14">{escape(title)} {keys}</text>{"".join(parts)}</svg>'
-    )
+@dataclass(frozen=True)
+class Metric:
+    """Something that is plotted.
+
+    Args:
+        title: what it is.
+        pair: its numbers before and after, of a point that has them.
+        unit: the name and the size of the unit, for numbers of which this is the largest.
+    """
+
+    title: str
+    pair: Callable[[Point], tuple[float, float] | None]
+    unit: Callable[[float], tuple[str, float]]
 
 
-def escape(value: object) -> str:
-    return html.escape(str(value))
+def waits_per_step(point: Point) -> tuple[float, float] | None:
+    if point.before is None or point.after is None:
+        return None
+    if point.before.waits is None or point.after.waits is None:
+        return None
+    before, after = point.before, point.after
+    return point.before.waits / (before.steps or 1), point.after.waits / (after.steps or 1)
 
 
-def write(report: Report, directory: Path) -> tuple[Path, Path]:
-    """Write verify.json and verify.html. Raises OSError."""
-    directory.mkdir(parents=True, exist_ok=True)
-    files = directory / "verify.json", directory / "verify.html"
-    files[0].write_text(json.dumps(as_json(report), indent=2) + "\n", encoding="utf-8")
-    files[1].write_text(as_html(report), encoding="utf-8")
-    return files
+def time_per_step(point: Point) -> tuple[float, float] | None:
+    if point.times is None or point.before is None or point.after is None:
+        return None
+    times = point.times
+    return times.before / (point.before.steps or 1), times.after / (point.after.steps or 1)
+
+
+def peak_memory(point: Point) -> tuple[float, float] | None:
+    """The allocator's on a GPU, else of the tensors."""
+    if point.times is not None and point.times.peak is not None:
+        before, after = point.times.peak
+        return before, after
+    if point.backend == "cuda" or point.before is None or point.after is None:
+        return None
+    if point.before.peak is None or point.after.peak is None:
+        return None
+    return point.before.peak, point.after.peak
+
+
+def number(_: float) -> tuple[str, float]:
+    return "", 1
+
+
+def of_bytes(most: float) -> tuple[str, float]:
+    """Ex) ("MiB", 1048576) where the most is 1.5 MiB"""
+    units = {"GiB": 2.0**30, "MiB": 2.0**20, "KiB": 2.0**10}
+    return next(((name, size) for name, size in units.items() if most >= size), ("bytes", 1))
+
+
+def of_seconds(most: float) -> tuple[str, float]:
+    return ("s", 1) if most >= 1 else ("ms", 1e-3)
+
+
+METRICS = (
+    Metric("waits of the host per step", waits_per_step, number),
+    Metric("time per step", time_per_step, of_seconds),
+    Metric("peak memory", peak_memory, of_bytes),
+)
+
+
+def measured_html(points: Sequence[Point]) -> list[str]:
+    """The plots of all programs, and a table with every number; nothing without points."""
+    if not points:
+        return []
+    parts = ["<h2>Benefit</h2>", f"<p>{escape(ABOUT)}</p>"]
+    for subject, group in groupby(points, lambda point: point.subject):
+        own = list(group)
+        parts.append(f"<h3><code>{escape(subject)}</code></h3>")
+        for metric in METRICS:
+            parts += plots(metric, own)
+        rows = ([bench.setting(point), "; ".join(bench.findings(point))] for point in own)
+        parts.append(page.table(["setting", "before -> after"], rows))
+    return parts
+
+
+ABOUT = (
+    "Bars are single runs: counts are exact, times are medians. A run without optimizers counts as "
+    "one step. What may be claimed of times stands in the tables, as the ratio of after to before "
+    "with its interval of 95 %, beside that of the original to itself: a gain lies below 1 and "
+    "outside the control's interval. Peak memory is the allocator's on a GPU, and the bytes that "
+    "tensors hold elsewhere."
+)
+
+
+def plots(metric: Metric, points: Sequence[Point]) -> list[str]:
+    """A plot for each back end that has the metric, or a sentence that none has."""
+    found = []
+    for name, group in groupby(points, lambda point: point.backend):
+        pairs = {point: pair for point in group if (pair := metric.pair(point)) is not None}
+        if pairs:
+            unit, size = metric.unit(max(map(max, pairs.values())))
+            bars = [
+                Bars(
+                    block=point.precision,
+                    label="" if point.size is None else f"{point.size} a batch",
+                    before=pair[0] / size,
+                    after=pair[1] / size,
+                )
+                for point, pair in sorted(pairs.items(), key=by_precision)
+            ]
+            title = " in ".join(filter(None, (metric.title, unit)))
+            found.append(page.columns(f"{title}, on {name}: {BACKENDS[name].title}", bars))
+    if found:
+        return found
+    names = dict.fromkeys(point.backend for point in points)
+    reasons = dict.fromkeys(point.missing for point in points if point.missing)
+    why = f"not measured: {', '.join(names)} does not show it"
+    return [f"<p>{escape('; '.join([f'{metric.title}: {why}', *reasons]))}.</p>"]
+
+
+def by_precision(item: tuple[Point, object]) -> int:
+    """For sorting: fp32 first, whatever the size."""
+    return [*bench.PRECISIONS, item[0].precision].index(item[0].precision)
+
+
+def write(report: Report, directory: Path) -> None:
+    """Write verify.json and verify.html to a directory that is there. Raises OSError."""
+    page.write(directory, as_json(report), as_html(report))

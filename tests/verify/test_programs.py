@@ -82,8 +82,8 @@ def test_report(tmp_path: Path) -> None:
     assert "no operation was recorded for `with autocast():` (train.py:79)" in text
     assert "not checked: time and memory" in text
 
-    data_file, page_file = report.write(found, tmp_path / "out")
-    data = json.loads(data_file.read_text())
+    report.write(found, tmp_path)
+    data = json.loads((tmp_path / "verify.json").read_text())
     assert data["status"] == 3
     assert data["program"] == "python train.py"
     assert data["backends"]["sim"]["title"].startswith("simulated CUDA autocast")
@@ -93,7 +93,7 @@ def test_report(tmp_path: Path) -> None:
         waits["after"]["waits"]["h2d-copy"]["user"] < waits["before"]["waits"]["h2d-copy"]["user"]
     )
 
-    page = page_file.read_text()
+    page = (tmp_path / "verify.html").read_text()
     assert "<svg" in page and "h2d-copy" in page
     assert 'class="open">not-executed<' in page
     assert not any(word in page for word in ("<script", "http:", "https:", "<link", "src="))

@@ -124,6 +124,12 @@ def test_program_that_fails_by_itself(project: Path, capsys: pytest.CaptureFixtu
         (["--entry", "tr-ain:main"], "is not of the form package.module:function"),
         (["--pytest=", "--steps", "2"], "--steps does not go with --pytest"),
         (["--script", "train.py", "--inputs", "a:b"], "--inputs goes with --entry"),
+        (["--pytest=", "--bench"], "--bench does not go with --pytest"),
+        (["--self-test", "--bench"], "--bench goes with --rules, --entry or --script"),
+        (["--entry", "train:main", "--batch-sizes", "8"], "--batch-sizes goes with --bench"),
+        (["--entry", "a:b", "--bench", "--batch-sizes", "8,0"], "'8,0' is not of the form 8,16,32"),
+        (["--entry", "a:b", "--bench", "--batch-sizes", "x"], "'x' is not of the form 8,16,32"),
+        (["--entry", "a:b", "--format", "markdown"], "--format markdown is the table of --rules"),
         (["--script", "nowhere.py"], "there is no script 'nowhere.py'"),
         (["--script", cli.__file__], "is not in"),
         (["--entry", "a:b", "--backend", "cuda"], "torch sees no CUDA GPU"),
@@ -141,6 +147,28 @@ def test_usage(
     assert main(["verify", ".", *arguments]) == 2
     assert message in " ".join(capsys.readouterr().err.split())
     assert project.is_dir()
+
+
+def test_bench_of_a_project(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the original and of all good fixes: one of five waits is gone."""
+    options = ["--backend", "sim", "--backend", "policy", "--select", "AMP501", "--bench"]
+    assert main(["verify", ".", "--entry", "train:main", *options, "--report", "../out"]) == 0
+    out = capsys.readouterr().out
+    assert (
+        "train:main() on sim, bf16: waits of the host 5 -> 4; bytes to the device 364 -> 348" in out
+    )
+    assert "train:main() on policy, fp16: most bytes in tensors" in out
+    assert "not checked: time\n" in out
+    data = json.loads((project.parent / "out/verify.json").read_text())
+    assert [(point["backend"], point["precision"]) for point in data["bench"]] == [
+        (backend, precision)
+        for backend in ("sim", "policy")
+        for precision in ("fp32", "fp16", "bf16")
+    ]
+    assert data["bench"][1]["before"] == {"steps": 0, "waits": 5, "to_device": 364, "peak": None}
+    page = (project.parent / "out/verify.html").read_text()
+    assert "waits of the host per step, on sim" in page
+    assert "time per step: not measured: sim, policy does not show it." in page
 
 
 def test_usage_of_fix(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

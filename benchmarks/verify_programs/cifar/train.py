@@ -81,11 +81,11 @@ def evaluate(model, loader, device):
     return total / len(loader)
 
 
-def main(epochs=1):
+def main(epochs=1, batch_size=16):
     torch.manual_seed(0)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = ResNet().to(device)
-    loader = DataLoader(images(), batch_size=16)
+    loader = DataLoader(images(2 * batch_size), batch_size=batch_size)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4)
     scaler = GradScaler()
     history = []

@@ -71,9 +71,9 @@ def train(steps, device, size=16):
     return d_total / steps, g_total / steps
 
 
-def main(steps=3):
+def main(steps=3, batch_size=16):
     torch.manual_seed(0)
-    return train(steps, "cuda" if torch.cuda.is_available() else "cpu")
+    return train(steps, "cuda" if torch.cuda.is_available() else "cpu", batch_size)
 
 
 if __name__ == "__main__":

@@ -66,10 +66,10 @@ def batches(count, size=8, context=32):
         yield torch.stack([ids[s : s + context + 1] for s in starts.tolist()])
 
 
-def train(model, steps, device):
+def train(model, steps, device, batch_size=8):
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     total = 0.0
-    for batch in batches(steps):
+    for batch in batches(steps, batch_size):
         batch = batch.to(device)
         with torch.cuda.amp.autocast(dtype=torch.bfloat16):
             logits = model(batch[:, :-1])
@@ -82,11 +82,11 @@ def train(model, steps, device):
     return total / steps
 
 
-def main(steps=3):
+def main(steps=3, batch_size=8):
     torch.manual_seed(0)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = Model(len(set(TEXT))).to(device)
-    loss = train(model, steps, device)
+    loss = train(model, steps, device, batch_size)
     print(f"mean loss {loss:.3f}")
     return loss
 

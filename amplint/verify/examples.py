@@ -1,0 +1,67 @@
+"""What is measured of amplint's own: three training programs, and the examples of rules.
+
+The programs take a `batch_size`, and are measured in every precision. The examples of rules are
+small and fixed in all, and are measured as they are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import amplint
+from amplint.rule import Rule, Same, Syncs
+from amplint.verify import witnesses
+from amplint.verify.bench import AS_WRITTEN, Subject
+from amplint.verify.drivers import Kind, Program
+
+PROGRAMS = ("cifar", "gan", "lm")
+SAVES = (Same, Syncs)  # witnesses of fixes that change nothing but what a program costs
+
+
+def programs() -> Path:
+    """The folder of the programs: a part of the package where it is installed, beside it in a
+    checkout. Raises FileNotFoundError where there is none."""
+    package = Path(amplint.__file__).parent
+    for folder in (package / "programs", package.parent / "benchmarks" / "verify_programs"):
+        if folder.is_dir():
+            return folder
+    raise FileNotFoundError("the programs to measure are not installed")
+
+
+def of_programs(directory: Path) -> Iterator[Subject]:
+    """The programs, before and after all their fixes, the unsafe ones too.
+
+    Args:
+        directory: where they are fixed.
+    """
+    for name in PROGRAMS:
+        folder = programs() / name
+        files = {"train.py": (folder / "train.py").read_bytes()}
+        after = witnesses.fixed(files, directory / name)
+        program = Program(Kind.ENTRY, "train:main")
+        yield Subject(name, program, folder, partial(write, files, after))
+
+
+def of_rules(rules: Sequence[Rule], directory: Path) -> Iterator[Subject]:
+    """`run` of the examples of rules whose fixes are there to save something, and touch it.
+
+    Args:
+        rules: whose.
+        directory: where they are fixed.
+    """
+    for rule in rules:
+        if isinstance(rule.witness, SAVES):
+            before = witnesses.modules(rule)
+            after = witnesses.fixed(before, directory / rule.code)
+            program = Program(Kind.ENTRY, "bad:run")
+            copy = partial(write, before, after)
+            if witnesses.source_of_run(before["bad.py"]) != witnesses.source_of_run(
+                after["bad.py"]
+            ):
+                yield Subject(rule.code, program, witnesses.fixtures(), copy, (AS_WRITTEN,))
+
+
+def write(before: witnesses.Files, after: witnesses.Files, fixed: bool, place: Path) -> None:
+    witnesses.write(after if fixed else before, place)
