@@ -10,7 +10,7 @@ import libcst as cst
 
 from amplint.moves import bound_before
 from amplint.torch_ops import FACTORIES
-from amplint.values import CPU, UNKNOWN, Atom, DType, Host, Sequence, only
+from amplint.values import CPU, NONE, UNKNOWN, Atom, DType, Host, Sequence, only
 
 if TYPE_CHECKING:
     from amplint.source import Source
@@ -31,6 +31,8 @@ ROUNDED = frozenset(
     """.split()
 )
 """What may differ in the last bit, or draws other random numbers."""
+INTEGERS = frozenset({"long", "int", "short", "type"})  # `type` is any dtype that is given
+SLICED = "slice"
 COMPARED = "compare"  # with something that nobody knows, a number most likely
 MAX_STEPS = 8
 FROM_DATA = frozenset({"data", "arg"})  # dtype words of factories that copy host data
@@ -38,6 +40,11 @@ FROM_DATA = frozenset({"data", "arg"})  # dtype words of factories that copy hos
 DECIDING = frozenset({"out", "pin_memory", "generator", "names", "layout"})
 # With these, a factory without `device=` may not build on the CPU at all.
 OTHER_DEFAULTS = ("set_default_device", "set_default_tensor_type")
+SETS_OTHER_TYPE = r"set_default_tensor_type\((?!\s*[\"']?\w+\.(Float|Double|Half|BFloat16)Tensor\b)"
+# Ex) with torch.device("meta"):, with init_empty_weights():; not with torch.cuda.device(1):
+WITHIN_DEVICE = (
+    r"\bwith\s+((?!torch\.(cuda|xpu)\b)[\w.]*\bdevice\b|.*init_(empty_weights|on_device)\()"
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,7 @@ class Built:
         name: what is called: "torch.zeros".
         expanded: whether the tensor is read through `expand`: its elements share memory, which a
             copy, to another device or dtype, ends.
+        sliced: whether it is, or may be, a part of what was built, whose strides a copy changes.
         shaped: whether what was done changed the shape at most.
         exact: whether what was done gives the same bits on any device.
         alone: whether nothing else took part but numbers; else it was compared with what is a
@@ -60,6 +68,7 @@ class Built:
     call: cst.Call
     name: str
     expanded: bool = False
+    sliced: bool = False
     shaped: bool = True
     exact: bool = True
     alone: bool = True
@@ -83,7 +92,7 @@ def built(
         found = built(before, src, refused, steps - 1) if before is not None else None
         return replace(found, names=(*found.names, node)) if found is not None else None
     if isinstance(node, cst.Call) and (name := factory(node, src, refused)) is not None:
-        return Built(node, name)
+        return Built(node, name, sliced=name == "torch.empty_strided")
     step = operand_alone(node, src)
     found = built(step[0], src, refused, steps - 1) if step is not None else None
     if step is None or found is None:
@@ -92,10 +101,16 @@ def built(
     return replace(
         found,
         expanded=found.expanded or word == "expand",
-        shaped=found.shaped and word in SHAPE_METHODS,
-        exact=found.exact and word not in ROUNDED,
+        sliced=found.sliced or word == SLICED,
+        shaped=found.shaped and (word in SHAPE_METHODS or word == SLICED),
+        exact=found.exact and word not in ROUNDED and not overflows(found.name, word),
         alone=found.alone and word != COMPARED,
     )
+
+
+def overflows(name: str, word: str) -> bool:
+    """Whether a constant may become an integer that does not hold it: devices differ in that."""
+    return name == "torch.full" and word in INTEGERS
 
 
 def factory(call: cst.Call, src: Source, refused: Collection[str] = ()) -> str | None:
@@ -124,8 +139,10 @@ def operand_alone(node: cst.BaseExpression, src: Source) -> tuple[cst.BaseExpres
     if isinstance(node, cst.BinaryOperation):
         return apart(node.left, node.right, "mul", src)
     if isinstance(node, cst.Subscript):
+        if all(is_whole(element.slice, src) for element in node.slice):
+            return node.value, "view"
         plain = all(is_plain(element.slice, src) for element in node.slice)
-        return (node.value, "view") if plain else None
+        return (node.value, SLICED) if plain else None
     if not isinstance(node, cst.Call):
         return None
     name = src.name(node.func)
@@ -169,11 +186,28 @@ def on_host(
     return None
 
 
+def changes_default_device(src: Source) -> bool:
+    """Whether tensors may be built elsewhere than on the CPU by default."""
+    return (
+        src.is_called("set_default_device")
+        or src.matches(SETS_OTHER_TYPE)
+        or src.matches(WITHIN_DEVICE)
+    )
+
+
 def is_dtype(node: cst.BaseExpression, src: Source) -> bool:
     """Ex) torch.float16, x.dtype"""
     if isinstance(only(src.value(node)), DType):
         return True
     return isinstance(node, cst.Attribute) and node.attr.value == "dtype"
+
+
+def is_whole(element: cst.BaseSlice, src: Source) -> bool:
+    """Ex) None, `:` and an ellipsis, which leave every element where it is"""
+    if isinstance(element, cst.Slice):
+        return element.lower is None and element.upper is None and element.step is None
+    assert isinstance(element, cst.Index)
+    return isinstance(element.value, cst.Ellipsis) or src.value(element.value) == frozenset({NONE})
 
 
 def is_plain(element: cst.BaseSlice, src: Source) -> bool:

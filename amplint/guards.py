@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 # What a test of the version, or of whether a name is there, says.
 ASKS_VERSION = re.compile(r"version|hasattr\(|getattr\(|\bparse\(", re.IGNORECASE)
+CATCHES = re.compile(r"\b(suppress|raises)\(")
 MISSING_NAME = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "Exception"})
 
 
@@ -31,6 +32,26 @@ def is_fallback(node: cst.CSTNode, src: Source) -> bool:
             src.text(ancestor.test)
         ):
             return True
+    return False
+
+
+def is_caught(node: cst.CSTNode, src: Source) -> bool:
+    """Whether the function goes on where the node raises.
+
+    Ex) try: <node> except RuntimeError: ...; with suppress(RuntimeError): <node>
+    """
+    inner = node
+    for ancestor in src.ancestors(node):
+        if isinstance(ancestor, cst.FunctionDef | cst.Lambda):
+            return False
+        if isinstance(ancestor, cst.Try | cst.TryStar):
+            if ancestor.handlers and inner is ancestor.body:
+                return True
+        elif isinstance(ancestor, cst.With) and any(
+            CATCHES.search(src.text(item.item)) for item in ancestor.items
+        ):
+            return True
+        inner = ancestor
     return False
 
 

@@ -25,6 +25,15 @@ TENSOR_METHODS = frozenset(
 )
 
 
+# Ex) class Boxes(torch.Tensor):, x.as_subclass(Boxes), DTensor, torchvision.tv_tensors
+OWN_CLASS = r"^\s*class \w+\(.*\bTensor\b|\bas_subclass\(|\bDTensor\b|distribute_tensor|tv_tensors"
+
+
+def has_own_classes(src: Source) -> bool:
+    """Whether the project has tensors of a class of their own, which results may take over."""
+    return src.matches(OWN_CLASS)
+
+
 def surely_tensor(node: cst.BaseExpression, src: Source) -> bool:
     """Whether the expression is a tensor, or the line raises."""
     return src.tensor(node) is not None and _comes_from_torch(node, src)

@@ -12,8 +12,8 @@ Also where the move stands a few lines further down, if nothing reads the tensor
 Fix safety: safe for zeros, ones, full, empty, eye and integer arange, which are the same on every
 device. Unsafe for rand and its kin (another generator: other random numbers), for linspace, float
 arange and windows (the last bit may differ), through `expand` (the copy has memory of its own for
-each element), and with `requires_grad=True` (the moved tensor is not a leaf, the one built in place
-is).
+each element), of a part (`[::2]`; the copy has no gaps between its elements), and with
+`requires_grad=True` (the moved tensor is not a leaf, the one built in place is).
 
 Known limits: `torch.tensor(data).cuda()` is no finding, for `device=` saves no copy there; nor is
 `.cuda(index)` with an index that may be None, nor a call with `out=`, `pin_memory=True`,
@@ -45,6 +45,7 @@ from amplint.torch_ops import FACTORIES
 VALUES = "every device fills in the same values"
 STEPS = "what is done before the move gives the same bits on every device"
 NOT_SHARED = "no elements share memory"
+WHOLE = "no part of it is taken"
 LEAF = "no gradient is asked for"
 DTYPE = "the dtype of the move, if any, takes the values"
 CERTAIN = "it is moved to what certainly is a device"
@@ -55,7 +56,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Same(),
-    safe_if=(VALUES, STEPS, NOT_SHARED, LEAF, DTYPE, CERTAIN),
+    safe_if=(VALUES, STEPS, NOT_SHARED, WHOLE, LEAF, DTYPE, CERTAIN),
     changes=frozenset({Change.ROUNDING, Change.STREAM}),
     words=frozenset({"cuda", "to"}),
     outranks=("AMP201", "AMP508"),
@@ -121,6 +122,7 @@ def conditions(made: Built, move: Move, src: Source) -> dict[str, bool]:
         VALUES: exact,
         STEPS: made.exact,
         NOT_SHARED: not made.expanded,
+        WHOLE: not made.sliced,
         LEAF: src.keyword(made.call, "requires_grad") is None,
         # A dtype given with the move converts what was filled: a constant that is out of its range
         # would raise.

@@ -12,13 +12,15 @@ on the device of `x`.
 
 Also where the cast stands a few lines further down, if nothing reads the tensor in between.
 
-Fix safety: safe for zeros, ones, empty and eye, for an integer arange (which keeps its cast), and
-for full with a constant that every type, or the known type of `x`, can hold. Unsafe for rand and
-its kin (another generator: other random numbers), for linspace and float arange (the last bit may
-differ), for full with any other value (`new_full` raises where the cast overflowed), through
-`expand` (the copy has memory of its own for each element), and for `.to(x)` where the project has
-sparse tensors, or `x` may be something else, and for `.type(x.type())`, which means the current
-GPU. None with `requires_grad=`, and where `x` is more than a name or an attribute.
+Fix safety: safe for zeros, ones and empty, for eye where the dtype of `x` is known, for an integer
+arange (which keeps its cast), and for full with a constant that every type, or the known type of
+`x`, can hold. Unsafe for rand and its kin (another generator: other random numbers), for linspace
+and float arange (the last bit may differ), for full with any other value (`new_full` raises where
+the cast overflowed), through `expand` (the copy has memory of its own for each element), of a part
+(`[::2]`; the copy has no gaps between its elements), where the project has tensors of a class of
+their own, for `.to(x)` where it has sparse tensors or only the calls that were seen say that `x` is
+a tensor, and for `.type(x.type())`, which means the current GPU. None with `requires_grad=`, and
+where `x` is more than a name or an attribute.
 
 Known limits: `.to(x)` is only known to be a cast where `x` is known to be a tensor, by its value or
 because its shape is read. Where `device=` is given, it is a finding only if the dtypes are known to
@@ -36,12 +38,15 @@ import libcst as cst
 
 from amplint import Change, Edit, Finding, Fix, Group, Rule, Same, Source, Tensor
 from amplint.factories import Built, built
+from amplint.tensors import has_own_classes, surely_tensor
 from amplint.torch_ops import FACTORIES
 from amplint.transfer import FLOATS
 from amplint.values import NONE, UNKNOWN, Unknown, constant
 
 VALUES = "every device and dtype is given the same values"
 NOT_SHARED = "no elements share memory"
+WHOLE = "no part of it is taken"
+PLAIN = "the project has no tensors of a class of their own"
 DENSE = "what it is made like is not sparse"
 CAST = "the cast is to the dtype and the device of a tensor"
 
@@ -51,7 +56,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Same(),
-    safe_if=(VALUES, NOT_SHARED, DENSE, CAST),
+    safe_if=(VALUES, NOT_SHARED, WHOLE, PLAIN, DENSE, CAST),
     changes=frozenset({Change.ROUNDING, Change.STREAM}),
     words=frozenset({"type_as", "to", "type"}),
     outranks=("AMP201",),
@@ -220,16 +225,18 @@ def conditions(
         fill = src.argument(made.call, "fill_value", 1)
         exact = fill is not None and holds(like.dtype if like else None, fill.value, src)
     if made.name == "torch.eye":
-        exact = like is not None  # of a class of its own, `x` would lend its class to a cast
+        exact = like is not None and like.dtype is not None  # a few take a cast, but have no `eye`
     method = call.func.attr.value
     return {
         VALUES: exact,
         NOT_SHARED: not made.expanded,
+        WHOLE: not made.sliced,
+        PLAIN: not has_own_classes(src),
         # `x.type_as(sparse)` raises; `x.to(sparse)` gives a dense tensor, `new_zeros` a sparse one.
         DENSE: method == "type_as" or not any(src.mentions(word) for word in SPARSE),
         # Not a dtype or a device on a path that is not seen; "torch.cuda.FloatTensor" means the
         # current GPU.
-        CAST: method == "type_as" or (method == "to" and like is not None),
+        CAST: method == "type_as" or (method == "to" and surely_tensor(target, src)),
     }
 
 

@@ -11,8 +11,9 @@ a matrix product outside of a region) or silently widens everything that follows
     memory = x.new_zeros(b, n)                        # the dtype and the device of x
 
 Fix safety: `dtype=` of the half tensor is added where that has a name before the buffer is made.
-It is safe where the operation raises on mixed dtypes, for then the program could not go on; unsafe
-where it widens, for the result becomes half.
+It is safe where the operation raises on mixed dtypes, nothing catches that, and nothing else reads
+the buffer, for then the program could not go on; unsafe where it widens, for the result becomes
+half.
 
 Known limits: the buffer and the half data are followed within one function. A float32 accumulator
 (`total += half`) is right and no finding. Half data that is written into the buffer by an index, a
@@ -28,10 +29,13 @@ import libcst as cst
 
 from amplint import Change, Dtype, Finding, Fix, Group, Rule, Source, Tensor, only
 from amplint.dtypes import default_may_be_half, enabled_region
+from amplint.guards import is_caught
 from amplint.torch_ops import EQUAL_DTYPES
 from amplint.transfer import HALF
 
 RAISES = "the operation raises where the dtypes differ"
+UNCAUGHT = "nothing around it catches the error"
+ONLY = "nothing else reads the buffer"
 
 rule = Rule(
     "AMP201",
@@ -39,7 +43,7 @@ rule = Rule(
     group=Group.PRECISION,
     since="0.1",
     witness=Dtype(bad="float32", good="bfloat16"),
-    safe_if=(RAISES,),
+    safe_if=(RAISES, UNCAUGHT, ONLY),
     changes=frozenset({Change.DTYPE}),
     words=frozenset({"zeros", "ones", "full", "empty"}),
 )
@@ -65,9 +69,11 @@ JOINS = frozenset(
 
 @dataclass(frozen=True)
 class Meeting:
-    """Where the buffer meets half data: the node, the half operand, and whether it raises."""
+    """Where the buffer meets half data: the operation, the buffer and the half data in it, and
+    whether it raises."""
 
     node: cst.CSTNode
+    buffer: cst.BaseExpression
     half: cst.BaseExpression
     raises: bool
 
@@ -145,7 +151,7 @@ def multiplied(
     other = operation.right if operation.left is use else operation.left
     if not isinstance(operation.operator, cst.MatrixMultiply) or enabled_region(operation, src):
         return None
-    return Meeting(operation, other, True) if is_half(other, src) else None
+    return Meeting(operation, use, other, True) if is_half(other, src) else None
 
 
 def passed_to_strict(use: cst.BaseExpression, arg: cst.Arg, src: Source) -> Meeting | None:
@@ -158,7 +164,7 @@ def passed_to_strict(use: cst.BaseExpression, arg: cst.Arg, src: Source) -> Meet
         return None
     others = [given.value for given in call.args if given.value is not use]
     half = next((other for other in others if is_half(other, src)), None)
-    return Meeting(call, half, True) if half is not None else None
+    return Meeting(call, use, half, True) if half is not None else None
 
 
 def widened_by_operator(
@@ -174,7 +180,7 @@ def widened_by_operator(
         return None
     if isinstance(use, cst.Name) and src.assigned_name(operation) == use.value:
         return None
-    return Meeting(operation, other, False)
+    return Meeting(operation, use, other, False)
 
 
 def widened_by_join(use: cst.BaseExpression, element: cst.Element, src: Source) -> Meeting | None:
@@ -191,7 +197,7 @@ def widened_by_join(use: cst.BaseExpression, element: cst.Element, src: Source) 
     # Another float32 operand would widen the result anyhow.
     if half is None or not all(is_half(other, src) for other in others):
         return None
-    return Meeting(call, half, False)
+    return Meeting(call, use, half, False)
 
 
 def is_half(node: cst.BaseExpression, src: Source) -> bool:
@@ -208,4 +214,9 @@ def follow(call: cst.Call, meeting: Meeting, src: Source) -> Fix | None:
     edit = src.add_argument(call, f"dtype={half.value}.dtype")
     if edit is None:
         return None
-    return Fix.safe_if(f"Take the dtype of `{half.value}`", (edit,), {RAISES: meeting.raises})
+    conditions = {
+        RAISES: meeting.raises,
+        UNCAUGHT: not is_caught(meeting.node, src),
+        ONLY: meeting.buffer is call or (meeting.buffer,) == tuple(src.uses(call)),
+    }
+    return Fix.safe_if(f"Take the dtype of `{half.value}`", (edit,), conditions)

@@ -13,8 +13,9 @@ is put in.
 
     h0 = c0 = x.new_zeros(1, n, d)                                        # in the dtype of x
 
-Fix safety: casting the state to the dtype of the input is safe, since the line could only raise.
-Casting the input to the dtype of the parameters is unsafe: perhaps the module was to stay float32.
+Fix safety: casting the state to the dtype of the input is safe, since the line could only raise;
+unsafe where the error is caught. Casting the input to the dtype of the parameters is unsafe:
+perhaps the module was to stay float32.
 
 Known limits: a cast of a module is seen where it makes the value that is called, or stands above
 the call in the same function, without a condition. A module of the project is judged only where
@@ -54,6 +55,7 @@ from amplint.dtypes import (
     dtype_places,
     enabled_region,
 )
+from amplint.guards import is_caught
 from amplint.torch_ops import EQUAL_DTYPES, MODULES
 from amplint.transfer import FLOATS, HALF
 from amplint.values import Host
@@ -64,6 +66,7 @@ RECURRENT = frozenset(
 RECURRENT_WORDS = frozenset(name.rpartition(".")[2] for name in RECURRENT)
 
 RAISES = "the dtypes of the input and the state are known to differ: the line can only raise"
+UNCAUGHT = "nothing around it catches the error"
 
 rule = Rule(
     "AMP206",
@@ -71,7 +74,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("must have the same dtype"),
-    safe_if=(RAISES,),
+    safe_if=(RAISES, UNCAUGHT),
     changes=frozenset({Change.DTYPE}),
     words=frozenset({"half", "float16", "bfloat16", "forward"}) | RECURRENT_WORDS,
 )
@@ -166,7 +169,8 @@ def state_of_another_dtype(
         cast = f"{METHODS[tensor.dtype]}()" if tensor.dtype in METHODS else ""
     if cast and all(src.tensor(part) is not None for part in wrong):
         edits: tuple[Edit, ...] = tuple(src.append_call(part, cast) for part in wrong)
-        fix = Fix("Cast the state to the dtype of the input", edits, Safety.SAFE, (RAISES,))
+        conditions = {RAISES: True, UNCAUGHT: not is_caught(call, src)}
+        fix = Fix.safe_if("Cast the state to the dtype of the input", edits, conditions)
     related = dtype_places(src, src.tensor(first), tensor)
     yield src.finding(rule, first, message, fix, related)
 

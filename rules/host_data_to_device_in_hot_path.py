@@ -23,8 +23,9 @@ tensor that is computed from such a list on the CPU and then moved; and shapes.
 
 Fix safety: for a literal, `torch.full((), ...)` is safe: the same value, dtype and device. Unsafe
 where the number is not known, for `torch.full` raises on what float32 cannot hold; with a dtype
-given along with the move, which then rounds once instead of twice; and where a list is built before
-the loop, for then it is the same tensor in every round.
+given along with the move, which then rounds once instead of twice; with arithmetic before the move,
+whose last bit may differ; and where a list is built before the loop, for then it is the same tensor
+in every round.
 
 Known limits: lists whose elements may change are left alone, sizes among them, and so is what is
 copied with `non_blocking=True`, kept in a cache, or read back from the device just before (AMP101).
@@ -62,6 +63,7 @@ from amplint.values import ACCELERATOR, CPU, UNKNOWN, Blob, Why, constant
 
 LITERAL = "the number is a literal"
 FITS = "every dtype takes the number"
+UNTOUCHED = "nothing is done to it before it is moved"
 PLACED = "it is moved to what certainly is a device, without a dtype"
 
 rule = Rule(
@@ -71,7 +73,7 @@ rule = Rule(
     since="0.1",
     witness=Same(),
     hot=True,
-    safe_if=(LITERAL, FITS, PLACED),
+    safe_if=(LITERAL, FITS, UNTOUCHED, PLACED),
     changes=frozenset({Change.ROUNDING}),
     words=frozenset({"tensor", "as_tensor", "asarray", "new_tensor", "to", "cuda", "type_as"}),
     outranks=("AMP508",),
@@ -287,6 +289,7 @@ def filled_in(copy: Copy, src: Source) -> Fix | None:
         place = placement(copy, src)
         if place is None or not isinstance(copy.move.func, cst.Attribute):
             return None
+        conditions[UNTOUCHED] = is_bare(copy.move.func.value, made, src)
         arguments, conditions[PLACED] = place
         edits.append(src.add_argument(made, arguments))
         edits.append(without_move(copy.move, copy.move.func.value, src))
@@ -294,6 +297,13 @@ def filled_in(copy: Copy, src: Source) -> Fix | None:
     if len(whole) < len(edits):
         return None
     return Fix.safe_if("Fill the number in on the device", whole, conditions)
+
+
+def is_bare(node: cst.BaseExpression, made: cst.Call, src: Source) -> bool:
+    """Whether an expression is the tensor as it was built, by whatever names."""
+    while isinstance(node, cst.Name) and (before := src.origin(node)) is not None:
+        node = before
+    return node is made
 
 
 def placement(copy: Copy, src: Source) -> tuple[str, bool] | None:

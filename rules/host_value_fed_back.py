@@ -17,9 +17,10 @@ a tensor themselves, so `t.expand(size)`, `t.clone()` or `torch.stack` is what t
 
 Fix safety: passes the tensor, detached, as `.item()` was. Safe where both are known to have the
 same dtype and device, no gradient flows, and the operation rounds a tensor as it does a number
-(`+`, `-`, `*`, comparisons). Else unsafe: with another dtype the result may be rounded otherwise,
-`x / t` divides where `x / t.item()` multiplies by the inverse, a tensor of one element may bring a
-dimension along, and backward objects if the tensor has been changed in place since.
+(`+`, `-`, `*`, comparisons) and writes into neither. Else unsafe: with another dtype the result may
+be rounded otherwise, `x / t` divides where `x / t.item()` multiplies by the inverse, a tensor of
+one element may bring a dimension along, and backward objects if the tensor has been changed in
+place since.
 
 Known limits: as for AMP101. `alpha=` and `value=` of in-place operations are numbers: multiply
 first; `masked_fill` and `index_fill` read a tensor themselves. Those are left to AMP101, and so is
@@ -35,12 +36,15 @@ import libcst as cst
 
 from amplint import Change, Finding, Fix, Group, Host, Rule, Source, Syncs, Tensor, only
 from amplint.reads import device_tensor, hot_evidence, tensor_of_training
+from amplint.tensors import has_own_classes
 from amplint.torch_ops import TAKES_TENSOR
 from amplint.transfer import FLOATS
 from amplint.values import UNKNOWN
 
 INLINE = "the number is used where it is read"
 ROUNDS = "the operation rounds a tensor as it does a number"
+NEW = "nothing is written into what the number is read from"
+PLAIN = "the project has no tensors of a class of their own"
 ALIKE = "both have one known dtype and device, and no gradient"
 
 rule = Rule(
@@ -51,7 +55,7 @@ rule = Rule(
     witness=Syncs(before=8, after=0),
     outranks=("AMP101",),
     hot=True,
-    safe_if=(INLINE, ROUNDS, ALIKE),
+    safe_if=(INLINE, ROUNDS, NEW, PLAIN, ALIKE),
     changes=frozenset({Change.ROUNDING}),
     words=frozenset({"item", "float", "int"}),
 )
@@ -274,12 +278,26 @@ def pass_tensor(call: cst.Call, read: Read, uses: Sequence[Use], src: Source) ->
     conditions = {
         INLINE: not named,
         ROUNDS: all(use.exact for use in uses),
+        NEW: not any(writes(use.node, read.operand, src) for use in uses),
+        PLAIN: not has_own_classes(src),
         ALIKE: all(same_kind(tensor, other) for other in others),
     }
     # A name outlives what it is read from: that may be changed in place before it is used.
     ending = ".detach().clone()" if named else "" if all(conditions.values()) else ".detach()"
     edits = (src.replace(call, f"{src.text(read.operand)}{ending}"),)
     return Fix.safe_if("Pass the tensor itself", edits, conditions)
+
+
+def writes(node: cst.CSTNode, operand: cst.BaseExpression, src: Source) -> bool:
+    """Whether an operation writes into memory that the number may be read from.
+
+    Ex) x -= x[0].item(), t.item() * t.zero_(); not x -= (t * t).item()
+    """
+    in_place = isinstance(node, cst.AugAssign) and not isinstance(operand, cst.BinaryOperation)
+    return in_place or any(
+        isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("_")
+        for call in src.calls(node)
+    )
 
 
 def same_kind(one: Tensor, other: Tensor) -> bool:

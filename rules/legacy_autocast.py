@@ -8,9 +8,10 @@ parameter is the dtype, not `enabled`: positional arguments have to become keywo
 
     with torch.amp.autocast("cuda", enabled=use_amp):
 
-Fix safety: safe: positional arguments are mapped to the keywords of the same meaning. The old API
-always means float16 (bfloat16 on the CPU) where none is given, the new one inherits the dtype of an
-enclosing region: `dtype=` is written out where the region is, or may be, inside another one.
+Fix safety: safe: positional arguments are mapped to the keywords of the same meaning. Unsafe where
+the project asks `isinstance(region, torch.cuda.amp.autocast)`, for the new one is not one. The old
+API always means float16 (bfloat16 on the CPU) where none is given, the new one inherits the dtype
+of an enclosing region: `dtype=` is written out where the region is, or may be, inside another one.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), and code
 under a test of the version, are left alone. `autocast(*arguments)` and a bare decorator are
@@ -23,11 +24,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Edit, Finding, Fix, Group, Rule, Safety, Source, Warns
+from amplint import Edit, Finding, Fix, Group, Rule, Source, Warns
 from amplint.guards import is_fallback
 from amplint.libraries import AUTOCASTS, AutocastApi
 
 MEANT = "each argument is known by its place or its name"
+NOT_ASKED = "nothing asks for the class of a region"
 DTYPE = "the dtype is written out wherever another one could be inherited"
 
 rule = Rule(
@@ -36,10 +38,12 @@ rule = Rule(
     group=Group.MIGRATION,
     since="0.1",
     witness=Warns("autocast(args...)` is deprecated"),
-    safe_if=(MEANT, DTYPE),
+    safe_if=(MEANT, NOT_ASKED, DTYPE),
     words=frozenset({"autocast", "amp", "autocast_mode"}),
     torch="1.12",
 )
+
+CHECKED_BY_CLASS = r"(isinstance|issubclass)\((?!.*torch\.amp\.autocast).*\bautocast\b"
 
 
 @rule.on(cst.Call)
@@ -86,7 +90,8 @@ def migrate(call: cst.Call, api: AutocastApi, src: Source) -> Fix | None:
         for arg, name in zip(positional[1:], api.parameters[1:], strict=False)
     ]
     edits = (*spelled.edits, src.replace(call.func, spelled.text), opening, *others)
-    return Fix("Use `torch.amp.autocast`", edits, Safety.SAFE, (MEANT, DTYPE))
+    conditions = {MEANT: True, NOT_ASKED: not src.matches(CHECKED_BY_CLASS), DTYPE: True}
+    return Fix.safe_if("Use `torch.amp.autocast`", edits, conditions)
 
 
 def explicit_dtype(call: cst.Call, api: AutocastApi, src: Source) -> str:
@@ -95,8 +100,10 @@ def explicit_dtype(call: cst.Call, api: AutocastApi, src: Source) -> str:
     given |= len([arg for arg in call.args if arg.keyword is None]) > 1
     region = src.region(call)
     nested = region is not None and region.dtype != api.dtype
-    elsewhere = src.mentions("autocast", OTHER[api.device or "cuda"]) or any(
-        src.mentions(word) for word in DTYPE_SETTERS
+    elsewhere = (
+        src.mentions("autocast", OTHER[api.device or "cuda"])
+        or src.matches(BY_NAME[api.device or "cuda"])
+        or any(src.mentions(word) for word in DTYPE_SETTERS)
     )
     # Who gets a region that is returned may open it inside another one.
     returned = isinstance(src.parent(call), cst.Return)
@@ -108,4 +115,6 @@ def explicit_dtype(call: cst.Call, api: AutocastApi, src: Source) -> str:
 
 # Words that say that some region of the project has another dtype than the old API's default.
 OTHER = {"cuda": "bfloat16", "cpu": "float16"}
+# Libraries open regions for their users: `Trainer(precision="bf16-mixed")`.
+BY_NAME = {"cuda": r"[\"']bf(loat)?16", "cpu": r"[\"'](fp|float)16"}
 DTYPE_SETTERS = ("set_autocast_dtype", "set_autocast_gpu_dtype", "set_autocast_cpu_dtype")

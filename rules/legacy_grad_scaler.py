@@ -38,7 +38,7 @@ rule = Rule(
     torch="2.3",
 )
 
-CHECKED_BY_CLASS = r"isinstance\((?!.*torch\.amp\.GradScaler).*GradScaler"
+CHECKED_BY_CLASS = r"(isinstance|issubclass)\((?!.*torch\.amp\.GradScaler).*GradScaler"
 
 
 @rule.on(cst.Call)

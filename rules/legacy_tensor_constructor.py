@@ -16,12 +16,12 @@ So it is with `x.new(...)`, which is `x.new_empty(...)` or `x.new_tensor(...)`. 
 CPU are reported by default where the tensor is moved at once, and for 16 bits; all others are old
 but harmless, and only told if the group "pedantic" is selected. `torch.Tensor(...)` is left alone.
 
-Fix safety: safe where the arguments show whether they are sizes or data: the same values, dtype
-and device. Unsafe where only the calls that were seen say so (`FloatTensor(n)` with a list for n),
-for NumPy arrays, which may be numbers, for casts to a CUDA type, which leave a tensor on another
-GPU where it is, and for the default type where the default device may have been changed. No fix for
-a constructor given a tensor, whose memory it shares, for a name that stands for several types, nor
-for a default type of CUDA, which has no exact equal.
+Fix safety: safe where the arguments show whether they are sizes or data: the same values, dtype and
+device. Unsafe where only the calls that were seen say so (`FloatTensor(n)` with a list for n), for
+NumPy arrays, which may be numbers, for `FloatTensor(*x.shape)` where x may be 0-dim, for casts to a
+CUDA type, which leave a tensor on another GPU where it is, and for the default type where it may
+have been one of CUDA. No fix for a constructor given a tensor, whose memory it shares, for a name
+that stands for several types, nor for a default type of CUDA, which has no exact equal.
 
 Known limits: what runs only on an old torch (`except AttributeError:`) is left alone, and so is
 `x.new(...)` where x is not known to be a tensor, or what it is given is not known. So are tensors
@@ -49,6 +49,7 @@ from amplint import (
     Warns,
     only,
 )
+from amplint.factories import SETS_OTHER_TYPE, changes_default_device
 from amplint.guards import is_fallback
 from amplint.moves import move_of
 from amplint.reads import device_places
@@ -62,7 +63,7 @@ SIZES = "the arguments are written as sizes"
 DATA = "the argument is written as data"
 TENSOR = "what is cast is a tensor, whoever calls"
 TO_CPU = "the type is one of the CPU"
-SAME_DEFAULT = "the project sets no other default device"
+CPU_DEFAULT = "the default type is nowhere one of CUDA"
 NAMED_AFTER_DTYPE = LEGACY_CONSTRUCTORS.keys() - {"torch.Tensor"}
 
 rule = Rule(
@@ -75,14 +76,13 @@ rule = Rule(
         {"new", "set_default_tensor_type", *(n.rpartition(".")[2] for n in NAMED_AFTER_DTYPE)}
     ),
     # What it is rewritten to may be another mistake.
-    safe_if=(SIZES, DATA, TENSOR, TO_CPU, SAME_DEFAULT),
+    safe_if=(SIZES, DATA, TENSOR, TO_CPU, CPU_DEFAULT),
     outranks=("AMP101", "AMP102", "AMP201", "AMP202", "AMP501", "AMP502", "AMP503", "AMP508"),
 )
 
 SEQUENCES = (cst.List, cst.Tuple, cst.ListComp)
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 OF_STORAGE = re.compile("storage", re.IGNORECASE)
-SETS_OTHER_TYPE = r"set_default_tensor_type\((?!\s*[\"']?\w+\.(Float|Double|Half|BFloat16)Tensor\b)"
 
 
 @rule.on(cst.Call)
@@ -169,7 +169,7 @@ def factory(call: cst.Call, name: str, src: Source) -> Fix | None:
         return None
     dtype, place = LEGACY_CONSTRUCTORS[name]
     function = "empty" if what.sizes else "tensor"
-    device = f', device="{place}"' if place != "cpu" or is_default_changed(src) else ""
+    device = f', device="{place}"' if place != "cpu" or changes_default_device(src) else ""
     keywords = f"dtype={torch.text}.{dtype}{device}"
     added = src.add_argument(call, keywords if call.args else f"0, {keywords}")
     if added is None:
@@ -209,7 +209,10 @@ def arguments(call: cst.Call, src: Source) -> Arguments | None:
     starred = [arg.value for arg in call.args if arg.star]
     if len(call.args) != 1 or starred:  # with several, or none, anything but sizes raises
         plain = len(call.args) > 1 and not call.args[0].star
-        sure = plain or all(is_shape(each, src) for each in starred)
+        # Of `*()` alone, the old constructor makes an empty tensor, and the new function nothing.
+        some = len(starred) < len(call.args) or any(is_of_dimensions(s, src) for s in starred)
+        shapes = all(is_shape(each, src) for each in starred)
+        sure = plain or not call.args or (shapes and some)
         known = sure or all(has_sizes(each, src) for each in starred)
         return Arguments(True, sure) if known else None
     given = call.args[0].value
@@ -240,6 +243,16 @@ def is_shape(node: cst.BaseExpression, src: Source) -> bool:
     if isinstance(node, cst.Attribute):
         return node.attr.value == "shape"
     return is_call_of("size", node) and isinstance(node, cst.Call) and not node.args
+
+
+def is_of_dimensions(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether a shape is that of a tensor with at least one dimension."""
+    if isinstance(node, cst.Name):
+        made = src.origin(node)
+        return made is not None and is_of_dimensions(made, src)
+    method = node.func if isinstance(node, cst.Call) else node
+    tensor = src.tensor(method.value) if isinstance(method, cst.Attribute) else None
+    return tensor is not None and tensor.rank == 1
 
 
 def is_int(node: cst.BaseExpression, src: Source) -> bool:
@@ -329,9 +342,5 @@ def default_dtype(call: cst.Call, src: Source) -> Fix | None:
         *torch.edits,
     )
     # It also makes the CPU the default device; where another one was, that is undone.
-    return Fix.safe_if("Set the default dtype", edits, {SAME_DEFAULT: not is_default_changed(src)})
-
-
-def is_default_changed(src: Source) -> bool:
-    """Whether tensors may be built elsewhere than on the CPU by default."""
-    return src.is_called("set_default_device") or src.matches(SETS_OTHER_TYPE)
+    conditions = {CPU_DEFAULT: not src.matches(SETS_OTHER_TYPE)}
+    return Fix.safe_if("Set the default dtype", edits, conditions)

@@ -15,6 +15,7 @@ Slices, single numbers and 0-dim tensors as index cast in silence, and a mask ta
 of any dtype.
 
 Fix safety: the source is cast to the dtype of the buffer, which is safe: the line could only raise.
+Unsafe where the error is caught.
 
 Known limits: dtypes that cannot be told are left alone, as are integers. A function is looked at
 only if it is a `forward`, or holds a factory, a cast or one of the methods by name. Of buffers of
@@ -31,6 +32,7 @@ import libcst as cst
 
 from amplint import Finding, Fix, Group, Raises, Rule, Sequence, Source, Tensor, only
 from amplint.dtypes import default_may_be_half, differ, dtype_places, enabled_region
+from amplint.guards import is_caught
 from amplint.torch_ops import SAME_DTYPE_WRITES, policy
 from amplint.values import Host, Value
 
@@ -42,6 +44,7 @@ CAST_WORDS = frozenset({"half", "float16", "bfloat16", "float", "float32"})
 METHODS = frozenset({*SAME_DTYPE_WRITES, *(f"{name}_" for name in SAME_DTYPE_WRITES)})
 
 RAISES = "the dtypes are known to differ: the line can only raise"
+UNCAUGHT = "nothing around it catches the error"
 
 rule = Rule(
     "AMP204",
@@ -49,7 +52,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("source and destination dtypes match"),
-    safe_if=(RAISES,),
+    safe_if=(RAISES, UNCAUGHT),
     words=FACTORY_WORDS | CAST_WORDS | METHODS | {"forward"},
     outranks=("AMP201",),
 )
@@ -191,11 +194,12 @@ def cast(
     buffer: cst.BaseExpression, to: Tensor, source: cst.BaseExpression, src: Source
 ) -> Fix | None:
     """Ex) rows -> rows.to(buffer.dtype)"""
+    conditions = {RAISES: True, UNCAUGHT: not is_caught(source, src)}
     if isinstance(buffer, cst.Name | cst.Attribute):
         edit = src.append_call(source, f"to({src.text(buffer)}.dtype)")
         title = f"Cast the source to the dtype of `{src.brief(buffer)}`"
-        return Fix.safe_if(title, (edit,), {RAISES: True})
+        return Fix.safe_if(title, (edit,), conditions)
     if to.dtype == "float32":
         edit = src.append_call(source, "float()")
-        return Fix.safe_if("Cast the source to float32", (edit,), {RAISES: True})
+        return Fix.safe_if("Cast the source to float32", (edit,), conditions)
     return None

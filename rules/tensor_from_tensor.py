@@ -18,8 +18,10 @@ for each; `torch.stack` reads nothing.
 
 Fix safety: safe, it is what torch does inside: the same values, dtype, device and layout, the same
 leaf (`new_tensor` also takes over dtype and device, which the fix writes out). Unsafe where only
-the calls that were seen say that it is a tensor: a list would have no `detach()`. No fix for lists,
-whose result is on the host, nor with `pin_memory=`.
+the calls that were seen say that it is a tensor (a list would have no `detach()`), where the
+project has tensors of a class of their own, which `torch.tensor` drops, and where it sets another
+default device, which `torch.tensor` moves to. No fix for lists, whose result is on the host, nor
+with `pin_memory=`.
 
 Known limits: what is a tensor in some calls and a list in others is left alone. Lists are reported
 where they are built for every batch of training.
@@ -45,12 +47,15 @@ from amplint import (
     Warns,
     only,
 )
+from amplint.factories import changes_default_device
 from amplint.guards import asks_type
 from amplint.reads import hot_evidence
-from amplint.tensors import surely_tensor
+from amplint.tensors import has_own_classes, surely_tensor
 from amplint.values import ACCELERATOR, NONE
 
 TENSOR = "what is copied is a tensor, whoever calls"
+PLAIN = "the project has no tensors of a class of their own"
+SAME_DEFAULT = "the project sets no other default device"
 LIKE = "what is asked for a new tensor is one, whoever calls"
 
 rule = Rule(
@@ -59,7 +64,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Warns("To copy construct from a tensor"),
-    safe_if=(TENSOR, LIKE),
+    safe_if=(TENSOR, PLAIN, SAME_DEFAULT, LIKE),
     words=frozenset({"tensor", "new_tensor"}),
 )
 
@@ -126,7 +131,9 @@ def copied(
     else:
         written = f"{src.as_receiver(data)}.detach().{copy}"
     edit = src.replace(call, written + wanting_grad(given, src))
-    conditions = {TENSOR: surely_tensor(data, src)}
+    conditions = {TENSOR: surely_tensor(data, src), PLAIN: not has_own_classes(src)}
+    if like is None and "device" not in given:
+        conditions[SAME_DEFAULT] = not changes_default_device(src)
     if like is not None:
         conditions[LIKE] = surely_tensor(like, src)
     return Fix.safe_if("Detach and copy the tensor", (edit,), conditions)

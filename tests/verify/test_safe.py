@@ -1,0 +1,108 @@
+"""Every safe fix is safe by the conditions that it names, and by no fewer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amplint.engine import Outcome
+from amplint.finding import Finding, Safety
+from amplint.fixing import edited
+from amplint.registry import all_rules
+from amplint.verify import executed
+from amplint.verify.backends import BACKENDS
+from amplint.verify.compare import Place
+from amplint.verify.observation import Observation
+from amplint.verify.spec import Spec
+from amplint.verify.verdicts import Judgement, Runs, Verdict, judge
+from tests.helpers import lint
+from tests.verify.safe import CASES, Case, replaced
+
+pytest.importorskip("torch")
+
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+FILE = "main.py"
+
+
+def test_every_condition_of_every_safe_fix_is_taken_away_once() -> None:
+    declared = {(rule.code, condition) for rule in all_rules() for condition in rule.safe_if}
+    assert {(case.code, case.full_condition) for case in CASES} == declared
+
+
+@each_case
+def test_what_cannot_be_shown_here_says_why(case: Case) -> None:
+    assert bool(case.backend) != bool(case.why)
+
+
+@each_case
+def test_with_the_condition_the_fix_is_safe(case: Case, tmp_path: Path, runner: Any) -> None:
+    findings = found(case.program, case.code, tmp_path)
+    assert [finding.fix.safety for finding in findings if finding.fix] == [Safety.SAFE]
+    assert findings[0].fix is not None and case.full_condition in findings[0].fix.proven
+    if case.backend:
+        after = edited(case.program, findings[0].fix.edits)
+        assert verdict(case.program, after, case.backend, tmp_path, runner).verdict in (
+            Verdict.EXACT,
+            Verdict.IMPROVED,  # the program raised, and runs now
+        )
+
+
+@each_case
+def test_without_it_the_fix_is_not_safe_and_would_be_a_mistake(
+    case: Case, tmp_path: Path, runner: Any
+) -> None:
+    program = replaced(case.program, case.without)
+    compile(program, FILE, "exec")
+    findings = found(program, case.code, tmp_path)
+    safe = fixed(program, findings, Safety.SAFE)
+    if not case.rewrite:
+        assert safe == program
+    if case.backend:
+        mistaken = replaced(program, case.rewrite) if case.rewrite else ""
+        mistaken = mistaken or fixed(program, findings, Safety.UNSAFE)
+        assert mistaken not in (program, safe)
+        assert not verdict(program, mistaken, case.backend, tmp_path, runner).good
+
+
+def found(program: str, code: str, directory: Path) -> list[Finding]:
+    """The findings of one rule."""
+    outcome: Outcome = lint({FILE: program.encode()}, directory)
+    return [finding for finding in outcome.findings if finding.code == code]
+
+
+def fixed(program: str, findings: list[Finding], safety: Safety) -> str:
+    """The program with those fixes of a safety."""
+    fixes = [f.fix for f in findings if f.fix is not None and f.fix.safety is safety]
+    return edited(program, [edit for fix in fixes for edit in fix.edits])
+
+
+def verdict(before: str, after: str, backend: str, directory: Path, runner: Any) -> Judgement:
+    """What a back end says of a change that claims to change nothing."""
+
+    def observed(text: str) -> Observation:
+        (directory / FILE).write_text(text)
+        spec = Spec(
+            root=str(directory),
+            target="main:run",
+            backend=backend,
+            args=("{device}",),
+            # Under a mode that records, `torch.tensor` keeps the class of a tensor.
+            record=backend == "sim",
+        )
+        seen: Observation = runner.run(spec)
+        return seen
+
+    original = observed(before)
+
+    def more(after_it: bool, context: str) -> Observation:
+        raise AssertionError((after_it, context))
+
+    rows = executed.unedited(before, after)
+
+    def same_line(place: Place) -> Place | None:
+        return (place[0], rows[place[1]]) if place[1] in rows else None
+
+    runs = Runs(BACKENDS[backend], original, original, observed(after), more, same_line)
+    return judge(runs, frozenset())
