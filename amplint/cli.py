@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 CLEAN, FINDINGS, FAILED = 0, 1, 2
 STDIN = "-"
 FORMATS = ("text", "concise", "json", "sarif", "github")
+BEHIND = "amplint.behind"
 WHERE = ("auto", "cuda", "sim", "policy", "cpu")
 PROGRAM = (
     "entry", "inputs", "script", "pytest", "backend", "dtype", "steps", "timeout", "memory",
@@ -70,6 +71,27 @@ class Commands(click.Group):
         from amplint.verify.command import verify
 
         return verify
+
+
+class Running(click.Command):
+    """A command that runs a program: what stands behind `--` goes to that script, or to pytest.
+
+    An option that takes all of them would need quotes, and click takes no value for `--pytest`
+    that begins with a dash.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            if any(arg.startswith(("--script", "--pytest")) for arg in args[:at]):
+                ctx.meta[BEHIND] = args[at + 1 :]
+                args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+def behind() -> list[str]:
+    """What stands behind `--` of the command that runs."""
+    return list(click.get_current_context().meta.get(BEHIND, ()))
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -151,13 +173,17 @@ def program_options(command: Command) -> Command:
             metavar="MODULE:FUNCTION",
             help="Call the entry with what this one returns: a tuple, a dict, or one argument.",
         ),
-        click.option("--script", metavar='"FILE [ARGS]"', help="Run this script."),
+        click.option(
+            "--script",
+            metavar="FILE",
+            help="Run this script, with what stands behind `--` as its arguments.",
+        ),
         click.option(
             "--pytest",
-            metavar='"[ARGS]"',
+            metavar="[FILE]",
             is_flag=False,
             flag_value="",
-            help="Run the tests, with these arguments of pytest.",
+            help="Run the tests, with what stands behind `--` as further arguments of pytest.",
         ),
         click.option(
             "--backend",
@@ -216,7 +242,7 @@ def check(format_: str, quiet: bool, **given: Any) -> int:
     return outcome.status
 
 
-@cli.command()
+@cli.command(cls=Running)
 @settings_options
 @click.option("--apply", "write", is_flag=True, help="Write the fixes to the files.")
 @click.option("--unsafe", is_flag=True, help="Take also fixes that may change results.")
@@ -242,7 +268,8 @@ def fix(write: bool, unsafe: bool, verify: bool, **given: Any) -> int:
     if verify:
         from amplint.verify import projects
 
-        return projects.fix(request, projects.options(request, unsafe=unsafe, **program))
+        options = projects.options(request, unsafe=unsafe, arguments=behind(), **program)
+        return projects.fix(request, options)
     fixed = fixing.fix_project(request, unsafe)
     if text is not None:
         return write_to_stdout(fixed, text, request)

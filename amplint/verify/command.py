@@ -13,7 +13,14 @@ from typing import Any
 
 import click
 
-from amplint.cli import PROGRAM, make_request, program_options, settings_options
+from amplint.cli import (
+    PROGRAM,
+    Running,
+    behind,
+    make_request,
+    program_options,
+    settings_options,
+)
 from amplint.verify.backends import AUTO, BACKENDS
 
 SIZES = (8, 16, 32)  # of batches
@@ -36,7 +43,7 @@ def numbers(_: click.Context, parameter: click.Parameter, text: str | None) -> t
     return tuple(map(int, parts))
 
 
-@click.command()
+@click.command(cls=Running)
 @settings_options
 @click.option("--unsafe", is_flag=True, help="Verify also fixes that may change results.")
 @program_options
@@ -76,8 +83,8 @@ def verify(
     \b
     PATHS with one of  the fixes of your project, on copies of it
       --entry          a function: package.module:function
-      --script         a script and its arguments: "train.py --epochs 1"
-      --pytest         the tests
+      --script         a script: --script train.py -- --epochs 1
+      --pytest         the tests: --pytest -- -k small
     --rules [CODES]    every rule's own example, bad and fixed, or that of the rules named
     --self-test        the back ends against PyTorch's own lists of autocast operations; also
                        together with --rules
@@ -111,7 +118,7 @@ def verify(
     request, text = make_request(**given)
     if text is not None:
         raise click.UsageError("standard input is no project that could be run")
-    options = projects.options(request, unsafe=unsafe, sizes=sizes, **program)
+    options = projects.options(request, unsafe=unsafe, sizes=sizes, arguments=behind(), **program)
     return projects.verify(request, options, format_, directory)
 
 

@@ -117,6 +117,7 @@ def options(
     steps: int | None,
     timeout: float,
     memory: float,
+    arguments: Sequence[str] = (),
     sizes: tuple[int, ...] | None = None,
 ) -> Options:
     """What the options of the command line mean. Raises click's usage errors."""
@@ -135,14 +136,13 @@ def options(
             raise click.UsageError(f"{name!r} names no function: package.module:function")
     if importlib.util.find_spec("torch") is None:
         raise cli.Failure("verify needs torch: pip install 'amplint[verify]'")
-    kind, arguments = Kind.ENTRY, []
-    name = entry or ""
+    kind, name = Kind.ENTRY, entry or ""
     if script is not None:
         kind = Kind.SCRIPT
-        file, *arguments = shlex.split(script) or [""]
-        name = within(request, file)
+        file, *first = shlex.split(script) or [""]
+        name, arguments = within(request, file), [*first, *arguments]
     elif pytest is not None:
-        kind, arguments = Kind.PYTEST, shlex.split(pytest)
+        kind, arguments = Kind.PYTEST, [*shlex.split(pytest), *arguments]
     program = Program(
         kind=kind,
         name=name,

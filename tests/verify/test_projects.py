@@ -9,6 +9,7 @@ import pytest
 
 from amplint import cli
 from amplint.cli import main
+from amplint.verify import projects
 from amplint.verify.backends import AUTO, BACKENDS
 from tests.helpers import write
 
@@ -60,6 +61,36 @@ def test_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {fix["verdict"] for fix in data["fixes"]} == {"not-executed"}
     assert list(data["backends"]) == ["policy"]
     assert "devices" in data["not checked"]
+    assert project.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "program"),
+    [
+        (["--script", "tool/train.py", "--", "--epochs", "1"], "python tool/train.py --epochs 1"),
+        (["--script", "tool/train.py -v", "--", "-x"], "python tool/train.py -v -x"),
+        (["--pytest", "--", "-k", "a or b"], "pytest -k 'a or b'"),
+        (["--pytest", "tests", "--", "--", "-x"], "pytest tests -- -x"),
+        (["--pytest=tests"], "pytest tests"),
+    ],
+)
+def test_arguments_of_the_program(
+    arguments: list[str],
+    program: str,
+    project: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What stands behind `--` is the program's, whatever it looks like."""
+    seen = []
+
+    def verify(_: object, given: projects.Options, *__: object) -> int:
+        seen.append(str(given.program))
+        return 0
+
+    monkeypatch.setattr(projects, "verify", verify)
+    assert main(["verify", ".", "--backend", "cpu", *arguments]) == 0, capsys.readouterr().err
+    assert seen == [program]
     assert project.is_dir()
 
 
