@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import json
 import logging
 import re
 from collections.abc import Iterator
@@ -1024,6 +1025,17 @@ MACROS = {
 }
 
 
+OF_TABLES = {
+    "lower": "half",
+    "fp32-set-dtype": "fp32-unless-dtype",
+    "fp32-append-dtype": "fp32-unless-dtype",
+}
+
+
+def stored_tables() -> list[Path]:
+    return sorted(Path(torch_ops.__file__).parent.glob("verify/autocast-*.json"))
+
+
 def registered(device: str) -> set[str]:
     """The aten operations that autocast of a device type takes, without their overloads."""
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
@@ -1065,6 +1077,20 @@ def test_policies_of_cuda_are_those_of_the_header() -> None:
                 seen += 1
                 assert AUTOCAST["cuda"][name] == policy, (name, macro)
     assert seen > 150
+
+
+@pytest.mark.parametrize("path", stored_tables(), ids=lambda path: path.stem)
+def test_policies_are_those_of_every_version(path: Path) -> None:
+    """Of the installed torch and of all others since 2.4, for any of which a program may be."""
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    seen = 0
+    for overload, policy in stored["cuda"].items():
+        for name in python_names(overload.partition(".")[0]):
+            seen += 1
+            assert AUTOCAST["cuda"][name] == OF_TABLES.get(policy, policy), name
+    assert seen > 150
+    for overload in stored["cpu"]:
+        assert python_names(overload.partition(".")[0]) <= AUTOCAST["cpu"].keys(), overload
 
 
 @contextmanager

@@ -129,8 +129,8 @@ def fp32_set_dtype(op: Any) -> Kernel:
 
 def fp32_append_dtype(op: Any) -> Kernel:
     """`norm` has no dtype to set: the overload that has one is called."""
-    overload = {"Scalar": "ScalarOpt_dtype", "ScalarOpt_dim": "ScalarOpt_dim_dtype"}
-    with_dtype = getattr(op.overloadpacket, overload[op._overloadname])
+    stem = op._overloadname.replace("Scalar", "ScalarOpt").replace("OptOpt", "Opt")
+    with_dtype = getattr(op.overloadpacket, f"{stem}_dtype")
     names = [argument.name for argument in op._schema.arguments]
     defaults = {a.name: a.default_value for a in op._schema.arguments if a.has_default_value()}
 
@@ -184,7 +184,7 @@ def install() -> tuple[str, ...]:
     Returns:
         the operations whose policy is not known: they are left as they are.
     """
-    table = tables.derived()
+    table = tables.current()
     cuda = {**table["cuda"], **dict.fromkeys(RECURRENT, "lower")}
     library: Any = torch.library.Library("aten", "IMPL")
     _libraries.append(library)

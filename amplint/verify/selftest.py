@@ -28,7 +28,9 @@ from amplint.verify.spec import Spec
 LISTS = "torch.testing._internal.autocast_test_lists"
 RIGHT, WRONG, ABSENT = "right", "wrong", "no kernel"
 # What errors say when an operation is not in this build, or not there at all.
-NOT_THERE = ("not linked", "not compiled", "cudnn", "Could not run", "is not available")
+NOT_THERE = (
+    "not linked", "not compiled", "cudnn", "Could not run", "is not available", "no NVIDIA driver",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -104,14 +106,18 @@ def measure(device: str) -> str:
     """Make all calls on a device; the rows as JSON. This runs in a child, on a back end."""
     import torch  # noqa: PLC0415
 
-    if importlib.util.find_spec("expecttest") is None:
-        # The module of the lists imports it for a test case that is not used here.
-        stand_in: Any = types.ModuleType("expecttest")
-        stand_in.TestCase = unittest.TestCase
-        sys.modules["expecttest"] = stand_in
+    without_expecttest()
     lists = importlib.import_module(LISTS).AutocastTestLists(torch.device(device, 0))
     rows = [asdict(row_of(call, device, torch)) for call in calls(lists, torch)]
     return json.dumps(rows)
+
+
+def without_expecttest() -> None:
+    """Have `torch.testing._internal` import: it wants a test case that is not used here."""
+    if "expecttest" not in sys.modules and importlib.util.find_spec("expecttest") is None:
+        stand_in: Any = types.ModuleType("expecttest")
+        stand_in.TestCase = unittest.TestCase
+        sys.modules["expecttest"] = stand_in
 
 
 def row_of(call: Call, device: str, torch: Any) -> Row:

@@ -38,6 +38,9 @@ aten = torch.ops.aten
 SLOT_CUDA, SLOT_META = 1, 14
 REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
 
+# What FakeTensor starts a GPU's context with, by version.
+CONTEXTS = ("init_cuda_context", "init_gpu_context")
+
 # torch/csrc/utils/tensor_new.cpp
 COPY_WARNING = (
     "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
@@ -50,6 +53,7 @@ ABSENT = (
     "Torch not compiled with CUDA",
     "Cannot access accelerator device",
     "No CUDA GPUs are available",
+    "Found no NVIDIA driver",
     "Cannot find an initialized CUDA",
     "was not compiled with cuDNN",
     "The tensor has a non-zero number of elements, but its data is not allocated yet",
@@ -58,18 +62,17 @@ ABSENT = (
 
 
 def fill_guard() -> str | None:
-    """Give CUDA a device guard that does nothing where torch was built without one.
+    """Give CUDA a device guard that does nothing. Returns why it cannot be done, or None.
 
-    Without a guard, C++ code that switches to a tensor's device ends the process. In a build with
-    CUDA the slot is filled, and left alone. Returns why it cannot be done, or None.
+    Without a guard (a build for the CPU), C++ code that switches to a tensor's device ends the
+    process; CUDA's own (a build for CUDA) raises where there is no driver.
     """
     library = Path(torch.__file__).parent / "lib" / "libc10.so"
     try:
         registry = (ctypes.c_void_p * (SLOT_META + 1)).in_dll(ctypes.CDLL(str(library)), REGISTRY)
     except (OSError, ValueError) as error:
         return f"this build of torch has no device guard to fill: {error}"
-    if registry[SLOT_CUDA] is None:
-        registry[SLOT_CUDA] = registry[SLOT_META]
+    registry[SLOT_CUDA] = registry[SLOT_META]
     return None
 
 
@@ -240,10 +243,6 @@ class Reads(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func is torch.Tensor.pin_memory:
-            return args[0]  # pinned or not, a tensor of the host holds the same values
-        if func is torch.Tensor.is_pinned:
-            return False
         x: Any = args[0] if args else None
         if func is torch.Tensor.new_tensor and isinstance(args[-1], FakeTensor):
             return self.copied(args[-1], x.device, **kwargs)
@@ -340,6 +339,10 @@ def gradient(run: Callable[..., Any]) -> Callable[..., Any]:
     return modelled
 
 
+def _no_context(*_: Any) -> None:
+    """Nothing on the device is ever made."""
+
+
 def _no_weakrefs(_: Any) -> list[Any]:
     return []
 
@@ -360,8 +363,8 @@ def _lift_host_tensors(on: bool) -> Callable[[], None]:
 @contextmanager
 def simulated(recorder: Recorder, simulator: Simulator) -> Iterator[None]:
     """Run what is inside on a GPU that is not there. Raises NotSimulableError."""
-    obstacle = fill_guard() if torch.version.cuda is None else None
-    if obstacle:
+    obstacle = fill_guard()
+    if obstacle and torch.version.cuda is None:
         raise NotSimulableError(obstacle)
     # It logs the traceback of every error of a kernel, of those too that are the point of a run.
     logging.getLogger(fake_tensor.__name__).setLevel(logging.CRITICAL)
@@ -371,6 +374,9 @@ def simulated(recorder: Recorder, simulator: Simulator) -> Iterator[None]:
     with ExitStack() as stack:
         enter = stack.enter_context
         enter(standin.gpu())
+        for name in CONTEXTS:
+            if hasattr(fake_tensor, name):
+                enter(mock.patch.object(fake_tensor, name, _no_context))
         stack.callback(_lift_host_tensors(True))
         # FakeTensors have weak references of their own, which would forbid to swap them.
         enter(mock.patch.object(torch.utils, "weakref", weakrefs))

@@ -104,7 +104,7 @@ def is_cuda(device: Any) -> bool:
 
 
 class Redirect(TorchFunctionMode):
-    """Has every operation that names the current CUDA device use another one.
+    """Has every operation that names the current CUDA device use another one, and pins nothing.
 
     Args:
         target: gives the device that stands for a named one.
@@ -119,6 +119,12 @@ class Redirect(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
+        if func is torch.Tensor.pin_memory:
+            return args[0]  # pinned or not, a tensor of the host holds the same values
+        if func is torch.Tensor.is_pinned:
+            return False
+        if kwargs.get("pin_memory"):
+            kwargs["pin_memory"] = False
         if func is torch.Tensor.cuda:
             named = args[1] if len(args) > 1 else kwargs.pop("device", None)
             device = torch.device("cuda" if named is None else named)

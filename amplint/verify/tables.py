@@ -4,12 +4,14 @@ Two sources, both exact for a version, neither of which needs a GPU. The dispatc
 overloads are registered (a CPU build has the kernels of CUDA too, but for `_cudnn_rnn`). The macros
 of the header `ATen/autocast_mode.h`, which every wheel ships since 2.4, know the policy of each.
 
-The tables of versions are stored beside this module, as `autocast-VERSION.json`; a test recomputes
-the one of the installed version.
+The tables of versions are stored beside this module, as `autocast-VERSION.json`, all of them from
+the builds for CUDA on PyPI; a test recomputes the one of the installed version. With that version
+installed, `python -m amplint.verify.tables` writes it.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,12 +26,15 @@ POLICIES = {
     "FP32_SET_OPT_DTYPE": "fp32-set-dtype",
     "PROMOTE": "promote",
 }
-# Registered in autocast_mode.cpp beside the macros, in all versions since 2.4.
+# Registered beside the macros, in autocast_mode.cpp.
 BESIDE = {
     "cudnn_convolution": "lower",
     "cudnn_convolution_transpose": "lower",
     "binary_cross_entropy": "banned",
+    "linalg_matrix_sqrth": "fp32",  # since 2.15
 }
+# Registered in builds for CUDA alone (AutocastRNN.cpp).
+CUDA_BUILDS = {"_cudnn_rnn": "lower"}
 MACRO = re.compile(r"#define AT_FORALL_(\w+)\(_\)((?:.*\\\n)*.*)")
 ENTRY = re.compile(r"_\((\w+)(?:,\s*(\w+))?\)")
 REDISPATCHED = re.compile(r'_\(\s*ADD_NS\(\w+\),\s*"([\w.]+)"')
@@ -63,12 +68,12 @@ def derived() -> Mapping[str, Any]:
     """The tables of the installed torch.
 
     Returns:
-        "torch", the version; "cuda", policy by overload ("unknown" for what is registered and
-        stands in no macro); "cpu", the overloads that CPU autocast has a kernel for.
+        "torch", the version and build; "cuda", policy by overload ("unknown" for what is registered
+        and stands in no macro); "cpu", the overloads that CPU autocast has a kernel for.
     """
-    named = {**policies(HEADER.read_text(encoding="utf-8")), **BESIDE}
+    named = {**policies(HEADER.read_text(encoding="utf-8")), **BESIDE, **CUDA_BUILDS}
     return {
-        "torch": torch.__version__.partition("+")[0],
+        "torch": torch.__version__,
         "cuda": {name: named.get(name, "unknown") for name in sorted(registered("AutocastCUDA"))},
         "cpu": sorted(registered("AutocastCPU")),
     }
@@ -82,3 +87,18 @@ def version() -> str:
 def stored(minor: str) -> Path:
     """Where the tables of a version stand, or would."""
     return Path(__file__).with_name(f"autocast-{minor}.json")
+
+
+def current() -> Mapping[str, Any]:
+    """The tables of the installed torch; from the store if its headers are not installed with it.
+
+    Raises FileNotFoundError if they are not stored either.
+    """
+    if HEADER.exists():
+        return derived()
+    found: Mapping[str, Any] = json.loads(stored(version()).read_text(encoding="utf-8"))
+    return found
+
+
+if __name__ == "__main__":
+    stored(version()).write_text(json.dumps(derived(), indent=1) + "\n", encoding="utf-8")

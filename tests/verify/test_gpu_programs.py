@@ -103,6 +103,12 @@ def test_recurrent_layers_run(backend: str, runner: Runner) -> None:
 
 
 @BOTH
+def test_memory_is_pinned_by_name_only(backend: str, runner: Runner) -> None:
+    device = {"sim": "cuda:0", "policy": "cpu"}[backend]
+    assert tensors(run(runner, "pinned", backend))["result"].device == device
+
+
+@BOTH
 def test_events_and_streams_have_stand_ins(backend: str, runner: Runner) -> None:
     seen = run(runner, "waits", backend)
     assert seen.outcome is Outcome.OK, seen.text

@@ -155,3 +155,10 @@ def waits(device):
     torch.cuda.current_stream().synchronize()
     with torch.cuda.stream(torch.cuda.Stream()):
         return torch.ones(1, device=device)
+
+
+def pinned(device):
+    """Pinned memory is the host's: without a GPU it is as any other."""
+    x = torch.ones(2, pin_memory=True).pin_memory()
+    assert not x.is_pinned()
+    return x.to(device, non_blocking=True) + torch.tensor([1.0, 2.0], pin_memory=True).cuda()
