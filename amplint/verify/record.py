@@ -58,7 +58,8 @@ COPIES = frozenset({aten._to_copy, aten.copy_, aten.copy, aten._copy_from})
 MASKS = (torch.bool, torch.uint8)
 
 # Operations whose fake kernels take floating operands of unequal dtypes, and whose real ones raise:
-# positions of the operands that must agree. Found by running both (`tests/verify/test_record.py`).
+# positions of the operands that must agree. Found by running both (`tests/verify/test_record.py`;
+# `benchmarks/op_database.py` looks for more).
 EQUAL_DTYPES: Mapping[Any, tuple[int, ...]] = {
     aten.mm: (0, 1),
     aten.mv: (0, 1),
@@ -70,10 +71,21 @@ EQUAL_DTYPES: Mapping[Any, tuple[int, ...]] = {
     aten.index_copy_: (0, 3),
     aten.index_put: (0, 2),
     aten.index_put_: (0, 2),
+    aten.index_reduce: (0, 3),
+    aten.index_reduce_: (0, 3),
+    aten.put: (0, 2),
     aten.put_: (0, 2),
+    aten.allclose: (0, 1),
+    aten.heaviside: (0, 1),
+    aten.linalg_cross: (0, 1),
+    aten.complex: (0, 1),
+    aten.polar: (0, 1),
     aten.nll_loss_forward: (0, 2),
     aten.binary_cross_entropy: (0, 1),
     aten.grid_sampler_2d: (0, 1),
+    aten.grid_sampler_3d: (0, 1),
+    aten._embedding_bag: (0, 6),
+    aten._embedding_bag_forward_only: (0, 6),
 }
 # Likewise, of a number that the dtype of the first operand cannot hold: position of the number.
 HOLDS: Mapping[Any, int] = {aten.masked_fill: 2, aten.masked_fill_: 2}
