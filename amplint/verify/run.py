@@ -13,11 +13,14 @@ import selectors
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from amplint.verify.backends import BACKENDS
 from amplint.verify.observation import Observation, Outcome, to_json
 from amplint.verify.spec import Spec
 
@@ -150,37 +153,46 @@ class Server:
     """
 
     def __init__(self, backend: str) -> None:
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the server)
         self.process = subprocess.Popen(
             [sys.executable, "-B", "-m", "amplint.verify.child", "--serve", backend],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self.errors,
             env=environment(),
         )
 
     def run(self, spec: Spec) -> Observation:
-        """Raises RuntimeError when the server itself has ended."""
+        """What a spec shows; not simulable, with the reason, if the server itself has ended."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        try:
+        with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(json.dumps(to_json(spec)).encode() + b"\n")
             self.process.stdin.flush()
-        except BrokenPipeError as error:
-            raise RuntimeError("the process that runs programs has ended") from error
         line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError("the process that runs programs has ended")
-        return Observation.from_json(json.loads(line))
+        if line:
+            return Observation.from_json(json.loads(line))
+        self.errors.seek(0)
+        said = self.errors.read()[-KEPT:].decode(errors="replace").strip().rpartition("\n")[2]
+        text = f"the back end {spec.backend} did not start: {said}"
+        return Observation(spec.backend, "", Outcome.NOT_SIMULABLE, "RuntimeError", text)
 
     def close(self) -> None:
-        self.process.communicate()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.communicate()
+        self.errors.close()
 
 
 class Runner:
-    """Runs specs, on whichever back end they ask for; servers are started when needed."""
+    """Runs specs, on whichever back end they ask for; servers are started when needed.
+
+    Threads may share one. A server runs one program at a time; what gets a process of its own does
+    not wait for others.
+    """
 
     def __init__(self) -> None:
         self._servers: dict[str, Server] = {}
+        self._turns = {name: threading.Lock() for name in BACKENDS}
 
     def run(self, spec: Spec) -> Observation:
         """What a spec shows. On `sim`, both guesses are tried if any was needed."""
@@ -192,9 +204,10 @@ class Runner:
     def _once(self, spec: Spec) -> Observation:
         if spec.backend == "cuda" or not hasattr(os, "fork"):
             return fresh(spec)
-        if spec.backend not in self._servers:
-            self._servers[spec.backend] = Server(spec.backend)
-        return self._servers[spec.backend].run(spec)
+        with self._turns[spec.backend]:
+            if spec.backend not in self._servers:
+                self._servers[spec.backend] = Server(spec.backend)
+            return self._servers[spec.backend].run(spec)
 
     def close(self) -> None:
         for server in self._servers.values():

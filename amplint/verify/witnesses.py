@@ -10,8 +10,10 @@ from __future__ import annotations
 import ast
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -285,21 +287,48 @@ def judged(
 # ------------------------------------------------------------------------------- the table
 
 
+BESIDE_EACH_OTHER = 4  # programs
+
+
 def verify(rules: Sequence[Rule], backends: Sequence[Backend], runner: Runner) -> Iterator[Result]:
-    """Run the fixtures of rules on back ends; a result for each pair, as it is known."""
-    with tempfile.TemporaryDirectory(prefix="amplint-") as directory:
-        for rule in rules:
-            if isinstance(rule.witness, Unrun):
-                words = f"{rule.witness.reason} ({rule.witness.source})"
-                yield Result(rule.code, rule.name, "", "nothing here runs it", words, Verdict.UNRUN)
-                continue
-            pair = prepared(rule, Path(directory) / rule.code)
-            demanded = DEMANDS[type(rule.witness)].words(rule.witness)
-            for backend in backends:
-                bad = runner.run(Spec(str(pair.bad), "bad:run", backend.name, ("{device}",)))
-                good = runner.run(Spec(str(pair.fixed), pair.target, backend.name, ("{device}",)))
-                verdict, happened = judged(rule.witness, backend, bad, good)
-                yield Result(rule.code, rule.name, backend.name, demanded, happened, verdict)
+    """Run the fixtures of rules on back ends; a result for each pair, in order, as it is known.
+
+    Back ends run beside each other; so do programs that get a process of their own (`cuda`).
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="amplint-") as directory,
+        ThreadPoolExecutor(BESIDE_EACH_OTHER) as pool,
+    ):
+        pending = [
+            pool.submit(task, runner)
+            for rule in rules
+            for task in tasks(rule, backends, Path(directory) / rule.code)
+        ]
+        for each in pending:
+            yield each.result()
+
+
+def tasks(
+    rule: Rule, backends: Sequence[Backend], directory: Path
+) -> Iterator[Callable[[Runner], Result]]:
+    """What gives the results of a rule, whose programs are written to a directory."""
+    if isinstance(rule.witness, Unrun):
+        words = f"{rule.witness.reason} ({rule.witness.source})"
+        unrun = Result(rule.code, rule.name, "", "nothing here runs it", words, Verdict.UNRUN)
+        yield lambda _: unrun
+        return
+    pair = prepared(rule, directory)
+    for backend in backends:
+        yield partial(shown, rule, pair, backend)
+
+
+def shown(rule: Rule, pair: Pair, backend: Backend, runner: Runner) -> Result:
+    """What running a rule's programs on a back end shows."""
+    bad = runner.run(Spec(str(pair.bad), "bad:run", backend.name, ("{device}",)))
+    good = runner.run(Spec(str(pair.fixed), pair.target, backend.name, ("{device}",)))
+    verdict, happened = judged(rule.witness, backend, bad, good)
+    demanded = DEMANDS[type(rule.witness)].words(rule.witness)
+    return Result(rule.code, rule.name, backend.name, demanded, happened, verdict)
 
 
 def chosen(codes: Sequence[str]) -> tuple[Rule, ...]:

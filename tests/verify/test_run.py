@@ -43,6 +43,18 @@ def test_a_result_comes_from_a_new_process() -> None:
     check_returns(fresh(spec("returns", args=("{device}",))))
 
 
+def test_a_back_end_that_does_not_start_says_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('no driver of this age')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with running() as runner:
+        seen = [runner.run(spec("returns")) for _ in range(2)]
+    assert {each.outcome for each in seen} == {Outcome.NOT_SIMULABLE}
+    said = "the back end cpu did not start: ImportError: no driver of this age"
+    assert [each.text for each in seen] == [said, said]
+
+
 def test_a_result_comes_from_a_fork(runner: Runner) -> None:
     check_returns(runner.run(spec("returns", args=("{device}",))))
 
