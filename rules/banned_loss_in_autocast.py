@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Change, Finding, Fix, Group, Object, Raises, Rule, Safety, Source
+from amplint import Change, Edit, Finding, Fix, Group, Object, Raises, Rule, Safety, Source
 from amplint.torch_ops import policy
 from amplint.values import only
 
@@ -75,7 +75,7 @@ def take_logits(call: cst.Call, src: Source) -> Fix | None:
         return None
     function = f"{LOSS}_with_logits"
     if isinstance(call.func, cst.Attribute):
-        rename = (src.replace(call.func.attr, function.rpartition(".")[2]),)
+        rename: tuple[Edit, ...] = (src.replace(call.func.attr, function.rpartition(".")[2]),)
     else:
         spelled = src.spell(function)
         if spelled is None:
