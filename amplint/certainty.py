@@ -84,7 +84,9 @@ class _Search:
         """Whether an annotation says so, a use that only tensors have, or what callers pass."""
         node = state.graph.nodes[number]
         annotation = state.values[node.operands[0]] if node.operands else frozenset()
-        if any(isinstance(atom, Tensor) for atom in annotated(annotation, Device(None))):
+        if number not in self._inference.marks_of(function).copied and any(
+            isinstance(atom, Tensor) for atom in annotated(annotation, Device(None))
+        ):
             return True
         if used_as_tensor(state, number):
             return True

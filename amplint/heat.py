@@ -654,7 +654,8 @@ class HeatMap:
             inner = [*node.operands[1:], *callee.operands]
             sides = [self._cold_side(function, state, n, depth) for n in inner]
             return next((side for side in sides if side), None)
-        if name in NONFINITE or OF_RARE_DEVICE.search(name):
+        asked = {a.name for a in state.values[node.operands[0]] if isinstance(a, Symbol)}
+        if name in NONFINITE or OF_RARE_DEVICE.search(name) or asked & libraries.EXPORTING:
             return "if"
         if name == "isfinite":
             return "else"

@@ -943,7 +943,9 @@ class Evaluation:
         # Callers that nobody sees may pass anything; what is seen is what a finding rests on.
         if any(a != NONE and a not in default for a in known):
             return known
-        declared = annotated(annotation, Device(None))
+        declared = (
+            UNKNOWN if self.number in self.marks.copied else annotated(annotation, Device(None))
+        )
         hot = self.hot_parameter(node, parameter.has_default, declared)
         if hot is not None:
             return join([hot, one(NONE)]) if NONE in default else hot
@@ -2018,7 +2020,7 @@ def narrow(value: Value, kind: str, classes: Value) -> Value:
         return frozenset(a for a in value if a != NONE)
     if kind == "tensor":
         kept = frozenset(a for a in value if isinstance(a, Tensor | Blob))
-        return kept or one(Tensor())
+        return kept or (BOTTOM if is_of_host(value) else one(Tensor()))
     if kind == "not tensor":
         return frozenset(a for a in value if not isinstance(a, Tensor)) or UNKNOWN
     if kind in ("on cuda", "on cpu"):
@@ -2032,6 +2034,9 @@ def narrow(value: Value, kind: str, classes: Value) -> Value:
     if kind == "not isinstance":
         return narrow_out(value, classes)
     return value
+
+
+PLAIN = frozenset({"int", "float", "bool", "number", "str"})
 
 
 def class_atoms(classes: Value) -> list[Atom]:
@@ -2054,7 +2059,14 @@ def narrow_to(value: Value, classes: Value) -> Value:
     kept = frozenset(a for a in value if type(a) in kinds and not _other_host(a, target))
     if Blob in {type(a) for a in value} and Tensor in kinds:
         kept |= {Tensor(device=a.device) for a in value if isinstance(a, Blob)}
+    if not kept and Tensor in kinds and is_of_host(value):
+        return BOTTOM  # the branch is not taken
     return kept or target
+
+
+def is_of_host(value: Value) -> bool:
+    """Whether the value is known to be a number or a text, whichever way was taken."""
+    return bool(value) and all(isinstance(a, Host) and a.kind in PLAIN for a in value)
 
 
 def narrow_out(value: Value, classes: Value) -> Value:

@@ -324,6 +324,17 @@ https://mmengine.readthedocs.io/en/latest/tutorials/hook.html
 
 LOSS_NAME = re.compile(r"Loss|Criterion")
 
+# True while a module is traced or scripted for an export, and never while it trains. Not
+# torch.compiler.is_compiling: what is compiled is trained.
+EXPORTING: frozenset[str] = frozenset(
+    {
+        "torch.onnx.is_in_onnx_export",
+        "torch.jit.is_tracing",
+        "torch.jit.is_scripting",
+        "torch.compiler.is_exporting",
+    }
+)
+
 COPIES: frozenset[str] = frozenset({"copy.copy", "copy.deepcopy"})
 """A call that gives another of the same kind as its argument."""
 

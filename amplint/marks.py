@@ -55,6 +55,8 @@ class Marks:
         paths: a dotted path ("model", "self.model") -> "module", "optimizer", "accelerator".
         tensors: nodes that are used as tensors, or as numbers would be: multiplied, compared.
         surely_tensors: those of them that are used as only tensors can be.
+        copied: nodes that `torch.tensor` or `new_tensor` is given as data, and that no use shows to
+            be tensors. Data of the host is what they are made for, whatever an annotation says.
         called: nodes that are called.
         no_nests: nodes that are asked for what a nest of tensors, such as a batch, does not have.
         starts: names that a loop adds to, with the number that each starts with.
@@ -66,6 +68,7 @@ class Marks:
     paths: Mapping[str, str]
     tensors: frozenset[int]
     surely_tensors: frozenset[int]
+    copied: frozenset[int]
     called: frozenset[int]
     no_nests: frozenset[int]
     starts: Mapping[int, int]
@@ -152,6 +155,11 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
             if len(elements) == node.data[1]:
                 used.add(elements[node.data[0]])
     tensors = frozenset(used)
+    copied = frozenset(
+        node.operands[1]
+        for node in graph.nodes
+        if node.op == "call" and node.operands[1:] and copies_data(graph, node.operands[0])
+    ).difference(surely)
     called = frozenset(n for n, names in uses.items() if CALLED in names)
     keyed = {
         n.operands[0] for n in graph.nodes if n.op == "subscript" and by_name(graph, n.operands[1])
@@ -159,7 +167,7 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
     no_nests = frozenset(n for n, names in uses.items() if names & SHAPING_USES) - keyed
     starts = accumulators.starts(graph)
     sure = frozenset(surely)
-    return Marks(graph, nodes, backward, paths, tensors, sure, called, no_nests, starts)
+    return Marks(graph, nodes, backward, paths, tensors, sure, copied, called, no_nests, starts)
 
 
 def by_name(graph: Graph, key: int) -> bool:
@@ -183,6 +191,15 @@ def calls_torch(graph: Graph, callee: int) -> bool:
         return False
     factory = FACTORIES.get(f"torch.{path.rpartition('.')[2]}")
     return factory is None or factory.device == "like"
+
+
+def copies_data(graph: Graph, callee: int) -> bool:
+    """Ex) torch.tensor, x.new_tensor; by the name as it is written."""
+    node = graph.nodes[callee]
+    if node.op == "attr" and node.data == "new_tensor":
+        return True
+    path = path_of(graph, callee)
+    return path is not None and path.startswith(TORCH_NAMES) and path.endswith(".tensor")
 
 
 def kind_of(uses: set[str]) -> str | None:

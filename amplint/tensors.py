@@ -34,8 +34,15 @@ def has_own_classes(src: Source) -> bool:
     return src.matches(OWN_CLASS)
 
 
-def surely_tensor(node: cst.BaseExpression, src: Source) -> bool:
-    """Whether the expression is a tensor, or the line raises."""
+def surely_tensor(node: cst.BaseExpression, src: Source, *, annotated: bool = True) -> bool:
+    """Whether the expression is a tensor, or the line raises.
+
+    Args:
+        annotated: whether the annotation of a parameter is believed, as it is of what is used as a
+            tensor. Of what `torch.tensor` is given, it is a habit: lists are as welcome there.
+    """
+    if not annotated and isinstance(node, cst.Name) and src.parameter(node) is not None:
+        return False
     return src.tensor(node) is not None and _comes_from_torch(node, src)
 
 

@@ -158,7 +158,8 @@ def number_read(node: cst.BaseExpression, src: Source) -> Tensor | None:
     if isinstance(atom, Sequence):
         inside = list(atom.items or (atom.element,))
     tensors = (device_tensor(value, certain=True) for value in inside)
-    return next((t for t in tensors if isinstance(t, Tensor)), None)
+    # What has a dimension is no number: that it stands for one must be a mistake of another kind.
+    return next((t for t in tensors if isinstance(t, Tensor) and t.rank != 1), None)
 
 
 def integer_read(node: cst.BaseExpression, src: Source) -> Tensor | None:

@@ -18,12 +18,13 @@ for each; `torch.stack` reads nothing.
 
 Fix safety: safe, it is what torch does inside: the same values, dtype, device and layout, the same
 leaf (`new_tensor` also takes over dtype and device, which the fix writes out). Unsafe where only
-the calls that were seen say that it is a tensor (a list would have no `detach()`), where the
-project has tensors of a class of their own, which `torch.tensor` drops, and where it sets another
-default device, which `torch.tensor` moves to. No fix for lists, whose result is on the host, nor
-with `pin_memory=`.
+an annotation or the calls that were seen say that it is a tensor (a list would have no `detach()`),
+where the project has tensors of a class of their own, which `torch.tensor` drops, and where it sets
+another default device, which `torch.tensor` moves to. No fix for lists, whose result is on the
+host, nor with `pin_memory=`.
 
-Known limits: what is a tensor in some calls and a list in others is left alone. Lists are reported
+Known limits: what is a tensor in some calls and a list in others is left alone, and so is a
+parameter of which nothing but its annotation says that it is one. Lists are reported
 where they are built for every batch of training.
 """
 
@@ -131,7 +132,10 @@ def copied(
     else:
         written = f"{src.as_receiver(data)}.detach().{copy}"
     edit = src.replace(call, written + wanting_grad(given, src))
-    conditions = {TENSOR: surely_tensor(data, src), PLAIN: not has_own_classes(src)}
+    conditions = {
+        TENSOR: surely_tensor(data, src, annotated=False),
+        PLAIN: not has_own_classes(src),
+    }
     if like is None and "device" not in given:
         conditions[SAME_DEFAULT] = not changes_default_device(src)
     if like is not None:

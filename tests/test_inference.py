@@ -16,6 +16,7 @@ from amplint.values import (
     CPU,
     NO_DEVICE,
     PERHAPS_CPU,
+    UNKNOWN,
     Autocast,
     Blob,
     Device,
@@ -231,6 +232,29 @@ class TestValues:
                 use(x)
             """
         assert tensor("x", program).rank == 1
+
+    def test_a_number_of_the_host_is_no_tensor_whatever_a_test_asks(self) -> None:
+        program = """
+            import torch
+            class Up(torch.nn.Module):
+                def forward(self, x):
+                    factor = 1.0 + 1.0 * (x.size(2) > 1)
+                    if isinstance(factor, torch.Tensor):
+                        asked = factor
+                    if torch.is_tensor(factor):
+                        tested = factor
+                    return asked, tested
+            """
+        assert value("asked", program) == value("tested", program) == UNKNOWN  # never reached
+
+    def test_what_is_copied_by_torch_tensor_is_data_whatever_its_annotation_says(self) -> None:
+        program = """
+            import torch
+            def scale(x: torch.Tensor, mean: torch.Tensor):
+                return x - torch.tensor(mean)
+            """
+        assert isinstance(only(value("x", program)), Tensor)
+        assert value("mean", program) == UNKNOWN
 
     def test_isinstance_narrows(self) -> None:
         program = """

@@ -1613,6 +1613,11 @@ def parameters(name: str) -> dict[str, Any]:
     return {key: value.default for key, value in given.items()}
 
 
+@pytest.mark.parametrize("name", sorted(libraries.EXPORTING))
+def test_nothing_is_exported_while_it_runs(name: str) -> None:
+    assert imported(name)() is False
+
+
 @pytest.mark.parametrize("name", libraries.AUTOCASTS)
 def test_autocast_signatures(name: str) -> None:
     api = libraries.AUTOCASTS[name]

@@ -622,7 +622,7 @@ def of_copied_tensors() -> Iterator[Case]:
         "shown.append(copied(torch.ones(3, device=device)))",
         """
         def copied(x: torch.Tensor):
-            return torch.tensor(x)
+            return torch.tensor(x.float())
 
 
         """,
@@ -632,7 +632,7 @@ def of_copied_tensors() -> Iterator[Case]:
         "what is copied is a tensor, whoever calls",
         copy,
         (
-            ("x: torch.Tensor", "x"),
+            ("torch.tensor(x.float())", "torch.tensor(x)"),
             also("globals()['copied']([1.0, 2.0])"),
         ),
         "policy",
@@ -663,7 +663,7 @@ def of_copied_tensors() -> Iterator[Case]:
         "shown.append(copied(torch.ones(3, device=device).half(), torch.ones(3, device=device)))",
         """
         def copied(like: torch.Tensor, x: torch.Tensor):
-            return like.new_tensor(x)
+            return like.new_tensor(x.float())
 
 
         """,
