@@ -211,3 +211,19 @@ def _start(node: ast.AST) -> Place:
         node, (ast.expr, ast.stmt, ast.arg, ast.excepthandler, ast.alias, ast.pattern, ast.keyword)
     )
     return node.lineno, node.col_offset
+
+
+def assignments(scope: ast.AST) -> dict[str, list[ast.expr]]:
+    """What `name = value`, `name: type = value` and `(name := value)` assign, below a node."""
+    assigned: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Assign):
+            targets = node.targets
+        elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
+            targets = [node.target]
+        else:
+            continue
+        for name in {target.id for target in targets if isinstance(target, ast.Name)}:
+            if node.value is not None:
+                assigned.setdefault(name, []).append(node.value)
+    return assigned

@@ -21,7 +21,7 @@ from amplint.evidence import Support
 from amplint.finding import Finding, Fix, Group, Related, Safety, Span
 from amplint.imports import Imports, Spelling
 from amplint.rule import Check, Rule
-from amplint.scopes import Scopes
+from amplint.scopes import Scopes, assignments
 from amplint.staleness import Stale
 from amplint.text import Text
 from amplint.units import RefusedUnitError, Unit
@@ -61,6 +61,7 @@ class Source(Edits):
         super().__init__(path, text, module)
         self._answers = answers
         self._texts = texts
+        self._assigned: dict[ast.AST, dict[str, list[ast.expr]]] = {}
 
     # ------------------------------------------------------------------------------ meaning
 
@@ -296,18 +297,12 @@ class Source(Edits):
             return []
         return [self.node_for(use) for use in self._answers.uses(thing)]
 
-    def _assigned_values(self, name: ast.Name) -> Iterable[ast.expr]:
+    def _assigned_values(self, name: ast.Name) -> list[ast.expr]:
         """What is assigned to a variable in its function, by statements `name = value`."""
-        for node in ast.walk(self._scopes.scope(name)):
-            targets: Sequence[ast.expr] = ()
-            if isinstance(node, ast.Assign):
-                targets = node.targets
-            elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)):
-                targets = [node.target]
-            if any(isinstance(target, ast.Name) and target.id == name.id for target in targets):
-                value = getattr(node, "value", None)
-                if isinstance(value, ast.expr):
-                    yield value
+        scope = self._scopes.scope(name)
+        if scope not in self._assigned:  # one walk for all names: rules ask for many
+            self._assigned[scope] = assignments(scope)
+        return self._assigned[scope].get(name.id, [])
 
     @cached_property
     def _scopes(self) -> Scopes:
