@@ -104,6 +104,19 @@ def test_the_fixtures_of_the_wheel_are_verified_away_from_the_checkout(
     assert done.stdout.splitlines()[-1].endswith("verified")
 
 
+def test_without_torch_verify_says_in_one_line_what_to_install(wheel: Path, tmp_path: Path) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); sys.modules['torch'] = None;"
+        "from amplint.cli import main; sys.exit(main(['verify', '--rules']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "amplint: verify needs torch: pip install 'amplint[verify]'\n"
+
+
 def test_the_version_is_the_same_everywhere(wheel: Path) -> None:
     from amplint import __version__  # noqa: PLC0415
 

@@ -34,6 +34,8 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
 }
+# What stands for a GPU is not to find one: it is the same everywhere, and a fork cannot use it.
+WITHOUT_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 
 # ------------------------------------------------------------------------------- one process
@@ -159,7 +161,7 @@ class Server:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
-            env=environment(),
+            env={**environment(), **WITHOUT_GPU},
         )
 
     def run(self, spec: Spec) -> Observation:

@@ -30,6 +30,7 @@ RIGHT, WRONG, ABSENT = "right", "wrong", "no kernel"
 # What errors say when an operation is not in this build, or not there at all.
 NOT_THERE = (
     "not linked", "not compiled", "cudnn", "Could not run", "is not available", "no NVIDIA driver",
+    "No CUDA GPUs", "no CUDA-capable device",
 )  # fmt: skip
 
 

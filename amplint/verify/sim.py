@@ -54,6 +54,7 @@ ABSENT = (
     "Cannot access accelerator device",
     "No CUDA GPUs are available",
     "Found no NVIDIA driver",
+    "no CUDA-capable device",
     "Cannot find an initialized CUDA",
     "was not compiled with cuDNN",
     "The tensor has a non-zero number of elements, but its data is not allocated yet",

@@ -55,6 +55,13 @@ def test_a_back_end_that_does_not_start_says_why(
     assert [each.text for each in seen] == [said, said]
 
 
+def test_a_gpu_is_seen_by_no_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    with running() as runner:
+        assert [leaf.text for leaf in runner.run(spec("environment")).result] == ["''"]
+    assert [leaf.text for leaf in fresh(spec("environment")).result] == ["'0'"]
+
+
 def test_a_result_comes_from_a_fork(runner: Runner) -> None:
     check_returns(runner.run(spec("returns", args=("{device}",))))
 

@@ -66,3 +66,7 @@ def branch(x):
     if x:
         return 1
     return 2
+
+
+def environment():
+    return os.environ.get("CUDA_VISIBLE_DEVICES")
