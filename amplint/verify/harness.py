@@ -75,8 +75,10 @@ def run(
     with running() as runner, tempfile.TemporaryDirectory(prefix="amplint-") as name:
         directory = Path(os.path.realpath(name))
         limits = Spec("", "", "")
+        # Where there is a GPU, nothing else needs to be measured that stands for one.
+        gpu = [each for each in backends if each.name == "cuda"]
         measuring = Bench(
-            backends, sizes, directory / "runs", runner.run, limits.seconds, limits.memory
+            gpu or backends, sizes, directory / "runs", runner.run, limits.seconds, limits.memory
         )
         return Checked(
             backends,

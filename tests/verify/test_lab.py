@@ -240,6 +240,24 @@ CASES = {
         Verdict.CRASHES,
         "MemoryError",
     ),
+    "flood of output": Case(
+        """
+        # wrong: z = h + 1; print("x" * (64 << 20))
+        z = h + 1
+        return z
+        """,
+        Verdict.EXACT,
+        good=True,
+    ),
+    "system exit": Case(
+        """
+        # wrong: z = h + 1; raise SystemExit("enough")
+        z = h + 1
+        return z
+        """,
+        Verdict.CRASHES,
+        "the program exited with 'enough'",
+    ),
     "original differs from itself": Case(
         """
         # wrong: z = 1 + h

@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -13,12 +14,13 @@ from amplint import engine, fixing, registry
 from amplint.config import Settings
 from amplint.discover import project
 from amplint.engine import Request
+from amplint.rule import Change
 from amplint.verify import lab, projects, report
 from amplint.verify.backends import BACKENDS
 from amplint.verify.drivers import Kind, Program
 from amplint.verify.observation import to_json
 from amplint.verify.spec import Spec
-from amplint.verify.verdicts import Verdict
+from amplint.verify.verdicts import Judgement, Verdict
 from benchmarks import programs
 from tests.helpers import ROOT
 
@@ -64,6 +66,28 @@ def test_before_and_after(name: str, tmp_path: Path, runner: Any) -> None:
     after = runner.run(Spec(str(tree), lab.TARGET, "policy", suite))
     outcomes = {leaf.text for leaf in after.result if leaf.where.startswith("result['tests'][")}
     assert outcomes == {"'passed'"}
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "undeclared", "status"),
+    [
+        ("", None, report.VERIFIED),
+        ("exact improved declared-change stream-changed", None, report.VERIFIED),
+        ("exact not-executed", None, report.UNDECIDED),
+        ("exact inconclusive", None, report.UNDECIDED),
+        ("not-executed differs", None, report.DIFFERS),
+        ("exact crashes", None, report.DIFFERS),
+        ("stream-changed", Change.STREAM, report.DIFFERS),
+    ],
+)
+def test_exit_status(verdicts: str, undeclared: Change | None, status: int) -> None:
+    """The worst of all fixes decides; a change that no rule declares is a difference."""
+    judged = tuple(
+        mock.Mock(spec=lab.Judged, judgement=Judgement(Verdict(each), "", undeclared=undeclared))
+        for each in verdicts.split()
+    )
+    verified = mock.Mock(spec=lab.Verified, judged=judged)
+    assert report.Report(verified, (), "train:main()", ()).status == status
 
 
 def test_report(tmp_path: Path) -> None:
