@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from amplint.evidence import Support
+from amplint.scaling import Misuse
 from amplint.staleness import Stale
 from amplint.values import Heat, Place, Region, Value, Why
 
@@ -62,6 +63,10 @@ class Answers(Protocol):
     def stale(self, context: ast.expr) -> Stale | None:
         """The weights that change within the autocast region which a `with` or a decorator opens,
         and are used in it again."""
+        ...
+
+    def misuses(self, call: ast.Call) -> Sequence[Misuse]:
+        """What is wrong with a call on the paths of a training step with a scaler."""
         ...
 
     def bases(self, node: ast.expr) -> frozenset[str]:

@@ -237,12 +237,14 @@ class Builder:
         self.emit("raise", operands, None, where(node))
         self.env = None
 
-    def do_Break(self, _: ast.Break) -> None:
+    def do_Break(self, node: ast.Break) -> None:
+        self.emit("break", (), None, where(node))
         if self.env is not None and self.breaks:
             self.breaks[-1].append(self.env)
         self.env = None
 
-    def do_Continue(self, _: ast.Continue) -> None:
+    def do_Continue(self, node: ast.Continue) -> None:
+        self.emit("continue", (), None, where(node))
         if self.env is not None and self.continues:
             self.continues[-1].append(self.env)
         self.env = None

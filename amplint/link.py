@@ -13,6 +13,7 @@ from amplint.graph import where
 from amplint.heat import HeatMap
 from amplint.index import File, Standing
 from amplint.infer import Inference
+from amplint.scaling import Misuse, Misuses
 from amplint.staleness import Stale, Staleness
 from amplint.transfer import canonical
 from amplint.values import UNKNOWN, Class, Heat, Instance, Place, Region, Symbol, Value, Why
@@ -78,6 +79,7 @@ class Program:
             if files[path].facts.functions[cls.id].words & words
         )
         self._heat = HeatMap(self._inference)
+        self._misuses = Misuses(self._inference)
 
     @property
     def failures(self) -> list[str]:
@@ -90,16 +92,17 @@ class Program:
 
     def answers(self, path: str) -> FileAnswers:
         """The answers about one file."""
-        return FileAnswers(self._files[path], self._inference, self._heat)
+        return FileAnswers(self._files[path], self._inference, self._heat, self._misuses)
 
 
 class FileAnswers:
     """`amplint.answers.Answers` for one file."""
 
-    def __init__(self, file: File, inference: Inference, heat: HeatMap) -> None:
+    def __init__(self, file: File, inference: Inference, heat: HeatMap, misuses: Misuses) -> None:
         self._file = file
         self._inference = inference
         self._heat = heat
+        self._misuses = misuses
         self._readers: dict[tuple[str, int], list[ast.expr]] | None = None
         self._joins: dict[str, frozenset[int]] = {}
 
@@ -179,6 +182,11 @@ class FileAnswers:
         if place is None:
             return None
         return Staleness(self._heat).of_context(place.function, place.node, where(context))
+
+    def misuses(self, call: ast.Call) -> Sequence[Misuse]:
+        """What is wrong with a call on the paths of a training step with a scaler."""
+        place = self._place(call)
+        return self._misuses.at(place.function, place.node) if place is not None else ()
 
     def bases(self, node: ast.expr) -> frozenset[str]:
         """The library classes that the class of the project, or its instance, derives from."""

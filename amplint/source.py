@@ -21,6 +21,7 @@ from amplint.evidence import Support
 from amplint.finding import Finding, Fix, Group, Related, Safety, Span
 from amplint.imports import Imports, Spelling
 from amplint.rule import Check, Rule
+from amplint.scaling import Misuse
 from amplint.scopes import Scopes, assignments
 from amplint.staleness import Stale
 from amplint.text import Text
@@ -131,6 +132,12 @@ class Source(Edits):
         and are used in it again, as they were at first."""
         thing = self.ast_of(context)
         return self._answers.stale(thing) if isinstance(thing, ast.expr) else None
+
+    def misuse(self, call: cst.Call, code: str) -> Misuse | None:
+        """What a rule finds wrong with a call on the paths of a training step with a scaler."""
+        thing = self.ast_of(call)
+        found = self._answers.misuses(thing) if isinstance(thing, ast.Call) else ()
+        return next((misuse for misuse in found if misuse.code == code), None)
 
     def bases(self, node: cst.CSTNode) -> frozenset[str]:
         """The library classes that a class of the project, or its instance, derives from."""

@@ -114,6 +114,7 @@ def cases() -> Iterator[Case]:
     yield from of_dtypes()
     yield from of_casts_of_factories()
     yield from of_backward_passes()
+    yield from of_scalers()
     yield from of_moved_factories()
     yield from of_numbers()
     yield from of_copied_tensors()
@@ -507,6 +508,53 @@ class Product(torch.autograd.Function):
 
 
 """
+
+# ------------------------------------------------------------------------------- AMP405
+
+
+def of_scalers() -> Iterator[Case]:
+    unscaled = once(
+        """
+        torch.manual_seed(0)
+        model = nn.Linear(8, 4).to(device)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler(device, init_scale=1024.0)
+        scaler.scale(model(torch.ones(2, 8, device=device)).square().mean()).backward()
+        scaler.unscale_(optimizer)
+        parameters = list(model.parameters())
+        scaler.unscale_(optimizer=optimizer)
+        shown.append(nn.utils.clip_grad_norm_(parameters, 1.0))
+        """
+    )
+    second = "    scaler.unscale_(optimizer=optimizer)\n"
+    yield Case(
+        "AMP405",
+        "the first call stands in the same block",
+        unscaled,
+        (
+            (
+                "    scaler.unscale_(optimizer)\n",
+                "    if os.environ.get('LOG'):\n        scaler.unscale_(optimizer)\n",
+            ),
+        ),
+        "policy",
+        ((second, ""),),
+    )
+    yield Case(
+        "AMP405",
+        "nothing around it catches the error",
+        unscaled,
+        (
+            (
+                second,
+                "    try:\n        scaler.unscale_(optimizer=optimizer)\n"
+                "    except RuntimeError:\n        parameters = parameters[:1]\n",
+            ),
+        ),
+        "policy",
+        (("        scaler.unscale_(optimizer=optimizer)\n", "        pass\n"),),
+    )
+
 
 # ------------------------------------------------------------------------------- AMP501
 

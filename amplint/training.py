@@ -1,0 +1,216 @@
+"""Which calls train: what a call node of a value graph does to losses, gradients and weights.
+
+Decided by the value of what a method is called on. Where that is not known, a method that only a
+scaler has (`unscale_`), or a chain that only a scaler makes (`x.scale(loss).backward()`), says what
+it is; all else is kept as a guess, for whoever knows which object it is.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import NamedTuple
+
+from amplint import libraries
+from amplint.facts import CallShape, Node
+from amplint.infer import Inference, State
+from amplint.transfer import canonical
+from amplint.values import (
+    NONE,
+    Blob,
+    Host,
+    Instance,
+    Method,
+    Object,
+    Symbol,
+    Tensor,
+    Unknown,
+    Value,
+)
+
+
+class Kind(Enum):
+    """What a call does. `STEP` and `UPDATE` are those of whatever they are called on."""
+
+    SCALE = "scale"
+    BACKWARD = "backward"
+    UNSCALE = "unscale_"
+    CLIP = "clip"
+    STEP = "step"
+    UPDATE = "update"
+    ZERO = "zero_grad"
+    IS_ENABLED = "is_enabled"
+    ELSEWHERE = "elsewhere"  # what a library or an unknown function does to the gradients
+
+
+class Role(Enum):
+    """What an object is to training."""
+
+    SCALER = "scaler"
+    DISABLED = "a scaler that is switched off"
+    OPTIMIZER = "optimizer"
+    SCHEDULER = "scheduler"
+    UNKNOWN = "unknown"
+    OTHER = "something else"
+
+
+class Event(NamedTuple):
+    """What a call does, by nodes of its function.
+
+    object: the node of what the method is called on; -1 without one.
+    argument: the node of the loss, or the optimizer, that it is given; -1 without one.
+    """
+
+    kind: Kind
+    object: int
+    argument: int = -1
+
+
+CLIPPING = frozenset(
+    f"torch.nn.utils.{home}{name}"
+    for home in ("", "clip_grad.")
+    for name in ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
+)
+BACKWARD = frozenset({"torch.autograd.backward"})
+# Methods whose name says that gradients change hands, when nobody knows whose they are.
+ELSEWHERE = frozenset({"manual_backward", "clip_gradients", "clip_grad_norm_", "backward"})
+# What an unknown function may run of training, by its name: hooks, and what drives a step.
+DRIVER = re.compile(
+    r"hook|callback|event|fire|trigger|dispatch|backward|optim|grad|scal|train|^on_|^before_|^after_"
+)
+METHODS = frozenset({kind.value for kind in Kind} | ELSEWHERE)
+NAMES = METHODS | {name.rpartition(".")[2] for name in CLIPPING}
+
+
+def role(value: Value, inference: Inference) -> Role:
+    """What an object is, leaving None aside, and what is not known where something is."""
+    roles = {role_of(atom, inference) for atom in value if atom != NONE}
+    known = roles - {Role.UNKNOWN}
+    if len(known) == 1:
+        return known.pop()
+    if known == {Role.SCALER, Role.DISABLED}:
+        return Role.SCALER
+    return Role.OTHER if known else Role.UNKNOWN
+
+
+def role_of(atom: object, inference: Inference) -> Role:
+    if isinstance(atom, Unknown):
+        return Role.UNKNOWN
+    if isinstance(atom, Object):
+        if atom.kind == "scaler":
+            return Role.DISABLED if atom.enabled is False else Role.SCALER
+        return {"optimizer": Role.OPTIMIZER, "scheduler": Role.SCHEDULER}.get(atom.kind, Role.OTHER)
+    if isinstance(atom, Instance):
+        if inference.is_optimizer(atom.cls):
+            return Role.OPTIMIZER
+        if inference.library_bases(atom.cls) & libraries.SCALERS.keys():
+            return Role.SCALER
+    return Role.OTHER
+
+
+def event(inference: Inference, state: State, number: int) -> Event | None:
+    """What a call does to training; None if nothing, as far as the call alone can say."""
+    node = state.graph.nodes[number]
+    callee = state.graph.nodes[node.operands[0]]
+    if callee.op == "attr" and callee.data not in NAMES:
+        return None
+    symbols = {
+        canonical(atom.name)
+        for atom in state.values[node.operands[0]]
+        if isinstance(atom, Symbol) and atom.name.rpartition(".")[2] in NAMES
+    }
+    first = argument(node, 0)
+    if symbols & CLIPPING:
+        return Event(Kind.CLIP, -1, argument(node, 0, "parameters"))
+    if symbols & BACKWARD:
+        return Event(Kind.BACKWARD, argument(node, 0, "tensors"))
+    if callee.op != "attr":
+        return None
+    thing = callee.operands[0]
+    value = state.values[thing]
+    owner = role(value, inference)
+    scaler = owner in (Role.SCALER, Role.DISABLED, Role.UNKNOWN)
+    optimizer = argument(node, 0, "optimizer")
+    match callee.data:
+        case "backward" if first < 0 or is_loss(value):
+            return Event(Kind.BACKWARD, thing) if not symbols else None
+        case "scale" if scaler and first >= 0 and node.data.positional == 1:
+            return Event(Kind.SCALE, thing, argument(node, 0, "outputs"))
+        case "unscale_" if scaler and optimizer >= 0:
+            return Event(Kind.UNSCALE, thing, optimizer)
+        case "step" if scaler or owner is Role.OPTIMIZER:
+            return Event(Kind.STEP, thing, optimizer)
+        case "update" if scaler and first < 0:
+            return Event(Kind.UPDATE, thing)
+        case "is_enabled" if owner is Role.SCALER:
+            return Event(Kind.IS_ENABLED, thing)
+        case "zero_grad":
+            return Event(Kind.ZERO, thing, argument(node, 0, "set_to_none"))
+        case name if name in ELSEWHERE and not symbols:
+            return Event(Kind.ELSEWHERE, thing)
+    return None
+
+
+def is_loss(value: Value) -> bool:
+    """Whether a value has the `backward` of a tensor."""
+    return any(isinstance(atom, Tensor | Blob) for atom in value) or (
+        bool(value) and all(isinstance(atom, Host) for atom in value)
+    )
+
+
+def argument(node: Node, position: int, keyword: str = "") -> int:
+    """The node of an argument of a call; -1 where it is not given, or where stars hide it."""
+    shape: CallShape = node.data
+    if keyword in shape.keywords:
+        return node.operands[1 + shape.positional + shape.keywords.index(keyword)]
+    if position < shape.positional and not shape.stars:
+        return node.operands[1 + position]
+    return -1
+
+
+def surely_scaler(inference: Inference, state: State, number: int, happens: Event) -> bool:
+    """Whether a call is one of a scaler, by its value or by what only a scaler has."""
+    if happens.kind not in (Kind.SCALE, Kind.UNSCALE, Kind.STEP, Kind.UPDATE):
+        return False
+    owner = role(state.values[happens.object], inference)
+    if owner is Role.UNKNOWN and happens.kind is Kind.SCALE:
+        return is_backpropagated(state, number)
+    return owner is Role.SCALER or (owner is Role.UNKNOWN and happens.kind is Kind.UNSCALE)
+
+
+def is_backpropagated(state: State, number: int) -> bool:
+    """`x.scale(loss).backward()`, in one expression."""
+    nodes = state.graph.nodes
+    return any(
+        node.op == "attr" and node.data == "backward" and node.operands == (number,)
+        for node in nodes[number + 1 : number + 3]
+    )
+
+
+def may_train(state: State, number: int, roles: set[Role]) -> bool:
+    """Whether a call of nobody knows what may do a part of the training step: it is given an
+    optimizer or a scaler, or its name says so.
+
+    Args:
+        roles: of what is handed to it.
+    """
+    node = state.graph.nodes[number]
+    value = state.values[node.operands[0]]
+    known = [atom for atom in value if not isinstance(atom, Unknown)]
+    if known and all(is_harmless(atom) for atom in known):
+        return False
+    if roles & {Role.SCALER, Role.OPTIMIZER}:
+        return True
+    callee = state.graph.nodes[node.operands[0]]
+    return not known and callee.op == "attr" and DRIVER.search(callee.data) is not None
+
+
+def is_harmless(atom: object) -> bool:
+    """What libraries are known to do nothing to gradients with what they are given."""
+    if isinstance(atom, Symbol):
+        return atom.name.startswith(("torch.", "builtins.", "logging.", "math.", "numpy."))
+    if isinstance(atom, Method):
+        return isinstance(atom.of, Object | Tensor | Blob | Host) or not isinstance(
+            atom.of, Unknown
+        )
+    return not isinstance(atom, Unknown)
