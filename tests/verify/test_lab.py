@@ -242,7 +242,7 @@ CASES = {
     ),
     "flood of output": Case(
         """
-        # wrong: z = h + 1; print("x" * (64 << 20))
+        # wrong: z = h + 1 if print("x" * (64 << 20)) is None else h
         z = h + 1
         return z
         """,
