@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -46,3 +47,17 @@ def test_the_archive_runs_by_itself_and_leaves_its_report(archive: Path, tmp_pat
 def test_what_it_runs_by_itself_are_options_of_verify() -> None:
     options = {name for parameter in verify.params for name in parameter.opts}
     assert options >= {*verify_on_gpu.ARGUMENTS, "--report"}
+
+
+CLAIM = re.compile(r"(?:checked|verified|tested|run) on an? (?:NVIDIA )?(GPU|[A-Z]+\d+\w*)")
+
+
+def test_no_page_claims_what_no_result_shows() -> None:
+    results = (verify_on_gpu.ROOT / "benchmarks" / "results").glob("verify-*.json")
+    machines = [json.loads(path.read_text(encoding="utf-8"))["environment"] for path in results]
+    shown = " ".join(each["GPU"]["name"] for each in machines if each["GPU"])
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        for line in page.read_text(encoding="utf-8").splitlines():
+            for name in CLAIM.findall(line):
+                denied = re.search(r"\b(no|not|none|only|without)\b", line, re.IGNORECASE)
+                assert denied or name in shown, line
