@@ -265,6 +265,23 @@ class Edits(Layout):
             return ()
         return self._dedent_lines(statements, region) or ()
 
+    def indent(self, statements: Sequence[cst.BaseStatement], header: str) -> tuple[Edit, ...]:
+        """Put whole lines into a block of their own, below a line that opens it."""
+        first, last = self._rows(statements[0]), self._rows(statements[-1])
+        if first is None or last is None:
+            return ()
+        indentation = self._indent(first[0])
+        unit = "\t" if "\t" in indentation else "    "
+        strings = set(self._rows_within_strings(statements))
+        start = self.content.start(first[0])
+        opening = Edit(start, start, f"{indentation}{header}{self.content.newline}{unit}")
+        inside = (
+            Edit(self.content.start(row), self.content.start(row), unit)
+            for row in range(first[0] + 1, last[1] + 1)
+            if row not in strings and self.content.line(row).strip()
+        )
+        return (opening, *inside)
+
     def _dedent_from_within_line(
         self,
         statements: Sequence[cst.BaseStatement | cst.BaseSmallStatement],

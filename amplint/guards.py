@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from amplint.source import Source
 
 # What a test of the version, or of whether a name is there, says.
-ASKS_VERSION = re.compile(r"version|hasattr\(|getattr\(|\bparse\(", re.IGNORECASE)
+# Ex) torch.__version__ >= "2.4", hasattr(torch.amp, "GradScaler"), TORCH_GE_2_4, is_torch_2_4
+ASKS_VERSION = re.compile(r"version|hasattr\(|getattr\(|\bparse\(|torch\w*\d", re.IGNORECASE)
+# The same of what a variable is made of, where `getattr(args, "amp")` is no such thing.
+MADE_OF_VERSION = re.compile(r"__version__|version\.|(get|has)attr\(\s*torch|torch\w*\d")
 CATCHES = re.compile(r"\b(suppress|raises)\(")
 MISSING_NAME = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "Exception"})
 
@@ -28,11 +31,20 @@ def is_fallback(node: cst.CSTNode, src: Source) -> bool:
                 re.findall(r"\w+", src.text(ancestor.type))
             ):
                 return True
-        elif isinstance(ancestor, cst.If | cst.IfExp) and ASKS_VERSION.search(
-            src.text(ancestor.test)
-        ):
+        elif isinstance(ancestor, cst.If | cst.IfExp) and asks_version(ancestor.test, src):
             return True
     return False
+
+
+def asks_version(test: cst.BaseExpression, src: Source) -> bool:
+    """Whether a test asks for the version of torch, or for a name of it, itself or by a variable.
+
+    Ex) new = getattr(torch, "get_autocast_dtype", None), and then `if new is not None`
+    """
+    made = (src.origin(name) or src.global_value(name) for name in src.names(test))
+    return ASKS_VERSION.search(src.text(test)) is not None or any(
+        each is not None and MADE_OF_VERSION.search(src.text(each)) for each in made
+    )
 
 
 def is_caught(node: cst.CSTNode, src: Source) -> bool:

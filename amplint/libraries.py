@@ -100,6 +100,25 @@ SCALERS: dict[str, ScalerApi] = {
     ),
 }
 
+LEGACY_CUSTOM: dict[str, str] = {
+    f"torch.cuda.amp.{home}{name}": f"torch.amp.{name}"
+    for home in ("", "autocast_mode.")
+    for name in ("custom_fwd", "custom_bwd")
+}
+"""Decorators of autograd functions that mean CUDA -> those that are told the device type."""
+
+
+LEGACY_STATE: dict[str, tuple[str, str]] = {
+    f"torch.{verb}_autocast_{name}_{state}": (
+        f"torch.{verb}_autocast_{state}",
+        "cuda" if name == "gpu" else name,
+    )
+    for name in ("gpu", "cpu", "ipu", "xla")
+    for verb, state in (("get", "dtype"), ("set", "dtype"), ("is", "enabled"), ("set", "enabled"))
+    if (name, state) != ("gpu", "enabled")  # that is `torch.is_autocast_enabled()`
+}
+"""What asks for or sets the autocast state of one device type -> what is told it, and the type."""
+
 # --------------------------------------------------------------------------- objects
 
 LOADERS: frozenset[str] = frozenset(

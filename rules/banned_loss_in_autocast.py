@@ -74,6 +74,7 @@ def take_logits(call: cst.Call, src: Source) -> Fix | None:
     if src.name(call.func) != LOSS or given is None or logits is None:
         return None
     function = f"{LOSS}_with_logits"
+    rename: tuple[Edit, ...]
     if isinstance(call.func, cst.Attribute):
         rename: tuple[Edit, ...] = (src.replace(call.func.attr, function.rpartition(".")[2]),)
     else:

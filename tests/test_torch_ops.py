@@ -1638,6 +1638,30 @@ def test_scaler_signatures(name: str) -> None:
     assert defaults.get("device", api.device) == api.device
 
 
+@pytest.mark.parametrize(("old", "new"), libraries.LEGACY_CUSTOM.items())
+def test_legacy_decorators_are_the_new_ones_for_cuda(old: str, new: str) -> None:
+    assert imported(old) is imported(old.replace("autocast_mode.", ""))
+    assert "device_type" in inspect.signature(imported(new)).parameters
+
+
+@pytest.mark.parametrize(("old", "new"), libraries.LEGACY_STATE.items())
+def test_legacy_functions_about_the_state_of_autocast(old: str, new: tuple[str, str]) -> None:
+    """What the old one sets, the new one gets, and the other way round."""
+    name, device = new
+    state = "dtype" if name.endswith("dtype") else "enabled"
+    reads = f"torch.get_autocast_{state}" if state == "dtype" else f"torch.is_autocast_{state}"
+    if "set_" not in old:
+        assert imported(old)() == imported(name)(device)
+        return
+    before = imported(reads)(device)
+    try:
+        for value in (torch.float16, torch.bfloat16) if state == "dtype" else (True, False):
+            imported(old)(value)
+            assert imported(reads)(device) == value
+    finally:
+        imported(name)(device, before)
+
+
 @pytest.mark.parametrize("device", libraries.DEFAULT_DTYPES)
 def test_default_dtypes_of_regions(device: str) -> None:
     try:
