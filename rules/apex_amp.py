@@ -60,6 +60,14 @@ rule = Rule(
 )
 INITIALIZE, SCALE_LOSS = "apex.amp.initialize", "apex.amp.scale_loss"
 MASTER_PARAMS = "apex.amp.master_params"
+PUBLIC = frozenset(
+    f"apex.amp.{name}"
+    for name in """
+    initialize scale_loss master_params state_dict load_state_dict
+    float_function half_function promote_function
+    register_float_function register_half_function register_promote_function
+    """.split()
+)
 STATES = frozenset({"apex.amp.state_dict", "apex.amp.load_state_dict"})
 PARALLEL = "apex.parallel.DistributedDataParallel"
 UNDERSTOOD = frozenset({"opt_level", "verbosity"})  # keywords of `initialize`
@@ -87,7 +95,7 @@ def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
         related = [src.related_node(other, "belongs to it") for other in others]
         fix = Migration(call, src).fix() if level == "O1" else None
         yield src.finding(rule, call, message, fix, related)
-    elif name.startswith("apex.amp.") and not initialized(call, src):
+    elif name in PUBLIC and not initialized(call, src):
         yield src.finding(rule, call, f"`{src.text(call.func)}` is superseded by `torch.amp`")
 
 
@@ -95,7 +103,7 @@ def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
 def check_decorator(decorator: cst.Decorator, src: Source) -> Iterator[Finding]:
     """Ex) @amp.float_function, without a call"""
     name = src.name(decorator.decorator) or ""
-    if name.startswith("apex.amp.") and not is_option(src):
+    if name in PUBLIC and not is_option(src):
         text = src.text(decorator.decorator)
         message = f"`{text}` is superseded by `torch.amp`: open a region with `enabled=False`"
         if not name.endswith("float_function"):
@@ -130,8 +138,12 @@ def opt_level(call: cst.Call, src: Source) -> str | None:
 
 def calls_around(call: cst.Call, src: Source) -> list[cst.Call]:
     """The calls of apex.amp in the function that holds a call, or in the unit."""
-    around = src.function(call) or list(src.ancestors(call))[-1]
-    return [c for c in src.calls(around) if (src.name(c.func) or "").startswith("apex.amp.")]
+    function = src.function(call)
+    return [
+        each
+        for each in src.calls(function or list(src.ancestors(call))[-1])
+        if src.function(each) is function and src.name(each.func) in PUBLIC
+    ]
 
 
 def initialized(call: cst.Call, src: Source) -> bool:
