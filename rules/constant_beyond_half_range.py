@@ -163,8 +163,8 @@ def beyond(
 def number_of(node: cst.BaseExpression, src: Source) -> float | None:
     """A number by its value, or the limit of a dtype: `torch.finfo(torch.float32).min`"""
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
-        number = number_of(node.expression, src)
-        return None if number is None else -number
+        positive = number_of(node.expression, src)
+        return None if positive is None else -positive
     if isinstance(node, cst.Attribute) and node.attr.value in ("min", "max"):
         info = node.value
         if isinstance(info, cst.Call) and src.name(info.func) == "torch.finfo" and info.args:
@@ -173,8 +173,9 @@ def number_of(node: cst.BaseExpression, src: Source) -> float | None:
                 return FLOAT32_MAX if node.attr.value == "max" else -FLOAT32_MAX
         return None
     number = constant(src.value(node))
-    known = isinstance(number, int | float) and not isinstance(number, bool)
-    return float(number) if known else None
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return None
+    return float(number)
 
 
 def within(

@@ -8,7 +8,7 @@ its first one was `enabled`.
     torch.autocast(x.device)              # ValueError: a torch.device is no name
     torch.autocast("gpu")                 # RuntimeError: no such device type
     torch.autocast(use_amp)               # ValueError: which device?
-    torch.autocast("cuda", dtype="float16")         # TypeError; on the CPU: no region
+    torch.autocast("cuda", dtype="float16")         # TypeError
     with torch.autocast: ...              # TypeError: a class is no context
     @torch.autocast                       # ValueError: the function is taken for the device type
     @torch.cuda.amp.autocast              # the first call of the function raises
@@ -18,9 +18,8 @@ its first one was `enabled`.
     torch.autocast(x.device.type)
 
 Fix safety: names the argument that is in the wrong place, and asks a device for its type: safe, for
-the old line could only raise. Unsafe where a device type or the name of a dtype has to be guessed,
-and for a flag where the device may be the CPU: there torch warns and opens no region. Not offered
-for a region that is never entered.
+the old line could only raise. Unsafe where something around it catches the error, and where a
+device type or a dtype has to be guessed. Not offered for a region that is never entered.
 
 Known limits: a device that is one by annotation alone may be a name after all, and is left alone;
 likewise a flag of the command line.
@@ -47,10 +46,12 @@ from amplint import (
     Source,
     Tensor,
 )
+from amplint.guards import is_caught
 from amplint.libraries import AUTOCASTS, DEFAULT_DTYPES, AutocastApi
 from amplint.values import Blob, constant, only
 
-RAISES = "the line can only raise as it is"
+RAISES = "the line can only raise, and what is meant is known"
+UNCAUGHT = "nothing around it catches the error"
 
 rule = Rule(
     "AMP307",
@@ -60,7 +61,7 @@ rule = Rule(
     witness=Raises("Expected `device_type` of type `str`"),
     words=frozenset({"autocast", "autocast_mode"}),
     outranks=("AMP701",),
-    safe_if=(RAISES,),
+    safe_if=(RAISES, UNCAUGHT),
 )
 NO_TYPES = {"gpu": "cuda", "cuda_gpu": "cuda", "nvidia": "cuda"}  # what is written for a type
 DTYPES = frozenset({"float16", "bfloat16", "float32"})
@@ -95,8 +96,12 @@ def not_called(context: cst.BaseExpression, src: Source) -> Iterator[Finding]:
         # Which device the new API is to be called with has to be guessed.
         given = "" if api.device else '"cuda"'
         edit = src.insert_after(context, f"({given})")
-        fix = Fix.safe_if("Call autocast", (edit,), {RAISES: api.device is not None})
+        fix = Fix.safe_if("Call autocast", (edit,), raising(context, src, api.device is not None))
         yield src.finding(rule, context, f"`{src.text(context)}` is not called", fix)
+
+
+def raising(node: cst.BaseExpression, src: Source, raises: bool = True) -> dict[str, bool]:
+    return {RAISES: raises, UNCAUGHT: not is_caught(node, src)}
 
 
 def api_of(node: cst.BaseExpression, src: Source) -> AutocastApi | None:
@@ -114,7 +119,7 @@ def check_device(call: cst.Call, src: Source) -> Iterator[Finding]:
     name = constant(src.value(given.value))
     if is_device(given.value, src):
         edit = src.append_call(given.value, "type")
-        fix = Fix.safe_if("Give the type of the device", (edit,), {RAISES: True})
+        fix = Fix.safe_if("Give the type of the device", (edit,), raising(call, src))
         message = f"`{src.brief(given.value)}` is a torch.device, autocast wants its type"
         yield src.finding(rule, call, message, fix)
     elif is_flag(given.value, src):
@@ -188,7 +193,4 @@ def name_flags(call: cst.Call, given: cst.Arg, src: Source) -> Fix | None:
         if not isinstance(only(src.value(positional[2].value)), DType):
             return None
         edits.append(src.insert_before(positional[2].value, "dtype="))
-    # On the CPU, torch takes the flag for a dtype that it lacks, and goes on without a region.
-    device = constant(src.value(positional[0].value))
-    raises = isinstance(device, str) and device.partition(":")[0] not in ("", "cpu")
-    return Fix.safe_if("Name the argument", tuple(edits), {RAISES: raises})
+    return Fix.safe_if("Name the argument", tuple(edits), raising(call, src))

@@ -120,6 +120,7 @@ def cases() -> Iterator[Case]:
     yield from of_copied_tensors()
     yield from of_legacy_constructors()
     yield from of_copies()
+    yield from of_calls_of_autocast()
     yield from of_old_names()
 
 
@@ -927,7 +928,43 @@ def run(device):
     )
 
 
-# ------------------------------------------------------------------------------- AMP701, 702
+# ------------------------------------------------------------------------------- AMP307
+
+
+def of_calls_of_autocast() -> Iterator[Case]:
+    yield Case(
+        "AMP307",
+        "the line can only raise",
+        once(
+            """
+            x = torch.full((4, 4), 0.1, device=device)
+            with torch.cuda.amp.autocast:
+                shown.append(x @ x)
+            """
+        ),
+        (("torch.cuda.amp.autocast", "torch.autocast"),),
+        why="which device is meant is not known to anybody but the author",
+    )
+    yield Case(
+        "AMP307",
+        "nothing around it catches the error",
+        once(
+            """
+            x = torch.full((4, 4), 0.1, device=device)
+            if True:
+                with torch.autocast(x.device):
+                    shown.append(x @ x)
+            """
+        ),
+        (
+            ("    if True:\n", "    try:\n"),
+            ("(x @ x)\n", "(x @ x)\n    except ValueError:\n        pass\n"),
+        ),
+        "policy",
+    )
+
+
+# ------------------------------------------------------------------------------- AMP701 to 704
 
 
 def of_old_names() -> Iterator[Case]:
@@ -997,6 +1034,37 @@ def of_old_names() -> Iterator[Case]:
             ),
         ),
         "policy",
+    )
+    yield Case(
+        "AMP703",
+        "the old function calls the new one",
+        once(
+            "shown.append(Double.apply(torch.ones(4, device=device)))",
+            """
+            class Double(torch.autograd.Function):
+                @staticmethod
+                @torch.cuda.amp.custom_fwd
+                def forward(ctx, x):
+                    return x * 2
+
+
+            """,
+        ),
+        (("torch.cuda.amp.custom_fwd", 'torch.amp.custom_fwd(device_type="cpu")'),),
+        why="the functions of torch.amp are told the device type",
+    )
+    yield Case(
+        "AMP704",
+        "the old function is the new one",
+        once(
+            """
+            with torch.autocast("cpu"):
+                shown.append(torch.is_autocast_cpu_enabled())
+            """
+        ),
+        (("torch.is_autocast_cpu_enabled()", "torch.is_autocast_enabled()"),),
+        "cpu",
+        (("torch.is_autocast_enabled()", 'torch.is_autocast_enabled("cpu")'),),
     )
 
 
