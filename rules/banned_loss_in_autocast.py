@@ -76,7 +76,7 @@ def take_logits(call: cst.Call, src: Source) -> Fix | None:
     function = f"{LOSS}_with_logits"
     rename: tuple[Edit, ...]
     if isinstance(call.func, cst.Attribute):
-        rename: tuple[Edit, ...] = (src.replace(call.func.attr, function.rpartition(".")[2]),)
+        rename = (src.replace(call.func.attr, function.rpartition(".")[2]),)
     else:
         spelled = src.spell(function)
         if spelled is None:

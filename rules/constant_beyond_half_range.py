@@ -29,9 +29,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Change, Differs, DType, Finding, Fix, Group, Rule, Safety, Source
+from amplint import Change, Differs, Finding, Fix, Group, Rule, Safety, Source
+from amplint.constants import number_of
 from amplint.dtypes import dtype_places
-from amplint.values import Tensor, constant, only
+from amplint.values import Tensor
 
 rule = Rule(
     "AMP801",
@@ -48,7 +49,6 @@ rule = Rule(
     ),
 )
 
-FLOAT32_MAX = 3.4028234663852886e38
 # The last number that converts, and the first that rounds to infinity.
 CONVERTS = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
 ROUNDS = {"float16": 65520.0, "bfloat16": 3.3961775292304601e38}
@@ -158,24 +158,6 @@ def beyond(
         return None
     exact = limits is CONVERTS
     return number if abs(number) > limit or (abs(number) == limit and not exact) else None
-
-
-def number_of(node: cst.BaseExpression, src: Source) -> float | None:
-    """A number by its value, or the limit of a dtype: `torch.finfo(torch.float32).min`"""
-    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
-        positive = number_of(node.expression, src)
-        return None if positive is None else -positive
-    if isinstance(node, cst.Attribute) and node.attr.value in ("min", "max"):
-        info = node.value
-        if isinstance(info, cst.Call) and src.name(info.func) == "torch.finfo" and info.args:
-            dtype = only(src.value(info.args[0].value))
-            if isinstance(dtype, DType) and dtype.name == "float32":
-                return FLOAT32_MAX if node.attr.value == "max" else -FLOAT32_MAX
-        return None
-    number = constant(src.value(node))
-    if isinstance(number, bool) or not isinstance(number, int | float):
-        return None
-    return float(number)
 
 
 def within(

@@ -47,7 +47,7 @@ rule = Rule(
     witness=Differs(rtol=0.1),
     changes=frozenset({Change.ROUNDING}),
     words=frozenset({"autocast", "with"}),
-    outranks=("AMP301",),
+    outranks=("AMP301", "AMP303"),
 )
 
 

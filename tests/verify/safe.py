@@ -120,6 +120,7 @@ def cases() -> Iterator[Case]:
     yield from of_copied_tensors()
     yield from of_legacy_constructors()
     yield from of_copies()
+    yield from of_steps_in_regions()
     yield from of_calls_of_autocast()
     yield from of_old_names()
 
@@ -925,6 +926,48 @@ def run(device):
             ),
         ),
         why="pinned memory needs an accelerator",
+    )
+
+
+# ------------------------------------------------------------------------------- AMP303
+
+
+def of_steps_in_regions() -> Iterator[Case]:
+    step = once(
+        """
+        torch.manual_seed(0)
+        model = nn.Linear(8, 8).to(device)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        x = torch.randn(4, 8, device=device)
+        with torch.autocast("cuda"):
+            loss = model(x).square().mean()
+        loss.backward()
+        with torch.autocast("cuda"):
+            shown.append(model(x).detach())
+            optimizer.step()
+            optimizer.zero_grad()
+        shown.append(model(x).detach())
+        """
+    )
+    yield Case(
+        "AMP303",
+        "nothing else than steps leaves the region",
+        step,
+        (("        optimizer.zero_grad()", "        shown.append(model(x).detach())"),),
+        "policy",
+        (
+            (
+                "        optimizer.step()\n        shown.append(model(x).detach())",
+                "    optimizer.step()\n    shown.append(model(x).detach())",
+            ),
+        ),
+    )
+    yield Case(
+        "AMP303",
+        "the optimizer works element by element",
+        step,
+        (("torch.optim.SGD(model.parameters(), lr=0.1)", "torch.optim.LBFGS([model.weight])"),),
+        why="what else there is takes a closure, or is of another torch",
     )
 
 
