@@ -64,8 +64,16 @@ def test_without_headers_the_tables_come_from_the_store(
 STORED = sorted(Path(tables.__file__).parent.glob("autocast-*.json"))
 
 
+def test_every_version_since_2_4_is_stored() -> None:
+    minors = sorted(int(path.stem.rpartition(".")[2]) for path in STORED)
+    assert minors == list(range(4, minors[-1] + 1))
+    assert minors[-1] >= 15
+
+
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
 def test_every_policy_of_a_version_is_known(path: Path) -> None:
     stored = json.loads(path.read_text(encoding="utf-8"))
     assert ".".join(stored["torch"].split(".")[:2]) == path.stem.removeprefix("autocast-")
+    assert "+cu" in stored["torch"]  # a build for CUDA has kernels that one for the CPU has not
     assert {*stored["cuda"].values()} == {*policy.KERNELS}
+    assert set(tables.CUDA_BUILDS) <= stored["cuda"].keys()
