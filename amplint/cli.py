@@ -11,29 +11,25 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
 from amplint import __version__
+from amplint.console import CLEAN, FAILED, counts, preview, show, tell, write_to_stdout
+from amplint.options import (
+    PROGRAM,
+    Running,
+    behind,
+    make_request,
+    program_options,
+    rules_or_fail,
+    settings_options,
+)
 
-if TYPE_CHECKING:
-    from amplint.engine import Outcome, Request
-    from amplint.fixing import FixOutcome
-    from amplint.text import Text
-
-CLEAN, FINDINGS, FAILED = 0, 1, 2
-STDIN = "-"
 FORMATS = ("text", "concise", "json", "sarif", "github")
-BEHIND = "amplint.behind"
-WHERE = ("auto", "cuda", "sim", "policy", "cpu")
-PROGRAM = (
-    "entry", "inputs", "script", "pytest", "backend", "dtype", "steps", "timeout", "memory",
-)  # fmt: skip
-
-Command = TypeVar("Command", bound=Callable[..., int])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,27 +69,6 @@ class Commands(click.Group):
         return verify
 
 
-class Running(click.Command):
-    """A command that runs a program: what stands behind `--` goes to that script, or to pytest.
-
-    An option that takes all of them would need quotes, and click takes no value for `--pytest`
-    that begins with a dash.
-    """
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if "--" in args:
-            at = args.index("--")
-            if any(arg.startswith(("--script", "--pytest")) for arg in args[:at]):
-                ctx.meta[BEHIND] = args[at + 1 :]
-                args = args[:at]
-        return super().parse_args(ctx, args)
-
-
-def behind() -> list[str]:
-    """What stands behind `--` of the command that runs."""
-    return list(click.get_current_context().meta.get(BEHIND, ()))
-
-
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, package_name="amplint", message="amplint %(version)s")
 def cli() -> None:
@@ -101,127 +76,6 @@ def cli() -> None:
 
     Exit status: 0 nothing found, 1 findings, 2 amplint could not do its work.
     """
-
-
-def comma_separated(_: click.Context, __: click.Parameter, values: Iterable[str]) -> list[str]:
-    return [item.strip() for value in values for item in value.split(",") if item.strip()]
-
-
-def pattern_with_codes(
-    _: click.Context, parameter: click.Parameter, values: Iterable[str]
-) -> dict[str, list[str]]:
-    table: dict[str, list[str]] = {}
-    for value in values:
-        pattern, colon, codes = value.rpartition(":")
-        if not colon or not pattern or not codes:
-            raise click.BadParameter(
-                f"{value!r} is not of the form PATTERN:CODE,CODE", param=parameter
-            )
-        table.setdefault(pattern, []).extend(comma_separated(_, parameter, [codes]))
-    return table
-
-
-def settings_options(command: Command) -> Command:
-    """The arguments that `check` and `fix` share."""
-    many: dict[str, Any] = {"multiple": True, "callback": comma_separated}
-    decorators = [
-        click.argument("paths", nargs=-1, type=click.Path(), metavar="[PATHS]..."),
-        click.option("--select", metavar="CODES", help="Report these and no others.", **many),
-        click.option("--ignore", metavar="CODES", help="Do not report these.", **many),
-        click.option("--extend-select", metavar="CODES", help="Report these too.", **many),
-        click.option(
-            "--exclude", metavar="PATTERNS", help="Leave out files, as in .gitignore.", **many
-        ),
-        click.option(
-            "--per-file-ignores",
-            metavar="PATTERN:CODES",
-            multiple=True,
-            callback=pattern_with_codes,
-            help="Do not report these in files that match.",
-        ),
-        click.option(
-            "--target-torch", metavar="VERSION", help='The lowest torch to support, e.g. "2.4".'
-        ),
-        click.option(
-            "--config",
-            metavar="FILE",
-            type=click.Path(path_type=Path),
-            help="Take [tool.amplint] from this file, not from the nearest pyproject.toml.",
-        ),
-        click.option(
-            "--force-exclude",
-            is_flag=True,
-            help="Leave out excluded and ignored files even if they are named.",
-        ),
-        click.option(
-            "--stdin-filename",
-            metavar="PATH",
-            help="With `-` as the path: the file that standard input stands for.",
-        ),
-    ]
-    for decorator in reversed(decorators):
-        command = decorator(command)
-    return command
-
-
-def program_options(command: Command) -> Command:
-    """What `verify` and `fix --verify` run, and how. `projects.options` reads them."""
-    decorators = [
-        click.option("--entry", metavar="MODULE:FUNCTION", help="Run this function."),
-        click.option(
-            "--inputs",
-            metavar="MODULE:FUNCTION",
-            help="Call the entry with what this one returns: a tuple, a dict, or one argument.",
-        ),
-        click.option(
-            "--script",
-            metavar="FILE",
-            help="Run this script, with what stands behind `--` as its arguments.",
-        ),
-        click.option(
-            "--pytest",
-            metavar="[FILE]",
-            is_flag=False,
-            flag_value="",
-            help="Run the tests, with what stands behind `--` as further arguments of pytest.",
-        ),
-        click.option(
-            "--backend",
-            type=click.Choice(WHERE),
-            multiple=True,
-            help="Where to run; auto is a GPU if there is one, else sim and policy.",
-        ),
-        click.option(
-            "--dtype",
-            type=click.Choice(["fp16", "bf16"]),
-            help="What autocast casts to where the program does not say.",
-        ),
-        click.option(
-            "--steps",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="End a run after so many steps of optimizers.",
-        ),
-        click.option(
-            "--timeout",
-            type=click.FloatRange(min=0, min_open=True),
-            default=120,
-            show_default=True,
-            metavar="SECONDS",
-            help="End a run after so long.",
-        ),
-        click.option(
-            "--memory",
-            type=click.FloatRange(min=0, min_open=True),
-            default=8,
-            show_default=True,
-            metavar="GIB",
-            help="What a run may take beyond torch itself.",
-        ),
-    ]
-    for decorator in reversed(decorators):
-        command = decorator(command)
-    return command
 
 
 @cli.command()
@@ -353,132 +207,3 @@ def new(code: str, name: str) -> int:
     for file in files:
         click.echo(f"wrote {file}")
     return CLEAN
-
-
-# ------------------------------------------------------------------------------------- requests
-
-
-class Failure(click.ClickException):
-    """Something that ends the command with status 2 and a sentence."""
-
-    exit_code = FAILED
-
-    def show(self, file: Any = None) -> None:
-        click.echo(f"amplint: {self.message}", err=True, file=file)
-
-
-def rules_or_fail() -> tuple[Any, ...]:
-    from amplint import registry
-
-    try:
-        return registry.all_rules()
-    except registry.RegistryError as error:
-        raise Failure(str(error)) from error
-
-
-def make_request(
-    paths: Sequence[str],
-    stdin_filename: str | None,
-    force_exclude: bool,
-    config: Path | None,
-    **options: Any,
-) -> tuple[Request, Text | None]:
-    """The request that the command line makes, and the text if it came from standard input."""
-    from amplint import discover
-    from amplint.config import ConfigError, load
-    from amplint.engine import Request
-
-    known = rules_or_fail()
-    given = {key.replace("_", "-"): value for key, value in options.items() if value}
-    from_stdin = STDIN in paths
-    if from_stdin and len(paths) > 1:
-        raise click.UsageError("`-` stands alone: standard input is one file")
-    if stdin_filename is not None and not from_stdin:
-        raise click.UsageError("--stdin-filename goes with `-` as the path")
-    if from_stdin:
-        paths = (stdin_filename,) if stdin_filename else ()
-    else:
-        paths = paths or (".",)
-    try:
-        settings = load(starting_point(paths), known, given, config)
-    except ConfigError as error:
-        raise Failure(str(error)) from error
-    if not from_stdin:
-        return Request(discover.project(paths, settings, force_exclude), settings, known), None
-
-    text = text_of_stdin(stdin_filename)
-    if stdin_filename is None:
-        project = discover.lone_text(STDIN)
-    else:
-        project = discover.project(paths, settings, force_exclude, text_is_given=True)
-    overlays = dict.fromkeys(project.reported, text.text)
-    return Request(project, settings, known, overlays), text
-
-
-def starting_point(paths: Sequence[str]) -> Path:
-    """The directory from which the configuration is looked for."""
-    first = Path(paths[0]) if paths else Path.cwd()
-    return first if os.path.isdir(first) else first.parent  # noqa: PTH112  (never raises)
-
-
-def text_of_stdin(name: str | None) -> Text:
-    from amplint.text import Text, UndecodableError
-
-    try:
-        return Text.decode(sys.stdin.buffer.read())
-    except UndecodableError as error:
-        place = f"{name or 'standard input'}:{error.row}:{error.column}"
-        raise Failure(f"{place}: {error.reason}") from error
-
-
-# ------------------------------------------------------------------------------------- output
-
-
-def show(outcome: Outcome, request: Request, format_: str = "text", quiet: bool = False) -> None:
-    """Findings on standard output, amplint's own troubles on standard error."""
-    from amplint.report import Report, render
-
-    report = Report(outcome, request.rules, Path.cwd(), with_summary=not quiet)
-    text = render(format_, report)
-    if text:
-        click.echo(text)
-    if not quiet:
-        for notice in outcome.notices:
-            click.echo(f"amplint: {notice}", err=True)
-    tell(outcome.problems)
-
-
-def preview(fixed: FixOutcome, request: Request) -> int:
-    """Show what would be written, and count what would be left."""
-    from amplint.report import diff, path_from
-
-    for path, text in fixed.after.items():
-        shown = path_from(Path.cwd(), request.project.root, path)
-        click.echo(diff.unified(shown, fixed.before[path].text, text), nl=False)
-    left = len(fixed.outcome.findings)
-    verdict = f"would fix {counts(fixed)}; --apply writes" if fixed.after else "nothing to fix"
-    click.echo(f"{verdict}; {left} left, see `amplint check`" if left else verdict, err=True)
-    tell(fixed.outcome.problems)
-    return fixed.outcome.status or (FINDINGS if fixed.after else CLEAN)
-
-
-def write_to_stdout(fixed: FixOutcome, text: Text, request: Request) -> int:
-    """Give back the text of standard input with the fixes in it, and report on standard error."""
-    from amplint.report import Report, render
-
-    (path,) = request.project.reported or (STDIN,)
-    sys.stdout.buffer.write(text.encode(fixed.after.get(path, text.text)))
-    sys.stdout.flush()
-    click.echo(render("text", Report(fixed.outcome, request.rules, Path.cwd())), err=True)
-    tell(fixed.outcome.problems)
-    return fixed.outcome.status
-
-
-def counts(fixed: FixOutcome) -> str:
-    findings, files = len(fixed.applied), len(fixed.after)
-    return f"{findings} finding{'s' * (findings != 1)} in {files} file{'s' * (files != 1)}"
-
-
-def tell(problems: Iterable[str]) -> None:
-    for problem in problems:
-        click.echo(f"amplint: {click.style('error', fg='red')}: {problem}", err=True)

@@ -13,7 +13,8 @@ from typing import Any
 
 import click
 
-from amplint.cli import (
+from amplint.console import Failure
+from amplint.options import (
     PROGRAM,
     Running,
     behind,
@@ -24,15 +25,6 @@ from amplint.cli import (
 from amplint.verify.backends import AUTO, BACKENDS
 
 SIZES = (8, 16, 32)  # of batches
-
-
-class Failure(click.ClickException):
-    """Something that ends the command with status 2 and a sentence."""
-
-    exit_code = 2
-
-    def show(self, file: Any = None) -> None:
-        click.echo(f"amplint: {self.message}", err=True, file=file)
 
 
 def numbers(_: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
@@ -83,8 +75,8 @@ def verify(
     \b
     PATHS with one of  the fixes of your project, on copies of it
       --entry          a function: package.module:function
-      --script         a script: --script train.py -- --epochs 1
-      --pytest         the tests: --pytest -- -k small
+      --script         a script and its arguments: --script train.py --epochs 1
+      --pytest         the tests: --pytest -k small
     --rules [CODES]    every rule's own example, bad and fixed, or that of the rules named
     --self-test        the back ends against PyTorch's own lists of autocast operations; also
                        together with --rules

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from amplint import cli, engine, fixing
+from amplint import console, engine, fixing
 from amplint.engine import Request
 from amplint.fixing import FixOutcome
 from amplint.verify import backends, lab, page, report
@@ -135,7 +135,7 @@ def options(
         if ":" not in name:
             raise click.UsageError(f"{name!r} names no function: package.module:function")
     if importlib.util.find_spec("torch") is None:
-        raise cli.Failure("verify needs torch: pip install 'amplint[verify]'")
+        raise console.Failure("verify needs torch: pip install 'amplint[verify]'")
     kind, name = Kind.ENTRY, entry or ""
     if script is not None:
         kind = Kind.SCRIPT
@@ -176,12 +176,12 @@ def within(request: Request, file: str) -> str:
 
 
 def where(names: Sequence[str]) -> tuple[Backend, ...]:
-    """The back ends of these names. Raises `cli.Failure` for one that this machine has not."""
+    """The back ends of these names. Raises `console.Failure` for one that this machine has not."""
     chosen = {each.name: each for name in names or (AUTO,) for each in backends.chosen(name)}
     for name in chosen:
         reason = backends.missing(name)
         if reason is not None:
-            raise cli.Failure(f"the back end {name} is not to be had here: {reason}")
+            raise console.Failure(f"the back end {name} is not to be had here: {reason}")
     return tuple(chosen.values())
 
 
@@ -207,8 +207,8 @@ def fix(request: Request, given: Options) -> int:
     click.echo(report.text(found), err=True)
     fixed = as_fixed(found)
     problems = fixing.write_project(request, fixed)
-    cli.show(fixed.outcome, request)
-    click.echo(f"fixed {cli.counts(fixed)}" if fixed.after else "nothing was fixed", err=True)
+    console.show(fixed.outcome, request)
+    click.echo(f"fixed {console.counts(fixed)}" if fixed.after else "nothing was fixed", err=True)
     return tell(problems) or fixed.outcome.status
 
 
@@ -219,20 +219,20 @@ def told_and_verified(request: Request, given: Options) -> Report:
     program, was run.
     """
     if request.project.problems:
-        raise cli.Failure("; ".join(request.project.problems))
+        raise console.Failure("; ".join(request.project.problems))
     click.echo(announcement(request, given), err=True)
     try:
         return verified(request, given)
     except OSError as error:
-        raise cli.Failure(f"the project cannot be copied: {error}") from error
+        raise console.Failure(f"the project cannot be copied: {error}") from error
     except lab.NotStartedError as error:
-        raise cli.Failure(str(error)) from error
+        raise console.Failure(str(error)) from error
 
 
 def tell(problems: Sequence[str]) -> int:
     """2 if there are problems, which are told, and else 0."""
-    cli.tell(problems)
-    return cli.FAILED if problems else 0
+    console.tell(problems)
+    return console.FAILED if problems else 0
 
 
 def announcement(request: Request, options: Options) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint import cli
+from amplint import cli, options
 from amplint.cli import main
 from amplint.verify import projects
 from amplint.verify.backends import AUTO, BACKENDS
@@ -55,8 +55,11 @@ def test_verdicts_of_a_project(project: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["verify", "tool", "--script", "tool/train.py", "--format", "json"]
-    assert main([*arguments, "--backend", "policy"]) == 3  # a script that only defines functions
+    # A script that only defines functions.
+    arguments = ["verify", "tool", "--format", "json", "--backend", "policy"]
+    assert (
+        main([*arguments, "--script", "tool/train.py"]) == 3
+    )  # a script that only defines functions
     data = json.loads(capsys.readouterr().out)
     assert {fix["verdict"] for fix in data["fixes"]} == {"not-executed"}
     assert list(data["backends"]) == ["policy"]
@@ -67,7 +70,10 @@ def test_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "program"),
     [
+        (["--script", "tool/train.py", "--epochs", "1"], "python tool/train.py --epochs 1"),
         (["--script", "tool/train.py", "--", "--epochs", "1"], "python tool/train.py --epochs 1"),
+        (["--script", "tool/train.py", "--steps", "3", "--", "a"], "python tool/train.py a"),
+        (["--pytest", "-k", "small", "tests"], "pytest -k small tests"),
         (["--script", "tool/train.py -v", "--", "-x"], "python tool/train.py -v -x"),
         (["--pytest", "--", "-k", "a or b"], "pytest -k 'a or b'"),
         (["--pytest", "tests", "--", "--", "-x"], "pytest tests -- -x"),
@@ -81,7 +87,7 @@ def test_arguments_of_the_program(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What stands behind `--` is the program's, whatever it looks like."""
+    """What follows is the program's, whatever it looks like; with `--`, what stands behind that."""
     seen = []
 
     def verify(_: object, given: projects.Options, *__: object) -> int:
@@ -153,9 +159,9 @@ def test_program_that_fails_by_itself(project: Path, capsys: pytest.CaptureFixtu
         (["--entry", "train:main", "--pytest="], "one of --entry, --script and --pytest"),
         (["--entry", "train"], "'train' names no function"),
         (["--entry", "tr-ain:main"], "is not of the form package.module:function"),
-        (["--pytest=", "--steps", "2"], "--steps does not go with --pytest"),
-        (["--script", "train.py", "--inputs", "a:b"], "--inputs goes with --entry"),
-        (["--pytest=", "--bench"], "--bench does not go with --pytest"),
+        (["--steps", "2", "--pytest"], "--steps does not go with --pytest"),
+        (["--inputs", "a:b", "--script", "train.py"], "--inputs goes with --entry"),
+        (["--bench", "--pytest"], "--bench does not go with --pytest"),
         (["--self-test", "--bench"], "--bench goes with --rules, --entry or --script"),
         (["--entry", "train:main", "--batch-sizes", "8"], "--batch-sizes goes with --bench"),
         (["--entry", "a:b", "--bench", "--batch-sizes", "8,0"], "'8,0' is not of the form 8,16,32"),
@@ -212,4 +218,4 @@ def test_usage_of_fix(project: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_back_ends_of_the_command_line() -> None:
     """They are repeated there, so that `amplint --help` imports nothing of the harness."""
-    assert (AUTO, *BACKENDS) == cli.WHERE
+    assert (AUTO, *BACKENDS) == options.WHERE

@@ -204,7 +204,7 @@ def test_the_command_writes_json(capfd: pytest.CaptureFixture[str]) -> None:
     [
         ((), "say what to run"),
         (("--rules", "--entry", "a:b"), "say what to run"),
-        (("--self-test", "--script", "a.py"), "say what to run"),
+        (("--self-test", "--script", "a.py", "-x"), "say what to run"),
         (("--rules", "AMP999"), "AMP999"),
         (("--rules", "--backend", "gpu"), "gpu"),
     ],
