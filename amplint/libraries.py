@@ -119,6 +119,50 @@ LEGACY_STATE: dict[str, tuple[str, str]] = {
 }
 """What asks for or sets the autocast state of one device type -> what is told it, and the type."""
 
+# --------------------------------------------------------------------------- Lightning
+
+TRAINERS: frozenset[str] = frozenset(
+    f"{home}Trainer"
+    for home in (
+        "lightning.", "lightning.pytorch.", "lightning.pytorch.trainer.",
+        "pytorch_lightning.", "pytorch_lightning.trainer.",
+    )
+)  # fmt: skip
+TRAINER_REMOVED: dict[str, str] = {
+    "gpus": ": use `accelerator=` and `devices=`",
+    "tpu_cores": ": use `accelerator=` and `devices=`",
+    "num_processes": ": use `accelerator=` and `devices=`",
+    "ipus": "",
+    "distributed_backend": ": use `strategy=`",
+    "amp_backend": ": use `precision=`",
+    "amp_level": ": use `precision=`",
+    "profile": ": use `profiler=`",
+    "auto_select_gpus": ": use `devices=`",
+    "auto_lr_find": ": use `Tuner(trainer).lr_find`",
+    "auto_scale_batch_size": ": use `Tuner(trainer).scale_batch_size`",
+    "replace_sampler_ddp": ": use `use_distributed_sampler=`",
+    "resume_from_checkpoint": ": use `fit(..., ckpt_path=...)`",
+    "weights_summary": ": use `enable_model_summary=`",
+    "progress_bar_refresh_rate": ": use the callback `TQDMProgressBar`",
+    "checkpoint_callback": ": use `enable_checkpointing=`",
+    "flush_logs_every_n_steps": ": it is the logger's",
+    "track_grad_norm": ": use the hook `on_before_optimizer_step`",
+    "move_metrics_to_cpu": "",
+    "terminate_on_nan": ": use `detect_anomaly=`",
+    "truncated_bptt_steps": "",
+    "multiple_trainloader_mode": ": use `CombinedLoader`",
+    "prepare_data_per_node": ": it is the data module's",
+    "stochastic_weight_avg": ": use the callback `StochasticWeightAveraging`",
+    "process_position": ": use the callback `TQDMProgressBar`",
+    "log_gpu_memory": ": use the callback `DeviceStatsMonitor`",
+    "early_stop_callback": ": use the callback `EarlyStopping`",
+    "log_save_interval": "",
+    "row_log_interval": ": use `log_every_n_steps=`",
+    "max_nb_epochs": ": use `max_epochs=`",
+    "nb_gpu_nodes": ": use `num_nodes=`",
+}
+"""Arguments that raise in lightning 2.6.6 (run), and what to use instead (its changelog)."""
+
 # --------------------------------------------------------------------------- objects
 
 LOADERS: frozenset[str] = frozenset(

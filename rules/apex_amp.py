@@ -27,8 +27,8 @@ in half differ from apex's, and what runs outside the region, such as an evaluat
 then on. Not offered where the calls are spread over several functions, or are given anything else
 than one model and one optimizer.
 
-Known limits: an import that may fail (`except ImportError: amp = None`) makes apex an option, and
-all of the file is left alone.
+Known limits: an import that may fail (`except ImportError: amp = None`), or that stands under an
+`if`, makes apex an option, and all of the file is left alone.
 """
 
 from __future__ import annotations
@@ -112,13 +112,16 @@ def check_decorator(decorator: cst.Decorator, src: Source) -> Iterator[Finding]:
 
 
 def is_option(src: Source) -> bool:
-    """Whether the file goes on without apex: `except ImportError: amp = None`"""
+    """Whether the file goes on without apex: by `except ImportError: amp = None`, or an `if`."""
     return any(
-        isinstance(node, ast.Try)
+        (isinstance(node, ast.If) or (isinstance(node, ast.Try) and not reraises(node)))
         and any(imports_apex(line) for line in node.body)
-        and not all(any(isinstance(n, ast.Raise) for n in ast.walk(h)) for h in node.handlers)
         for node in ast.walk(src.module)
     )
+
+
+def reraises(node: ast.Try) -> bool:
+    return all(any(isinstance(n, ast.Raise) for n in ast.walk(h)) for h in node.handlers)
 
 
 def imports_apex(line: ast.stmt) -> bool:
