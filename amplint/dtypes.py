@@ -131,3 +131,15 @@ def elements(node: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
     if isinstance(node, cst.List | cst.Tuple):
         return tuple(element.value for element in node.elements)
     return (node,)
+
+
+def settled_within(tensor: Tensor, node: cst.CSTNode, src: Source) -> bool:
+    """Whether what gives a tensor its dtype stands in the function around a node.
+
+    What callers pass may have another dtype in calls that nobody sees, or be no tensor.
+    """
+    why, function = tensor.settled_dtype, src.function(node)
+    if why is None or why.place.path != src.path or function is None:
+        return False
+    span = src.span(function.body)
+    return span.start.row <= why.place.row <= span.end.row

@@ -37,6 +37,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Change, Edit, Finding, Fix, Group, Rule, Same, Source, Tensor
+from amplint.dtypes import settled_within
 from amplint.factories import Built, built
 from amplint.tensors import has_own_classes, surely_tensor
 from amplint.torch_ops import FACTORIES
@@ -223,7 +224,9 @@ def conditions(
         exact = value is not None and value.dtype == "int64"
     if made.name == "torch.full":
         fill = src.argument(made.call, "fill_value", 1)
-        exact = fill is not None and holds(like.dtype if like else None, fill.value, src)
+        # Of a dtype that a caller has decided, another caller may know nothing.
+        known = like is not None and settled_within(like, target, src)
+        exact = fill is not None and holds(like.dtype if like and known else None, fill.value, src)
     if made.name == "torch.eye":
         exact = like is not None and like.dtype is not None  # a few take a cast, but have no `eye`
     method = call.func.attr.value

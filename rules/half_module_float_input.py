@@ -56,6 +56,7 @@ from amplint.dtypes import (
     enabled_region,
 )
 from amplint.guards import is_caught
+from amplint.tensors import surely_tensor
 from amplint.torch_ops import EQUAL_DTYPES, MODULES
 from amplint.transfer import FLOATS, HALF
 from amplint.values import Host
@@ -66,6 +67,7 @@ RECURRENT = frozenset(
 RECURRENT_WORDS = frozenset(name.rpartition(".")[2] for name in RECURRENT)
 
 RAISES = "the dtypes of the input and the state are known to differ: the line can only raise"
+TENSOR = "the state is a tensor, whoever calls"
 UNCAUGHT = "nothing around it catches the error"
 
 rule = Rule(
@@ -74,7 +76,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("must have the same dtype"),
-    safe_if=(RAISES, UNCAUGHT),
+    safe_if=(RAISES, TENSOR, UNCAUGHT),
     changes=frozenset({Change.DTYPE}),
     words=frozenset({"half", "float16", "bfloat16", "forward"}) | RECURRENT_WORDS,
 )
@@ -169,7 +171,11 @@ def state_of_another_dtype(
         cast = f"{METHODS[tensor.dtype]}()" if tensor.dtype in METHODS else ""
     if cast and all(src.tensor(part) is not None for part in wrong):
         edits: tuple[Edit, ...] = tuple(src.append_call(part, cast) for part in wrong)
-        conditions = {RAISES: True, UNCAUGHT: not is_caught(call, src)}
+        conditions = {
+            RAISES: True,
+            TENSOR: all(surely_tensor(part, src) for part in wrong),
+            UNCAUGHT: not is_caught(call, src),
+        }
         fix = Fix.safe_if("Cast the state to the dtype of the input", edits, conditions)
     related = dtype_places(src, src.tensor(first), tensor)
     yield src.finding(rule, first, message, fix, related)

@@ -58,11 +58,13 @@ from amplint.factories import MAX_STEPS, operand_alone
 from amplint.guards import asks_type, fills_cache, meets_mismatch, remembers
 from amplint.moves import bound_before, move_of, without_move
 from amplint.reads import hot_evidence
+from amplint.tensors import surely_tensor
 from amplint.torch_ops import LEGACY_CONSTRUCTORS
 from amplint.values import ACCELERATOR, CPU, UNKNOWN, Blob, Why, constant
 
 LITERAL = "the number is a literal"
 FITS = "every dtype takes the number"
+LIKE = "what is asked for a new tensor is one, whoever calls"
 UNTOUCHED = "nothing is done to it before it is moved"
 PLACED = "it is moved to what certainly is a device, without a dtype"
 
@@ -73,7 +75,7 @@ rule = Rule(
     since="0.1",
     witness=Same(),
     hot=True,
-    safe_if=(LITERAL, FITS, UNTOUCHED, PLACED),
+    safe_if=(LITERAL, FITS, LIKE, UNTOUCHED, PLACED),
     changes=frozenset({Change.ROUNDING}),
     words=frozenset({"tensor", "as_tensor", "asarray", "new_tensor", "to", "cuda", "type_as"}),
     outranks=("AMP508",),
@@ -285,6 +287,8 @@ def filled_in(copy: Copy, src: Source) -> Fix | None:
     edits = [called, src.insert_argument(made, "()"), *torch.edits]
     number = copy.data.value
     conditions = {LITERAL: is_literal(number, src), FITS: fits(constant(src.value(number)))}
+    if is_new_tensor(made) and isinstance(made.func, cst.Attribute):
+        conditions[LIKE] = surely_tensor(made.func.value, src)
     if copy.move is not made:
         place = placement(copy, src)
         if place is None or not isinstance(copy.move.func, cst.Attribute):

@@ -35,6 +35,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amplint import Change, Finding, Fix, Group, Host, Rule, Source, Syncs, Tensor, only
+from amplint.dtypes import settled_within
 from amplint.reads import device_tensor, hot_evidence, tensor_of_training
 from amplint.tensors import has_own_classes
 from amplint.torch_ops import TAKES_TENSOR
@@ -45,6 +46,7 @@ INLINE = "the number is used where it is read"
 ROUNDS = "the operation rounds a tensor as it does a number"
 NEW = "nothing is written into what the number is read from"
 PLAIN = "the project has no tensors of a class of their own"
+HERE = "both are made in this function"
 ALIKE = "both have one known dtype and device, and no gradient"
 
 rule = Rule(
@@ -55,7 +57,7 @@ rule = Rule(
     witness=Syncs(before=8, after=0),
     outranks=("AMP101",),
     hot=True,
-    safe_if=(INLINE, ROUNDS, NEW, PLAIN, ALIKE),
+    safe_if=(INLINE, ROUNDS, NEW, PLAIN, HERE, ALIKE),
     changes=frozenset({Change.ROUNDING}),
     words=frozenset({"item", "float", "int"}),
 )
@@ -280,6 +282,7 @@ def pass_tensor(call: cst.Call, read: Read, uses: Sequence[Use], src: Source) ->
         ROUNDS: all(use.exact for use in uses),
         NEW: not any(writes(use.node, read.operand, src) for use in uses),
         PLAIN: not has_own_classes(src),
+        HERE: all(settled_within(each, call, src) for each in (tensor, *others)),
         ALIKE: all(same_kind(tensor, other) for other in others),
     }
     # A name outlives what it is read from: that may be changed in place before it is used.

@@ -9,9 +9,11 @@ parameter is the dtype, not `enabled`: positional arguments have to become keywo
     with torch.amp.autocast("cuda", enabled=use_amp):
 
 Fix safety: safe: positional arguments are mapped to the keywords of the same meaning. Unsafe where
-the project asks `isinstance(region, torch.cuda.amp.autocast)`, for the new one is not one. The old
-API always means float16 (bfloat16 on the CPU) where none is given, the new one inherits the dtype
-of an enclosing region: `dtype=` is written out where the region is, or may be, inside another one.
+the project asks `isinstance(region, torch.cuda.amp.autocast)`, for the new one is not one, and with
+`**arguments`, of which nobody can tell what they leave to be inherited. The old API always means
+float16 (bfloat16 on the CPU) where none is given, the new one inherits the dtype of an enclosing
+region: `dtype=` is written out where the region is, or may be, inside another one. So is
+`cache_enabled=True` inside of a region where the project has one without a cache.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), and code
 under a test of the version, are left alone. `autocast(*arguments)` and a bare decorator are
@@ -30,7 +32,7 @@ from amplint.libraries import AUTOCASTS, AutocastApi
 
 MEANT = "each argument is known by its place or its name"
 NOT_ASKED = "nothing asks for the class of a region"
-DTYPE = "the dtype is written out wherever another one could be inherited"
+INHERITS = "what another region could change is written out"
 
 rule = Rule(
     "AMP701",
@@ -38,7 +40,7 @@ rule = Rule(
     group=Group.MIGRATION,
     since="0.1",
     witness=Warns("autocast(args...)` is deprecated"),
-    safe_if=(MEANT, NOT_ASKED, DTYPE),
+    safe_if=(MEANT, NOT_ASKED, INHERITS),
     words=frozenset({"autocast", "amp", "autocast_mode"}),
     torch="1.12",
 )
@@ -77,7 +79,7 @@ def migrate(call: cst.Call, api: AutocastApi, src: Source) -> Fix | None:
     if any(arg.star == "*" for arg in call.args) or len(positional) > len(api.parameters):
         return None
     spelled = src.spell("torch.amp.autocast")
-    device = f'"{api.device}"{explicit_dtype(call, api, src)}'
+    device = f'"{api.device}"{explicit_dtype(call, api, src)}{explicit_cache(call, src)}'
     opening: Edit | None
     if positional:
         opening = src.insert_before(positional[0].value, f"{device}, {api.parameters[0]}=")
@@ -90,7 +92,11 @@ def migrate(call: cst.Call, api: AutocastApi, src: Source) -> Fix | None:
         for arg, name in zip(positional[1:], api.parameters[1:], strict=False)
     ]
     edits = (*spelled.edits, src.replace(call.func, spelled.text), opening, *others)
-    conditions = {MEANT: True, NOT_ASKED: not src.matches(CHECKED_BY_CLASS), DTYPE: True}
+    conditions = {
+        MEANT: not src.has_star(call),
+        NOT_ASKED: not src.matches(CHECKED_BY_CLASS),
+        INHERITS: True,
+    }
     return Fix.safe_if("Use `torch.amp.autocast`", edits, conditions)
 
 
@@ -105,14 +111,26 @@ def explicit_dtype(call: cst.Call, api: AutocastApi, src: Source) -> str:
         or src.matches(BY_NAME[api.device or "cuda"])
         or any(src.mentions(word) for word in DTYPE_SETTERS)
     )
-    # Who gets a region that is returned may open it inside another one.
-    returned = isinstance(src.parent(call), cst.Return)
-    if given or not (nested or elsewhere or returned):
+    if given or not (nested or elsewhere or is_handed_on(call, src)):
         return ""
     torch = src.bound_as("torch") or "torch"
     return f", dtype={torch}.{api.dtype}"
 
 
+def explicit_cache(call: cst.Call, src: Source) -> str:
+    """`, cache_enabled=True` where the new API might inherit that there is none."""
+    given = src.argument(call, "cache_enabled", 2) is not None or src.has_star(call)
+    inside = src.region(call) is not None or is_handed_on(call, src)
+    return ", cache_enabled=True" if inside and src.matches(WITHOUT_CACHE) and not given else ""
+
+
+def is_handed_on(call: cst.Call, src: Source) -> bool:
+    """Whether the region is returned: who gets it may open it inside another one."""
+    return isinstance(src.parent(call), cst.Return)
+
+
+# Ex) cache_enabled=False, set_autocast_cache_enabled(False), autocast(True, torch.float16, False)
+WITHOUT_CACHE = r"cache_enabled(=(?!True)|\()|\bautocast\(([^(),=]*,){2,}(?!\s*True)[^(),=]*\)"
 # Words that say that some region of the project has another dtype than the old API's default.
 OTHER = {"cuda": "bfloat16", "cpu": "float16"}
 # Libraries open regions for their users: `Trainer(precision="bf16-mixed")`.

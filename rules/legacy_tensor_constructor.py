@@ -61,7 +61,7 @@ from amplint.values import ACCELERATOR, Blob, Symbol
 DEFAULT_TYPE = "torch.set_default_tensor_type"
 SIZES = "the arguments are written as sizes"
 DATA = "the argument is written as data"
-TENSOR = "what is cast is a tensor, whoever calls"
+TENSOR = "what has the method is a tensor, whoever calls"
 TO_CPU = "the type is one of the CPU"
 CPU_DEFAULT = "the default type is nowhere one of CUDA"
 NAMED_AFTER_DTYPE = LEGACY_CONSTRUCTORS.keys() - {"torch.Tensor"}
@@ -186,7 +186,8 @@ def new_of(call: cst.Call, function: cst.Attribute, src: Source) -> Fix | None:
     name = "new_empty" if what.sizes else "new_tensor"
     added = () if call.args else (src.add_argument(call, "0"),)
     edits = (src.replace(function.attr, name), *(edit for edit in added if edit is not None))
-    return Fix.safe_if(f"Call `{name}`", edits, what.conditions)
+    conditions = {**what.conditions, TENSOR: surely_tensor(function.value, src)}
+    return Fix.safe_if(f"Call `{name}`", edits, conditions)
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ its first one was `enabled`.
     torch.autocast(x.device.type)
 
 Fix safety: names the argument that is in the wrong place, and asks a device for its type: safe, for
-the old line could only raise. Unsafe where something around it catches the error, and where a
-device type or a dtype has to be guessed. Not offered for a region that is never entered.
+the old line could only raise. Unsafe where something around it catches the error, where only the
+calls that were seen say what the argument is, and where a device type or a dtype has to be guessed.
+Not offered for a region that is never entered.
 
 Known limits: a device that is one by annotation alone may be a name after all, and is left alone;
 likewise a flag of the command line.
@@ -48,9 +49,11 @@ from amplint import (
 )
 from amplint.guards import is_caught
 from amplint.libraries import AUTOCASTS, DEFAULT_DTYPES, AutocastApi
+from amplint.tensors import surely_tensor
 from amplint.values import Blob, constant, only
 
 RAISES = "the line can only raise, and what is meant is known"
+KIND = "the argument is of that kind, whoever calls"
 UNCAUGHT = "nothing around it catches the error"
 
 rule = Rule(
@@ -61,7 +64,7 @@ rule = Rule(
     witness=Raises("Expected `device_type` of type `str`"),
     words=frozenset({"autocast", "autocast_mode"}),
     outranks=("AMP701",),
-    safe_if=(RAISES, UNCAUGHT),
+    safe_if=(RAISES, KIND, UNCAUGHT),
 )
 NO_TYPES = {"gpu": "cuda", "cuda_gpu": "cuda", "nvidia": "cuda"}  # what is written for a type
 DTYPES = frozenset({"float16", "bfloat16", "float32"})
@@ -119,7 +122,8 @@ def check_device(call: cst.Call, src: Source) -> Iterator[Finding]:
     name = constant(src.value(given.value))
     if is_device(given.value, src):
         edit = src.append_call(given.value, "type")
-        fix = Fix.safe_if("Give the type of the device", (edit,), raising(call, src))
+        conditions = {**raising(call, src), KIND: is_surely_device(given.value, src)}
+        fix = Fix.safe_if("Give the type of the device", (edit,), conditions)
         message = f"`{src.brief(given.value)}` is a torch.device, autocast wants its type"
         yield src.finding(rule, call, message, fix)
     elif is_flag(given.value, src):
@@ -143,6 +147,22 @@ def is_device(node: cst.BaseExpression, src: Source) -> bool:
     made = src.origin(node) if isinstance(node, cst.Name) else node
     called = isinstance(made, cst.Call) and src.name(made.func) == "torch.device"
     return called or atom.kind is not None
+
+
+def is_surely_device(node: cst.BaseExpression, src: Source) -> bool:
+    """Ex) x.device of what torch has computed, torch.device("cuda"), a variable that holds it"""
+    if isinstance(node, cst.Attribute):
+        return node.attr.value == "device" and surely_tensor(node.value, src)
+    made = src.origin(node) if isinstance(node, cst.Name) else node
+    return isinstance(made, cst.Call) and src.name(made.func) == "torch.device"
+
+
+def is_surely_flag(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether a flag is none of a parameter that may be given a dtype."""
+    param = src.parameter(node) if isinstance(node, cst.Name) else None
+    if param is None:
+        return True
+    return param.annotation is not None and src.text(param.annotation.annotation) == "bool"
 
 
 def is_flag(node: cst.BaseExpression, src: Source) -> bool:
@@ -193,4 +213,5 @@ def name_flags(call: cst.Call, given: cst.Arg, src: Source) -> Fix | None:
         if not isinstance(only(src.value(positional[2].value)), DType):
             return None
         edits.append(src.insert_before(positional[2].value, "dtype="))
-    return Fix.safe_if("Name the argument", tuple(edits), raising(call, src))
+    conditions = {**raising(call, src), KIND: is_surely_flag(given.value, src)}
+    return Fix.safe_if("Name the argument", tuple(edits), conditions)

@@ -31,8 +31,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Finding, Fix, Group, Raises, Rule, Sequence, Source, Tensor, only
-from amplint.dtypes import default_may_be_half, differ, dtype_places, enabled_region
+from amplint.dtypes import default_may_be_half, differ, dtype_places, enabled_region, settled_within
 from amplint.guards import is_caught
+from amplint.tensors import surely_tensor
 from amplint.torch_ops import SAME_DTYPE_WRITES, policy
 from amplint.values import Host, Value
 
@@ -44,6 +45,7 @@ CAST_WORDS = frozenset({"half", "float16", "bfloat16", "float", "float32"})
 METHODS = frozenset({*SAME_DTYPE_WRITES, *(f"{name}_" for name in SAME_DTYPE_WRITES)})
 
 RAISES = "the dtypes are known to differ: the line can only raise"
+TENSOR = "the source is a tensor, whoever calls"
 UNCAUGHT = "nothing around it catches the error"
 
 rule = Rule(
@@ -52,7 +54,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("source and destination dtypes match"),
-    safe_if=(RAISES, UNCAUGHT),
+    safe_if=(RAISES, TENSOR, UNCAUGHT),
     words=FACTORY_WORDS | CAST_WORDS | METHODS | {"forward"},
     outranks=("AMP201",),
 )
@@ -183,18 +185,18 @@ def may_be_converted(buffer: cst.BaseExpression, tensor: Tensor, src: Source) ->
     """
     if enabled_region(buffer, src) is not None:
         return False
-    why, function = tensor.settled_dtype, src.function(buffer)
-    if why is None or why.place.path != src.path or function is None:
-        return True
-    span = src.span(function.body)
-    return not span.start.row <= why.place.row <= span.end.row
+    return not settled_within(tensor, buffer, src)
 
 
 def cast(
     buffer: cst.BaseExpression, to: Tensor, source: cst.BaseExpression, src: Source
 ) -> Fix | None:
     """Ex) rows -> rows.to(buffer.dtype)"""
-    conditions = {RAISES: True, UNCAUGHT: not is_caught(source, src)}
+    conditions = {
+        RAISES: True,
+        TENSOR: surely_tensor(source, src),
+        UNCAUGHT: not is_caught(source, src),
+    }
     if isinstance(buffer, cst.Name | cst.Attribute):
         edit = src.append_call(source, f"to({src.text(buffer)}.dtype)")
         title = f"Cast the source to the dtype of `{src.brief(buffer)}`"

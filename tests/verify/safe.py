@@ -204,6 +204,18 @@ def of_values_fed_back() -> Iterator[Case]:
     )
     yield Case(
         "AMP110",
+        "both are made in this function",
+        fed,
+        (
+            ("shown.append(y * t.item())", "shown.append(fed(y, t))"),
+            ("def run", FED + "def run"),
+            also("globals()['fed'](y, t.clone().requires_grad_())"),
+        ),
+        "policy",
+        (("t.item()", "t"),),
+    )
+    yield Case(
+        "AMP110",
         "both have one known dtype and device, and no gradient",
         fed,
         (("torch.full((), 0.3,", "torch.full((), 0.3, requires_grad=True,"),),
@@ -224,6 +236,15 @@ def of_values_fed_back() -> Iterator[Case]:
         "policy",
         (("t.item()", "t"),),
     )
+
+
+# The same, in a function that somebody else may call with what amplint does not see.
+FED = """\
+def fed(y, t):
+    return y * t.item()
+
+
+"""
 
 
 OWN_CLASS = """\
@@ -296,6 +317,24 @@ def of_dtypes() -> Iterator[Case]:
     )
     yield Case(
         "AMP204",
+        "the source is a tensor, whoever calls",
+        once(
+            "shown.append(written(torch.full((2, 4), 0.1, device=device), device))",
+            """
+            def written(rows: torch.Tensor, device):
+                index = torch.tensor([1, 0], device=device)
+                buffer = torch.zeros(2, 4, device=device, dtype=torch.float16)
+                buffer[index] = rows
+                return buffer
+
+
+            """,
+        ),
+        (("rows: torch.Tensor", "rows"), also("globals()['written'](0.1, device)")),
+        "policy",
+    )
+    yield Case(
+        "AMP204",
         "nothing around it catches the error",
         written,
         (
@@ -321,6 +360,23 @@ def of_dtypes() -> Iterator[Case]:
         state,
         (("state = torch.zeros(1, 1, 4, device=device)", "state = x.new_zeros(1, 1, 4)"),),
         why="a cast to the dtype that the tensor has does nothing",
+    )
+    yield Case(
+        "AMP206",
+        "the state is a tensor, whoever calls",
+        once(
+            "shown.append(stepped(torch.zeros(1, 1, 4, device=device), device))",
+            """
+            def stepped(state: torch.Tensor, device):
+                rnn = nn.GRU(4, 4).to(device).half()
+                x = torch.ones(3, 1, 4, device=device).half()
+                return rnn(x, state)[0].shape
+
+
+            """,
+        ),
+        (("state: torch.Tensor", "state"), also("globals()['stepped'](None, device)")),
+        "policy",
     )
     yield Case(
         "AMP206",
@@ -357,6 +413,21 @@ def of_casts_of_factories() -> Iterator[Case]:
         "every device and dtype is given the same values",
         zeros.replace("torch.zeros(4, 8)", "torch.full((4, 8), 3.0)").replace("half()", "byte()"),
         (("3.0", "300.0"),),
+        "policy",
+    )
+    yield Case(
+        "AMP202",
+        "every device and dtype is given the same values",
+        once(
+            "shown.append(filled(torch.ones(3, device=device).half()))",
+            """
+            def filled(x):
+                return torch.full((4, 8), 3.0).type_as(x)
+
+
+            """,
+        ),
+        (("3.0", "300.0"), also("globals()['filled'](torch.ones(3, device=device).byte())")),
         "policy",
     )
     yield Case(
@@ -647,6 +718,23 @@ def of_numbers() -> Iterator[Case]:
         (("torch.tensor(0.5,", "torch.tensor(float(os.environ.get('BIG', '1e39')),"),),
         "policy",
     )
+    yield Case(
+        "AMP502",
+        "what is asked for a new tensor is one, whoever calls",
+        steps(
+            "shown.append(bound(x))",
+            "def bound(x: torch.Tensor):\n    return x.new_tensor(0.5)\n\n\n",
+        ),
+        (
+            ("x: torch.Tensor", "x"),
+            ("def run", MAKER + "def run"),
+            (
+                "shown.append(bound(x))",
+                "shown.append(bound(x))\n        globals()['bound'](Maker())",
+            ),
+        ),
+        "policy",
+    )
     yield Case("AMP502", "every dtype takes the number", number, (("0.5", "1e39"),), "policy")
     yield Case(
         "AMP502",
@@ -734,7 +822,7 @@ def of_copied_tensors() -> Iterator[Case]:
 MAKER = """\
 class Maker:
     def new_tensor(self, x):
-        return x.clone()
+        return torch.as_tensor(x).clone()
 
 
 """
@@ -813,7 +901,7 @@ def of_legacy_constructors() -> Iterator[Case]:
     )
     yield Case(
         "AMP504",
-        "what is cast is a tensor, whoever calls",
+        "what has the method is a tensor, whoever calls",
         cast,
         (
             ("x: torch.Tensor", "x"),
@@ -846,6 +934,34 @@ def of_legacy_constructors() -> Iterator[Case]:
         why="a default type of CUDA needs a GPU",
     )
 
+    yield Case(
+        "AMP504",
+        "what has the method is a tensor, whoever calls",
+        once(
+            "shown.append(made(torch.ones(3, device=device)))",
+            """
+            def made(x: torch.Tensor):
+                return x.new(2, 3).shape
+
+
+            """,
+        ),
+        (
+            ("x: torch.Tensor", "x"),
+            ("def run", NEWER + "def run"),
+            also("globals()['made'](Newer())"),
+        ),
+        "cpu",
+    )
+
+
+NEWER = """\
+class Newer:
+    def new(self, *sizes):
+        return torch.empty(sizes)
+
+
+"""
 
 TYPED = """\
 class Typed:
@@ -990,6 +1106,29 @@ def of_calls_of_autocast() -> Iterator[Case]:
     )
     yield Case(
         "AMP307",
+        "the argument is of that kind, whoever calls",
+        once(
+            "shown.append(product(torch.full((4, 4), 0.1, device=device), True))",
+            """
+            def product(x, use_amp: bool):
+                with torch.autocast("cuda", use_amp):
+                    return x @ x
+
+
+            """,
+        ),
+        (
+            ("use_amp: bool", "use_amp"),
+            (
+                "    shown.append(product",
+                "    if os.environ.get('AMP'):\n        shown.append(product",
+            ),
+            also("globals()['product'](torch.full((4, 4), 0.1, device=device), torch.bfloat16)"),
+        ),
+        "policy",
+    )
+    yield Case(
+        "AMP307",
         "nothing around it catches the error",
         once(
             """
@@ -1028,6 +1167,16 @@ def of_old_names() -> Iterator[Case]:
     )
     yield Case(
         "AMP701",
+        "each argument is known by its place or its name",
+        region.replace("False", "enabled=True"),
+        (
+            ("    with torch", '    with torch.autocast("cuda", dtype=torch.bfloat16), torch'),
+            ("enabled=True", "**{'enabled': True}"),
+        ),
+        "policy",
+    )
+    yield Case(
+        "AMP701",
         "nothing asks for the class of a region",
         once(
             """
@@ -1045,7 +1194,7 @@ def of_old_names() -> Iterator[Case]:
     ):
         yield Case(
             "AMP701",
-            "the dtype is written out",
+            "what another region could change",
             once(
                 """
                 x = torch.full((4, 4), 0.1, device="cuda")
@@ -1066,6 +1215,20 @@ def of_old_names() -> Iterator[Case]:
             "policy",
             (("torch.cuda.amp.autocast()", 'torch.amp.autocast("cuda")'),),
         )
+    yield Case(
+        "AMP701",
+        "what another region could change",
+        once(
+            """
+            if True:
+                with torch.cuda.amp.autocast():
+                    shown.append(torch.is_autocast_cache_enabled())
+            """
+        ),
+        (("if True:", 'with torch.autocast("cuda", dtype=torch.float16, cache_enabled=False):'),),
+        "policy",
+        (("torch.cuda.amp.autocast()", 'torch.amp.autocast("cuda")'),),
+    )
     yield Case(
         "AMP702",
         "nothing asks for the class of a scaler",

@@ -1,0 +1,943 @@
+"""Programs that try to refute the safe fixes: generated, fixed, run before and after, compared.
+
+A program is a template with a choice for each of its factors: dtype, shape, memory format, class,
+gradient, autocast, default dtype and device, and how the code is written. What amplint fixes safely
+in it must leave every bit of its results in place, and their dtype, device, layout, strides, class,
+gradients, and the random numbers. What raised before may do anything.
+
+    python -m benchmarks.safe_programs --examples 1000 --json FILE
+
+runs a long search and writes what it did. The first value of a factor is the plain one; of the
+programs that part in the same property, the one with the fewest others is told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import platform
+import sys
+import tempfile
+import textwrap
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from amplint import engine, fixing, registry
+from amplint.config import Settings
+from amplint.discover import Project
+from amplint.engine import Request
+from amplint.finding import Finding
+
+FILE = "main.py"
+Factors = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Template:
+    """A family of programs.
+
+    Args:
+        code: of the rule whose fixes are tried.
+        text: a module with a function `run(device)` that gives back what it was given, to look for
+            gradients in, and what is compared; `{name}` stands for a factor.
+        factors: the choices for each name, the plain one first.
+        devices: what `run` is called with.
+        instead: what is replaced in the text before it is run, on a machine without a GPU.
+        strategies: of factors that are drawn from more than a list.
+    """
+
+    code: str
+    text: str
+    factors: Factors
+    devices: Sequence[str] = ("cpu",)
+    instead: Sequence[tuple[str, str]] = ()
+    strategies: Mapping[str, st.SearchStrategy[str]] = field(default_factory=dict)
+
+    def choices(self) -> st.SearchStrategy[dict[str, str]]:
+        drawn = {
+            name: st.one_of(st.just(values[0]), st.sampled_from(values))
+            for name, values in self.factors.items()
+        }
+        return st.fixed_dictionaries({**drawn, **self.strategies})
+
+    def cost(self, choice: Mapping[str, str]) -> int:
+        """How many factors are not plain."""
+        return sum(choice[name] != values[0] for name, values in self.factors.items())
+
+
+# ------------------------------------------------------------------------------- factors
+
+TENSORS = (
+    "torch.randn(2, 3)",
+    "torch.randn(2, 3).half()",
+    "torch.randn(2, 3).bfloat16()",
+    "torch.randn(2, 3, dtype=torch.float64)",
+    "torch.arange(6).reshape(2, 3)",
+    "torch.ones(2, 3, dtype=torch.uint8)",
+    "torch.randn(2, 3) > 0",
+    "torch.randn(2, 3, dtype=torch.complex64)",
+    "torch.randn(3, 2).t()",
+    "torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last)",
+    "torch.randn(1, 3).expand(2, 3)",
+    "torch.randn(4, 6)[::2, ::2]",
+    "torch.randn(2, 3)[0, 0]",
+    "torch.empty(0, 3)",
+    "nn.Parameter(torch.randn(2, 3))",
+    "torch.randn(2, 3, requires_grad=True)",
+    "torch.randn(2, 3).to_sparse()",
+    "torch.randn(2, 3).as_subclass(type('Own', (torch.Tensor,), {}))",
+    "torch.randn(2, dtype=torch.complex64).conj()",
+    "torch.ones(2, 3, dtype=torch.uint16)",
+)
+CONTEXTS = (
+    "contextlib.nullcontext()",
+    "torch.no_grad()",
+    "torch.inference_mode()",
+    'torch.autocast("cpu", dtype=torch.bfloat16)',
+    'torch.autocast("cpu", dtype=torch.float16)',
+    'torch.device("meta")',
+)
+DEFAULTS = (
+    "pass",
+    "torch.set_default_dtype(torch.float64)",
+    "torch.set_default_dtype(torch.bfloat16)",
+)
+DTYPES = tuple(
+    f"torch.{name}"
+    for name in (
+        "float32 float16 bfloat16 float64 int64 int32 int16 int8 uint8 bool complex64".split()
+    )
+)
+FACTORIES = (
+    "torch.zeros(3, 4)",
+    "torch.ones((4, 3))",
+    "torch.ones(0, 3)",
+    "torch.zeros(())",
+    "torch.zeros(3, 1, 4)",
+    "torch.full((3, 4), 2.0)",
+    "torch.full((3, 4), 0.1)",
+    "torch.full((3, 4), -7)",
+    "torch.full((3, 4), True)",
+    "torch.full((3, 4), 70000.0)",
+    'torch.full((3, 4), float("-inf"))',
+    "torch.eye(4)",
+    "torch.eye(3, 4)",
+    "torch.arange(12)",
+    "torch.arange(0, 1, 0.1)",
+    "torch.linspace(0, 1, 7)",
+    "torch.zeros(3, 4, dtype=torch.float64)",
+    "torch.ones(3, 4, dtype=torch.bool)",
+    "torch.zeros(3, 4, requires_grad=True)",
+    "torch.rand(3, 4)",
+    "torch.randint(0, 9, (3, 4))",
+    "torch.triu_indices(3, 3)",
+    "torch.empty_strided((3, 4), (1, 6)).zero_()",
+)
+STEPS = (
+    "",
+    ".unsqueeze(0)",
+    ".unsqueeze(-1)",
+    ".t()",
+    ".expand(2, 3, 4)",
+    ".repeat(2, 1)",
+    ".reshape(-1)",
+    ".flatten()",
+    "[None]",
+    "[..., None]",
+    "[:]",
+    "[::2]",
+    "[1:]",
+    "[..., 0]",
+    "[..., ::2]",
+    ".permute(1, 0)",
+    ".permute(2, 0, 1)",
+    ".squeeze()",
+    ".bool()",
+    ".long()",
+    ".half()",
+    ".neg()",
+    ".triu()",
+    ".flip(0)",
+    ".mul(3)",
+    ".exp()",
+    ".normal_()",
+    ".clone()",
+    ".contiguous()",
+)
+
+AROUND = """\
+import contextlib
+
+import torch
+from torch import nn
+
+
+def subject(x{declared}, y{declared}, device):
+{body}
+
+
+def run(device):
+    {default}
+    with {context}:
+        x = {x}
+        y = {y}
+        return x, {call}(x, y, device)
+"""
+PLAIN: Factors = {
+    "declared": (": torch.Tensor", ""),
+    "default": DEFAULTS,
+    "context": CONTEXTS,
+    "x": TENSORS,
+    "y": TENSORS,
+    "call": ("subject", "globals()['subject']"),
+}
+
+
+def around(body: str) -> str:
+    """A function that is called with two tensors."""
+    return AROUND.replace("{body}", textwrap.indent(textwrap.dedent(body).strip(), "    "))
+
+
+HOT = """\
+import contextlib
+
+import torch
+from torch import nn
+
+
+def run(device):
+    model = nn.Linear(4, 4).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batch = torch.ones(2, 4, device=device)
+    shown = []
+    for _ in range(1):
+        loss = model(batch).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        {default}
+        with {context}:
+{body}
+    return None, shown
+"""
+
+
+def hot(body: str) -> str:
+    """A training step."""
+    return HOT.replace("{body}", textwrap.indent(textwrap.dedent(body).strip(), " " * 12))
+
+
+NUMBERS = st.one_of(
+    st.sampled_from(["0", "1.0", "-1", "True", "1e5", "65520.0", "3.4e38", "1e39", "2**63", "300"]),
+    st.integers(-(2**65), 2**65).map(str),
+    st.floats(allow_nan=False).map(lambda x: repr(x) if abs(x) < 1e400 else "1e999"),
+    st.sampled_from(['float("inf")', '-float("inf")', 'float("nan")']),
+)
+SMALL = st.integers(1, 2000).map(lambda number: repr(number / 100))
+
+# ------------------------------------------------------------------------------- templates
+
+TEMPLATES = (
+    Template(
+        "AMP501",
+        around(
+            """
+            made = {factory}{first}{second}
+            return made.to(device{dtype})
+            """
+        ),
+        {
+            **PLAIN,
+            "factory": FACTORIES,
+            "first": STEPS,
+            "second": STEPS,
+            "dtype": ("", *(f", {dtype}" for dtype in DTYPES)),
+        },
+        devices=("cpu", "meta"),
+    ),
+    Template(
+        "AMP202",
+        around("return {factory}{first}{cast}"),
+        {
+            **PLAIN,
+            "factory": FACTORIES,
+            "first": STEPS,
+            "cast": (".type_as(x)", ".to(x)", ".type(x.type())", ".to(x, non_blocking=True)"),
+        },
+    ),
+    Template(
+        "AMP503",
+        around("return {made}"),
+        {
+            **PLAIN,
+            "made": (
+                "torch.tensor(x)",
+                "torch.tensor(x, dtype=torch.float64)",
+                "torch.tensor(x, dtype=torch.float16)",
+                "torch.tensor(x, dtype=x.dtype)",
+                "torch.tensor(x, device=device)",
+                "torch.tensor(x, device=x.device, dtype=torch.int64)",
+                "torch.tensor(x, requires_grad=True)",
+                "torch.tensor(x, requires_grad=x.requires_grad)",
+                "torch.tensor(x.detach())",
+                "torch.tensor(x.clone().detach())",
+                "torch.tensor(x + 1)",
+                "torch.tensor(x[0])",
+                "torch.tensor(x.mean())",
+                "x.new_tensor(y)",
+                "x.new_tensor(y, requires_grad=True)",
+                "x.new_tensor(y, dtype=torch.float64)",
+                "x.new_tensor(y.detach())",
+            ),
+        },
+        devices=("cpu", "meta"),
+    ),
+    Template(
+        "AMP504",
+        around("return {made}"),
+        {
+            **PLAIN,
+            "made": (
+                "torch.{kind}Tensor([1.0, 2.5])",
+                "torch.{kind}Tensor([[1, 2], [3, 4]])",
+                "torch.{kind}Tensor((-1, 300.0))",
+                "torch.{kind}Tensor([70000.0, 1e39])",
+                "torch.{kind}Tensor([True, 2])",
+                "torch.{kind}Tensor([])",
+                "torch.{kind}Tensor([len(x), 1e-9])",
+                "torch.{kind}Tensor(x.tolist())",
+                "torch.{kind}Tensor(2, 3).zero_()",
+                "torch.{kind}Tensor(len(x)).zero_()",
+                "torch.{kind}Tensor(x.shape).zero_()",
+                "torch.{kind}Tensor(x.size()).zero_()",
+                "torch.{kind}Tensor(*x.shape).zero_()",
+                "torch.{kind}Tensor(2, *x.shape).zero_()",
+                "torch.{kind}Tensor().zero_()",
+                "torch.{kind}Tensor(x.size(0), 2).zero_()",
+                "x.new(2, 3).zero_()",
+                "x.new(y.shape).zero_()",
+                "x.new(*y.shape).zero_()",
+                "x.new().zero_()",
+                "x.new([1, 2.5])",
+                "x.new([70000.0])",
+                "x.type(torch.{kind}Tensor)",
+                "(x + 1).type(torch.{kind}Tensor)",
+                "x.t().type(torch.{kind}Tensor)",
+            ),
+            "kind": tuple("Float Double Half BFloat16 Long Int Short Char Byte Bool".split()),
+        },
+    ),
+    Template(
+        "AMP504",
+        """\
+import torch
+
+
+def run(device):
+    {before}
+    torch.set_default_tensor_type(torch.{kind}Tensor)
+    return None, [torch.zeros(2), torch.tensor([1.5]), torch.ones(2).long(), {more}]
+""",
+        {
+            "before": (
+                "pass",
+                "torch.set_default_dtype(torch.float64)",
+                "torch.set_default_device('cpu')",
+                "torch.set_default_tensor_type('torch.DoubleTensor')",
+            ),
+            "kind": ("Float", "Double", "Half", "BFloat16", "Long"),
+            "more": ("torch.get_default_dtype()", "torch.Tensor([1]).dtype", "torch.rand(2)"),
+        },
+    ),
+    Template(
+        "AMP502",
+        hot(
+            """
+            x = torch.ones(2, device=device, dtype={like})
+            shown.append({made})
+            """
+        ),
+        {
+            "default": DEFAULTS,
+            "context": CONTEXTS[:-1],
+            "like": DTYPES,
+            "made": (
+                "torch.tensor({n}, device=device)",
+                "torch.tensor({n}, dtype={dtype}, device=device)",
+                "torch.as_tensor({n}, device=device)",
+                "torch.tensor({n}).to(device)",
+                "torch.tensor({n}, dtype={dtype}).to(device)",
+                "torch.tensor({n}).to(device, {dtype})",
+                "torch.tensor({n}).to(x.device)",
+                "torch.tensor({n}, device=device, requires_grad=True)",
+                "torch.tensor(data={n}, device=device)",
+                "x.new_tensor({n})",
+                "x.new_tensor({n}, dtype={dtype})",
+                "torch.tensor({n}).mul(3).to(device)",
+                "torch.tensor({n}).unsqueeze(0).to(device)",
+            ),
+            "dtype": DTYPES,
+        },
+        strategies={"n": NUMBERS},
+    ),
+    Template(
+        "AMP110",
+        hot(
+            """
+            y = torch.full({shape}, {a}, dtype={of_y}, device="cuda:0"{grad})
+            t = {t}
+            shown.append({used})
+            """
+        ),
+        {
+            "default": DEFAULTS[:2],
+            "context": CONTEXTS[:-1],
+            "shape": ("(5,)", "()", "(2, 3)", "(1,)", "(0,)"),
+            "of_y": ("torch.float32", *DTYPES[1:-1]),
+            "grad": ("", ", requires_grad=True"),
+            "t": (
+                'torch.full((), {b}, dtype={of_y}, device="cuda:0")',
+                'torch.full((), {b}, dtype={of_t}, device="cuda:0")',
+                'torch.full((1,), {b}, dtype={of_y}, device="cuda:0")',
+                "y.sum()",
+                "y.max()",
+                "y[0]",
+            ),
+            "of_t": DTYPES[:-1],
+            "used": (
+                "y * t.item()",
+                "t.item() * y",
+                "y + t.item()",
+                "y - t.item()",
+                "t.item() - y",
+                "y / t.item()",
+                "t.item() / y",
+                "y > t.item()",
+                "y == t.item()",
+                "t.item() <= y",
+                "y * (t * t).item()",
+                "y ** t.item()",
+                "y.clamp(max=t.item())",
+                "t.item() * t.mul_(2)",
+                "torch.where(y > 1, y, t.item())",
+            ),
+        },
+        instead=(("cuda:0", "cpu"),),
+        strategies={"a": SMALL, "b": SMALL},
+    ),
+    Template(
+        "AMP110",
+        hot(
+            """
+            y = torch.full((5,), {a}, dtype={of_y}, device="cuda:0")
+            t = {t}
+            {used}
+            shown.append(y)
+            """
+        ),
+        {
+            "default": DEFAULTS[:2],
+            "context": CONTEXTS[:1],
+            "of_y": DTYPES[:-1],
+            "t": ('torch.full((), {b}, dtype={of_y}, device="cuda:0")', "y[0]", "y.max()"),
+            "used": (
+                "y *= t.item()",
+                "y -= t.item()",
+                "y += (t + t).item()",
+                "y[1:] -= t.item()",
+                "y[1] = t.item()",
+                "s = t.item(); t.add_(1); y = y * s",
+            ),
+        },
+        instead=(("cuda:0", "cpu"),),
+        strategies={"a": SMALL, "b": SMALL},
+    ),
+    Template(
+        "AMP201",
+        """\
+import contextlib
+
+import torch
+
+
+def run(device, blend=False):
+    {default}
+    half = torch.full((4, 4), 0.3, device=device).{half}
+    buffer = torch.{factory}device=device)
+    result = half
+    {around}:
+        {used}
+    {after}
+    return None, [result, {also}]
+""",
+        {
+            "default": DEFAULTS,
+            "half": ("half()", "bfloat16()", "float()", "double()"),
+            "factory": ("zeros(4, 4, ", "ones((4, 4), ", "full((4, 4), 0.1, "),
+            "around": ("if True", "if blend", "try", "with contextlib.suppress(RuntimeError)"),
+            "used": (
+                "result = torch.lerp(buffer, half, 0.5)",
+                "result = half @ buffer",
+                "result = torch.baddbmm(buffer[None], half[None], half[None])",
+                "result = torch.cat([buffer, half])",
+                "result = buffer + half",
+                "result = torch.addmm(buffer, half, half)",
+            ),
+            "after": ("", "except RuntimeError: result = buffer", "finally: pass"),
+            "also": ("half", "buffer", "buffer.dtype"),
+        },
+    ),
+    Template(
+        "AMP204",
+        """\
+import contextlib
+
+import torch
+
+
+def run(device):
+    {default}
+    buffer = torch.zeros(4, 4, device=device, dtype={of_buffer})
+    rows = torch.full({shape}, {n}, device=device, dtype={of_rows}{grad})
+    index = {index}
+    {around}:
+        {written}
+    {after}
+    return rows, [buffer]
+""",
+        {
+            "default": DEFAULTS,
+            "of_buffer": DTYPES,
+            "of_rows": ("torch.float16", *DTYPES),
+            "shape": ("(2, 4)", "(1, 4)", "(4,)", "()", "(1,)", "(0, 4)"),
+            "grad": ("", ", requires_grad=True"),
+            "index": (
+                "torch.tensor([2, 0], device=device)",
+                "torch.tensor([True, False, True, False], device=device)",
+                "[2, 0]",
+                "slice(0, 2)",
+                "1",
+                "torch.tensor([], dtype=torch.int64, device=device)",
+            ),
+            "around": ("if True", "try", "with contextlib.suppress(RuntimeError, IndexError)"),
+            "written": (
+                "buffer[index] = rows",
+                "buffer.index_add_(0, index, rows)",
+                "buffer.index_copy_(0, index, rows)",
+                "buffer.scatter_(0, index[:, None].expand(2, 4), rows)",
+                "buffer.masked_scatter_(index, rows)",
+                "buffer.index_put_((index,), rows)",
+            ),
+            "after": ("", "except RuntimeError: pass", "finally: pass"),
+        },
+        strategies={"n": st.sampled_from(["0.1", "70000.0", "3"])},
+    ),
+    Template(
+        "AMP206",
+        """\
+import torch
+from torch import nn
+
+
+def run(device):
+    rnn = nn.{cell}(4, 4).to(device){cast}
+    x = torch.full({shape}, 0.3, device=device){of_x}
+    state = torch.full({state}, 0.1, device=device){of_state}
+    {around}:
+        out = rnn(x, {given})
+    {after}
+    return None, [out]
+""",
+        {
+            "cell": ("GRU", "RNN", "LSTM", "GRUCell"),
+            "cast": ("", ".half()", ".bfloat16()", ".double()"),
+            "shape": ("(3, 1, 4)", "(3, 4)", "(1, 4)"),
+            "of_x": ("", ".half()", ".bfloat16()", ".double()"),
+            "state": ("(1, 1, 4)", "(1, 4)"),
+            "of_state": ("", ".half()", ".bfloat16()"),
+            "given": ("state", "(state, state)"),
+            "around": ("if True", "try"),
+            "after": ("", "except Exception: out = x"),
+        },
+    ),
+    Template(
+        "AMP301",
+        """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return x @ weight
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        return grad.to(weight.dtype) @ weight.t(), x.t() @ grad.to(x.dtype)
+
+
+def run(device):
+    torch.manual_seed(0)
+    one, two = nn.Linear(8, 8), nn.Linear(8, 8)
+    norm = nn.LayerNorm(8)
+    one, two, norm = one.to(device), two.to(device), norm.to(device)
+    x = torch.randn(6, 8, device=device)
+    h = {early}
+    with torch.autocast("cuda", dtype={dtype}):
+        h = {first}
+        h = {second}
+        {third}
+        loss = {loss}
+        {backward}
+    return None, [each.grad for each in (*one.parameters(), *two.parameters())]
+""",
+        {
+            "early": ("x", "one(x)", "x * 2"),
+            "dtype": ("torch.bfloat16", "torch.float16"),
+            "first": ("one(h)", "torch.tanh(one(h))", "one(h.float())", "norm(one(h))"),
+            "second": (
+                "two(h)",
+                "F.softmax(two(h), -1)",
+                "F.gelu(two(h)) + h",
+                "torch.cdist(two(h).float(), h.float())",
+                "torch.linalg.inv(two(h)[:, :6].float() + 9 * torch.eye(6))",
+                "torch.einsum('ij,kj->ik', h, two.weight)",
+                "two(h.double().to(h.dtype))",
+                "h @ two.weight.t()",
+                "F.layer_norm(two(h), (8,))",
+                "Product.apply(h, two.weight.to(h.dtype))",
+                "torch.matmul(two(h), one.weight)",
+            ),
+            "third": (
+                "pass",
+                'with torch.autocast("cuda", enabled=False): h = one(h.float())',
+                "h = torch.stack([h, h]).sum(0)",
+                "h = F.dropout(h, 0.5)",
+                "h = h.float() @ h.float().t()",
+                "h = torch.nn.functional.linear(h, h)",
+            ),
+            "loss": (
+                "h.float().square().mean()",
+                "h.sum()",
+                "F.mse_loss(h, torch.zeros_like(h))",
+                "F.cross_entropy(h, torch.zeros(len(h), dtype=torch.long))",
+                "h.exp().mean()",
+                "torch.logsumexp(h, 0).sum()",
+            ),
+            "backward": ("loss.backward()", "(loss * 8).backward()", "loss.mul(3).backward()"),
+        },
+        instead=(("cuda", "cpu"),),
+    ),
+    Template(
+        "AMP701",
+        """\
+import contextlib
+
+import torch
+
+
+def run(device):
+    x = torch.full((4, 4), 0.1)
+    {setter}
+    with {outer}:
+        with torch.cpu.amp.autocast({arguments}):
+            y = x @ x
+            z = torch.is_autocast_cache_enabled()
+            w = torch.is_autocast_enabled("cpu")
+    return None, [y, z, w, torch.get_autocast_dtype("cpu")]
+""",
+        {
+            "setter": (
+                "pass",
+                'torch.set_autocast_dtype("cpu", torch.float16)',
+                "torch.set_autocast_cpu_dtype(torch.float16)",
+            ),
+            "outer": (
+                "contextlib.nullcontext()",
+                'torch.autocast("cpu")',
+                'torch.autocast("cpu", dtype=torch.float16)',
+                'torch.autocast("cpu", torch.float16)',
+                'torch.autocast("cpu", enabled=False)',
+                'torch.autocast("cpu", cache_enabled=False)',
+                "torch.autocast('cpu', dtype=getattr(torch, 'float16'))",
+            ),
+            "arguments": (
+                "",
+                "True",
+                "False",
+                "enabled=False",
+                "True, torch.float16",
+                "True, torch.bfloat16, False",
+                "dtype=torch.float16",
+                "cache_enabled=False",
+                "enabled=True, dtype=torch.bfloat16",
+                "**{'enabled': False}",
+                "*[False]",
+            ),
+        },
+    ),
+    Template(
+        "AMP702",
+        """\
+import torch
+
+
+def run(device):
+    scaler = torch.cpu.amp.GradScaler({arguments})
+    loss = torch.ones(3, requires_grad=True)
+    scaler.scale(loss.sum()).backward()
+    return loss, [scaler.state_dict(), scaler.is_enabled(), scaler.get_scale()]
+""",
+        {
+            "arguments": (
+                "",
+                "1024.0",
+                "1024.0, 3.0, 0.25",
+                "init_scale=2.0",
+                "enabled=False",
+                "1024.0, enabled=True",
+                "*[8.0]",
+                "**{'init_scale': 4.0}",
+            ),
+        },
+    ),
+)
+CODES = tuple(dict.fromkeys(template.code for template in TEMPLATES))
+
+# ------------------------------------------------------------------------------- one program
+
+
+@dataclass
+class Search:
+    """What a search has found.
+
+    Args:
+        programs: that were generated, fixed, and that raised before they were fixed.
+        refuted: by the property that differs: how far from plain, and the program.
+    """
+
+    generated: int = 0
+    fixed: int = 0
+    raised: int = 0
+    refuted: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def refute(self, what: str, cost: int, program: str) -> None:
+        if what not in self.refuted or cost < self.refuted[what][0]:
+            self.refuted[what] = (cost, program)
+
+
+def search(template: Template, examples: int, fix: Fix, start: int = 0) -> Search:
+    """Generate programs and hold each against itself, fixed."""
+    found = Search()
+
+    @seed(start)
+    @settings(
+        max_examples=examples,
+        phases=[Phase.generate],
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(template.choices())
+    def one(choice: dict[str, str]) -> None:
+        text = written(template, choice)
+        found.generated += 1
+        after = fix(text, template.code)
+        if after is None:
+            return
+        found.fixed += 1
+        for device in template.devices:
+            was, now = (outcome(runnable(each, template), device) for each in (text, after))
+            if isinstance(was, Exception):
+                found.raised += 1
+                continue
+            what = parting(was, now)
+            if what is not None:
+                found.refute(what, template.cost(choice), f"{text}\n# fixed:\n{after}")
+
+    one()
+    return found
+
+
+Fix = Callable[[str, str], "str | None"]
+
+
+def written(template: Template, choice: Mapping[str, str]) -> str:
+    """The program of a choice; choices may hold the names of others."""
+    text = template.text
+    for _ in range(3):
+        for name, value in choice.items():
+            text = text.replace("{" + name + "}", value)
+    return text
+
+
+def runnable(text: str, template: Template) -> str:
+    for there, here in template.instead:
+        text = text.replace(there, here)
+    return text
+
+
+class Fixer:
+    """Applies the safe fixes of one rule to a program, as `amplint fix` does."""
+
+    def __init__(self, root: Path, unsafe: bool = False) -> None:
+        self.root = root
+        self.unsafe = unsafe
+
+    def __call__(self, text: str, code: str) -> str | None:
+        """The fixed program; None if nothing was fixed."""
+        (self.root / FILE).write_text(text)
+        request = Request(
+            project=Project(self.root, (FILE,), frozenset({FILE})),
+            settings=Settings(self.root, select=("ALL",)),
+            rules=registry.all_rules(),
+        )
+        outcome = engine.run(request)
+        assert not outcome.problems, outcome.problems
+        findings: list[Finding] = [each for each in outcome.findings if each.code == code]
+        allow = fixing.UNSAFE if self.unsafe else fixing.SAFE
+        fixed = fixing.apply_fixes(text, findings, allow)
+        return fixed.text if fixed.applied else None
+
+
+# ------------------------------------------------------------------------------- runs
+
+
+def outcome(text: str, device: str) -> dict[str, Any] | Exception:
+    """What a program gives back, property by property, or raises."""
+    space: dict[str, Any] = {"__name__": "main"}
+    with untouched(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            exec(compile(text, FILE, "exec"), space)  # a program of the templates
+            given, results = space["run"](device)
+            facts = dict(properties("result", results))
+            facts["random numbers"] = digest(torch.get_rng_state())
+            facts["default dtype"] = torch.get_default_dtype()
+            facts |= dict(gradients(given, results))
+        except Exception as error:
+            return error
+    return facts
+
+
+@contextmanager
+def untouched() -> Iterator[None]:
+    """Leave the state of torch as it was."""
+    dtype, autocast = torch.get_default_dtype(), torch.get_autocast_dtype("cpu")
+    torch.manual_seed(0)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.set_default_device(None)
+        torch.set_default_dtype(dtype)
+        torch.set_autocast_dtype("cpu", autocast)
+
+
+def properties(where: str, value: object) -> Iterator[tuple[str, object]]:
+    """What a value is, part by part."""
+    if isinstance(value, dict):
+        value = [*value.items()]
+    if isinstance(value, (list, tuple)):
+        yield f"{where} length", len(value)
+        for index, each in enumerate(value):
+            yield from properties(f"{where}[{index}]", each)
+    elif isinstance(value, torch.Tensor):
+        yield f"{where} type", type(value).__name__
+        yield f"{where} dtype", value.dtype
+        yield f"{where} device", value.device
+        yield f"{where} layout", value.layout
+        yield f"{where} shape", tuple(value.shape)
+        yield f"{where} gradient", (value.requires_grad, value.is_leaf)
+        yield f"{where} inference", value.is_inference()
+        if value.layout is torch.strided:
+            yield f"{where} stride", value.stride()
+            yield f"{where} conjugate", value.is_conj()
+        yield f"{where} value", None if value.is_meta else digest(value)
+    else:
+        yield f"{where} object", repr(value)
+
+
+def digest(value: torch.Tensor) -> str:
+    """A hash of the bits."""
+    plain = value.detach().to_dense().as_subclass(torch.Tensor)
+    flat = plain.resolve_conj().resolve_neg().contiguous().reshape(-1)
+    return hashlib.sha256(flat.view(torch.uint8).numpy().tobytes()).hexdigest()
+
+
+def gradients(given: object, results: object) -> Iterator[tuple[str, object]]:
+    """What a backward pass through the results leaves in the tensor that was given."""
+    tensors = results if isinstance(results, (list, tuple)) else [results]
+    for each in tensors:
+        if isinstance(each, torch.Tensor) and each.requires_grad and each.grad_fn is not None:
+            each.sum().abs().backward(retain_graph=True)
+    grad = given.grad if isinstance(given, torch.Tensor) and given.is_leaf else None
+    yield from properties("gradient", grad)
+
+
+def parting(was: Mapping[str, object], now: Mapping[str, object] | Exception) -> str | None:
+    """The first property in which two runs differ."""
+    if isinstance(now, Exception):
+        return f"raises {type(now).__name__}"
+    return next((name for name in was if was[name] != now.get(name)), None)
+
+
+# ------------------------------------------------------------------------------- long searches
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.safe_programs")
+    parser.add_argument("--examples", type=int, default=1000, help="programs for each template")
+    parser.add_argument("--select", help="the code of one rule")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--unsafe", action="store_true", help="try the unsafe fixes too")
+    parser.add_argument("--json", type=Path, help="where to write the result")
+    asked = parser.parse_args(arguments)
+    entries = []
+    with tempfile.TemporaryDirectory() as directory:
+        fix = Fixer(Path(directory), asked.unsafe)
+        for template in TEMPLATES:
+            if asked.select not in (None, template.code):
+                continue
+            begun = time.perf_counter()
+            found = search(template, asked.examples, fix, asked.seed)
+            entries.append(
+                {
+                    "code": template.code,
+                    "generated": found.generated,
+                    "fixed": found.fixed,
+                    "raised": found.raised,
+                    "refuted": {what: text for what, (_, text) in sorted(found.refuted.items())},
+                    "seconds": round(time.perf_counter() - begun, 1),
+                }
+            )
+            print({**entries[-1], "refuted": sorted(found.refuted)}, flush=True)
+    result = {
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "examples": asked.examples,
+        "seed": asked.seed,
+        "unsafe": asked.unsafe,
+        "templates": entries,
+    }
+    if asked.json is not None:
+        asked.json.write_text(json.dumps(result, indent=2) + "\n")
+    return 1 if any(entry["refuted"] for entry in entries) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

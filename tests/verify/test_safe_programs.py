@@ -1,0 +1,64 @@
+"""No generated program refutes a safe fix, and the search would find one that does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from benchmarks.safe_programs import TEMPLATES, Fixer, Template, outcome, parting, search
+
+EXAMPLES = 40
+FEWEST = 3  # safe fixes among them, below which a search shows nothing
+# The programs that these templates generate do not come to a difference that an unsafe fix makes.
+NEVER_REFUTED = ("AMP504", "AMP204", "AMP206", "AMP701", "AMP702")
+
+each_template = pytest.mark.parametrize("template", TEMPLATES, ids=lambda each: each.code)
+
+
+@each_template
+def test_no_program_refutes_a_safe_fix(template: Template, tmp_path: Path) -> None:
+    found = search(template, EXAMPLES, Fixer(tmp_path))
+    assert not found.refuted, next(iter(found.refuted.values()))[1]
+    assert found.fixed >= FEWEST
+
+
+@pytest.mark.parametrize(
+    "template",
+    [template for template in TEMPLATES if template.code not in NEVER_REFUTED],
+    ids=lambda each: each.code,
+)
+def test_unsafe_fixes_are_refuted(template: Template, tmp_path: Path) -> None:
+    assert search(template, EXAMPLES, Fixer(tmp_path, unsafe=True)).refuted
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "what"),
+    [
+        ("torch.zeros(2)", "torch.zeros(2)", None),
+        ("torch.zeros(2)", "-torch.zeros(2)", "result value"),
+        ("torch.zeros(2)", "torch.zeros(2).half()", "result dtype"),
+        ("torch.zeros(2, 3)", "torch.zeros(3, 2).t()", "result stride"),
+        ("torch.zeros(2)", "torch.zeros(2).to_sparse()", "result layout"),
+        ("torch.zeros(2)", "torch.zeros(2, device='meta')", "result device"),
+        ("torch.zeros(2)", "nn.Parameter(torch.zeros(2))", "result type"),
+        ("torch.zeros(2)", "torch.zeros(2, requires_grad=True)", "result gradient"),
+        ("torch.zeros(2)", "torch.rand(2) * 0", "random numbers"),
+        ("x * 2", "x * 2 + x.detach() * 0", None),
+        ("x * 2", "x + x.detach()", "gradient value"),
+        ("torch.zeros(2)", "torch.zeros(-2)", "raises RuntimeError"),
+    ],
+)
+def test_what_two_programs_part_in(before: str, after: str, what: str | None) -> None:
+    one, other = (
+        outcome(
+            "import torch\nfrom torch import nn\n\n\ndef run(device):\n"
+            f"    x = torch.ones(2, requires_grad=True)\n    return x, {text}\n",
+            "cpu",
+        )
+        for text in (before, after)
+    )
+    assert isinstance(one, dict)
+    assert parting(one, other) == what
