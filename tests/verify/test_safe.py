@@ -17,18 +17,62 @@ from amplint.verify.compare import Place
 from amplint.verify.observation import Observation
 from amplint.verify.spec import Spec
 from amplint.verify.verdicts import Judgement, Runs, Verdict, judge
-from tests.helpers import lint
+from tests.helpers import ROOT, lint
 from tests.verify.safe import CASES, Case, replaced
 
 pytest.importorskip("torch")
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 FILE = "main.py"
+PAGE = ROOT / "docs" / "safe-fixes.md"
+HEAD = """\
+# What makes a fix safe
+
+A safe fix changes nothing: values, dtypes, devices, strides, classes, gradients and random numbers
+stay as they are, or the old line could only raise. It names the conditions that were proven (`safe
+because ...` in the report, `proven` in its JSON, all of a rule in `amplint explain`), and a fix
+that removes a comment is never safe.
+
+Each condition is held by a test that takes it away: then the safe fixes no longer make that
+change, and the change, made all the same, is shown to be a mistake by the back end that is named
+here (see [verify.md](verify.md); none of them is a GPU). Generated programs try to refute what is
+left (`python -m benchmarks.safe_programs`; the result of a long search is in
+[benchmarks/results/safe_programs.json](../benchmarks/results/safe_programs.json)).
+
+What is assumed of a project, and not proven: that it does not replace what torch's functions do;
+that no code outside of it opens regions or sets defaults around its functions that it nowhere
+mentions, nor catches what they raise; and, for AMP301, that the modules which it is seen to pass
+to a function are all that are.
+
+| rule | a safe fix needs that | without it, shown to be a mistake on |
+|---|---|---|
+"""
 
 
 def test_every_condition_of_every_safe_fix_is_taken_away_once() -> None:
     declared = {(rule.code, condition) for rule in all_rules() for condition in rule.safe_if}
     assert {(case.code, case.full_condition) for case in CASES} == declared
+
+
+def test_the_page_lists_the_conditions(update: bool) -> None:
+    """`pytest --update` writes it."""
+    if update:
+        PAGE.write_text(page(), encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == page()
+
+
+def page() -> str:
+    shown: dict[tuple[str, str], list[str]] = {}
+    for case in CASES:
+        how = case.backend or f"not run here: {case.why}"
+        places = shown.setdefault((case.code, case.full_condition), [])
+        places += [how] if how not in places else []
+    rows = (
+        f"| {rule.code} | {condition} | {', '.join(shown[rule.code, condition])} |\n"
+        for rule in all_rules()
+        for condition in rule.safe_if
+    )
+    return HEAD + "".join(rows)
 
 
 @each_case
