@@ -205,6 +205,8 @@ class Inference:
         if key in self._crowded or (grows and join([before, value]) == before):
             return
         after = join(parts.values())
+        if key[0] == "param" and len(after) > MAX_ALTERNATIVES:
+            after = UNKNOWN  # of a decorator, say: which function a wrapper calls is not known
         if after == UNKNOWN and any(part and part != UNKNOWN for part in parts.values()):
             self._crowded.add(key)
         if after != before:
@@ -1075,6 +1077,8 @@ class Evaluation:
                 if "property" in decorated or "cached_property" in decorated:
                     self.enter(identity, node, Arguments(), instance)
                     results.append(infer._read(("return", identity)))
+                elif "setter" in decorated or "deleter" in decorated:
+                    continue  # a read of the property runs its getter alone
                 elif "staticmethod" in decorated:
                     results.append(one(Function(identity)))
                 else:
@@ -1139,7 +1143,11 @@ class Evaluation:
         infer = self.inference
         infer.edges[(self.facts.id, self.number)] = set()
         self.note_flag(node, arguments)
-        for atom in ordered(values[0]):
+        callees = values[0]
+        if several(callees):
+            callees = frozenset(a for a in callees if self.takes(a, arguments))
+            arguments = by_name(arguments)
+        for atom in ordered(callees):
             cast = self.cast_of_unknown(atom, arguments, node)
             if cast is not None:
                 results.append(cast)
@@ -1154,6 +1162,25 @@ class Evaluation:
             else:
                 results.append(self.call(atom, arguments, node))
         return join(results)
+
+    def takes(self, atom: Atom, arguments: Arguments) -> bool:
+        """Whether a function can be called so: of a table, only such a one can be meant."""
+        if not isinstance(atom, Function) or arguments.stars:
+            return True
+        facts = self.inference.functions[atom.id]
+        kinds = {p.kind for p in facts.params}
+        bound = atom.bound is not None and facts.cls is not None
+        positional = [p for p in facts.params if p.kind == "positional"][bound + atom.given :]
+        filled = {p.name for p in positional[: len(arguments.positional)]} | atom.given_names
+        if len(arguments.positional) > len(positional) and "star" not in kinds:
+            return False
+        if arguments.more_keywords:
+            return True
+        by_name = positional + [p for p in facts.params if p.kind == "keyword"]
+        given = filled | arguments.keywords.keys()
+        missing = any(not p.has_default and p.name not in given for p in by_name)
+        strange = not arguments.keywords.keys() <= {p.name for p in by_name}
+        return not missing and not (strange and "starstar" not in kinds)
 
     def call_overridden(self, arguments: Arguments, node: Node) -> Value:
         """`callback.on_step(...)`, which more classes override than a value can name."""
@@ -1897,6 +1924,19 @@ def is_vague(atom: Atom) -> bool:
     if isinstance(atom, Sequence | MappingValue):
         return Unknown() in atom.element
     return isinstance(atom, Unknown)
+
+
+def several(callees: Value) -> bool:
+    """Whether a call may mean more functions than values are told apart: those of a table."""
+    return sum(isinstance(a, Function) and a.bound is None for a in callees) > MAX_ALTERNATIVES
+
+
+def by_name(arguments: Arguments) -> Arguments:
+    """The arguments of a call that may mean any function of a table: a name says which parameter is
+    meant, whatever the function; what is given by position is for one of the functions alone."""
+    named = {name: value for name, value in arguments.keywords.items() if name != "**"}
+    unsaid = (BOTTOM,) * len(arguments.positional)
+    return replace(arguments, positional=unsaid, keywords=named)
 
 
 def is_registrar(atom: Atom) -> bool:

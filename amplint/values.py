@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Union
 
 MAX_ALTERNATIVES = 6
+MAX_FUNCTIONS = 48  # together they are one alternative: a table of losses, of backends
 MAX_MODULES = 2  # library modules that are told apart; of more, all that is known is the kind
 MAX_DEPTH = 3
 MAX_KEYS = 32  # constant keys of a dict that are told apart
@@ -324,7 +325,9 @@ def normalise(atoms: Iterable[Atom]) -> Value:
     if len(mappings) > 1:
         atoms = {atom for atom in atoms if not isinstance(atom, Mapping)}
         atoms.add(join_mappings(mappings))
-    if len(atoms) > MAX_ALTERNATIVES:
+    functions = sum(isinstance(atom, Function) and atom.bound is None for atom in atoms)
+    others = len(atoms) - functions
+    if functions > MAX_FUNCTIONS or others + min(functions, 1) > MAX_ALTERNATIVES:
         return UNKNOWN
     return frozenset(atoms)
 

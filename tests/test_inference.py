@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from amplint.heat import EVALUATION, TRAINING
+from amplint.heat import EVALUATION, HEAT_WORDS, TRAINING
 from amplint.index import File
 from amplint.link import FileAnswers, Program
 from amplint.values import (
@@ -37,7 +37,7 @@ def linked(main: str, **others: str) -> tuple[File, FileAnswers]:
     texts = {"main.py": main, **{f"{name}.py": text for name, text in others.items()}}
     files = {path: File(path, textwrap.dedent(text)) for path, text in texts.items()}
     every_word = frozenset(word for file in files.values() for word in file.facts.words)
-    return files["main.py"], Program(files, every_word, ["main.py"]).answers("main.py")
+    return files["main.py"], Program(files, every_word, ["main.py"], HEAT_WORDS).answers("main.py")
 
 
 def expression(file: File, text: str) -> ast.expr:
@@ -673,6 +673,57 @@ class TestOperators:
 
     def test_one_without_a_gradient_runs_where_it_is_called(self) -> None:
         assert heat("x.mean().item()", OPERATORS) is None
+
+
+TABLE = """
+    import torch
+    from main import LOSSES
+
+    class Base(torch.nn.Module):
+        def __init__(self, name):
+            self.name = name
+            self.weight = torch.nn.Parameter(torch.ones(2))
+        @property
+        def loss_function(self):
+            return LOSSES.get(self.name)
+
+    class Model(Base):
+        def forward(self, x, labels):
+            return self.loss_function(x, labels, smoothing=x)
+    """
+LOSSES = """
+    def loss_1(x, y, smoothing): return 1
+    def loss_2(x, y, smoothing): return 2
+    def loss_3(x, y, smoothing): return 3
+    def loss_4(x, y, smoothing): return 4
+    def loss_5(x, y, smoothing): return 5
+    def loss_6(x, y, smoothing): return 6
+    def loss_7(x, durations, smoothing):
+        smoothing.item()
+        return durations
+    def loss_8(x, y):
+        return x.item()
+    LOSSES = {
+        "1": loss_1, "2": loss_2, "3": loss_3, "4": loss_4, "5": loss_5, "6": loss_6, "7": loss_7,
+        "8": loss_8,
+    }
+    """
+
+
+class TestFunctionsInTables:
+    def heat(self, text: str) -> Heat | None:
+        return heat(text, LOSSES, model=TABLE)
+
+    def test_a_call_of_what_is_looked_up_may_mean_each_of_many(self) -> None:
+        found = self.heat("smoothing.item()")
+        assert found is not None and len(found.chain) == 2
+
+    def test_but_only_those_that_can_be_called_so(self) -> None:
+        assert self.heat("x.item()") is None
+
+    def test_arguments_are_told_by_name_alone(self) -> None:
+        assert "accelerator" in str(value("smoothing", LOSSES, model=TABLE))
+        assert value("durations", LOSSES, model=TABLE) == UNKNOWN
 
 
 class TestBackward:
