@@ -88,6 +88,8 @@ OF_RARE_DEVICE = re.compile(rf"(^|_)({'|'.join(sorted(RARE_DEVICES))})(_|$)")
 # Functions of these names use what has been trained.
 PREDICTOR = re.compile(r"Infer|Predict|Pipeline|Eval|Valid")
 PREDICTION = re.compile(r"^_*(predict|infer|inference|generate|validate|evaluate)(_|$)")
+# Ex) functools.lru_cache, functools.cached_property, cached, lru_cache_unless_export
+MEMOISES = re.compile(r"(^|_)cached?(_|$)")
 
 
 @dataclass(frozen=True)
@@ -496,8 +498,10 @@ class HeatMap:
         )
 
     def _is_cold_function(self, function: str) -> bool:
-        name = self.inference.functions[function].name
-        return name in COLD_FUNCTIONS or name.lstrip("_") in COLD_FUNCTIONS
+        facts = self.inference.functions[function]
+        if any(map(MEMOISES.search, facts.decorated)):
+            return True  # once for what it is called with, not for every batch
+        return facts.name in COLD_FUNCTIONS or facts.name.lstrip("_") in COLD_FUNCTIONS
 
     # -- guards
 

@@ -1867,8 +1867,19 @@ class Evaluation:
                 if isinstance(atom, Function | Class) or is_registrar(atom):
                     result = self.call(atom, Arguments((value,)), node)
                     made.append(frozenset(a for a in result if is_callee(a)))
+                    if isinstance(atom, Function) and self.decorates_many(atom):
+                        made.append(value)
             value = join(made) or value
         return value
+
+    def decorates_many(self, decorator: Function) -> bool:
+        """Whether a wrapper of this decorator calls more functions than can be told apart, so that
+        a call of the wrapper has to be taken for one of what it wraps."""
+        positional = [
+            p.name for p in self.inference.functions[decorator.id].params if p.kind == "positional"
+        ]
+        names = positional[(1 if decorator.bound is not None else 0) + decorator.given :]
+        return bool(names) and Unknown() in self.inference._read(("param", decorator.id, names[0]))
 
     def op_default(self, node: Node) -> Value:
         value = self.of(node.operands[0])

@@ -708,6 +708,52 @@ LOSSES = """
         "8": loss_8,
     }
     """
+DECORATED = """
+    import torch
+    from functools import wraps
+
+    def documented(function=None, *, text=""):
+        def decorate(function):
+            function.__doc__ = text
+            return function
+        return decorate(function) if function else decorate
+
+    def logged(function):
+        @wraps(function)
+        def wrapper(self, *args, **kwargs):
+            return function(self, *args, **kwargs)
+        return wrapper
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            self.weight = torch.nn.Parameter(torch.ones(2))
+        @logged
+        @documented
+        def first(self, x): return x
+        @logged
+        @documented
+        def second(self, x): return x
+        @logged
+        @documented
+        def third(self, x): return x
+        @logged
+        @documented
+        def fourth(self, x): return x
+        @logged
+        @documented
+        def fifth(self, x): return x
+        @logged
+        @documented
+        def sixth(self, x): return x
+        @logged
+        @documented
+        def seventh(self, x): return x.sum().item()
+        @logged
+        @documented
+        def eighth(self, x): return x.max().item()
+        def forward(self, x):
+            return self.seventh(x.float())
+    """
 
 
 class TestFunctionsInTables:
@@ -724,6 +770,23 @@ class TestFunctionsInTables:
     def test_arguments_are_told_by_name_alone(self) -> None:
         assert "accelerator" in str(value("smoothing", LOSSES, model=TABLE))
         assert value("durations", LOSSES, model=TABLE) == UNKNOWN
+
+
+class TestDecorators:
+    def test_a_wrapper_of_many_functions_calls_the_one_that_it_is_put_around(self) -> None:
+        found = heat("x.sum().item()", DECORATED)
+        assert found is not None and len(found.chain) == 2
+        assert tensor("x.sum()", DECORATED).dtype == "float32"
+
+    def test_and_no_other(self) -> None:
+        assert heat("x.max().item()", DECORATED) is None
+
+    @pytest.mark.parametrize(
+        "decorator", ["functools.lru_cache(maxsize=None)", "functools.cache", "cached_for_export()"]
+    )
+    def test_what_is_remembered_does_not_run_for_every_batch(self, decorator: str) -> None:
+        program = DECORATED.replace("@logged\n        @documented", f"@{decorator}")
+        assert heat("x.sum().item()", program) is None
 
 
 class TestBackward:
