@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from amplint import infer, registry, transfer, values
+from amplint import registry, values
 from amplint.heat import HEAT_WORDS, HeatMap
 from amplint.index import File
 from amplint.infer import Evaluation, Inference
@@ -143,8 +143,10 @@ def counting() -> Iterator[Counter[str]]:
     patch(Inference, "_read", "reads")
     patch(Inference, "_need", "demands")
     patch(HeatMap, "_heat_of", "heats")
-    for module in (values, infer, transfer):
-        count_joins(module)
+    join = values.join
+    for name, module in sorted(sys.modules.items()):
+        if name.startswith("amplint.") and getattr(module, "join", None) is join:
+            count_joins(module)
     try:
         yield counts
     finally:
