@@ -95,7 +95,7 @@ class _Search:
         node = state.graph.nodes[number]
         field = node.op == "attr" and not is_configuration(state, node.operands[0])
         # Others may set a field at any time; settings, before training begins.
-        if field and self._inference.matches(rf"(?<!\bself)\.{node.data}\s*[-+*/]?=(?!=)"):
+        if field and self._inference.is_stored_from_outside(str(node.data)):
             return False
         return is_known(state.values[number]) or self._by_operation(function, state, number)
 

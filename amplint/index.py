@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple
 
 from amplint.facts import ClassFacts, FileFacts, FunctionFacts, Graph, Param
@@ -78,6 +79,17 @@ class File:
             for node, (number, block) in places.items():
                 self.node_of[node] = Standing(function, number, block)
         return self._graphs[function]
+
+    @cached_property
+    def stored_from_outside(self) -> frozenset[str]:
+        """The attributes that the file assigns to something other than `self`."""
+        return frozenset(
+            node.attr
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store)
+            and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+        )
 
     def take_lambdas(self) -> dict[str, FunctionFacts]:
         """The lambdas that graphs have defined since this was last asked."""

@@ -140,8 +140,8 @@ def counting() -> Iterator[Counter[str]]:
 
     patch(Inference, "_evaluate", "evaluations")
     patch(Evaluation, "transfer", "transfers")
-    patch(Inference, "_read", "reads")
-    patch(Inference, "_need", "demands")
+    patch(Inference, "read", "reads")
+    patch(Inference, "need", "demands")
     patch(HeatMap, "_heat_of", "heats")
     join = values.join
     for name, module in sorted(sys.modules.items()):

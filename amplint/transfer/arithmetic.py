@@ -5,16 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from amplint import torch_ops
-from amplint.transfer.kinds import (
-    BOOL,
-    FLOAT,
-    FLOATS,
-    INT,
-    NUMBER,
-    NUMBERS,
-    STR,
-    Site,
-)
+from amplint.transfer.kinds import BOOL, FLOAT, FLOATS, INT, NUMBER, NUMBERS, STR, Site
 from amplint.transfer.promotion import tensors_in
 from amplint.transfer.results import from_result, tensor_result
 from amplint.values import (

@@ -6,12 +6,7 @@ from collections import deque
 
 from amplint import torch_ops
 from amplint.transfer.containers import ON_DEVICE
-from amplint.transfer.kinds import (
-    FLOAT,
-    INT,
-    STR,
-    Site,
-)
+from amplint.transfer.kinds import FLOAT, INT, STR, Site
 from amplint.transfer.results import from_result
 from amplint.transfer.symbols import symbol_attribute
 from amplint.values import (

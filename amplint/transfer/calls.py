@@ -17,23 +17,8 @@ from amplint.transfer.containers import (
     is_loader,
     iterate,
 )
-from amplint.transfer.factories import (
-    PARAMETERS,
-    array,
-    factory,
-    legacy_tensor,
-    parameter,
-)
-from amplint.transfer.kinds import (
-    BOOL,
-    FLOAT,
-    INT,
-    NOTHING,
-    NUMBER,
-    OBJECT,
-    STR,
-    Site,
-)
+from amplint.transfer.factories import PARAMETERS, array, factory, legacy_tensor, parameter
+from amplint.transfer.kinds import BOOL, FLOAT, INT, NOTHING, NUMBER, OBJECT, STR, Site
 from amplint.transfer.methods import call_method
 from amplint.transfer.modules import call_object, module
 from amplint.transfer.promotion import tensors_in

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from amplint.values import (
-    NONE,
-    Host,
-    Region,
-    Why,
-    one,
-)
+from amplint.values import NONE, Host, Region, Why, one
 
 HALF = frozenset({"float16", "bfloat16", "half"})
 

@@ -5,25 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from amplint import libraries, torch_ops
-from amplint.transfer.arguments import (
-    array_dtype_of,
-    device_of,
-    dtype_of,
-    legacy_type,
-)
+from amplint.transfer.arguments import array_dtype_of, device_of, dtype_of, legacy_type
 from amplint.transfer.containers import iterate, unpinned
 from amplint.transfer.factories import factory, legacy_tensor
-from amplint.transfer.kinds import (
-    FLOAT,
-    FLOATS,
-    INT,
-    NOTHING,
-    NUMBER,
-    NUMPY,
-    OBJECT,
-    STR,
-    Site,
-)
+from amplint.transfer.kinds import FLOAT, FLOATS, INT, NOTHING, NUMBER, NUMPY, OBJECT, STR, Site
 from amplint.transfer.modules import call_module_method, on_device
 from amplint.transfer.promotion import tensors_in
 from amplint.transfer.results import from_result

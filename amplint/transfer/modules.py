@@ -8,12 +8,7 @@ from amplint import dims, torch_ops
 from amplint.transfer.arguments import device_of, dtype_of
 from amplint.transfer.containers import content, held, iterate
 from amplint.transfer.kinds import STR, Site
-from amplint.transfer.promotion import (
-    autocast_dtype,
-    common_device,
-    promote,
-    tensors_in,
-)
+from amplint.transfer.promotion import autocast_dtype, common_device, promote, tensors_in
 from amplint.transfer.results import with_dims
 from amplint.values import (
     ACCELERATOR,

@@ -9,12 +9,7 @@ from amplint.dims import Call
 from amplint.torch_ops import Result
 from amplint.transfer.arguments import dtype_of
 from amplint.transfer.kinds import FLOATS, NOTHING, Site
-from amplint.transfer.promotion import (
-    autocast_dtype,
-    common_device,
-    number_kinds,
-    promote,
-)
+from amplint.transfer.promotion import autocast_dtype, common_device, number_kinds, promote
 from amplint.values import (
     CPU,
     NONE,

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from amplint.transfer.kinds import FLOAT
-from amplint.values import (
-    UNKNOWN,
-    DType,
-    Symbol,
-    Value,
-    one,
-)
+from amplint.values import UNKNOWN, DType, Symbol, Value, one
 
 # Names under which torch's own modules keep what they also export at the top.
 PRIVATE_MODULES = {

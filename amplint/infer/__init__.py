@@ -1,0 +1,14 @@
+"""Values, call edges and autocast regions of a whole project, to a fixpoint.
+
+state, annotations, narrowing       small parts that the others use
+store, bindings, hierarchy          keys; names; classes: each is a layer of `Inference`
+fixpoint                            `Inference` itself: who is evaluated, and when again
+frame, calls, evaluation            one function: its regions; calls; every other operation
+"""
+
+from amplint.infer.annotations import annotated
+from amplint.infer.evaluation import HOT_METHODS, Evaluation
+from amplint.infer.fixpoint import Inference
+from amplint.infer.state import SiteId, State
+
+__all__ = ["HOT_METHODS", "Evaluation", "Inference", "SiteId", "State", "annotated"]

@@ -1,0 +1,160 @@
+"""The keys of the fixpoint: what functions write, and who is evaluated again when it changes.
+
+Every site contributes its own part to a key; the key's value is the join of the parts.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+
+from amplint.facts import ClassFacts, FunctionFacts
+from amplint.index import File
+from amplint.infer.state import MAX_ROUNDS, NO_WHY, Dispatch, Key, SiteId, State
+from amplint.values import (
+    BOTTOM,
+    MAX_ALTERNATIVES,
+    UNKNOWN,
+    Region,
+    Value,
+    constant,
+    join,
+    shallow,
+)
+
+OF_CODE = frozenset({"param", "field"})  # keys that other files may write
+TEST_PATH = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
+
+
+class Store(ABC):
+    """What functions say to each other."""
+
+    def __init__(self, files: Mapping[str, File]) -> None:
+        self.files = files
+        self.functions: dict[str, FunctionFacts] = {}
+        self.classes: dict[str, ClassFacts] = {}
+        for path in sorted(files):
+            self.functions.update(files[path].facts.functions)
+            self.classes.update(files[path].facts.classes)
+        self.states: dict[str, State] = {}
+        self.failures: dict[str, str] = {}
+        self._parts: dict[Key, dict[SiteId, Value]] = {}
+        self._joined: dict[Key, Value] = {}  # the join of the parts
+        self._crowded: set[Key] = set()  # keys with too many alternatives, whatever else comes
+        self._readers: dict[Key, set[str]] = {}
+        self._demanded: set[Key] = set()
+        self._regions: dict[str, dict[SiteId, Region | None]] = {}
+        self._dispatches: dict[str, dict[Dispatch, frozenset[str]]] = {}
+        self._queue: dict[str, None] = {}
+        self._current = ""
+        self._tests: dict[str, bool] = {}
+
+    @abstractmethod
+    def demand(self, key: Key) -> None:
+        """Have whoever writes the key evaluated."""
+
+    def _enqueue(self, function: str) -> None:
+        state = self.states.get(function)
+        if function not in self.failures and (state is None or state.rounds < MAX_ROUNDS):
+            self._queue.setdefault(function, None)
+
+    def read(self, key: Key) -> Value:
+        """The value of a key; whoever is evaluated now is so again when it changes."""
+        self._readers.setdefault(key, set()).add(self._current)
+        if key not in self._demanded:
+            self._demanded.add(key)
+            self.demand(key)
+        return self._joined.get(key, BOTTOM)
+
+    def write(self, key: Key, site: SiteId, value: Value) -> None:
+        """Contribute the part of one site to a key."""
+        if key[0] in OF_CODE and self._from_test(key[1], site[0]):
+            return
+        parts = self._parts.setdefault(key, {})
+        value = shallow(value)
+        old = parts.get(site)
+        if old == value:
+            return
+        parts[site] = value
+        for reader in sorted(self._readers.get(("parts", *key), ())):
+            self._enqueue(reader)
+        before = self._joined.get(key, BOTTOM)
+        # A part that adds nothing to the join is nearly all that there is: a function with a
+        # thousand callers is not joined anew for each of them.
+        grows = old is None or join([old, value]) == value
+        if key in self._crowded or (grows and join([before, value]) == before):
+            return
+        after = join(parts.values())
+        if key[0] == "param" and len(after) > MAX_ALTERNATIVES:
+            after = UNKNOWN  # of a decorator, say: which function a wrapper calls is not known
+        if after == UNKNOWN and any(part and part != UNKNOWN for part in parts.values()):
+            self._crowded.add(key)
+        if after != before:
+            self._joined[key] = after
+            for reader in sorted(self._readers.get(key, ())):
+                self._enqueue(reader)
+
+    def parts(self, key: Key) -> frozenset[Value]:
+        """What those that write to a key give, each of them."""
+        return frozenset(self._parts.get(key, {}).values())
+
+    def _from_test(self, owner: str, writer: str) -> bool:
+        """Whether a test says something of other code: with mocks, and tensors on the CPU."""
+        return self._is_test(writer) and not self._is_test(owner)
+
+    def _is_test(self, function: str) -> bool:
+        path = function.partition("::")[0]
+        if path not in self._tests:
+            self._tests[path] = TEST_PATH.search(path) is not None
+        return self._tests[path]
+
+    def given_strings(self, function: str, parameter: str) -> list[str]:
+        """The constant strings among what single calls give for a parameter."""
+        key = ("param", function, parameter)
+        self.read(key)
+        # The join of several names is any name: what each call gives has to be seen.
+        self._readers.setdefault(("parts", *key), set()).add(self._current)
+        constants = {constant(value) for value in self._parts.get(key, {}).values()}
+        return sorted(name for name in constants if isinstance(name, str))
+
+    def need(self, function: str) -> None:
+        if function not in self.states and function not in self.failures:
+            self._enqueue(function)
+
+    def inherited_region(self, function: str) -> Region | None:
+        """The region that every known caller opens around its call; None where they differ."""
+        self.read(("region", function))
+        regions = list(self._regions.get(function, {}).values())
+        if not regions or any(region is None for region in regions):
+            return None
+        known = {region for region in regions if region is not None}
+        first = min(known, key=lambda r: r.why or NO_WHY)
+        if len({(r.device, r.dtype) for r in known}) > 1:
+            first = replace(
+                first, dtype="half" if len({r.dtype for r in known}) > 1 else first.dtype
+            )
+        enabled = {region.enabled for region in known}
+        return replace(first, inherited=True, enabled=enabled.pop() if len(enabled) == 1 else None)
+
+    def write_region(self, function: str, site: SiteId, region: Region | None) -> None:
+        parts = self._regions.setdefault(function, {})
+        if site in parts and parts[site] == region:
+            return
+        parts[site] = region
+        for reader in sorted(self._readers.get(("region", function), ())):
+            self._enqueue(reader)
+
+    def dispatches(self, function: str) -> Mapping[Dispatch, frozenset[str]]:
+        """The methods that a function finds by the name in a parameter, for each name given."""
+        self._readers.setdefault(("dispatch", function), set()).add(self._current)
+        return self._dispatches.get(function, {})
+
+    def write_dispatch(self, function: str, case: Dispatch, methods: frozenset[str]) -> None:
+        known = self._dispatches.setdefault(function, {})
+        if known.get(case) == methods:
+            return
+        known[case] = methods
+        for reader in sorted(self._readers.get(("dispatch", function), ())):
+            self._enqueue(reader)
