@@ -114,7 +114,10 @@ def check_decorator(decorator: cst.Decorator, src: Source) -> Iterator[Finding]:
 def is_option(src: Source) -> bool:
     """Whether the file goes on without apex: by `except ImportError: amp = None`, or an `if`."""
     return any(
-        (isinstance(node, ast.If) or (isinstance(node, ast.Try) and not reraises(node)))
+        (
+            (isinstance(node, ast.If) and not isinstance(node.test, ast.Constant))
+            or (isinstance(node, ast.Try) and not reraises(node))
+        )
         and any(imports_apex(line) for line in node.body)
         for node in ast.walk(src.module)
     )
