@@ -19,7 +19,19 @@ from typing import Any, NamedTuple
 
 from amplint.facts import Graph, Node
 from amplint.infer import Inference, SiteId, State
-from amplint.training import Event, Kind, Role, event, may_train, role, surely_scaler
+from amplint.training import (
+    CHAINED,
+    Event,
+    Kind,
+    Role,
+    event,
+    is_module,
+    may_recast,
+    may_train,
+    parameters_of,
+    role,
+    surely_scaler,
+)
 from amplint.values import Class, Function, Instance, Module, Object, Symbol
 
 LIMITS = {
@@ -243,6 +255,8 @@ class Explorer:
         self.parts: list[tuple[Any, ...]] = []  # what each token is made of
         self.tokens: dict[tuple[Any, ...], Token] = {}
         self.roles: dict[Token, Role] = {}
+        self.switched: set[Token] = set()  # what may be a scaler that is off, or none
+        self.modules: dict[Token, Token] = {}  # whose parameters an optimizer was given
         self.tests: dict[Token, set[SiteId]] = {}
         self.script: list[tuple[Token, bool]] = []
         self.decided: list[tuple[Token, bool]] = []
@@ -278,6 +292,7 @@ class Explorer:
         self.happenings: list[Happening] = []
         self.fields: dict[tuple[Token, str], Token] = {}
         self.guards: list[Token] = []
+        self.halved: set[Token] = set()
         self.clock = 0
         frame = Frame(
             function, self.inference.states[function], self.token("function", function), None
@@ -567,6 +582,13 @@ class Explorer:
         if callees:
             return self.run_callees(frame, number, node, callees)
         known = self.inference.edges.get(site)
+        itself = self.chained(frame, node)
+        if itself is not None:
+            return itself
+        if self.halved:
+            for other in may_recast(frame.state, number, known or set()):
+                if self.at(frame, other) in self.halved:
+                    self.note(frame, number, Kind.CAST, self.at(frame, other))
         roles = {self.role(frame, operand) for operand in node.operands[1:]}
         if known and roles & {Role.SCALER, Role.OPTIMIZER}:
             return self.run_constructor(frame, number, node, known)
@@ -575,10 +597,22 @@ class Explorer:
         if is_object(frame.state, number):
             made = self.unique(frame, number)
             self.decisions.setdefault(made, True)
+            if self.role(frame, number) is Role.OPTIMIZER:
+                self.modules[made] = self.at(frame, parameters_of(frame.state, node))
             return made
         # Asked the same again in the same iteration, a function says the same.
         operands = (self.at(frame, operand) for operand in node.operands)
         return self.token("call", node.data.keywords, frame.when, *operands)
+
+    def chained(self, frame: Frame, node: Node) -> Token | None:
+        """The module that one of its own methods returns."""
+        callee = frame.graph.nodes[node.operands[0]]
+        if callee.op != "attr" or callee.data not in CHAINED:
+            return None
+        owner = callee.operands[0]
+        return (
+            self.at(frame, owner) if is_module(frame.state.values[owner], self.inference) else None
+        )
 
     def happen(self, frame: Frame, number: int, happens: Event) -> Token:
         thing, given = self.at(frame, happens.object), self.at(frame, happens.argument)
@@ -589,6 +623,10 @@ class Explorer:
         if happens.kind is Kind.IS_ENABLED:
             return self.token("const", "bool", True)
         self.role(frame, happens.argument)
+        if happens.kind in (Kind.HALF, Kind.CAST):
+            self.halved.add(thing)
+            self.note(frame, number, happens.kind, thing)
+            return thing
         if happens.kind is Kind.SCALE:
             return self.token("scaled", thing, given)
         if happens.kind is Kind.STEP and given >= 0 and self.parts[given][0] == "def":
@@ -612,10 +650,15 @@ class Explorer:
         """What a node's object is; noted for its token, if it is known."""
         if number < 0:
             return Role.OTHER
-        found = role(frame.state.values[number], self.inference)
+        value = frame.state.values[number]
+        found = role(value, self.inference)
         token = self.at(frame, number)
+        if not all(isinstance(atom, Object) and atom.enabled is True for atom in value):
+            self.switched.add(token)
         if found is Role.UNKNOWN:
             return self.roles.get(token, found)
+        if self.roles.get(token) is Role.DISABLED and found is Role.SCALER:
+            return Role.DISABLED  # others pass one that is enabled to the same function
         if found is not Role.OTHER or token not in self.roles:
             self.roles[token] = found
         return found

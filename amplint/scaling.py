@@ -69,6 +69,7 @@ OTHER_TEXTS = {
     "AMP406": "the step is made here",
     "AMP407": "the scaler is called here, too",
     "AMP408": "this step finds no gradients",
+    "AMP410": "the parameters are float16 since here",
     "AMP412": "the gradients of another batch are added here",
 }
 # The calls that make it right, on a path that a test keeps away from the mistake.
@@ -287,6 +288,7 @@ class Play:
         self.checked = None
         self.last = {}
         self.current: dict[Token, Token] = {}
+        self.halved: dict[Token, int] = {}
 
     @property
     def one(self) -> Token | None:
@@ -306,6 +308,14 @@ class Play:
             self.zero(position, thing, given)
         elif kind is Kind.UPDATE and role is Role.SCALER:
             yield from self.update(position, thing)
+        elif kind is Kind.HALF:
+            self.halved[thing] = position
+        elif kind is Kind.CAST:
+            self.halved.pop(thing, None)
+        elif self.is_refused(happening):
+            self.dead = True
+            cast = self.halved[self.explorer.modules[given]]
+            yield Fault("AMP410", position, cast, HALF_GRADIENTS)
         elif kind is Kind.UNSCALE and role is Role.SCALER:
             self.checked = True
             self.meet(given, thing)
@@ -321,6 +331,21 @@ class Play:
             self.reset()
         elif kind is Kind.STEP and thing in self.owners:
             yield from self.call(Call.PLAIN_STEP, thing, position)
+
+    def is_refused(self, happening: Happening) -> bool:
+        """Whether a scaler is to divide the gradients of float16 parameters.
+
+        Where they are float16 for one outcome of a test alone, a flag of the scaler may well have
+        to do with it.
+        """
+        thing, given = happening.object, happening.argument
+        cast = self.halved.get(self.explorer.modules.get(given, -1))
+        if cast is None or happening.kind not in (Kind.UNSCALE, Kind.STEP):
+            return False
+        if self.explorer.roles.get(thing) is not Role.SCALER:
+            return False
+        guards = self.path.happenings[cast].guards
+        return not guards or (happening.guards <= guards and thing not in self.explorer.switched)
 
     def meet(self, optimizer: Token, scaler: Token) -> None:
         """An optimizer that goes from one of its scalers to another is ready for that."""
@@ -423,6 +448,7 @@ class Play:
 
 FRESH = frozenset({Standing()})
 NOTHING_TO_UPDATE = "No inf checks were recorded prior to update."
+HALF_GRADIENTS = "Attempting to unscale FP16 gradients."
 
 # The call to be changed and the other; None for the call that goes wrong itself.
 Ends = tuple[Call | None, Call | None]

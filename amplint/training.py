@@ -18,6 +18,8 @@ from amplint.transfer import canonical
 from amplint.values import (
     NONE,
     Blob,
+    Device,
+    DType,
     Host,
     Instance,
     Method,
@@ -40,6 +42,8 @@ class Kind(Enum):
     UPDATE = "update"
     ZERO = "zero_grad"
     IS_ENABLED = "is_enabled"
+    HALF = "half"  # parameters become float16
+    CAST = "float"  # or something else
     ELSEWHERE = "elsewhere"  # what a library or an unknown function does to the gradients
 
 
@@ -78,7 +82,15 @@ ELSEWHERE = frozenset({"manual_backward", "clip_gradients", "clip_grad_norm_", "
 DRIVER = re.compile(
     r"hook|callback|event|fire|trigger|dispatch|backward|optim|grad|scal|train|^on_|^before_|^after_"
 )
-METHODS = frozenset({kind.value for kind in Kind} | ELSEWHERE)
+# Methods of a module that return it, and those of them that may cast its parameters.
+CASTS = frozenset({"half", "bfloat16", "float", "double", "to", "type"})
+CHAINED = CASTS | {"cuda", "cpu", "train", "eval", "requires_grad_"}
+# What leads to each parameter of a module.
+VISITS = frozenset(
+    {"apply", "parameters", "named_parameters", "modules", "named_modules", "children"}
+)
+PRETRAINED = frozenset({"from_pretrained", "from_config"})
+METHODS = frozenset({kind.value for kind in Kind} | ELSEWHERE | CASTS | PRETRAINED)
 NAMES = METHODS | {name.rpartition(".")[2] for name in CLIPPING}
 
 
@@ -128,6 +140,11 @@ def event(inference: Inference, state: State, number: int) -> Event | None:
         return None
     thing = callee.operands[0]
     value = state.values[thing]
+    if callee.data in PRETRAINED:
+        return Event(Kind.HALF, number) if dtypes(state, node) == {"float16"} else None
+    if callee.data in CASTS:
+        cast = cast_by(state, node, callee.data) if is_module(value, inference) else None
+        return Event(cast, thing) if cast is not None else None
     owner = role(value, inference)
     scaler = owner in (Role.SCALER, Role.DISABLED, Role.UNKNOWN)
     optimizer = argument(node, 0, "optimizer")
@@ -156,6 +173,66 @@ def is_loss(value: Value) -> bool:
     return any(isinstance(atom, Tensor | Blob) for atom in value) or (
         bool(value) and all(isinstance(atom, Host) for atom in value)
     )
+
+
+def is_module(value: Value, inference: Inference) -> bool:
+    """Whether a value is a torch module."""
+    return bool(value) and all(
+        (isinstance(atom, Object) and atom.kind == "module")
+        or (isinstance(atom, Instance) and inference.is_module(atom.cls))
+        for atom in value
+    )
+
+
+def cast_by(state: State, node: Node, method: str) -> Kind | None:
+    """What a method of a module makes of its parameters; None where it only moves them."""
+    if method == "half":
+        return Kind.HALF
+    if method not in ("to", "type"):
+        return Kind.CAST
+    found = dtypes(state, node)
+    if found == {"float16"}:
+        return Kind.HALF
+    moved = all(
+        isinstance(atom, Device | Host)
+        for operand in node.operands[1:]
+        for atom in state.values[operand]
+    )
+    return Kind.CAST if found or not moved else None
+
+
+def may_recast(state: State, number: int, known: set[str]) -> list[int]:
+    """The modules whose parameters a call may cast, for all that its text says.
+
+    Args:
+        known: the functions of the project that it runs.
+    """
+    node = state.graph.nodes[number]
+    callee = state.graph.nodes[node.operands[0]]
+    given = list(node.operands[1:])
+    if all(is_harmless(atom) for atom in state.values[node.operands[0]]) and not known:
+        given = []
+    if callee.op == "attr" and callee.data in VISITS:
+        iterated = callee.data == "apply" or any(
+            each.op == "iter" and each.operands[0] == number for each in state.graph.nodes
+        )
+        return [callee.operands[0]] if iterated else []
+    return [*given, callee.operands[0]] if callee.op == "attr" and known else given
+
+
+def dtypes(state: State, node: Node) -> set[str]:
+    """The dtypes that a call is given."""
+    given = (atom for operand in node.operands[1:] for atom in state.values[operand])
+    return {atom.name for atom in given if isinstance(atom, DType)}
+
+
+def parameters_of(state: State, node: Node) -> int:
+    """The module of `torch.optim.SGD(module.parameters())`; -1 without one."""
+    first = argument(node, 0, "params")
+    if first < 0 or state.graph.nodes[first].op != "call":
+        return -1
+    callee = state.graph.nodes[state.graph.nodes[first].operands[0]]
+    return callee.operands[0] if callee.op == "attr" and callee.data == "parameters" else -1
 
 
 def argument(node: Node, position: int, keyword: str = "") -> int:
