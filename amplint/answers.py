@@ -56,6 +56,12 @@ class Answers(Protocol):
         of places from the call (excluded) to the `backward()` (empty if the call is itself one)."""
         ...
 
+    def backpropagated(self, node: ast.expr, itself: bool = False) -> Why | None:
+        """Where what the expression holds, or is computed of, goes through a backward pass.
+
+        `itself`: only where it is what `backward()` is called on, or a part of it."""
+        ...
+
     def support(self, call: ast.Call) -> Support:
         """What is known of the forward work behind a backward pass in an autocast region."""
         ...

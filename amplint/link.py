@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping, Sequence
 
+from amplint.backprop import Backpropagations
 from amplint.certainty import is_tensor
 from amplint.constancy import built_of_constants, is_constant
 from amplint.evidence import Search, Support
@@ -80,6 +81,7 @@ class Program:
         )
         self._heat = HeatMap(self._inference)
         self._misuses = Misuses(self._inference)
+        self._backprop = Backpropagations(self._heat)
 
     @property
     def failures(self) -> list[str]:
@@ -92,17 +94,27 @@ class Program:
 
     def answers(self, path: str) -> FileAnswers:
         """The answers about one file."""
-        return FileAnswers(self._files[path], self._inference, self._heat, self._misuses)
+        return FileAnswers(
+            self._files[path], self._inference, self._heat, self._misuses, self._backprop
+        )
 
 
 class FileAnswers:
     """`amplint.answers.Answers` for one file."""
 
-    def __init__(self, file: File, inference: Inference, heat: HeatMap, misuses: Misuses) -> None:
+    def __init__(
+        self,
+        file: File,
+        inference: Inference,
+        heat: HeatMap,
+        misuses: Misuses,
+        backprop: Backpropagations,
+    ) -> None:
         self._file = file
         self._inference = inference
         self._heat = heat
         self._misuses = misuses
+        self._backprop = backprop
         self._readers: dict[tuple[str, int], list[ast.expr]] | None = None
         self._joins: dict[str, frozenset[int]] = {}
 
@@ -167,6 +179,14 @@ class FileAnswers:
         """The chain of places from the call to the `backward()` that it runs."""
         place = self._place(call)
         return self._heat.backward(place.function, place.node) if place is not None else None
+
+    def backpropagated(self, node: ast.expr, itself: bool = False) -> Why | None:
+        """Where what the expression holds, or is computed of, goes through a backward pass."""
+        place = self._place(node)
+        if place is None:
+            return None
+        known = self._backprop.of(place.function)
+        return known.given(place.node) if itself else known.why(place.node)
 
     def support(self, call: ast.Call) -> Support:
         """What the forward work behind a backward pass in a region is known to be."""

@@ -122,6 +122,17 @@ class Source(Edits):
         thing = self.ast_of(call)
         return self._answers.backward(thing) if isinstance(thing, ast.Call) else None
 
+    def backpropagated(self, node: cst.CSTNode, itself: bool = False) -> Why | None:
+        """Where what an expression holds, or is computed of, goes through a backward pass, here or
+        in the function that has returned it: its graph is still there.
+
+        Args:
+            node: the expression.
+            itself: only where it is what `backward()` is called on, or a part of it.
+        """
+        thing = self.ast_of(node)
+        return self._answers.backpropagated(thing, itself) if isinstance(thing, ast.expr) else None
+
     def support(self, call: cst.Call) -> Support:
         """What is known of the forward work behind a backward pass in an autocast region."""
         thing = self.ast_of(call)
