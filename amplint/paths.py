@@ -172,6 +172,8 @@ class Events:
             happens = event(self.inference, state, number) if node.op == "call" else None
             if happens is None or self.inference.edges.get((function, number)):
                 continue
+            if happens.kind is Kind.READ and self._is_of_optimizer(function):
+                continue  # what is wrong is that the step is made with scaled gradients
             events[number] = happens
             if surely_scaler(self.inference, state, number, happens):
                 self.scaling.add(function)
@@ -179,6 +181,10 @@ class Events:
                 self.backward.add(function)
         if events:
             self.training.add(function)
+
+    def _is_of_optimizer(self, function: str) -> bool:
+        cls = self.inference.functions[function].cls
+        return cls is not None and self.inference.is_optimizer(cls)
 
     def callees(self, site: SiteId) -> set[str]:
         """The functions that a call runs, if any of them trains."""

@@ -24,6 +24,7 @@ class Call(Enum):
     BACKWARD = "loss.backward()"
     UNSCALE = "scaler.unscale_(optimizer)"
     CLIP = "clip_grad_norm_(parameters)"
+    READ = "parameter.grad.norm()"
     STEP = "scaler.step(optimizer)"
     PLAIN_STEP = "optimizer.step()"
     UPDATE = "scaler.update()"
@@ -150,6 +151,8 @@ def advance(at: Standing, call: Call) -> tuple[Standing, Outcome]:
             return unscale(at)
         case Call.CLIP:
             return at, clip(at)
+        case Call.READ:
+            return at, read(at)
         case Call.STEP:
             return step(at)
         case Call.PLAIN_STEP:
@@ -211,6 +214,15 @@ def clip(at: Standing) -> Outcome:
         return IDLE
     if at.gradient & LARGE_PARTS:
         return Outcome(Effect.WRONG, "AMP404")
+    return RIGHT if at.gradient <= RIGHT_PARTS else Outcome(Effect.WRONG)
+
+
+def read(at: Standing) -> Outcome:
+    """Gradients that are looked at, before or after the step."""
+    if not at.gradient:
+        return IDLE
+    if at.gradient & LARGE_PARTS:
+        return Outcome(Effect.WRONG, "AMP414")
     return RIGHT if at.gradient <= RIGHT_PARTS else Outcome(Effect.WRONG)
 
 

@@ -71,6 +71,8 @@ OTHER_TEXTS = {
     "AMP408": "this step finds no gradients",
     "AMP410": "the parameters are float16 since here",
     "AMP412": "the gradients of another batch are added here",
+    "AMP414": "the gradients are scaled here",
+    "AMP418": "the optimizer makes its step here",
 }
 # The calls that make it right, on a path that a test keeps away from the mistake.
 REMEDIES = {
@@ -78,6 +80,7 @@ REMEDIES = {
     "AMP402": Call.SCALED_BACKWARD,
     "AMP403": Call.UPDATE,
     "AMP404": Call.UNSCALE,
+    "AMP414": Call.UNSCALE,
 }
 
 
@@ -289,6 +292,8 @@ class Play:
         self.last = {}
         self.current: dict[Token, Token] = {}
         self.halved: dict[Token, int] = {}
+        self.gradients: int | None = None  # the backward pass since the last step
+        self.scheduled: int | None = None  # the scheduler's step since then
 
     @property
     def one(self) -> Token | None:
@@ -301,9 +306,10 @@ class Play:
         if kind is Kind.ELSEWHERE:
             self.reset()
         elif kind is Kind.BACKWARD:
+            self.gradients, self.scheduled = position, None
             self.backward(position, thing)
-        elif kind is Kind.CLIP:
-            yield from self.call(Call.CLIP, ANY if self.one is None else self.one, position)
+        elif kind in LOOKS:
+            yield from self.call(LOOKS[kind], ANY if self.one is None else self.one, position)
         elif kind is Kind.ZERO:
             self.zero(position, thing, given)
         elif kind is Kind.UPDATE and role is Role.SCALER:
@@ -327,6 +333,9 @@ class Play:
             self.last[Call.STEP, thing] = position
         elif kind is Kind.STEP and role is Role.DISABLED and given >= 0:
             yield from self.call(Call.PLAIN_STEP, given, position)
+        elif kind is Kind.STEP and role is Role.SCHEDULER:
+            if self.one is not None and self.gradients is not None:
+                self.scheduled = position
         elif kind is Kind.STEP and self.explorer.is_handed_out(thing):
             self.reset()
         elif kind is Kind.STEP and thing in self.owners:
@@ -406,6 +415,10 @@ class Play:
     def call(self, call: Call, token: Token, position: int) -> Iterator[Fault]:
         """A call that concerns one optimizer."""
         self.note(call, position)
+        if call in (Call.STEP, Call.PLAIN_STEP):
+            if self.scheduled is not None:
+                yield Fault("AMP418", self.scheduled, position)
+            self.gradients = self.scheduled = None
         possible = self.standings.get(token, FRESH)
         outcomes = {at: advance(at, call) for at in possible}
         effects = [outcome for _, outcome in outcomes.values()]
@@ -425,7 +438,7 @@ class Play:
             self.standings[token] = frozenset(
                 at._replace(gradient=None, lost=False) for at in self.standings[token]
             )
-        if call is not Call.CLIP and token != ANY:
+        if call not in LOOKS.values() and token != ANY:
             if self.one is not None:
                 self.standings[ANY] = self.standings[token]
             else:
@@ -447,6 +460,7 @@ class Play:
 
 
 FRESH = frozenset({Standing()})
+LOOKS = {Kind.CLIP: Call.CLIP, Kind.READ: Call.READ}
 NOTHING_TO_UPDATE = "No inf checks were recorded prior to update."
 HALF_GRADIENTS = "Attempting to unscale FP16 gradients."
 
@@ -461,6 +475,7 @@ ENDS: dict[str, Ends] = {
     "AMP407": (None, Call.STEP),
     "AMP408": (Call.CLEAR, None),
     "AMP412": (None, Call.UNSCALE),
+    "AMP414": (None, Call.SCALED_BACKWARD),
 }
 # Where nothing is raised, it is an earlier call that has to be changed.
 SILENT_ENDS: dict[str, Ends] = {

@@ -38,6 +38,7 @@ class Kind(Enum):
     BACKWARD = "backward"
     UNSCALE = "unscale_"
     CLIP = "clip"
+    READ = "read"
     STEP = "step"
     UPDATE = "update"
     ZERO = "zero_grad"
@@ -75,6 +76,9 @@ CLIPPING = frozenset(
     for home in ("", "clip_grad.")
     for name in ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
 )
+# What tells how large gradients are; nothing else of them depends on the scale.
+SIZES = frozenset({"norm", "vector_norm", "get_total_norm"})
+SAME_SIZE = frozenset({"detach", "float", "double", "clone", "view", "flatten", "reshape", "to"})
 BACKWARD = frozenset({"torch.autograd.backward"})
 # Methods whose name says that gradients change hands, when nobody knows whose they are.
 ELSEWHERE = frozenset({"manual_backward", "clip_gradients", "clip_grad_norm_", "backward"})
@@ -124,6 +128,8 @@ def event(inference: Inference, state: State, number: int) -> Event | None:
     """What a call does to training; None if nothing, as far as the call alone can say."""
     node = state.graph.nodes[number]
     callee = state.graph.nodes[node.operands[0]]
+    if callee.op in ("attr", "name") and callee.data in SIZES:
+        return Event(Kind.READ, -1) if is_size_of_gradient(state, node) else None
     if callee.op == "attr" and callee.data not in NAMES:
         return None
     symbols = {
@@ -155,6 +161,8 @@ def event(inference: Inference, state: State, number: int) -> Event | None:
             return Event(Kind.SCALE, thing, argument(node, 0, "outputs"))
         case "unscale_" if scaler and optimizer >= 0:
             return Event(Kind.UNSCALE, thing, optimizer)
+        case "step" if owner is Role.SCHEDULER:
+            return Event(Kind.STEP, thing) if node.data.positional == 0 else None
         case "step" if scaler or owner is Role.OPTIMIZER:
             return Event(Kind.STEP, thing, optimizer)
         case "update" if scaler and first < 0:
@@ -173,6 +181,28 @@ def is_loss(value: Value) -> bool:
     return any(isinstance(atom, Tensor | Blob) for atom in value) or (
         bool(value) and all(isinstance(atom, Host) for atom in value)
     )
+
+
+def is_size_of_gradient(state: State, node: Node) -> bool:
+    """Ex) p.grad.data.norm(2), torch.norm(p.grad)"""
+    nodes = state.graph.nodes
+    callee = nodes[node.operands[0]]
+    symbol = any(isinstance(atom, Symbol) for atom in state.values[node.operands[0]])
+    number = argument(node, 0) if symbol or callee.op != "attr" else callee.operands[0]
+    while number >= 0:
+        each = nodes[number]
+        if each.op == "attr" and each.data == "grad":
+            return True
+        if each.op == "attr" and each.data == "data":
+            number = each.operands[0]
+        elif each.op == "call" and nodes[each.operands[0]].op == "attr":
+            method = nodes[each.operands[0]]
+            number = method.operands[0] if method.data in SAME_SIZE else -1
+        elif each.op == "narrow":
+            number = each.operands[0]
+        else:
+            return False
+    return False
 
 
 def is_module(value: Value, inference: Inference) -> bool:

@@ -69,6 +69,9 @@ class Reality:
             self.scaler.step(optimizer)
         elif call is Call.PLAIN_STEP:
             optimizer.step()
+        elif call is Call.READ:
+            norm = 0.0 if weight.grad is None else weight.grad.norm().item()
+            return norm / self.sums[name] if self.sums[name] else 1.0
         elif call is Call.CLIP:
             norm = torch.nn.utils.clip_grad_norm_([weight], 1e9).item()
             return norm / self.sums[name] if self.sums[name] else 1.0
@@ -86,7 +89,8 @@ def sequences() -> st.SearchStrategy[list[tuple[Call, tuple[str, ...]]]]:
     reached = st.sampled_from([NAMES[:1], NAMES[1:], NAMES])
     backward = st.tuples(st.sampled_from([Call.SCALED_BACKWARD, Call.BACKWARD]), reached)
     mostly_scaled = st.tuples(st.just(Call.SCALED_BACKWARD), reached)
-    others = [Call.UNSCALE, Call.CLIP, Call.STEP, Call.PLAIN_STEP, Call.CLEAR, Call.ZERO]
+    others = [Call.UNSCALE, Call.CLIP, Call.READ, Call.STEP, Call.PLAIN_STEP, Call.CLEAR]
+    others.append(Call.ZERO)
     on_one = st.tuples(st.sampled_from(others), name.map(lambda one: (one,)))
     update = st.just((Call.UPDATE, ()))
     return st.lists(st.one_of(backward, mostly_scaled, on_one, on_one, update), max_size=14)
@@ -140,6 +144,8 @@ EXAMPLES: list[tuple[str, str | None]] = [
     ("scaled unscale scaled unscale", "AMP412"),
     ("scaled unscale scaled step", "AMP412"),
     ("scaled unscale update scaled step", "AMP412"),
+    ("scaled read", "AMP414"),
+    ("scaled step read", None),
 ]
 
 
