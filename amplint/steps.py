@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint.finding import Related
+from amplint.libraries import DEFAULT_DTYPES
 from amplint.scaling import Misuse
 from amplint.source import Source
+from amplint.values import Autocast
 
 # Functions without any of these have no scaler at hand.
 WORDS = frozenset({"GradScaler", "scaler", "grad_scaler", "loss_scaler", "unscale_"})
@@ -64,3 +66,31 @@ def is_statement(call: cst.Call, src: Source) -> bool:
         and isinstance(line.body[0], cst.Expr)
         and line.body[0].value is call
     )
+
+
+def regions_before(call: cst.Call, src: Source) -> Iterator[Autocast]:
+    """The enabled regions above a call, or around it, in the blocks that the call stands in."""
+    function, around = src.function(call), list(src.ancestors(call))
+    for block in around:
+        if block is function:
+            break
+        if isinstance(block, cst.With):
+            yield from regions(block, src)
+        if not isinstance(block, cst.IndentedBlock):
+            continue
+        for line in block.body:
+            if any(each is line for each in around):
+                break
+            if isinstance(line, cst.With):
+                yield from regions(line, src)
+
+
+def regions(opened: cst.With, src: Source) -> Iterator[Autocast]:
+    for item in opened.items:
+        for atom in src.value(item.item):
+            if isinstance(atom, Autocast) and atom.enabled is not False:
+                yield atom
+
+
+def region_dtype(region: Autocast) -> str | None:
+    return region.dtype or DEFAULT_DTYPES.get(region.device or "")

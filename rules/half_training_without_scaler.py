@@ -32,9 +32,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Differs, Finding, Group, Rule, Source
-from amplint.libraries import DEFAULT_DTYPES
 from amplint.reads import heat_places, training_heat
-from amplint.values import Autocast
+from amplint.steps import region_dtype, regions_before
 
 rule = Rule(
     "AMP308",
@@ -58,39 +57,10 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if src.backward(call) != () or not isinstance(call.func, cst.Attribute):
         return
     heat = training_heat(call, src)
-    region = half_region_before(call, src) if heat is not None else None
+    regions = regions_before(call, src) if heat is not None else ()
+    region = next((each for each in regions if region_dtype(each) == "float16"), None)
     if heat is None or region is None or SCALED.search(src.content.text):
         return
     message = f"`{src.brief(call)}` runs in float16, and nothing scales the loss"
     related = [src.related(region.why)] if region.why is not None else []
     yield src.finding(rule, call, message, related=(*related, *heat_places(heat, src)))
-
-
-def half_region_before(call: cst.Call, src: Source) -> Autocast | None:
-    """The region in float16 above a call, or around it, in the blocks that the call stands in."""
-    function, inner = src.function(call), src.statement(call)
-    for block in src.ancestors(call):
-        if block is function:
-            break
-        if isinstance(block, cst.With):
-            found = half_region(block, src)
-            if found is not None:
-                return found
-        if not isinstance(block, cst.IndentedBlock):
-            continue
-        for line in block.body:
-            if line is inner or any(each is line for each in src.ancestors(call)):
-                break
-            found = half_region(line, src) if isinstance(line, cst.With) else None
-            if found is not None:
-                return found
-    return None
-
-
-def half_region(opened: cst.With, src: Source) -> Autocast | None:
-    for item in opened.items:
-        for atom in src.value(item.item):
-            if isinstance(atom, Autocast) and atom.enabled is not False:
-                dtype = atom.dtype or DEFAULT_DTYPES.get(atom.device or "")
-                return atom if dtype == "float16" else None
-    return None
