@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import pytest
+
 from amplint import fixing, registry
 from amplint.config import Settings
 from amplint.discover import Project
@@ -89,6 +91,19 @@ def lint(files: Files, directory: Path, overlays: Mapping[str, str] | None = Non
     outcome = run(request(files, directory, overlays))
     assert not outcome.problems, outcome.problems
     return outcome
+
+
+class Linted:
+    """What amplint says about each folder of fixtures, asked once."""
+
+    def __init__(self, factory: pytest.TempPathFactory) -> None:
+        self.factory = factory
+        self.known: dict[str, Outcome] = {}
+
+    def __call__(self, folder: str) -> Outcome:
+        if folder not in self.known:
+            self.known[folder] = lint(modules(folder), self.factory.mktemp(folder))
+        return self.known[folder]
 
 
 def places(findings: Iterable[Finding], path: str) -> list[Place]:

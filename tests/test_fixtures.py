@@ -18,6 +18,7 @@ from amplint.registry import all_rules
 from tests.helpers import (
     APPLIED,
     FIXTURES,
+    Linted,
     expectations,
     fix,
     fixture_rules,
@@ -32,24 +33,6 @@ from tests.helpers import (
 each_folder = pytest.mark.parametrize("folder", folders())
 
 MESSAGE_LENGTH = 100
-
-
-@pytest.fixture(scope="module")
-def linted(tmp_path_factory: pytest.TempPathFactory) -> Linted:
-    return Linted(tmp_path_factory)
-
-
-class Linted:
-    """What amplint says about each folder, asked once."""
-
-    def __init__(self, factory: pytest.TempPathFactory) -> None:
-        self.factory = factory
-        self.known: dict[str, Outcome] = {}
-
-    def __call__(self, folder: str) -> Outcome:
-        if folder not in self.known:
-            self.known[folder] = lint(modules(folder), self.factory.mktemp(folder))
-        return self.known[folder]
 
 
 def test_every_rule_has_a_folder_and_every_folder_a_rule() -> None:

@@ -10,7 +10,7 @@ import libcst as cst
 import pytest
 
 from amplint.finding import Finding
-from tests.helpers import expectations, fix, folders, lint, modules, places
+from tests.helpers import Linted, expectations, fix, folders, lint, modules, places
 
 each_folder = pytest.mark.parametrize("folder", folders())
 
@@ -74,11 +74,13 @@ each_change = pytest.mark.parametrize("change", BYTES)
 
 @each_folder
 @each_change
-def test_findings_survive_a_change_of_bytes(folder: str, change: str, tmp_path: Path) -> None:
+def test_findings_survive_a_change_of_bytes(
+    folder: str, change: str, linted: Linted, tmp_path: Path
+) -> None:
     """The same messages, with the same fixes offered, in the same lines."""
     transform, shift = BYTES[change]
     files = modules(folder)
-    before = lint(files, tmp_path / "before")
+    before = linted(folder)
     after = lint({path: transform(data) for path, data in files.items()}, tmp_path / "after")
     word = foreign if transform is foreign_names else str
     assert [told(f, 0, word) for f in after.findings] == [
@@ -160,12 +162,12 @@ MEANING: dict[str, tuple[Callable[[cst.Module], cst.Module], int]] = {
 @each_folder
 @pytest.mark.parametrize("change", MEANING)
 def test_findings_survive_a_change_that_means_nothing(
-    folder: str, change: str, tmp_path: Path
+    folder: str, change: str, linted: Linted, tmp_path: Path
 ) -> None:
     """The findings of bad.py and of what it calls are still there; what is fixed still parses."""
     transform, _ = MEANING[change]
     files = modules(folder)
-    before = lint(files, tmp_path / "before")
+    before = linted(folder)
     bad = transform(cst.parse_module(files["bad.py"])).bytes
     compile(bad, "bad.py", "exec")
     changed = {**files, "bad.py": bad}
