@@ -32,11 +32,14 @@ class Raises(Witness):
         text: in upper or lower case.
         devices: whether the error is about devices, and not about dtypes.
         policy: whether it is CUDA autocast that raises it, and no kernel.
+        backward: whether it is the backward pass that raises it: back ends without values only
+            model that pass.
     """
 
     text: str
     devices: bool = False
     policy: bool = False
+    backward: bool = False
 
 
 @dataclass(frozen=True)

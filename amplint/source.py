@@ -227,6 +227,26 @@ class Source(Edits):
                 return statement.body
         return ()
 
+    def method_beside(self, node: cst.CSTNode, name: str) -> cst.FunctionDef | None:
+        """The method of a name that the class around a node defines."""
+        thing = self.ast_around(node)
+        cls = self._scopes.class_around(thing) if thing is not None else None
+        for statement in cls.body if cls is not None else ():
+            if isinstance(statement, ast.FunctionDef) and statement.name == name:
+                method = self.node_for(statement)
+                return method if isinstance(method, cst.FunctionDef) else None
+        return None
+
+    def bases_around(self, node: cst.CSTNode) -> frozenset[str]:
+        """The library classes that the class around a node derives from."""
+        thing = self.ast_around(node)
+        cls = self._scopes.class_around(thing) if thing is not None else None
+        found: set[str] = set()
+        for base in cls.bases if cls is not None else ():
+            name = self._answers.name(base)
+            found |= self._answers.bases(base) if name is None else {name}
+        return frozenset(found)
+
     def global_value(self, name: cst.Name) -> cst.BaseExpression | None:
         """The expression that is assigned to a variable of the module, if nothing else ever is."""
         bindings = self._scopes.bindings(name.value)

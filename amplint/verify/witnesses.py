@@ -168,6 +168,8 @@ class Demand:
 def aspect_of_error(witness: Raises) -> Aspect:
     if witness.policy:  # which operations autocast refuses stands in its lists, as dtypes do
         return Aspect.DTYPES
+    if witness.backward:
+        return Aspect.VALUES
     return Aspect.DEVICES if witness.devices else Aspect.ERRORS
 
 
