@@ -123,6 +123,7 @@ def cases() -> Iterator[Case]:
     yield from of_steps_in_regions()
     yield from of_calls_of_autocast()
     yield from of_old_names()
+    yield from of_sums_of_losses()
 
 
 # ------------------------------------------------------------------------------- AMP001
@@ -1271,6 +1272,25 @@ def of_old_names() -> Iterator[Case]:
         (("torch.is_autocast_cpu_enabled()", "torch.is_autocast_enabled()"),),
         "cpu",
         (("torch.is_autocast_enabled()", 'torch.is_autocast_enabled("cpu")'),),
+    )
+
+
+# ------------------------------------------------------------------------------- AMP901
+
+
+def of_sums_of_losses() -> Iterator[Case]:
+    summed = STEPS.replace("    shown = []\n", "    total = 0.0\n").replace(
+        "return shown, loss.detach()", "return total.item()"
+    )
+    yield Case(
+        "AMP901",
+        "all that is read of it are numbers",
+        (HEAD + summed)
+        .replace("{body}\n", "")
+        .replace("step()\n", "step()\n        total += loss\n"),
+        (("return total.item()", "return total.item(), total.requires_grad"),),
+        "policy",
+        (("total += loss", "total += loss.detach()"),),
     )
 
 
