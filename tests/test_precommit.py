@@ -55,7 +55,7 @@ def amplint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("amplint")
     listing = run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=ROOT).stdout
     for name in listing.splitlines():
-        if (ROOT / name).is_file() and not name.startswith(("tests/", "fixtures/", "benchmarks/")):
+        if (ROOT / name).is_file() and not name.startswith("tests/"):
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             (copy / name).write_bytes((ROOT / name).read_bytes())
     commit(copy)
