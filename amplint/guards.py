@@ -130,6 +130,7 @@ def tests_around(node: cst.CSTNode, src: Source) -> Iterator[cst.BaseExpression]
         if isinstance(ancestor, cst.FunctionDef | cst.Lambda):
             return
         if isinstance(ancestor, cst.If | cst.IfExp) and inner is not ancestor.test:
-            if not (isinstance(ancestor.test, cst.Name) and ancestor.test.value == "True"):
+            always = isinstance(ancestor.test, cst.Name) and ancestor.test.value == "True"
+            if not always:
                 yield ancestor.test
         inner = ancestor
