@@ -716,6 +716,268 @@ def run(device):
             ),
         },
     ),
+    Template(
+        "AMP703",
+        """\
+import torch
+{imported}
+
+
+class Double(torch.autograd.Function):
+    @staticmethod
+    @{fwd}
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x @ x
+
+    @staticmethod
+    @{bwd}
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad.float() @ x.float().t() + x.float().t() @ grad.float()
+
+
+def run(device):
+    x = torch.full((3, 3), 0.3, device=device, requires_grad=True)
+    with torch.autocast({region}):
+        y = Double.apply({given})
+    return x, [y]
+""",
+        {
+            "imported": (
+                "from torch.cuda.amp import custom_bwd, custom_fwd",
+                "from torch.cuda.amp import custom_bwd as custom_bwd, custom_fwd as custom_fwd",
+                "from torch.cuda.amp.autocast_mode import custom_bwd, custom_fwd",
+                "custom_fwd, custom_bwd = torch.cuda.amp.custom_fwd, torch.cuda.amp.custom_bwd",
+            ),
+            "fwd": (
+                "torch.cuda.amp.custom_fwd",
+                "custom_fwd",
+                "custom_fwd(cast_inputs=torch.float32)",
+                "torch.cuda.amp.custom_fwd(cast_inputs=torch.float16)",
+                "torch.cuda.amp.custom_fwd(cast_inputs=None)",
+            ),
+            "bwd": ("torch.cuda.amp.custom_bwd", "custom_bwd"),
+            "region": ('"cpu"', '"cpu", enabled=False', '"cpu", torch.float16'),
+            "given": ("x", "x.double()", "x.bfloat16()"),
+        },
+    ),
+    Template(
+        "AMP704",
+        """\
+import torch
+{imported}
+
+
+def run(device):
+    shown = []
+    {before}
+    with torch.autocast({region}):
+        shown.append({asked})
+        {done}
+        shown.append(torch.ones(2, 2) @ torch.ones(2, 2))
+    return None, [*shown, torch.get_autocast_dtype("cuda"), torch.get_autocast_dtype("cpu")]
+""",
+        {
+            "imported": ("", "from torch import get_autocast_gpu_dtype, is_autocast_cpu_enabled"),
+            "before": (
+                "pass",
+                "torch.set_autocast_gpu_dtype(torch.bfloat16)",
+                "torch.set_autocast_cpu_dtype(torch.float16)",
+                "torch.set_autocast_cpu_dtype(*[torch.float16])",
+            ),
+            "region": ('"cpu"', '"cpu", enabled=False', '"cpu", torch.float16'),
+            "asked": (
+                "torch.get_autocast_gpu_dtype()",
+                "torch.get_autocast_cpu_dtype()",
+                "torch.is_autocast_cpu_enabled()",
+                "(torch.get_autocast_cpu_dtype(), torch.is_autocast_cpu_enabled())",
+                "[f() for f in (torch.get_autocast_cpu_dtype,)]",
+            ),
+            "done": (
+                "pass",
+                "torch.set_autocast_cpu_enabled(False)",
+                "torch.set_autocast_cpu_enabled(torch.is_autocast_cpu_enabled())",
+                "torch.set_autocast_cpu_dtype(torch.bfloat16)",
+            ),
+        },
+    ),
+    Template(
+        "AMP405",
+        """\
+import contextlib
+
+import torch
+from torch import nn
+
+
+def run(device, always=True):
+    torch.manual_seed(0)
+    model = nn.Linear(4, 4).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler(device, init_scale=8.0{enabled})
+    for step in range(2):
+        optimizer.zero_grad()
+        scaler.scale(model(torch.ones(2, 4, device=device)).sum()).backward()
+        {first}
+        {between}
+        {second}
+        scaler.step(optimizer)
+        scaler.update()
+    return None, [model.weight.detach(), scaler.get_scale()]
+""",
+        {
+            "enabled": ("", ", enabled=False", ", enabled=device != 'cpu'"),
+            "first": (
+                "scaler.unscale_(optimizer)",
+                "if always: scaler.unscale_(optimizer)",
+                "if step % 2 == 0: scaler.unscale_(optimizer)",
+                "with contextlib.nullcontext(): scaler.unscale_(optimizer)",
+            ),
+            "between": (
+                "nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+                "pass",
+                "scaler.update()",
+                "scaler.step(optimizer); scaler.update()",
+            ),
+            "second": (
+                "scaler.unscale_(optimizer)",
+                "if step: scaler.unscale_(optimizer)",
+                "with contextlib.suppress(RuntimeError): scaler.unscale_(optimizer)",
+                "try: scaler.unscale_(optimizer)\n        except RuntimeError: scaler.update(4.0)",
+                "try: scaler.unscale_(optimizer)\n        finally: pass",
+            ),
+        },
+    ),
+    Template(
+        "AMP307",
+        """\
+import contextlib
+
+import torch
+
+
+def run(device):
+    x = torch.full((4, 4), 0.3, device=device)
+    y = x
+    {around}:
+        with torch.autocast({arguments}):
+            y = x @ x
+    {after}
+    return None, [y]
+""",
+        {
+            "around": ("if True", "try", "with contextlib.suppress(TypeError, ValueError)"),
+            "arguments": (
+                '"cpu", False',
+                '"cpu", True',
+                "x.device",
+                "device",
+                "torch.device(device)",
+                "x.device.type",
+                '"cpu", torch.bfloat16',
+                '"cpu", torch.bfloat16, False',
+                '"cpu", dtype=False',
+                '"cpu", True, torch.bfloat16',
+                'dtype=torch.bfloat16, device_type="cpu"',
+                "x.device, dtype=torch.bfloat16",
+            ),
+            "after": ("", "except (TypeError, ValueError): y = x.double()", "finally: pass"),
+        },
+    ),
+    Template(
+        "AMP303",
+        """\
+import torch
+from torch import nn
+
+
+def run(device):
+    torch.manual_seed(0)
+    model = nn.Linear(4, 4).to(device)
+    optimizer = torch.optim.{optimizer}(model.parameters(), lr=0.1{foreach})
+    scaler = torch.amp.GradScaler(device, init_scale=8.0)
+    x = torch.ones(2, 4, device=device)
+    for _ in range(2):
+        optimizer.zero_grad()
+        with torch.autocast({region}):
+            loss = model(x).square().mean()
+            {backward}
+            {step}
+            {last}
+    return None, [loss.detach(), *(each.detach() for each in model.parameters())]
+""",
+        {
+            "optimizer": ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "NAdam", "Rprop", "Muon"),
+            "foreach": ("", ", foreach=True", ", foreach=False", ", weight_decay=0.1"),
+            "region": (
+                '"cpu", torch.bfloat16',
+                '"cpu", torch.bfloat16, False',
+                '"cpu", enabled=True',
+            ),
+            "backward": ("loss.backward()", "scaler.scale(loss).backward()"),
+            "step": (
+                "optimizer.step()",
+                "scaler.step(optimizer)",
+                "scaler.step(optimizer); scaler.update()",
+            ),
+            "last": ("", "optimizer.zero_grad()", "loss = model(x).sum()", "pass"),
+        },
+    ),
+    Template(
+        "AMP901",
+        """\
+import torch
+from torch import nn
+
+
+def run(device):
+    torch.manual_seed(0)
+    model = nn.Linear(4, 4).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    total = {start}
+    losses = []
+    for _ in range(3):
+        loss = model(torch.ones(2, 4, device=device)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        {kept}
+        {within}
+    return None, [{read}]
+""",
+        {
+            "start": (
+                "0.0",
+                "0",
+                "torch.zeros((), device=device)",
+                "torch.zeros(1, device=device)",
+            ),
+            "kept": (
+                "total += loss",
+                "total = total + loss",
+                "losses.append(loss)",
+                "total += loss * 2",
+                "total += loss.item()",
+                "total -= loss",
+            ),
+            "within": (
+                "",
+                "shown = float(total)",
+                "model.weight.data += total * 0",
+                "total = total * 0.5",
+            ),
+            "read": (
+                "float(total), len(losses)",
+                "total.item() if hasattr(total, 'item') else total",
+                "total",
+                "sum(losses)",
+                "[each.item() for each in losses]",
+                "losses",
+                "float(total) > 1",
+            ),
+        },
+    ),
 )
 CODES = tuple(dict.fromkeys(template.code for template in TEMPLATES))
 

@@ -1,7 +1,7 @@
 """Values, call edges and autocast regions of a whole project, to a fixpoint.
 
 state, annotations, narrowing       small parts that the others use
-store, bindings, hierarchy          keys; names; classes: each is a layer of `Inference`
+store, bindings, hierarchy, project keys; names; classes; uses: the layers of `Inference`
 fixpoint                            `Inference` itself: who is evaluated, and when again
 frame, calls, evaluation            one function: its regions; calls; every other operation
 """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from amplint import transfer
 from amplint.facts import FunctionFacts, Node
+from amplint.infer.project import Project
 from amplint.infer.state import State
 from amplint.transfer import Site
 from amplint.values import (
@@ -26,14 +26,11 @@ from amplint.values import (
     one,
 )
 
-if TYPE_CHECKING:
-    from amplint.infer.fixpoint import Inference
-
 
 class Frame:
     """What is known of a function while it is evaluated."""
 
-    def __init__(self, inference: Inference, facts: FunctionFacts, state: State) -> None:
+    def __init__(self, inference: Project, facts: FunctionFacts, state: State) -> None:
         self.inference = inference
         self.facts = facts
         self.state = state
