@@ -19,6 +19,7 @@ from amplint.rule import Rule
 if sys.version_info >= (3, 11):
     import tomllib
 else:
+    # Installed below 3.11 alone, so that elsewhere mypy does not find it.
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
 DEFAULT_SELECT = tuple(group.value for group in Group if group.default)
@@ -147,6 +148,7 @@ def load(
     root = file.parent if file is not None and config is None else start
     words = selectors_of(rules)
     given = {**parse(table, str(file), words), **parse(options or {}, "the command line", words)}
+    # `parse` has checked each value against its key, which mypy cannot follow through a dict.
     return Settings(root=root.absolute(), **given)  # type: ignore[arg-type]
 
 

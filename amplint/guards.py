@@ -116,13 +116,6 @@ def operands_of(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         yield test
 
 
-def remembers(node: cst.CSTNode, src: Source) -> bool:
-    """Whether the function around a node keeps what it has returned: `@lru_cache`."""
-    function = src.function(node)
-    decorators = function.decorators if isinstance(function, cst.FunctionDef) else ()
-    return any("cache" in src.text(each.decorator) for each in decorators)
-
-
 def tests_around(node: cst.CSTNode, src: Source) -> Iterator[cst.BaseExpression]:
     """The tests of the `if`s around a node within its function."""
     inner = node

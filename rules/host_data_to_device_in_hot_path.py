@@ -55,7 +55,7 @@ from amplint import (
 )
 from amplint.constants import NUMBERS, is_literal
 from amplint.factories import MAX_STEPS, operand_alone
-from amplint.guards import asks_type, fills_cache, meets_mismatch, remembers
+from amplint.guards import asks_type, fills_cache, meets_mismatch
 from amplint.moves import bound_before, move_of, without_move
 from amplint.reads import hot_evidence
 from amplint.tensors import surely_tensor
@@ -138,7 +138,7 @@ def host_tensor(call: cst.Call, src: Source) -> Why | None:
 
 def is_rare(call: cst.Call, src: Source) -> bool:
     """Whether the copy is kept, or made only where something is not as it should be."""
-    return fills_cache(call, src) or remembers(call, src) or meets_mismatch(call, src)
+    return fills_cache(call, src) or meets_mismatch(call, src)
 
 
 # ---------------------------------------------------------------------------- what is copied

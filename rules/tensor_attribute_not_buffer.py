@@ -31,7 +31,6 @@ import libcst as cst
 
 from amplint import Finding, Fix, Group, Rule, Safety, Same, Source, Tensor, only
 from amplint.factories import MAX_STEPS, operand_alone
-from amplint.guards import remembers
 from amplint.heat import TRAINING
 from amplint.moves import bound_before
 from amplint.reads import heat_places
@@ -60,8 +59,6 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     there = only(src.value(call))
     if kept is None or not stays_on_host(kept, src) or not isinstance(there, Tensor | Blob):
         return
-    if remembers(call, src):
-        return  # copied once for each set of arguments
     heat = src.heat(call)
     if there.device.kind != ACCELERATOR or heat is None or heat.temperature != TRAINING:
         return

@@ -26,13 +26,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, cast
 
+import torch
+
 from amplint.verify.backends import BACKENDS
 from amplint.verify.observation import Observation, Outcome, from_json
 from amplint.verify.run import collect
 from amplint.verify.spec import Spec
-
-torch: Any = importlib.import_module("torch")
-
 
 # ------------------------------------------------------------------------------- one program
 

@@ -165,7 +165,8 @@ def resolve(name: str) -> Callable[..., Any]:
         raise UnstartedError(f"there is no {name!r}: {error}") from error
     if not callable(found):
         raise UnstartedError(f"{name!r} cannot be called: it is {type(found).__name__}")
-    return found  # type: ignore[no-any-return]
+    function: Callable[..., Any] = found
+    return function
 
 
 def check_call(

@@ -11,7 +11,6 @@ to process; each has its modules to itself.
 from __future__ import annotations
 
 import gc
-import importlib
 import json
 import os
 import random
@@ -27,15 +26,15 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
 from amplint.discover import lies_in
 from amplint.verify import drivers
 from amplint.verify.drivers import Enough, Program
 from amplint.verify.mirrors import Mirror, guard
 from amplint.verify.observation import from_json
-
-torch: Any = importlib.import_module("torch")
-dispatch: Any = importlib.import_module("torch.utils._python_dispatch")
-pytree: Any = importlib.import_module("torch.utils._pytree")
 
 WARM_UPS = 5
 PRECISIONS: Mapping[str, Any] = {
@@ -129,7 +128,7 @@ class Steps:
             raise Enough
 
 
-class Live(dispatch.TorchDispatchMode):  # type: ignore[misc]
+class Live(TorchDispatchMode):
     """Counts the bytes that tensors hold, each storage once, and remembers the most.
 
     What a kernel needs for itself is not seen.
@@ -142,7 +141,7 @@ class Live(dispatch.TorchDispatchMode):  # type: ignore[misc]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        for leaf in pytree.tree_leaves(result):
+        for leaf in tree_leaves(result):
             if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided:
                 self.hold(leaf.untyped_storage())
         return result
