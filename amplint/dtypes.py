@@ -45,6 +45,12 @@ def enabled_region(node: cst.CSTNode, src: Source) -> Region | None:
     return region if region is not None and region.enabled is not False else None
 
 
+def made_by_autocast(tensor: Tensor) -> bool:
+    """Whether a tensor is half since a region made it so."""
+    why = tensor.settled_dtype
+    return tensor.dtype in HALF and why is not None and "autocast" in why.text
+
+
 def dtype_places(src: Source, *tensors: Tensor | None) -> tuple[Related, ...]:
     """Why the tensors have their dtypes, each reason once."""
     reasons = [t.settled_dtype for t in tensors if t is not None and t.settled_dtype is not None]
@@ -89,8 +95,8 @@ def before(node: cst.BaseExpression, through: Collection[str], src: Source) -> c
 
 
 @dataclass(frozen=True)
-class Product:
-    """A matrix product, a convolution and the like: what raises where dtypes differ.
+class Operation:
+    """What torch computes of operands: a function, a method of a tensor, or a layer.
 
     Args:
         name: as in the tables of torch_ops: "torch.matmul", "Tensor.mm", "torch.nn.Linear".
@@ -103,27 +109,33 @@ class Product:
     module: Object | None = None
 
 
-def product(node: cst.CSTNode, src: Source) -> Product | None:
-    """Ex) a @ b, torch.einsum("ij,jk", a, b), a.mm(b), linear(a)"""
+def product(node: cst.CSTNode, src: Source) -> Operation | None:
+    """A matrix product, a convolution and the like: what raises where dtypes differ.
+
+    Ex) a @ b, torch.einsum("ij,jk", a, b), a.mm(b), linear(a)
+    """
     if isinstance(node, cst.BinaryOperation):
         if not isinstance(node.operator, cst.MatrixMultiply):
             return None
-        return Product("Tensor.__matmul__", (node.left, node.right))
-    if not isinstance(node, cst.Call):
+        return Operation("Tensor.__matmul__", (node.left, node.right))
+    found = operation(node, src) if isinstance(node, cst.Call) else None
+    return found if found is not None and found.name in EQUAL_DTYPES else None
+
+
+def operation(call: cst.Call, src: Source) -> Operation | None:
+    """Ex) torch.linalg.inv(a), a.inverse(), criterion(a, b)"""
+    given = tuple(each for arg in call.args for each in elements(arg.value))
+    name = src.name(call.func)
+    if name is not None:
+        return Operation(name, given)
+    called = only(src.value(call.func))
+    if isinstance(called, Object):
+        return Operation(called.type, given, called)
+    if not isinstance(called, Method) or not isinstance(called.of, Tensor):
         return None
-    given = tuple(each for arg in node.args for each in elements(arg.value))
-    name = src.name(node.func)
-    if name in EQUAL_DTYPES:
-        assert name is not None
-        return Product(name, given)
-    called = only(src.value(node.func))
-    if isinstance(called, Object) and called.type in EQUAL_DTYPES:
-        return Product(called.type, given, called)
-    if isinstance(called, Method) and isinstance(called.of, Tensor):
-        name = f"Tensor.{called.name}"
-        if name in EQUAL_DTYPES and isinstance(node.func, cst.Attribute):
-            return Product(name, (node.func.value, *given))
-    return None
+    receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
+    operands = (receiver, *given) if receiver is not None else given
+    return Operation(f"Tensor.{called.name}", operands)
 
 
 def elements(node: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:

@@ -706,6 +706,42 @@ SAME_DTYPE_WRITES: dict[str, int] = {
 """Methods, also in place, that raise where source and destination differ in dtype -> the position
 of the source. `x[index] = source` does where the index is a tensor or a list."""
 
+NO_HALF: frozenset[str] = frozenset(
+    names(
+        """
+        cholesky cholesky_inverse cholesky_solve det geqrf inverse logdet lu lu_solve nanquantile
+        orgqr ormqr pinverse qr quantile slogdet svd triangular_solve
+        torch.ctc_loss torch.polar
+        F.ctc_loss
+        linalg.cholesky linalg.cholesky_ex linalg.cond linalg.det linalg.eig linalg.eigh
+        linalg.eigvals linalg.eigvalsh linalg.householder_product linalg.inv linalg.inv_ex
+        linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve linalg.lstsq linalg.lu
+        linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve linalg.matrix_rank linalg.pinv
+        linalg.qr linalg.slogdet linalg.solve linalg.solve_ex linalg.solve_triangular linalg.svd
+        linalg.svdvals linalg.tensorinv linalg.tensorsolve linalg.vander
+        nn.CTCLoss
+        special.airy_ai special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1
+        special.erfcx special.log_ndtr special.modified_bessel_i0 special.modified_bessel_i1
+        special.modified_bessel_k0 special.modified_bessel_k1 special.ndtri
+        special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1
+        special.spherical_bessel_j0
+        """
+    )
+)
+"""What raises where an operand is float16 or bfloat16, on CUDA and on the CPU, unless autocast
+casts it (CPU: run; CUDA: neither dtype is among those that torch.testing's `op_db` lists)."""
+
+NO_BFLOAT16: frozenset[str] = frozenset(
+    names(
+        """
+        torch.complex torch.view_as_complex
+        fft.fft fft.fft2 fft.fftn fft.hfft fft.hfft2 fft.hfftn fft.ifft fft.ifft2 fft.ifftn
+        fft.ihfft fft.ihfft2 fft.ihfftn fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn
+        """
+    )
+)
+"""The same for bfloat16 alone: of float16, CUDA transforms some sizes."""
+
 INDEX_ARGUMENTS: dict[str, int] = {
     **dict.fromkeys(names("F.embedding F.embedding_bag F.one_hot nn.Embedding nn.EmbeddingBag"), 0),
     **dict.fromkeys(names(".take .take_along_dim .put .put_"), 0),

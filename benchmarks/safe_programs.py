@@ -644,6 +644,49 @@ def run(device):
         instead=(("cuda", "cpu"),),
     ),
     Template(
+        "AMP313",
+        """\
+import os
+
+import torch
+
+
+def volume(x: torch.Tensor):
+    with {region}:
+        h = {h}
+        return {used}
+
+
+def run(device):
+    {default}
+    x = torch.eye(4, device=device)
+    if os.environ.get("SEEN"):
+        volume(x.half())
+    return None, [globals()["volume"](x{of_x})]
+""",
+        {
+            "default": DEFAULTS,
+            "region": ('torch.autocast("cuda")', 'torch.autocast("cpu")'),
+            "h": (
+                "x.half()",
+                "x.bfloat16().t()",
+                "x.to(torch.float16).contiguous()",
+                "x",
+                "x @ x",
+            ),
+            "used": (
+                "torch.logdet(h)",
+                "h.quantile(0.5)",
+                "torch.linalg.inv(h)",
+                "torch.linalg.solve(h, h + 1)",
+                "torch.linalg.svdvals(h)",
+                "torch.fft.fft(h)",
+                "torch.linalg.matrix_norm(h, 2)",
+            ),
+            "of_x": ("", ".double()", ".half()"),
+        },
+    ),
+    Template(
         "AMP701",
         """\
 import contextlib

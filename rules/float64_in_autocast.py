@@ -28,7 +28,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Change, Edit, Finding, Fix, Group, Raises, Related, Rule, Safety, Source, Tensor
-from amplint.dtypes import Product, dtype_places, enabled_region, product
+from amplint.dtypes import Operation, dtype_places, enabled_region, product
 from amplint.torch_ops import policy
 from amplint.transfer import FLOATS, HALF
 from amplint.values import Region
@@ -115,7 +115,7 @@ def is_double(operand: cst.BaseExpression, region: Region, src: Source) -> bool:
     return not elsewhere
 
 
-def meets_others(found: Product, src: Source) -> bool:
+def meets_others(found: Operation, src: Source) -> bool:
     """Whether another operand, or the parameters of the layer, are known to be no float64."""
     if found.module is not None:
         return found.module.dtype in (None, "float32", *HALF)

@@ -23,8 +23,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Change, Finding, Fix, Group, Object, Raises, Rule, Safety, Source, Tensor
-from amplint.dtypes import differ, dtype_places
+from amplint import Change, Finding, Fix, Group, Object, Raises, Rule, Safety, Source
+from amplint.dtypes import differ, dtype_places, made_by_autocast
 from amplint.torch_ops import EQUAL_DTYPES, MODULES
 from amplint.transfer import HALF
 from amplint.values import only
@@ -87,9 +87,3 @@ def half_operand(call: cst.Call, src: Source) -> cst.BaseExpression | None:
 def is_float32_layer(module: Object) -> bool:
     """Whether a module takes no half as long as its weights are float32."""
     return module.kind == "module" and module.dtype is None and module.type in LAYERS
-
-
-def made_by_autocast(tensor: Tensor) -> bool:
-    """Whether a tensor is half since a region made it so."""
-    why = tensor.settled_dtype
-    return tensor.dtype in HALF and why is not None and "autocast" in why.text

@@ -30,7 +30,7 @@ import libcst as cst
 from amplint import Dtype, Finding, Group, Related, Rule, Source
 from amplint.dtypes import (
     SAME_DTYPE,
-    Product,
+    Operation,
     before,
     behind,
     cast_dtype,
@@ -104,7 +104,7 @@ def opened(region: Region, src: Source) -> tuple[Related, ...]:
     return (src.related(region.why),) if region.why is not None else ()
 
 
-def cast_product(node: cst.CSTNode, src: Source) -> Product | None:
+def cast_product(node: cst.CSTNode, src: Source) -> Operation | None:
     """A product whose operands the region around it casts to half."""
     region = enabled_region(node, src)
     found = product(node, src) if region is not None else None

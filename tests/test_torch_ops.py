@@ -777,6 +777,33 @@ def test_writes_raise_where_dtypes_differ(name: str, other: str) -> None:
         getattr(torch, name)(torch.zeros(2), *given)
 
 
+NOT_HALF = r"[Ll]ow precision|not implemented|dtype|scalar type|[Ff]loat|type of input"
+
+
+@pytest.mark.parametrize("low", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", sorted(torch_ops.NO_HALF - set(torch_ops.MODULES)))
+def test_what_half_lacks_raises(name: str, low: str) -> None:
+    """Also where one operand of several is half."""
+    raised = 0
+    for rank in (1, 2, 3):
+        try:
+            call(name, space(rank, "float32", "float32"))
+        except (RuntimeError, TypeError, IndexError):
+            continue  # not for this shape
+        for own, other in ((low, low), (low, "float32")):
+            with pytest.raises(RuntimeError, match=NOT_HALF):
+                call(name, space(rank, own, other))
+            raised += 1
+    assert raised
+
+
+@pytest.mark.parametrize("name", sorted(torch_ops.NO_BFLOAT16))
+def test_what_bfloat16_lacks_raises(name: str) -> None:
+    call(name, space(2, "float32", "float32"))
+    with pytest.raises(RuntimeError, match=NOT_HALF):
+        call(name, space(2, "bfloat16", "bfloat16"))
+
+
 def test_assignments_by_index_raise_where_dtypes_differ() -> None:
     """An integer tensor or a list of ints raises whatever is assigned, a mask if it has dimensions;
     slices, ints and 0-dim tensors cast."""

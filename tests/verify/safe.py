@@ -392,6 +392,32 @@ def of_dtypes() -> Iterator[Case]:
         ),
         "policy",
     )
+    seen = "    shown.append(volume(torch.eye(4, device=device)))\n"
+    yield Case(
+        "AMP313",
+        "the operand is cast to half in this function",
+        once(
+            "shown.append(volume(torch.eye(4, device=device)))",
+            """
+            def volume(x: torch.Tensor):
+                with torch.autocast("cuda"):
+                    h = x.half()
+                    return torch.logdet(h)
+
+
+            """,
+        ),
+        (
+            ("h = x.half()", "h = x"),
+            (
+                seen,
+                "    if os.environ.get('SEEN'):\n"
+                "        shown.append(volume(torch.eye(4, device=device).half()))\n",
+            ),
+            also("globals()['volume'](torch.eye(4, device=device).double())"),
+        ),
+        "policy",
+    )
 
 
 # ------------------------------------------------------------------------------- AMP202
