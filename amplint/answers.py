@@ -79,6 +79,19 @@ class Answers(Protocol):
         """The library classes that the class of the project, or its instance, derives from."""
         ...
 
+    def class_bases(self, cls: ast.ClassDef) -> frozenset[str]:
+        """The library classes that a class derives from."""
+        ...
+
+    def class_mentions(self, cls: ast.ClassDef, word: str) -> bool:
+        """Whether a class, one of the project that it derives from, or one that derives from it,
+        holds an identifier."""
+        ...
+
+    def is_stored_from_outside(self, attribute: str) -> bool:
+        """Whether some file assigns an attribute of that name to something other than `self`."""
+        ...
+
     def is_module(self, node: ast.expr) -> bool:
         """Whether the expression is a torch module of the project, or what is mixed into one."""
         ...

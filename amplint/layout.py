@@ -138,6 +138,16 @@ class Layout:
                 yield current
             stack.extend(current.children)
 
+    def returned(self, function: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
+        """The values that a function returns, not those of functions within it."""
+        stack: list[cst.CSTNode] = [function.body]
+        while stack:
+            current = stack.pop()
+            if isinstance(current, cst.Return) and current.value is not None:
+                yield current.value
+            elif not isinstance(current, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+                stack.extend(reversed(current.children))
+
     def has_star(self, call: cst.Call) -> bool:
         """Whether the call has a `*` or `**` argument, and so others than those one can read."""
         return any(arg.star for arg in call.args)

@@ -128,6 +128,14 @@ TRAINERS: frozenset[str] = frozenset(
         "pytorch_lightning.", "pytorch_lightning.trainer.",
     )
 )  # fmt: skip
+LIGHTNING_MODULES: frozenset[str] = frozenset(
+    f"{home}LightningModule"
+    for home in (
+        "lightning.", "lightning.pytorch.", "lightning.pytorch.core.",
+        "lightning.pytorch.core.module.", "pytorch_lightning.", "pytorch_lightning.core.",
+        "pytorch_lightning.core.lightning.", "pytorch_lightning.core.module.",
+    )
+)  # fmt: skip
 TRAINER_REMOVED: dict[str, str] = {
     "gpus": ": use `accelerator=` and `devices=`",
     "tpu_cores": ": use `accelerator=` and `devices=`",

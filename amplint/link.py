@@ -219,6 +219,28 @@ class FileAnswers:
             )
         )
 
+    def class_bases(self, cls: ast.ClassDef) -> frozenset[str]:
+        """The library classes that a class derives from."""
+        identity = self._class(cls)
+        return frozenset(self._inference.library_bases(identity) if identity is not None else ())
+
+    def class_mentions(self, cls: ast.ClassDef, word: str) -> bool:
+        """Whether a class, one that it derives from, or one that derives from it, holds a word."""
+        identity, infer = self._class(cls), self._inference
+        if identity is None:
+            return False
+        family = (*infer.mro(identity), *infer.subclasses(identity))
+        return any(word in infer.functions[each].words for each in family)
+
+    def is_stored_from_outside(self, attribute: str) -> bool:
+        """Whether some file assigns an attribute of that name to something other than `self`."""
+        return self._inference.is_stored_from_outside(attribute)
+
+    def _class(self, cls: ast.ClassDef) -> str | None:
+        location = where(cls)
+        classes = self._file.facts.classes.values()
+        return next((facts.id for facts in classes if facts.location == location), None)
+
     def is_module(self, node: ast.expr) -> bool:
         """Whether the expression is a torch module of the project, or what is mixed into one."""
         infer = self._inference

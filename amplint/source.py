@@ -220,8 +220,7 @@ class Source(Edits):
 
     def constructor_around(self, node: cst.CSTNode) -> Sequence[ast.stmt]:
         """The statements of the `__init__` of the class around a node; none without one."""
-        thing = self.ast_around(node)
-        cls = self._scopes.class_around(thing) if thing is not None else None
+        cls = self._class_around(node)
         for statement in cls.body if cls is not None else ():
             if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
                 return statement.body
@@ -229,8 +228,7 @@ class Source(Edits):
 
     def method_beside(self, node: cst.CSTNode, name: str) -> cst.FunctionDef | None:
         """The method of a name that the class around a node defines."""
-        thing = self.ast_around(node)
-        cls = self._scopes.class_around(thing) if thing is not None else None
+        cls = self._class_around(node)
         for statement in cls.body if cls is not None else ():
             if isinstance(statement, ast.FunctionDef) and statement.name == name:
                 method = self.node_for(statement)
@@ -239,13 +237,22 @@ class Source(Edits):
 
     def bases_around(self, node: cst.CSTNode) -> frozenset[str]:
         """The library classes that the class around a node derives from."""
+        cls = self._class_around(node)
+        return self._answers.class_bases(cls) if cls is not None else frozenset()
+
+    def family_mentions(self, node: cst.CSTNode, word: str) -> bool:
+        """Whether the class around a node, one of the project that it derives from, or one that
+        derives from it, holds an identifier."""
+        cls = self._class_around(node)
+        return cls is not None and self._answers.class_mentions(cls, word)
+
+    def is_stored_from_outside(self, attribute: str) -> bool:
+        """Whether some file assigns an attribute of that name to something other than `self`."""
+        return self._answers.is_stored_from_outside(attribute)
+
+    def _class_around(self, node: cst.CSTNode) -> ast.ClassDef | None:
         thing = self.ast_around(node)
-        cls = self._scopes.class_around(thing) if thing is not None else None
-        found: set[str] = set()
-        for base in cls.bases if cls is not None else ():
-            name = self._answers.name(base)
-            found |= self._answers.bases(base) if name is None else {name}
-        return frozenset(found)
+        return self._scopes.class_around(thing) if thing is not None else None
 
     def global_value(self, name: cst.Name) -> cst.BaseExpression | None:
         """The expression that is assigned to a variable of the module, if nothing else ever is."""

@@ -55,8 +55,9 @@ def foreign_names(data: bytes) -> bytes:
 
 
 def foreign(text: str) -> str:
+    """Strings that are one word stay: libraries know them (`{"loss": loss}`)."""
     names = {"loss": "lüßs", "x": "ξ", "h": "ħ", "model": "模型模型模"}
-    return re.sub(r"\b(loss|x|h|model)\b", lambda match: names[match[0]], text)
+    return re.sub(r"(?<![\"'])\b(loss|x|h|model)\b(?![\"'])", lambda match: names[match[0]], text)
 
 
 BYTES: dict[str, tuple[Callable[[bytes], bytes], int]] = {
