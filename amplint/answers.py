@@ -51,6 +51,11 @@ class Answers(Protocol):
         """The innermost autocast region around the node, opened here or by all known callers."""
         ...
 
+    def is_outside(self, node: ast.AST) -> bool:
+        """Whether the node stands in no autocast region, or in one that its function switches off,
+        whichever of the known callers calls."""
+        ...
+
     def backward(self, call: ast.Call) -> tuple[Why, ...] | None:
         """If the call runs a backward pass, itself or through functions of the project: the chain
         of places from the call (excluded) to the `backward()` (empty if the call is itself one)."""

@@ -175,6 +175,16 @@ class FileAnswers:
             return None
         return self._inference.states[place.function].regions.get(place.block)
 
+    def is_outside(self, node: ast.AST) -> bool:
+        """Whether the node stands in no region, whichever of the known callers calls."""
+        place = self._place(node)
+        if place is None:
+            return False
+        region = self._inference.states[place.function].regions.get(place.block)
+        if region is not None:
+            return region.enabled is False and not region.inherited
+        return self._inference.is_outside(place.function)
+
     def backward(self, call: ast.Call) -> tuple[Why, ...] | None:
         """The chain of places from the call to the `backward()` that it runs."""
         place = self._place(call)

@@ -117,6 +117,12 @@ class Source(Edits):
         thing = self.ast_around(node)
         return None if thing is None else self._answers.region(thing)
 
+    def is_outside(self, node: cst.CSTNode) -> bool:
+        """Whether a node stands in no autocast region, or in one that its function switches off,
+        whichever of the known callers calls: `region` is None also where they differ."""
+        thing = self.ast_around(node)
+        return thing is not None and self._answers.is_outside(thing)
+
     def backward(self, call: cst.CSTNode) -> tuple[Why, ...] | None:
         """If the call runs a backward pass: the chain of places from it to the `backward()`."""
         thing = self.ast_of(call)

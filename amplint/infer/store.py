@@ -138,6 +138,14 @@ class Store(ABC):
         enabled = {region.enabled for region in known}
         return replace(first, inherited=True, enabled=enabled.pop() if len(enabled) == 1 else None)
 
+    def is_outside(self, function: str, seen: frozenset[str] = frozenset()) -> bool:
+        """Whether no known chain of callers opens a region around the function."""
+        sites = self._regions.get(function, {})
+        return function in seen or all(
+            region is None and self.is_outside(caller, seen | {function})
+            for (caller, _), region in sites.items()
+        )
+
     def write_region(self, function: str, site: SiteId, region: Region | None) -> None:
         parts = self._regions.setdefault(function, {})
         if site in parts and parts[site] == region:
