@@ -7,7 +7,7 @@ protocol stands apart so that neither has to know the other.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from amplint.evidence import Support
@@ -41,6 +41,10 @@ class Answers(Protocol):
 
     def hot_rows(self) -> Sequence[tuple[int, int]]:
         """The rows, first and last, of the functions that hold a place that is hot in training."""
+        ...
+
+    def misuse_rows(self) -> Mapping[str, Collection[int]]:
+        """By the code of the rule, the rows of the calls that `misuses` has something about."""
         ...
 
     def heat(self, node: ast.AST) -> Heat | None:

@@ -105,7 +105,9 @@ def report_on(request: Request, reading: Reading) -> Outcome:
     ]
     rules = [replace(rule, words=with_aliases(reading.files, rule.words)) for rule in rules]
     words = frozenset(word for rule in rules if not rule.hot for word in rule.words)
-    everywhere = HEAT_WORDS if any(rule.hot for rule in rules) else frozenset()
+    everywhere = frozenset(word for rule in rules if rule.misuse for word in rule.words)
+    if any(rule.hot for rule in rules):
+        everywhere |= HEAT_WORDS
     program = Program(reading.files, words, project.reported, everywhere)
 
     findings: list[Finding] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from amplint.backprop import Backpropagations
 from amplint.certainty import is_tensor
@@ -162,6 +162,15 @@ class FileAnswers:
             for identity, facts in functions.items()
             if identity in self._inference.states and self._heat.is_hot(identity)
         ]
+
+    def misuse_rows(self) -> Mapping[str, Collection[int]]:
+        """By the code of the rule, the rows of the calls that `misuses` has something about."""
+        rows: dict[str, set[int]] = {}
+        for code, function, number in self._misuses.sites():
+            if function in self._file.facts.functions:
+                graph = self._inference.states[function].graph
+                rows.setdefault(code, set()).add(graph.nodes[number].location[0])
+        return rows
 
     def heat(self, node: ast.AST) -> Heat | None:
         """Why the node runs for every batch."""

@@ -24,6 +24,7 @@ from amplint.training import (
     Event,
     Kind,
     Role,
+    divides_by_zero,
     event,
     is_module,
     may_recast,
@@ -156,6 +157,8 @@ class Events:
         self.scaling: set[str] = set()  # functions that call a scaler, themselves or by calls
         self.training: set[str] = set()  # functions with any event, likewise
         self.backward: set[str] = set()  # functions with a backward pass, likewise
+        self.halving: set[str] = set()  # functions that cast parameters to float16, likewise
+        self.dividing: set[str] = set()  # functions that make an optimizer as in `divides_by_zero`
         self._shapes: dict[str, Shape] = {}
         for function, state in inference.states.items():
             self._find(function, state)
@@ -163,13 +166,15 @@ class Events:
         for (caller, _), callees in inference.edges.items():
             for callee in callees:
                 callers.setdefault(callee, set()).add(caller)
-        for found in (self.scaling, self.training, self.backward):
+        for found in (self.scaling, self.training, self.backward, self.halving, self.dividing):
             close(found, callers)
 
     def _find(self, function: str, state: State) -> None:
         events = self.of[function] = {}
         for number, node in enumerate(state.graph.nodes):
             happens = event(self.inference, state, number) if node.op == "call" else None
+            if node.op == "call" and divides_by_zero(state, number):
+                self.dividing.add(function)
             if happens is None or self.inference.edges.get((function, number)):
                 continue
             if happens.kind is Kind.READ and self._is_of_optimizer(function):
@@ -179,6 +184,8 @@ class Events:
                 self.scaling.add(function)
             if happens.kind in (Kind.BACKWARD, Kind.ELSEWHERE):
                 self.backward.add(function)
+            if happens.kind is Kind.HALF:
+                self.halving.add(function)
         if events:
             self.training.add(function)
 
@@ -263,6 +270,7 @@ class Explorer:
         self.roles: dict[Token, Role] = {}
         self.switched: set[Token] = set()  # what may be a scaler that is off, or none
         self.modules: dict[Token, Token] = {}  # whose parameters an optimizer was given
+        self.dividing: set[Token] = set()  # optimizers as in `divides_by_zero`
         self.tests: dict[Token, set[SiteId]] = {}
         self.script: list[tuple[Token, bool]] = []
         self.decided: list[tuple[Token, bool]] = []
@@ -605,6 +613,8 @@ class Explorer:
             self.decisions.setdefault(made, True)
             if self.role(frame, number) is Role.OPTIMIZER:
                 self.modules[made] = self.at(frame, parameters_of(frame.state, node))
+                if divides_by_zero(frame.state, number):
+                    self.dividing.add(made)
             return made
         # Asked the same again in the same iteration, a function says the same.
         operands = (self.at(frame, operand) for operand in node.operands)

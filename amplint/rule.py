@@ -114,6 +114,8 @@ class Rule:
         changes: what its unsafe fixes may change.
         hot: whether it speaks only of places that run for every batch of training; units that hold
             none are not shown to it.
+        misuse: whether all that it speaks of is a `Source.misuse`: it is shown the units that hold
+            one, with a word or without, and its words start inference in every file.
         torch: the lowest torch version for which the rule holds, e.g. "2.4"; None for any.
         name: the pattern, as in "allow NAME"; filled in from the module's name.
     """
@@ -128,6 +130,7 @@ class Rule:
     safe_if: tuple[str, ...] = ()
     changes: frozenset[Change] = frozenset()
     hot: bool = False
+    misuse: bool = False
     torch: str | None = None
     name: str = ""
     checks: list[tuple[tuple[type[cst.CSTNode], ...], Check]] = field(

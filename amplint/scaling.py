@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from amplint.infer import Inference, SiteId
 from amplint.paths import Events, Explorer, Happening, Path, Paths, Token
 from amplint.protocol import Call, Effect, Part, Standing, add, advance
-from amplint.training import Kind, Role
+from amplint.training import Kind, Role, divides_by_zero
 from amplint.values import Place, Why
 
 Site = tuple[SiteId, ...]
@@ -73,6 +74,7 @@ OTHER_TEXTS = {
     "AMP412": "the gradients of another batch are added here",
     "AMP414": "the gradients are scaled here",
     "AMP418": "the optimizer makes its step here",
+    "AMP804": "the parameters are float16 since here",
 }
 # The calls that make it right, on a path that a test keeps away from the mistake.
 REMEDIES = {
@@ -89,19 +91,26 @@ class Misuses:
 
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
-        self._found: dict[SiteId, list[Misuse]] | None = None
 
     def at(self, function: str, number: int) -> tuple[Misuse, ...]:
         """What is wrong with a call."""
-        if self._found is None:
-            self._found = self._find()
-        return tuple(self._found.get((function, number), ()))
+        return tuple(self._all.get((function, number), ()))
+
+    def sites(self) -> Iterator[tuple[str, str, int]]:
+        """The codes of all misuses, each with the function and the number of the call."""
+        for (function, number), misuses in self._all.items():
+            for misuse in misuses:
+                yield misuse.code, function, number
+
+    @cached_property
+    def _all(self) -> dict[SiteId, list[Misuse]]:
+        return self._find()
 
     def _find(self) -> dict[SiteId, list[Misuse]]:
         events = Events(self._inference)
         claims: dict[Pair, str] = {}
         plays: list[Play] = []
-        for function in sorted(events.scaling):
+        for function in sorted(events.scaling | (events.halving & events.dividing)):
             if not self._is_entry(events, function):
                 continue
             explorer = Explorer(self._inference, events)
@@ -122,12 +131,13 @@ class Misuses:
         state = self._inference.states[function]
         if events.of[function]:
             return True
-        calls = [
-            number
-            for number, node in enumerate(state.graph.nodes)
-            if node.op == "call" and events.callees((function, number))
-        ]
-        return len(calls) > 1 or any(state.graph.nodes[number].block for number in calls)
+        calls = [number for number, node in enumerate(state.graph.nodes) if node.op == "call"]
+        training = [number for number in calls if events.callees((function, number))]
+        return (
+            len(training) > 1
+            or any(state.graph.nodes[number].block for number in training)
+            or any(divides_by_zero(state, number) for number in calls)
+        )
 
     def _misuse(self, pair: Pair, raises: str) -> Misuse:
         inner = tuple(
@@ -287,11 +297,15 @@ class Play:
                 return  # by an exception
 
     def reset(self) -> None:
+        """Whatever there is may have been changed."""
+        self.halved: dict[Token, int] = {}
+        self.reset_gradients()
+
+    def reset_gradients(self) -> None:
         self.standings = dict.fromkeys((*self.owners, ANY), FRESH)
         self.checked = None
         self.last = {}
         self.current: dict[Token, Token] = {}
-        self.halved: dict[Token, int] = {}
         self.gradients: int | None = None  # the backward pass since the last step
         self.scheduled: int | None = None  # the scheduler's step since then
 
@@ -332,6 +346,7 @@ class Play:
             yield from self.call(Call.STEP, given, position)
             self.last[Call.STEP, thing] = position
         elif kind is Kind.STEP and role is Role.DISABLED and given >= 0:
+            yield from self.divide(given, position)
             yield from self.call(Call.PLAIN_STEP, given, position)
         elif kind is Kind.STEP and role is Role.SCHEDULER:
             if self.one is not None and self.gradients is not None:
@@ -339,7 +354,14 @@ class Play:
         elif kind is Kind.STEP and self.explorer.is_handed_out(thing):
             self.reset()
         elif kind is Kind.STEP and thing in self.owners:
+            yield from self.divide(thing, position)
             yield from self.call(Call.PLAIN_STEP, thing, position)
+
+    def divide(self, optimizer: Token, position: int) -> Iterator[Fault]:
+        """A step divides by a root plus an epsilon, which is 0 in the dtype of the parameters."""
+        cast = self.halved.get(self.explorer.modules.get(optimizer, -1))
+        if cast is not None and optimizer in self.explorer.dividing:
+            yield Fault("AMP804", position, cast)
 
     def is_refused(self, happening: Happening) -> bool:
         """Whether a scaler is to divide the gradients of float16 parameters.
@@ -370,7 +392,7 @@ class Play:
     def backward(self, position: int, loss: Token) -> None:
         scalers = self.explorer.scalers_of(loss)
         if scalers is None:
-            self.reset()
+            self.reset_gradients()
             return
         call = Call.SCALED_BACKWARD if scalers else Call.BACKWARD
         self.note(call, position)

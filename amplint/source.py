@@ -461,11 +461,23 @@ def judge(
     findings: list[Finding] = []
     problems: list[tuple[str, str]] = []
     notices: list[str] = []
-    words = frozenset(word for rule in rules for word in rule.words)
+    words = frozenset(word for rule in rules if not rule.misuse for word in rule.words)
     hot_rows = answers.hot_rows() if any(rule.hot for rule in rules) else ()
-    for unit, found in source.units.holding(words):
+    misuse_rows = answers.misuse_rows() if any(rule.misuse for rule in rules) else {}
+    rows = frozenset[int]().union(*misuse_rows.values())
+    for unit, found in source.units.holding(words, rows):
         hot = any(first <= unit.last_row and unit.row <= last for first, last in hot_rows)
-        waiting = [rule for rule in rules if rule.words & found and (hot or not rule.hot)]
+        misused = {
+            code
+            for code, at in misuse_rows.items()
+            if any(unit.row <= row <= unit.last_row for row in at)
+        }
+        waiting = [
+            rule
+            for rule in rules
+            if (rule.code in misused if rule.misuse else rule.words & found)
+            and (hot or not rule.hot)
+        ]
         if not waiting:
             continue
         try:

@@ -1367,6 +1367,22 @@ HOST_ATTRIBUTES: frozenset[str] = _set(
 )
 """Attributes and methods of a tensor that the host knows without asking the device."""
 
+# --------------------------------------------------------------------------- float16
+
+HALF_OF_LEAST = 2.0**-25  # what is not larger is 0 in float16
+
+EPSILONS: dict[str, tuple[int, float]] = {
+    "torch.optim.Adagrad": (5, 1e-10),
+    "torch.optim.Adam": (3, 1e-8),
+    "torch.optim.AdamW": (3, 1e-8),
+    "torch.optim.Adamax": (3, 1e-8),
+    "torch.optim.NAdam": (3, 1e-8),
+    "torch.optim.RAdam": (3, 1e-8),
+    "torch.optim.RMSprop": (3, 1e-8),
+}
+"""Optimizers that divide by what gradients have been, plus `eps`, in the dtype of the parameters,
+and so by 0 where that is float16 and a gradient is small -> the position of `eps`, its default."""
+
 # --------------------------------------------------------------------------- versions
 
 NEWER: frozenset[str] = frozenset(

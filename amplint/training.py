@@ -14,6 +14,7 @@ from typing import NamedTuple
 from amplint import libraries
 from amplint.facts import CallShape, Node
 from amplint.infer import Inference, State
+from amplint.torch_ops import EPSILONS, HALF_OF_LEAST
 from amplint.transfer import canonical
 from amplint.values import (
     NONE,
@@ -28,6 +29,8 @@ from amplint.values import (
     Tensor,
     Unknown,
     Value,
+    constant,
+    only,
 )
 
 
@@ -89,10 +92,14 @@ DRIVER = re.compile(
 # Methods of a module that return it, and those of them that may cast its parameters.
 CASTS = frozenset({"half", "bfloat16", "float", "double", "to", "type"})
 CHAINED = CASTS | {"cuda", "cpu", "train", "eval", "requires_grad_"}
-# What leads to each parameter of a module.
+# What leads to each parameter of a module, and what visits them by itself, or adds others.
 VISITS = frozenset(
     {"apply", "parameters", "named_parameters", "modules", "named_modules", "children"}
+    | {"add_adapter", "load_adapter"}
 )
+VISITING = frozenset({"apply", "add_adapter", "load_adapter"})
+# Options of an optimizer with which a step is computed in float32, or begins with more than 0.
+OTHERWISE = frozenset({"fused", "capturable", "initial_accumulator_value", "**"})
 PRETRAINED = frozenset({"from_pretrained", "from_config"})
 METHODS = frozenset({kind.value for kind in Kind} | ELSEWHERE | CASTS | PRETRAINED)
 NAMES = METHODS | {name.rpartition(".")[2] for name in CLIPPING}
@@ -243,7 +250,7 @@ def may_recast(state: State, number: int, known: set[str]) -> list[int]:
     if all(is_harmless(atom) for atom in state.values[node.operands[0]]) and not known:
         given = []
     if callee.op == "attr" and callee.data in VISITS:
-        iterated = callee.data == "apply" or any(
+        iterated = callee.data in VISITING or any(
             each.op == "iter" and each.operands[0] == number for each in state.graph.nodes
         )
         return [callee.operands[0]] if iterated else []
@@ -263,6 +270,21 @@ def parameters_of(state: State, node: Node) -> int:
         return -1
     callee = state.graph.nodes[state.graph.nodes[first].operands[0]]
     return callee.operands[0] if callee.op == "attr" and callee.data == "parameters" else -1
+
+
+def divides_by_zero(state: State, number: int) -> bool:
+    """Whether a call makes an optimizer that divides by nothing where a gradient is small, if the
+    parameters are float16: its epsilon is 0 there, and no kernel computes in float32."""
+    node = state.graph.nodes[number]
+    atom = only(state.values[number])
+    if not isinstance(atom, Object) or atom.type not in EPSILONS:
+        return False
+    if node.data.stars or OTHERWISE & set(node.data.keywords):
+        return False
+    position, default = EPSILONS[atom.type]
+    given = argument(node, position, "eps")
+    epsilon = constant(state.values[given]) if given >= 0 else default
+    return isinstance(epsilon, float) and 0 < epsilon <= HALF_OF_LEAST
 
 
 def argument(node: Node, position: int, keyword: str = "") -> int:

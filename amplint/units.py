@@ -145,8 +145,11 @@ class Units:
         self._starts = [unit.start for unit in self.units]
         self._trees: dict[int, Tree | RefusedUnitError] = {}
 
-    def holding(self, words: Collection[str]) -> list[tuple[Unit, frozenset[str]]]:
-        """The units that hold any of the identifiers, each with those that it holds."""
+    def holding(
+        self, words: Collection[str], rows: Iterable[int] = ()
+    ) -> list[tuple[Unit, frozenset[str]]]:
+        """The units that hold any of the identifiers, each with those that it holds; and those
+        around the rows."""
         if not self.units:  # nothing but comments
             return []
         text = self.text.text
@@ -159,7 +162,9 @@ class Units:
         if not text.isascii():
             for index, unit in enumerate(self.units):
                 found[index] |= _disguised_words(text[unit.start : unit.end], words)
-        return [(self.units[i], frozenset(found[i])) for i in sorted(found) if found[i]]
+        wanted = {index for index in found if found[index]}
+        wanted |= {self._index(self.text.start(row + 1) - 1) for row in rows}
+        return [(self.units[i], frozenset(found[i])) for i in sorted(wanted)]
 
     def around(self, node: ast.expr | ast.stmt) -> Unit:
         """The unit that an `ast` node is part of."""

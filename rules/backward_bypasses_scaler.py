@@ -37,6 +37,7 @@ rule = Rule(
     since="0.1",
     witness=Raises("_scale is None"),
     words=WORDS,
+    misuse=True,
     outranks=("AMP308",),
 )
 

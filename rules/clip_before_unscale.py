@@ -38,6 +38,7 @@ rule = Rule(
     since="0.1",
     witness=Differs(1e-3),
     words=WORDS,
+    misuse=True,
 )
 
 

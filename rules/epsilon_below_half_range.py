@@ -27,6 +27,7 @@ import libcst as cst
 from amplint import Differs, Finding, Group, Rule, Source
 from amplint.constants import number_of
 from amplint.dtypes import dtype_places
+from amplint.torch_ops import HALF_OF_LEAST
 
 rule = Rule(
     "AMP802",
@@ -42,7 +43,6 @@ rule = Rule(
     ),
 )
 
-HALF_OF_LEAST = 2.0**-25  # what is not larger rounds to 0
 HALF_STEP_BELOW_ONE = 2.0**-12  # what is not farther from 1 rounds to it
 LIMITING = frozenset({"clamp", "clamp_", "clip", "clip_"})
 LOWER = frozenset({"clamp_min", "clamp_min_"})

@@ -39,6 +39,7 @@ rule = Rule(
     since="0.1",
     witness=Raises("step() has already been called"),
     words=WORDS,
+    misuse=True,
 )
 
 

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Differs, Finding, Group, Rule, Source
-from amplint.steps import evidence
+from amplint.steps import WORDS, evidence
 
 rule = Rule(
     "AMP414",
@@ -35,7 +35,8 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Differs(0.5),
-    words=frozenset({"grad", "GradScaler", "scaler", "grad_scaler", "unscale_"}),
+    words=WORDS,
+    misuse=True,
 )
 KNOWS_THE_SCALE = ("get_scale", "inv_scale", "loss_scale", "cur_scale", "._scale")
 

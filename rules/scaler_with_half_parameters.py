@@ -40,6 +40,7 @@ rule = Rule(
     since="0.1",
     witness=Raises("Attempting to unscale FP16 gradients"),
     words=WORDS,
+    misuse=True,
 )
 
 

@@ -35,6 +35,7 @@ rule = Rule(
     since="0.1",
     witness=Differs(0.01),
     words=WORDS,
+    misuse=True,
 )
 
 

@@ -33,6 +33,7 @@ rule = Rule(
     since="0.1",
     witness=Raises("unscale_() is being called after step()"),
     words=WORDS,
+    misuse=True,
 )
 
 

@@ -40,6 +40,7 @@ rule = Rule(
     witness=Raises("unscale_() has already been called"),
     safe_if=(DOMINATED, UNCAUGHT),
     words=WORDS,
+    misuse=True,
 )
 
 

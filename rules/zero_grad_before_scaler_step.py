@@ -34,6 +34,7 @@ rule = Rule(
     since="0.1",
     witness=Raises("No inf checks were recorded for this optimizer"),
     words=WORDS,
+    misuse=True,
 )
 
 

@@ -13,6 +13,7 @@ import importlib
 import inspect
 import json
 import logging
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -1776,3 +1777,24 @@ def test_what_takes_a_tensor_for_a_number_does_not_read_it() -> None:
             with pytest.raises(Exception, match=r"aten\.") as caught:
                 eval(text, {**names, "t": names["x"].sum()})
             assert waits(caught.value)
+
+
+@pytest.mark.parametrize("name", torch_ops.EPSILONS)
+def test_optimizers_divide_by_an_epsilon_that_float16_does_not_have(name: str) -> None:
+    optimizer = getattr(torch.optim, name.rpartition(".")[2])
+    position, default = torch_ops.EPSILONS[name]
+    parameter = list(inspect.signature(optimizer).parameters.values())[position]
+    assert (parameter.name, parameter.default) == ("eps", default)
+    for dtype, finite in ((torch.float16, False), (torch.float32, True)):
+        weight = torch.nn.Parameter(torch.ones(2, dtype=dtype))
+        made = optimizer([weight])
+        for _ in range(10):
+            weight.grad = torch.tensor([0.0, 1e-5], dtype=dtype)
+            made.step()
+        assert bool(weight.isfinite().all()) is finite
+
+
+def test_the_half_of_the_least_number() -> None:
+    above = math.nextafter(torch_ops.HALF_OF_LEAST, 1.0)
+    numbers = torch.tensor([torch_ops.HALF_OF_LEAST, above], dtype=torch.float64)
+    assert (numbers.half() > 0).tolist() == [False, True]
