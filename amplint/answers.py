@@ -121,6 +121,11 @@ class Answers(Protocol):
         """The text of the innermost function around a place, in whatever file."""
         ...
 
+    def bases_at(self, place: Place) -> frozenset[str]:
+        """The library classes that the class of the method around a place, in whatever file,
+        derives from."""
+        ...
+
     def called_texts(self, call: ast.Call) -> Sequence[str]:
         """The texts of the functions of the project that the call runs, a few calls deep."""
         ...

@@ -283,12 +283,21 @@ class FileAnswers:
 
     def text_around(self, place: Place) -> str:
         """The text of the innermost function around a place, in whatever file."""
+        return self._text(self._function_at(place))
+
+    def bases_at(self, place: Place) -> frozenset[str]:
+        """The library classes that the class of the method around a place derives from."""
+        cls = self._function_at(place).cls
+        return frozenset(self._inference.library_bases(cls) if cls is not None else ())
+
+    def _function_at(self, place: Place) -> FunctionFacts:
+        """The innermost function around a place, in whatever file."""
         around = [
             facts
             for facts in self._inference.files[place.path].facts.functions.values()
             if facts.kind == "module" or facts.location[0] <= place.row <= facts.location[2]
         ]
-        return self._text(max(around, key=lambda facts: (facts.kind != "module", facts.location)))
+        return max(around, key=lambda facts: (facts.kind != "module", facts.location))
 
     def called_texts(self, call: ast.Call) -> Sequence[str]:
         """The texts of the functions of the project that the call runs, a few calls deep."""

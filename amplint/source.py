@@ -191,6 +191,11 @@ class Source(Edits):
         """The text of the innermost function in which a reason stands, in whatever file."""
         return self._answers.text_around(why.place)
 
+    def bases_at(self, why: Why) -> frozenset[str]:
+        """The library classes that the class of the method around a reason, in whatever file,
+        derives from."""
+        return self._answers.bases_at(why.place)
+
     def called_texts(self, call: cst.Call) -> Sequence[str]:
         """The texts of the functions of the project that the call runs, a few calls deep."""
         thing = self.ast_of(call)

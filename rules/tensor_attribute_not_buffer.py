@@ -44,7 +44,7 @@ rule = Rule(
     witness=Same(),
     hot=True,
     words=frozenset({"to", "cuda", "type_as"}),
-    outranks=("AMP508",),
+    outranks=("AMP508", "AMP613"),
 )
 
 MOVES = frozenset({"to", "cuda", "type_as"})
