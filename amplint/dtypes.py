@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from amplint.factories import SHAPE_METHODS
 from amplint.finding import Related
 from amplint.torch_ops import CASTS, EQUAL_DTYPES
 from amplint.transfer import FLOATS, HALF
-from amplint.values import DType, Method, Object, Region, Tensor, only
+from amplint.values import ACCELERATOR, DType, Method, Object, Region, Tensor, only
 
 if TYPE_CHECKING:
     from amplint.source import Source
@@ -43,6 +43,13 @@ def enabled_region(node: cst.CSTNode, src: Source) -> Region | None:
     """The autocast region around a node, unless it is certainly off."""
     region = src.region(node)
     return region if region is not None and region.enabled is not False else None
+
+
+def device_type(region: Region, tensors: Iterable[Tensor]) -> str | None:
+    """The device type of a region; CUDA if it is unknown, and tensors are on an accelerator."""
+    if region.device is None and any(tensor.device.kind == ACCELERATOR for tensor in tensors):
+        return "cuda"
+    return region.device
 
 
 def made_by_autocast(tensor: Tensor) -> bool:

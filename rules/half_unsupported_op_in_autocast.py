@@ -20,8 +20,8 @@ function, since the line could only raise; unsafe where a region makes them half
 would not be.
 
 Known limits: operands that are half on one path only are left alone, as are calls whose error is
-caught. In a region whose device type is not known, only what neither CUDA nor the CPU casts is
-reported.
+caught. A region whose device type is not known is taken for one of CUDA, if the operands are on an
+accelerator.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Change, Finding, Fix, Group, Raises, Rule, Source
+from amplint import Change, Finding, Fix, Group, Raises, Rule, Source, Tensor
 from amplint.dtypes import (
     SAME_DTYPE,
     Operation,
     before,
     cast_dtype,
+    device_type,
     dtype_places,
     enabled_region,
     made_by_autocast,
@@ -72,7 +73,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if found is None or lacking is None:
         return
     wrong = [(o, t) for o in found.operands if (t := src.tensor(o)) and t.dtype in lacking]
-    if not wrong or is_cast(found.name, call, src):
+    if not wrong or is_cast(found.name, call, [t for _, t in wrong], src):
         return
     if enabled_region(call, src) is None and not any(made_by_autocast(t) for _, t in wrong):
         return
@@ -104,12 +105,13 @@ def dtypes_lacking(found: Operation, call: cst.Call, src: Source) -> frozenset[s
     return None
 
 
-def is_cast(name: str, call: cst.Call, src: Source) -> bool:
+def is_cast(name: str, call: cst.Call, tensors: list[Tensor], src: Source) -> bool:
     """Whether the region around the call casts the operands, on a device that it may be for."""
     region = enabled_region(call, src)
     if region is None or name == MATRIX_NORM:  # that one looks at the dtype before it casts
         return False
-    devices = ("cuda", "cpu") if region.device is None else (region.device,)
+    device = device_type(region, tensors)
+    devices = ("cuda", "cpu") if device is None else (device,)
     return any(policy(name, device) not in (None, "unknown") for device in devices)
 
 

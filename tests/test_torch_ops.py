@@ -805,6 +805,28 @@ def test_what_bfloat16_lacks_raises(name: str) -> None:
         call(name, space(2, "bfloat16", "bfloat16"))
 
 
+@pytest.mark.parametrize(
+    "product",
+    [
+        lambda o, h: o.addmm_(h, h),
+        lambda o, h: o[None].baddbmm_(h[None], h[None]),
+        lambda o, h: o.addbmm_(h[None], h[None]),
+        lambda o, h: o[0].addmv_(h, h[0]),
+        lambda o, h: torch.mm(h, h, out=o),
+        lambda o, h: torch.matmul(h, h, out=o),
+        lambda o, h: torch.addmm(h, h, h, out=o),
+        lambda o, h: torch.bmm(h[None], h[None], out=o[None]),
+    ],
+)
+def test_products_in_place_or_with_out_are_not_cast(product: Any) -> None:
+    square = torch.eye(4)
+    with region("cpu", True):
+        assert product(square.clone(), square).dtype == torch.float32
+        for own, other in ((square, square.bfloat16()), (square.bfloat16(), square)):
+            with pytest.raises(RuntimeError, match="dtype"):
+                product(own.clone(), other)
+
+
 def test_assignments_by_index_raise_where_dtypes_differ() -> None:
     """An integer tensor or a list of ints raises whatever is assigned, a mask if it has dimensions;
     slices, ints and 0-dim tensors cast."""
