@@ -88,6 +88,10 @@ class Answers(Protocol):
         """The library classes that the class of the project, or its instance, derives from."""
         ...
 
+    def replicated(self, node: ast.expr) -> Why | None:
+        """Where the module that the expression is may have been wrapped by `nn.DataParallel`."""
+        ...
+
     def class_bases(self, cls: ast.ClassDef) -> frozenset[str]:
         """The library classes that a class derives from."""
         ...

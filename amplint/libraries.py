@@ -342,6 +342,15 @@ MODULE_WRAPPERS: dict[str, str] = {
 }
 """A call that takes a module first and gives it back: itself, or inside a wrapper (`.module`)."""
 
+DATA_PARALLEL: frozenset[str] = frozenset(
+    {
+        "torch.nn.DataParallel",
+        "torch.nn.parallel.DataParallel",
+        "torch.nn.parallel.data_parallel.DataParallel",
+    }
+)
+"""Those that copy the module to each device and call the copies in threads of one process."""
+
 LEARNING: frozenset[str] = frozenset(
     """
     Parameter ParameterDict ParameterList register_parameter UninitializedParameter

@@ -14,6 +14,7 @@ from amplint.graph import where
 from amplint.heat import HeatMap
 from amplint.index import File, Standing
 from amplint.infer import Inference
+from amplint.replicas import Replicas
 from amplint.scaling import Misuse, Misuses
 from amplint.staleness import Stale, Staleness
 from amplint.transfer import canonical
@@ -238,6 +239,11 @@ class FileAnswers:
             )
         )
 
+    def replicated(self, node: ast.expr) -> Why | None:
+        """Where the module that the expression is may have been wrapped by `nn.DataParallel`."""
+        place = self._place(node)
+        return Replicas(self._heat).why(place.function, place.node) if place is not None else None
+
     def class_bases(self, cls: ast.ClassDef) -> frozenset[str]:
         """The library classes that a class derives from."""
         identity = self._class(cls)
@@ -300,7 +306,8 @@ class FileAnswers:
         return max(around, key=lambda facts: (facts.kind != "module", facts.location))
 
     def called_texts(self, call: ast.Call) -> Sequence[str]:
-        """The texts of the functions of the project that the call runs, a few calls deep."""
+        """The texts of the functions of the project that the call runs, a few calls deep, with the
+        names of their decorators."""
         place = self._place(call)
         if place is None:
             return ()
@@ -317,7 +324,10 @@ class FileAnswers:
             }
             new = sorted(deeper - set(reached))
             reached = [*reached, *new]
-        return [self._text(functions[function]) for function in reached]
+        return [
+            "\n".join([*functions[function].decorated, self._text(functions[function])])
+            for function in reached
+        ]
 
     def _text(self, facts: FunctionFacts) -> str:
         lines = self._inference.files[facts.path].lines

@@ -161,6 +161,12 @@ class Source(Edits):
         thing = self.ast_of(node)
         return self._answers.bases(thing) if isinstance(thing, ast.expr) else frozenset()
 
+    def replicated(self, node: cst.CSTNode) -> Why | None:
+        """Where the module that an expression is may have been wrapped by `nn.DataParallel`, for
+        more than one device."""
+        thing = self.ast_of(node)
+        return self._answers.replicated(thing) if isinstance(thing, ast.expr) else None
+
     def is_module(self, node: cst.CSTNode) -> bool:
         """Whether an expression is a torch module of the project, or what is mixed into one."""
         thing = self.ast_of(node)

@@ -10,7 +10,7 @@ DataParallel only adds a wrapper.
     model = DistributedDataParallel(model, device_ids=[local_rank])  # one process per device
 
 DataParallel does carry autocast into its replicas (since torch 1.7), but only whether it is on: the
-dtype of the region is lost there.
+dtype of the region is lost there (AMP602).
 
 Fix safety: shown as a suggestion, never applied: the program has to start one process per device.
 
@@ -25,6 +25,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Finding, Fix, Group, Rule, Safety, Source, Unrun
+from amplint.libraries import DATA_PARALLEL
 
 rule = Rule(
     "AMP601",
@@ -38,13 +39,6 @@ rule = Rule(
     words=frozenset({"DataParallel", "data_parallel"}),
 )
 
-CLASSES = frozenset(
-    {
-        "torch.nn.DataParallel",
-        "torch.nn.parallel.DataParallel",
-        "torch.nn.parallel.data_parallel.DataParallel",
-    }
-)
 FUNCTIONS = frozenset(
     {"torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel"}
 )
@@ -53,9 +47,9 @@ FUNCTIONS = frozenset(
 @rule.on(cst.Call)
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     name = src.name(call.func)
-    if name in CLASSES or name in FUNCTIONS:
+    if name in DATA_PARALLEL or name in FUNCTIONS:
         message = f"`{src.text(call.func)}` drives all devices from one process"
-    elif src.constructs(call) and src.bases(call.func) & CLASSES:
+    elif src.constructs(call) and src.bases(call.func) & DATA_PARALLEL:
         message = (
             f"`{src.text(call.func)}` is a DataParallel, which drives all devices from one process"
         )

@@ -16,6 +16,7 @@ import logging
 import math
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, reduce
 from pathlib import Path
@@ -1820,3 +1821,19 @@ def test_the_half_of_the_least_number() -> None:
     above = math.nextafter(torch_ops.HALF_OF_LEAST, 1.0)
     numbers = torch.tensor([torch_ops.HALF_OF_LEAST, above], dtype=torch.float64)
     assert (numbers.half() > 0).tolist() == [False, True]
+
+
+def test_replicas_of_data_parallel_know_whether_autocast_is_on_but_not_its_dtype() -> None:
+    """Each is called in a new thread, where the dtype is the default again."""
+    module = importlib.import_module("torch.nn.parallel.parallel_apply")
+    source = inspect.getsource(module)
+    assert "enabled=autocast_enabled)" in source and "autocast_dtype" not in source
+    with ThreadPoolExecutor(1) as pool:
+        before = torch.get_autocast_dtype("cuda")
+        torch.set_autocast_dtype("cuda", torch.bfloat16)
+        try:
+            seen = pool.submit(torch.get_autocast_dtype, "cuda").result()
+        finally:
+            torch.set_autocast_dtype("cuda", before)
+    assert seen is torch.float16
+    assert libraries.MODULE_WRAPPERS.keys() >= libraries.DATA_PARALLEL
