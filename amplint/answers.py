@@ -75,6 +75,10 @@ class Answers(Protocol):
         """What is known of the forward work behind a backward pass in an autocast region."""
         ...
 
+    def thread_work(self, call: ast.Call) -> Why | None:
+        """Where what the call hands to another thread runs a product, outside of any region."""
+        ...
+
     def stale(self, context: ast.expr) -> Stale | None:
         """The weights that change within the autocast region which a `with` or a decorator opens,
         and are used in it again."""

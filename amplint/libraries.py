@@ -415,6 +415,27 @@ EXPORTING: frozenset[str] = frozenset(
     }
 )
 
+THREADS: dict[str, tuple[str, int, int | None]] = {
+    "asyncio.to_thread": ("func", 0, None),
+    "threading.Thread": ("target", 1, 3),
+    "threading.Timer": ("function", 1, 2),
+}
+"""What runs a function in another thread -> the name and the position of that argument, and the
+position of the arguments for it; None where they follow."""
+
+EXECUTORS: frozenset[str] = frozenset(
+    {
+        "concurrent.futures.ThreadPoolExecutor",
+        "concurrent.futures.thread.ThreadPoolExecutor",
+        "multiprocessing.dummy.Pool",
+        "multiprocessing.pool.ThreadPool",
+    }
+)
+EXECUTES: frozenset[str] = frozenset(
+    "apply_async imap imap_unordered map map_async starmap starmap_async submit".split()
+)
+"""Methods of an executor that run their first argument in one of its threads."""
+
 COPIES: frozenset[str] = frozenset({"copy.copy", "copy.deepcopy"})
 """A call that gives another of the same kind as its argument."""
 
@@ -427,6 +448,7 @@ def kind(name: str) -> str | None:
         (SCHEDULERS, "scheduler"),
         (SCALERS, "scaler"),
         (ACCELERATORS, "accelerator"),
+        (EXECUTORS, "executor"),
     ):
         if name in names:
             return word

@@ -17,6 +17,7 @@ from amplint.infer import Inference
 from amplint.replicas import Replicas
 from amplint.scaling import Misuse, Misuses
 from amplint.staleness import Stale, Staleness
+from amplint.threads import products
 from amplint.transfer import canonical
 from amplint.values import UNKNOWN, Class, Heat, Instance, Place, Region, Symbol, Value, Why
 
@@ -214,6 +215,11 @@ class FileAnswers:
         if place is None:
             return Support(None, None, None, False)
         return Search(self._inference).region(place.function, place.node)
+
+    def thread_work(self, call: ast.Call) -> Why | None:
+        """Where what the call hands to another thread multiplies."""
+        place = self._place(call)
+        return products(self._inference, *place[:2]) if place is not None else None
 
     def stale(self, context: ast.expr) -> Stale | None:
         """The weights that change within the autocast region which a `with` or a decorator opens,

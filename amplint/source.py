@@ -144,6 +144,11 @@ class Source(Edits):
         thing = self.ast_of(call)
         return self._answers.support(thing) if isinstance(thing, ast.Call) else NO_SUPPORT
 
+    def thread_work(self, call: cst.Call) -> Why | None:
+        """Where what the call hands to another thread runs a product, outside of any region."""
+        thing = self.ast_of(call)
+        return self._answers.thread_work(thing) if isinstance(thing, ast.Call) else None
+
     def stale(self, context: cst.CSTNode) -> Stale | None:
         """The weights that change within the autocast region which a `with` or a decorator opens,
         and are used in it again, as they were at first."""

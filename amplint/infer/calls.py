@@ -197,6 +197,7 @@ class Calls(Frame):
         results: list[Value] = []
         infer = self.inference
         infer.edges[(self.facts.id, self.number)] = set()
+        infer.threads.pop((self.facts.id, self.number), None)
         self.note_flag(node, arguments)
         callees = values[0]
         if several(callees):
@@ -357,6 +358,8 @@ class Calls(Frame):
             if atom.name in ("register_buffer", "register_parameter"):
                 self.register(atom.of, arguments, node)
             return transfer.call(atom, arguments, self.site(node))
+        if isinstance(atom, Method) and is_executor(atom.of) and atom.name in libraries.EXECUTES:
+            self.execute(atom.name, arguments)
         if isinstance(atom, Object) and atom.holds:
             self.enter_held(atom.holds, node)
         if isinstance(atom, Method) and isinstance(atom.of, Class):
@@ -417,6 +420,8 @@ class Calls(Frame):
             return one(Super(self.facts.cls, self.facts.cls))
         if name == "functools.partial" and arguments.positional:
             return self.partial(arguments, node)
+        if name in libraries.THREADS:
+            self.start_thread(name, arguments)
         if name in CALLS_ITS_ARGUMENT and arguments.positional:
             inner = replace(arguments, positional=arguments.positional[1:])
             if name == "builtins.map":
@@ -446,6 +451,37 @@ class Calls(Frame):
         ):
             return transfer.call(Symbol(name), self.loaders(arguments), self.site(node))
         return None
+
+    def start_thread(self, name: str, arguments: Arguments) -> None:
+        """Ex) Thread(target=work, args=(x,)), asyncio.to_thread(work, x)"""
+        keyword, position, packed = libraries.THREADS[name]
+        work = arguments.get(keyword, position) or BOTTOM
+        if packed is None:
+            self.hand_over(work, replace(arguments, positional=arguments.positional[1:]))
+            return
+        self.hand_over(work, unpacked(arguments.get("args", packed)))
+
+    def execute(self, method: str, arguments: Arguments) -> None:
+        """Ex) executor.submit(work, x), pool.map(work, xs)"""
+        work, rest = arguments.positional[:1], arguments.positional[1:]
+        if method == "submit":
+            given = replace(arguments, positional=rest)
+        elif method in ("map", "imap", "imap_unordered", "map_async"):
+            given = Arguments(tuple(transfer.iterate(value) for value in rest))
+        else:
+            packed = rest[0] if rest else BOTTOM
+            given = unpacked(transfer.iterate(packed) if method.startswith("star") else packed)
+        self.hand_over(join(work), given)
+
+    def hand_over(self, work: Value, arguments: Arguments) -> None:
+        """Another thread runs this, in no region, and nobody need wait for it: it is not called."""
+        site = (self.facts.id, self.number)
+        self.inference.threads[site] = set(work)
+        for atom in ordered(work):
+            if isinstance(atom, Function):
+                self.inference.write_region(atom.id, site, None)
+                self.inference.need(atom.id)
+                self.bind(atom, arguments)
 
     def call_operators(self, name: str, arguments: Arguments, node: Node) -> Value | None:
         """A call of an operator, or one that registers a function for it."""
@@ -722,6 +758,17 @@ class Calls(Frame):
             *arguments.keywords.items(),
         ]:
             infer.write(("field", cls, name), site, value)
+
+
+def is_executor(atom: Atom) -> bool:
+    return isinstance(atom, Object) and atom.kind == "executor"
+
+
+def unpacked(value: Value | None) -> Arguments:
+    """The arguments that a tuple holds."""
+    given = only(value or BOTTOM)
+    items = given.items if isinstance(given, Sequence) else None
+    return Arguments(items or (), stars=items is None)
 
 
 def several(callees: Value) -> bool:

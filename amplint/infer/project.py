@@ -11,7 +11,7 @@ from amplint.index import File
 from amplint.infer.hierarchy import Hierarchy
 from amplint.infer.state import SiteId
 from amplint.infer.store import TEST_PATH
-from amplint.values import BOTTOM, Value
+from amplint.values import BOTTOM, Atom, Value
 
 
 class Project(Hierarchy):
@@ -21,6 +21,7 @@ class Project(Hierarchy):
         super().__init__(files)
         self.edges: dict[SiteId, set[str]] = {}
         self.drawn: dict[SiteId, set[str]] = {}  # callees, any one of which may be meant
+        self.threads: dict[SiteId, set[Atom]] = {}  # what a call hands to another thread
         self.off_flags: set[str] = set()
         self._mentions: dict[str, list[str]] | None = None
         self._calls: dict[frozenset[str], bool] = {}
