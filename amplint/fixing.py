@@ -18,10 +18,11 @@ from posixpath import basename
 from amplint import engine
 from amplint.engine import Outcome, Request
 from amplint.finding import Edit, Finding, Fix, Safety
-from amplint.imports import exported, orphans, without
+from amplint.imports import exported, orphans, starred, uses, without
 from amplint.text import Text, UnencodableError
 
 MAX_ROUNDS = 10
+INIT = "__init__.py"
 SAFE = frozenset({Safety.SAFE})
 UNSAFE = frozenset({Safety.SAFE, Safety.UNSAFE})
 
@@ -225,24 +226,37 @@ def _without_orphans(path: str, before: Text, new: str, request: Request) -> str
 
     A package's `__init__.py` may import for others, and any file may have a name taken from it.
     """
-    if basename(path) == "__init__.py":
-        return new
-    module = ast.parse(new)
-    names = orphans(ast.parse(before.text), module)
-    unused = [name for name in sorted(names) if not _is_taken(path, name, request)]
+    gone = [
+        orphan
+        for orphan in orphans(ast.parse(before.text), ast.parse(new))
+        if not orphan.at_top
+        or not (
+            basename(path) == INIT
+            or any(_is_taken(path, name, request) for name in sorted(orphan.names))
+        )
+    ]
     text = replace(before, text=new)
-    pruned = without(text, module, unused)
+    pruned = without(text, gone)
     return new if _objection(text, pruned) else pruned
 
 
-def _is_taken(path: str, name: str, request: Request) -> bool:
-    """Whether another file of the project may import the name from the file at `path`."""
-    pattern = exported(path, name)
+def _is_taken(path: str, name: str, request: Request, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether another file of the project may take the name from the file at `path`, by itself or
+    by a star, to use it or to hand it on."""
+    by_name, by_star = exported(path, name), starred(path)
     for other in request.project.files:
-        if other != path:
-            with contextlib.suppress(Exception):  # what cannot be read imports nothing
-                if pattern.search(engine.read(other, request).text):
-                    return True
+        if other == path or other in seen:
+            continue
+        try:
+            text = engine.read(other, request).text
+            if by_name.search(text):
+                return True
+            if by_star.search(text) and (basename(other) == INIT or uses(ast.parse(text), name)):
+                return True
+        except Exception:  # what cannot be read imports nothing
+            continue
+        if by_star.search(text) and _is_taken(other, name, request, seen | {path}):
+            return True
     return False
 
 

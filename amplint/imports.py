@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from posixpath import basename
 
 from amplint.finding import Edit
+from amplint.libraries import STAR_IMPORTS
 from amplint.scopes import Scopes
 from amplint.text import Text
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,14 @@ class Imports:
         best = min(found, key=lambda pair: (-len(pair[0]), pair[1] != dotted, pair), default=None)
         return best[1] if best is not None else None
 
+    def meaning(self, written: str) -> str | None:
+        """The library name that a dotted name stands for, where nothing but imports of one thing
+        bind its first part anywhere in the file."""
+        root, dot, rest = written.partition(".")
+        targets = {each.target for each in self.scopes.bindings(root)}
+        target = targets.pop() if len(targets) == 1 else None
+        return None if target is None else f"{target}{dot}{rest}"
+
     def spell(self, dotted: str) -> Spelling | None:
         """A way to write a library name, with an import if need be; None if it would clash."""
         bound = self.bound_as(dotted)
@@ -67,8 +80,8 @@ class Imports:
                     local = alias.asname or alias.name
                     if isinstance(statement, ast.Import) and alias.asname is None:
                         local = alias.name.partition(".")[0]
-                    targets = {each.target for each in self.scopes.bindings(local)}
-                    if len(targets) == 1 and (target := targets.pop()) is not None:
+                    target = self.meaning(local)
+                    if target is not None:
                         yield local, target
 
     def _extend(self, module: str, name: str) -> Edit | None:
@@ -84,11 +97,16 @@ class Imports:
         return None
 
     def _insert(self, line: str) -> Edit:
-        """A new import below the first imports, or else below the docstring, or else on top."""
+        """A new import above the first one from that package, or else below the first imports, or
+        else below the docstring, or else on top."""
         newline = self.text.newline
+        package = line.split()[1].partition(".")[0]
         above: ast.stmt | None = None
         for statement in self.module.body:
             if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                if package in _packages(statement):
+                    start = self.text.start(statement.lineno)
+                    return Edit(start, start, f"{line}{newline}")
                 above = statement
             elif isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 break
@@ -105,58 +123,155 @@ class Imports:
         return Edit(start, start, f"{line}{newline}")
 
 
-def orphans(before: ast.Module, after: ast.Module) -> frozenset[str]:
-    """The names that imports bind at the top level of `after`, and only `before` makes use of."""
-    lost = _used_names(before) - _used_names(after)
-    return frozenset(
-        alias.asname or alias.name.partition(".")[0]
-        for statement in after.body
-        if isinstance(statement, (ast.Import, ast.ImportFrom))
-        for alias in statement.names
-        if alias.asname != alias.name  # `from x import y as y` is there for others
-    ) & frozenset(lost)
+@dataclass(frozen=True)
+class Orphan:
+    """An import of the new text whose names only the old text makes use of.
 
-
-def without(text: Text, module: ast.Module, names: Iterable[str]) -> str:
-    """The text without the top-level imports of the names.
-
-    An import that says `noqa`, or that cannot go without a comment, stays.
+    Args:
+        names: what it binds: one name, or all those of a star.
+        at_top: whether it is the module's, so that other files may take the names from there.
+        block: the statements that it stands among.
     """
-    names = frozenset(names)
+
+    names: frozenset[str]
+    at_top: bool
+    block: Sequence[ast.stmt]
+    statement: ast.Import | ast.ImportFrom
+    alias: ast.alias
+
+
+def orphans(before: ast.Module, after: ast.Module) -> Iterator[Orphan]:
+    """The imports of the module, and of its functions, that have lost their last use."""
+    earlier = dict(_scopes(before, ()))
+    for key, scope in _scopes(after, ()):
+        if key in earlier:
+            yield from _orphans_of(earlier[key], scope)
+
+
+def without(text: Text, gone: Iterable[Orphan]) -> str:
+    """The text without these imports.
+
+    An import that says `noqa`, that cannot go without a comment, or is all of its block, stays.
+    """
+    by_statement: dict[ast.Import | ast.ImportFrom, list[Orphan]] = defaultdict(list)
+    for orphan in gone:
+        by_statement[orphan.statement].append(orphan)
     edits = [
         edit
-        for statement in module.body
-        if isinstance(statement, (ast.Import, ast.ImportFrom))
-        for edit in _removals(text, statement, names)
+        for statement, those in by_statement.items()
+        if not _would_be_empty(those[0].block, by_statement)
+        for edit in _removals(text, those)
     ]
     result = text.text
-    for edit in reversed(edits):
+    for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
         result = result[: edit.start] + edit.text + result[edit.end :]
     return result
 
 
+def uses(module: ast.Module, name: str) -> bool:
+    """Whether a module reads a name, or has a string that may name it."""
+    return name in _used_names(module)
+
+
+def starred(path: str) -> re.Pattern[str]:
+    """What a statement of another file may look like that takes all names from this module."""
+    stem = re.escape(basename(path).removesuffix(".py"))
+    return re.compile(rf"\bfrom\s+[.\w]*\b{stem}\s+import\s*\*")
+
+
 def exported(path: str, name: str) -> re.Pattern[str]:
-    """What a statement of another file may look like that takes the name from this module."""
+    """What a statement of another file may look like that takes the name from this module; by a
+    star it takes those that it reads."""
     stem, name = re.escape(basename(path).removesuffix(".py")), re.escape(name)
-    names = rf"[^(\n]*\b{name}\b|\([^)]*\b{name}\b|.*\\|\*"
+    names = rf"[^(\n]*\b{name}\b|\([^)]*\b{name}\b|.*\\"
     return re.compile(rf"\bfrom\s+[.\w]*\b{stem}\s+import\s+(?:{names})|\b{stem}\.{name}\b")
 
 
-def _removals(
-    text: Text, statement: ast.Import | ast.ImportFrom, names: frozenset[str]
-) -> list[Edit]:
+def _scopes(
+    node: ast.AST, key: tuple[tuple[str, int], ...]
+) -> Iterator[tuple[tuple[tuple[str, int], ...], ast.Module | Function]]:
+    """The module and its functions, each with its path: names, and which of that name it is."""
+    if isinstance(node, (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef)):
+        yield key, node
+    counts: Counter[str] = Counter()
+    stack = [*reversed(list(ast.iter_child_nodes(node)))]
+    while stack:
+        child = stack.pop()
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            counts[child.name] += 1
+            yield from _scopes(child, (*key, (child.name, counts[child.name])))
+        else:
+            stack += reversed(list(ast.iter_child_nodes(child)))
+
+
+def _orphans_of(before: ast.AST, after: ast.Module | Function) -> Iterator[Orphan]:
+    lost = _used_names(before) - (left := _used_names(after))
+    at_top = isinstance(after, ast.Module)
+    for block in [after.body] if isinstance(after, ast.Module) else _blocks(after):
+        for statement in block:
+            if not isinstance(statement, (ast.Import, ast.ImportFrom)):
+                continue
+            for alias in statement.names:
+                names = _bound(statement, alias)
+                # `from x import y as y` is there for others
+                if names & lost and not names & left and alias.asname != alias.name:
+                    yield Orphan(names, at_top, block, statement, alias)
+
+
+def _bound(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> frozenset[str]:
+    if alias.name == "*" and isinstance(statement, ast.ImportFrom):
+        return STAR_IMPORTS.get(statement.module or "", frozenset())
+    return frozenset({alias.asname or alias.name.partition(".")[0]})
+
+
+def _blocks(function: Function) -> Iterator[list[ast.stmt]]:
+    """The blocks that a function consists of, but for those of `try`, which say what may fail."""
+    shared = {
+        name
+        for node in ast.walk(function)
+        if isinstance(node, (ast.Global, ast.Nonlocal))
+        for name in node.names
+    }
+    blocks = [] if shared else [function.body]
+    while blocks:
+        block = blocks.pop()
+        yield block
+        for statement in block:
+            if isinstance(statement, (ast.If, ast.For, ast.AsyncFor, ast.While)):
+                blocks += [statement.body, statement.orelse]
+            elif isinstance(statement, (ast.With, ast.AsyncWith)):
+                blocks.append(statement.body)
+
+
+def _would_be_empty(
+    block: Sequence[ast.stmt], gone: Mapping[ast.Import | ast.ImportFrom, Sequence[Orphan]]
+) -> bool:
+    return all(
+        isinstance(each, (ast.Import, ast.ImportFrom))
+        and len(gone.get(each, ())) == len(each.names)
+        for each in block
+    )
+
+
+def _removals(text: Text, those: Sequence[Orphan]) -> list[Edit]:
+    """How to remove some of the names of a statement, or all of it."""
+    statement, block = those[0].statement, those[0].block
     rows = range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
-    lines = [text.line(row) for row in rows]
-    gone = [(each.asname or each.name.partition(".")[0]) in names for each in statement.names]
-    if not any(gone) or any("#" in line for line in lines):
+    gone = [any(alias is orphan.alias for orphan in those) for alias in statement.names]
+    if any("#" in text.line(row) for row in rows):
         return []
     if all(gone):
         start, end = text.start(rows[0]), text.start(rows[-1] + 1)
         written = text.text[
             text.offset(statement.lineno, statement.col_offset) : _end(text, statement)
         ]
-        alone = text.text[start:end].strip() == written.strip()
-        return [Edit(start, end, "")] if alone else []
+        if text.text[start:end].strip() != written.strip():
+            return []
+        # Of an empty line above and one below, one is enough; at the top of a block, none.
+        spaced = block[0] is statement or not text.line(rows[0] - 1).strip()
+        if spaced and rows[-1] < text.rows and not text.line(rows[-1] + 1).strip():
+            end = text.start(min(rows[-1] + 2, text.rows))
+        return [Edit(start, end, "")]
     kept = max(index for index, removed in enumerate(gone) if not removed)
     starts = [text.offset(each.lineno, each.col_offset) for each in statement.names]
     edits = [Edit(starts[i], starts[i + 1], "") for i in range(kept) if gone[i]]
@@ -165,15 +280,36 @@ def _removals(
     return edits
 
 
-def _used_names(module: ast.Module) -> set[str]:
-    """The names that are read, and the strings that may name one (`__all__`, annotations)."""
+def _used_names(scope: ast.AST) -> set[str]:
+    """The names that are read, be it by code in a string (`__all__`, annotations, doctests)."""
     names: set[str] = set()
-    for node in ast.walk(module):
+    for node in ast.walk(scope):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
             names.add(node.id)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            names.update(re.findall(r"\w+", node.value) if len(node.value) < 200 else ())
+            names |= _names_in_string(node.value)
     return names
+
+
+def _names_in_string(value: str) -> set[str]:
+    if ">>>" in value:
+        return set(re.findall(r"\w+", value))
+    if len(value) >= 200:
+        return set()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            code = ast.parse(value.strip())
+    except (SyntaxError, ValueError):
+        return set()
+    return {node.id for node in ast.walk(code) if isinstance(node, ast.Name)}
+
+
+def _packages(statement: ast.Import | ast.ImportFrom) -> set[str]:
+    """Ex) {"torch"} of `from torch.cuda import amp`"""
+    if isinstance(statement, ast.Import):
+        return {alias.name.partition(".")[0] for alias in statement.names}
+    return set() if statement.level else {(statement.module or "").partition(".")[0]}
 
 
 def _end(text: Text, node: ast.alias | ast.stmt) -> int:

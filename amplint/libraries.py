@@ -119,6 +119,17 @@ LEGACY_STATE: dict[str, tuple[str, str]] = {
 }
 """What asks for or sets the autocast state of one device type -> what is told it, and the type."""
 
+STAR_IMPORTS: dict[str, frozenset[str]] = {
+    "torch.cuda.amp": frozenset(
+        """
+        GradScaler amp_definitely_not_available autocast autocast_mode common custom_bwd custom_fwd
+        grad_scaler
+        """.split()
+    ),
+    "torch.cpu.amp": frozenset({"GradScaler", "autocast", "autocast_mode", "grad_scaler"}),
+}
+"""What `from MODULE import *` binds, of the torch that binds most."""
+
 # --------------------------------------------------------------------------- Lightning
 
 TRAINERS: frozenset[str] = frozenset(

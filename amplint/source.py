@@ -381,6 +381,11 @@ class Source(Edits):
         """How a library name can be written with the imports of the file: "torch.amp", "th.amp"."""
         return self._imports.bound_as(dotted)
 
+    def imported(self, node: cst.CSTNode) -> str | None:
+        """The library name that a dotted name stands for by the imports alone, in what is never
+        run as well: annotations."""
+        return self._imports.meaning(self.text(node))
+
     def spell(self, dotted: str) -> Spelling | None:
         """A way to write a library name, with the edits that import it; None if it would clash."""
         return self._imports.spell(dotted)

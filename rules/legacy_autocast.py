@@ -12,8 +12,9 @@ Fix safety: safe: positional arguments are mapped to the keywords of the same me
 the project asks `isinstance(region, torch.cuda.amp.autocast)`, for the new one is not one, and with
 `**arguments`, of which nobody can tell what they leave to be inherited. The old API always means
 float16 (bfloat16 on the CPU) where none is given, the new one inherits the dtype of an enclosing
-region: `dtype=` is written out where the region is, or may be, inside another one. So is
-`cache_enabled=True` inside of a region where the project has one without a cache.
+region: `dtype=` is written out where the region is, or may be, inside another one, unless it is
+switched off and nothing in the project asks for its dtype. So is `cache_enabled=True` inside of a
+region where the project has one without a cache.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), and code
 under a test of the version, are left alone. `autocast(*arguments)` and a bare decorator are
@@ -104,6 +105,7 @@ def explicit_dtype(call: cst.Call, api: AutocastApi, src: Source) -> str:
     """`, dtype=torch.float16` where the new API might inherit another one."""
     given = src.keyword(call, "dtype") is not None or any(arg.star for arg in call.args)
     given |= len([arg for arg in call.args if arg.keyword is None]) > 1
+    given |= is_off(call, src)
     region = src.region(call)
     nested = region is not None and region.dtype != api.dtype
     elsewhere = (
@@ -115,6 +117,13 @@ def explicit_dtype(call: cst.Call, api: AutocastApi, src: Source) -> str:
         return ""
     torch = src.bound_as("torch") or "torch"
     return f", dtype={torch}.{api.dtype}"
+
+
+def is_off(call: cst.Call, src: Source) -> bool:
+    """Whether the region is switched off, and nothing in the project could take its dtype over."""
+    enabled = src.argument(call, "enabled", 0)
+    off = enabled is not None and src.text(enabled.value) == "False"
+    return off and not src.matches(TAKES_OVER) and not src.mentions(*DTYPE_GETTERS)
 
 
 def explicit_cache(call: cst.Call, src: Source) -> str:
@@ -135,4 +144,7 @@ WITHOUT_CACHE = r"cache_enabled(=(?!True)|\()|\bautocast\(([^(),=]*,){2,}(?!\s*T
 OTHER = {"cuda": "bfloat16", "cpu": "float16"}
 # Libraries open regions for their users: `Trainer(precision="bf16-mixed")`.
 BY_NAME = {"cuda": r"[\"']bf(loat)?16", "cpu": r"[\"'](fp|float)16"}
+# Ex) autocast("cuda"), whose dtype is the one of the region around it
+TAKES_OVER = r"\bautocast\((?!\s*False\b|[^)]*(dtype|enabled\s*=\s*False))"
+DTYPE_GETTERS = ("get_autocast_dtype", "get_autocast_gpu_dtype", "get_autocast_cpu_dtype")
 DTYPE_SETTERS = ("set_autocast_dtype", "set_autocast_gpu_dtype", "set_autocast_cpu_dtype")

@@ -276,6 +276,35 @@ def test_an_import_that_others_may_take_stays(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_an_import_that_others_take_by_a_star_stays_if_they_use_it(tmp_path: Path) -> None:
+    """Be it three files away; a star whose user does not read the name takes nothing."""
+    rules = [rename("AMP900", "old", "lib.new")]
+    text = "import lib\nfrom lib import old\nold(1)\n"
+    kept, gone = text.replace("old(1)", "lib.new(1)"), "import lib\nlib.new(1)\n"
+    star = "from {} import *\n"
+    files = {
+        "reader": star.format("utils") + "x = [old]\n", "utils": text,
+        "last": star.format("middle") + "x = [old]\n", "middle": star.format("first"),
+        "first": text,
+        "other": star.format("alone") + "x = new  # old\n", "alone": text,
+    }  # fmt: skip
+    after = fix_project(request(tmp_path, rules, **files)).after
+    assert after == {"utils.py": kept, "first.py": kept, "alone.py": gone}
+
+
+def test_an_import_of_a_function_goes_also_where_those_of_the_file_are_for_others(
+    tmp_path: Path,
+) -> None:
+    rules = [rename("AMP900", "old", "lib.new")]
+    text = (
+        "import lib\nfrom lib import old\nold(1)\ndef f():\n    from lib import old\n    old(2)\n"
+    )
+    after = fix_project(request(tmp_path, rules, __init__=text)).after
+    assert after == {
+        "__init__.py": "import lib\nfrom lib import old\nlib.new(1)\ndef f():\n    lib.new(2)\n"
+    }
+
+
 def test_a_rule_that_raises_does_not_keep_others_from_fixing(tmp_path: Path) -> None:
     broken = rule("AMP902", "old")
 

@@ -1689,6 +1689,13 @@ def test_scaler_signatures(name: str) -> None:
     assert defaults.get("device", api.device) == api.device
 
 
+@pytest.mark.parametrize("name", libraries.STAR_IMPORTS)
+def test_what_a_star_binds(name: str) -> None:
+    module = importlib.import_module(name)
+    public = getattr(module, "__all__", [each for each in vars(module) if each[0] != "_"])
+    assert set(public) <= libraries.STAR_IMPORTS[name]
+
+
 @pytest.mark.parametrize(("old", "new"), libraries.LEGACY_CUSTOM.items())
 def test_legacy_decorators_are_the_new_ones_for_cuda(old: str, new: str) -> None:
     assert imported(old) is imported(old.replace("autocast_mode.", ""))
