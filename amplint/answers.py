@@ -96,6 +96,11 @@ class Answers(Protocol):
         """Where the module that the expression is may have been wrapped by `nn.DataParallel`."""
         ...
 
+    def run_by_workers(self, node: ast.AST) -> tuple[Why, ...] | None:
+        """If the node runs in the worker processes of a loader: the chain of places that leads
+        from the loader to it."""
+        ...
+
     def class_bases(self, cls: ast.ClassDef) -> frozenset[str]:
         """The library classes that a class derives from."""
         ...

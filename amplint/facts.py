@@ -64,6 +64,16 @@ class CallShape(NamedTuple):
     hint: str
 
 
+def argument(call: Node, name: str, position: int | None) -> int:
+    """The node of an argument of a `call`; -1 where it is not given, or not to be told."""
+    shape: CallShape = call.data
+    given = call.operands[1:]
+    if name in shape.keywords:
+        return given[shape.positional + shape.keywords.index(name)]
+    told = position is not None and position < shape.positional and not shape.stars
+    return given[position] if told and position is not None else -1
+
+
 class Block(NamedTuple):
     """A stretch of statements that run together.
 

@@ -20,6 +20,7 @@ from amplint.staleness import Stale, Staleness
 from amplint.threads import products
 from amplint.transfer import canonical
 from amplint.values import UNKNOWN, Class, Heat, Instance, Place, Region, Symbol, Value, Why
+from amplint.workers import Workers
 
 CALLS_DEEP = 3  # how far the texts of what a call runs are followed
 
@@ -74,6 +75,15 @@ class Program:
             for function in list(file.facts.functions.values())
             if function.kind != "class" and function.words & everywhere
         )
+        # Lambdas are known once the graph of what is around them has been built.
+        self._inference.settle(
+            function.id
+            for path in reported
+            for function in list(files[path].facts.functions.values())
+            if function.kind == "lambda"
+            and function.words & words
+            and function.id not in self._inference.states
+        )
         # Class bodies hold defaults and nested calls; they are judged like any other code.
         self._inference.settle(
             cls.id
@@ -84,6 +94,7 @@ class Program:
         self._heat = HeatMap(self._inference)
         self._misuses = Misuses(self._inference)
         self._backprop = Backpropagations(self._heat)
+        self._workers = Workers(self._inference)
 
     @property
     def failures(self) -> list[str]:
@@ -97,7 +108,12 @@ class Program:
     def answers(self, path: str) -> FileAnswers:
         """The answers about one file."""
         return FileAnswers(
-            self._files[path], self._inference, self._heat, self._misuses, self._backprop
+            self._files[path],
+            self._inference,
+            self._heat,
+            self._misuses,
+            self._backprop,
+            self._workers,
         )
 
 
@@ -111,12 +127,14 @@ class FileAnswers:
         heat: HeatMap,
         misuses: Misuses,
         backprop: Backpropagations,
+        workers: Workers,
     ) -> None:
         self._file = file
         self._inference = inference
         self._heat = heat
         self._misuses = misuses
         self._backprop = backprop
+        self._workers = workers
         self._readers: dict[tuple[str, int], list[ast.expr]] | None = None
         self._joins: dict[str, frozenset[int]] = {}
 
@@ -249,6 +267,11 @@ class FileAnswers:
         """Where the module that the expression is may have been wrapped by `nn.DataParallel`."""
         place = self._place(node)
         return Replicas(self._heat).why(place.function, place.node) if place is not None else None
+
+    def run_by_workers(self, node: ast.AST) -> tuple[Why, ...] | None:
+        """If the node runs in the worker processes of a loader: the chain that leads to it."""
+        place = self._place(node)
+        return self._workers.chain(place.function) if place is not None else None
 
     def class_bases(self, cls: ast.ClassDef) -> frozenset[str]:
         """The library classes that a class derives from."""

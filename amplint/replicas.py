@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from amplint import libraries, transfer
-from amplint.facts import CallShape, Node
+from amplint.facts import Node, argument
 from amplint.heat import HeatMap
 from amplint.values import Class, Instance, Place, Symbol, Why
 
@@ -151,13 +151,3 @@ class Replicas:
                 row = self._node((callee, value)) if value >= 0 else None
                 if row is not None and row.op == "tuple" and index < len(row.operands):
                     yield callee, row.operands[index]
-
-
-def argument(call: Node, name: str, position: int | None) -> int:
-    """The node of an argument of a call; -1 where it is not given, or not to be told."""
-    shape: CallShape = call.data
-    given = call.operands[1:]
-    if name in shape.keywords:
-        return given[shape.positional + shape.keywords.index(name)]
-    told = position is not None and position < shape.positional and not shape.stars
-    return given[position] if told and position is not None else -1

@@ -172,6 +172,12 @@ class Source(Edits):
         thing = self.ast_of(node)
         return self._answers.replicated(thing) if isinstance(thing, ast.expr) else None
 
+    def run_by_workers(self, node: cst.CSTNode) -> tuple[Why, ...] | None:
+        """If the node runs in the worker processes of a loader: the chain of places that leads
+        from the loader to it."""
+        thing = self.ast_around(node)
+        return self._answers.run_by_workers(thing) if thing is not None else None
+
     def is_module(self, node: cst.CSTNode) -> bool:
         """Whether an expression is a torch module of the project, or what is mixed into one."""
         thing = self.ast_of(node)
