@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from amplint.checkpoints import Unsaved
 from amplint.infer import Inference, SiteId
 from amplint.paths import Events, Explorer, Happening, Path, Paths, Token
 from amplint.protocol import Call, Effect, Part, Standing, add, advance
@@ -72,6 +73,7 @@ OTHER_TEXTS = {
     "AMP408": "this step finds no gradients",
     "AMP410": "the parameters are float16 since here",
     "AMP412": "the gradients of another batch are added here",
+    "AMP413": "the scaler makes the steps here",
     "AMP414": "the gradients are scaled here",
     "AMP418": "the optimizer makes its step here",
     "AMP804": "the parameters are float16 since here",
@@ -124,6 +126,9 @@ class Misuses:
             placed = innermost(pair, claims, plays)
             misuse = self._misuse(placed, raises)
             found.setdefault(placed.here[0], {}).setdefault(pair.code, misuse)
+        for site, step in Unsaved(self._inference, events).find():
+            misuse = Misuse("AMP413", (), Why(self._place(step), OTHER_TEXTS["AMP413"]))
+            found.setdefault(site, {}).setdefault("AMP413", misuse)
         return {site: list(misuses.values()) for site, misuses in found.items()}
 
     def _is_entry(self, events: Events, function: str) -> bool:

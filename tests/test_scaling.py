@@ -94,3 +94,86 @@ def test_what_an_unknown_function_does_is_in_order(call: str, tmp_path: Path) ->
         """
     assert found(body.format(call=call), tmp_path) == []
     assert found(body.format(call="print(x)"), tmp_path / "harmless") == ["AMP404"]
+
+
+CHECKPOINT = """\
+import pickle
+import torch
+from torch.amp import GradScaler
+
+class Trainer:
+    def __init__(self, model: torch.nn.Module):
+        self.model = model
+        self.optimizer = torch.optim.AdamW(model.parameters())
+        self.{name} = GradScaler("cuda")
+
+    def fit(self, loader, hooks, path):
+        for x in loader:
+            self.{name}.scale(self.model(x).mean()).backward()
+            self.{name}.step(self.optimizer)
+            self.{name}.update()
+            {then}
+        torch.save({{"optimizer": self.optimizer.state_dict()}}, path)
+
+    def resume(self, path):
+        self.optimizer.load_state_dict(torch.load(path)["optimizer"])
+        {resume}
+"""
+
+
+def left_out(directory: Path, name: str = "scaler", then: str = "", resume: str = "") -> bool:
+    """Whether the state of the scaler is found to be missing in a checkpoint."""
+    program = CHECKPOINT.format(name=name, then=then or "pass", resume=resume)
+    outcome = lint({"train.py": program.encode()}, directory)
+    assert not outcome.problems
+    return "AMP413" in [f.code for f in outcome.findings]
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "print(self.grads, isinstance(self.grads, GradScaler), self.grads.get_scale())",
+        "self.model.state_dict()",
+        "hooks.model.state_dict()",
+        "hooks(self.model, self.optimizer)",
+        "torch.save({'epoch': 1, 'model': self.model.state_dict()}, path)",
+        "vars(hooks)",
+    ],
+)
+def test_what_saves_no_state_of_a_scaler(then: str, tmp_path: Path) -> None:
+    assert left_out(tmp_path, "grads", then)
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "torch.save({'grads': self.grads.state_dict()}, path)",
+        "state = {'scaler': hooks.state()}",
+        "states = [each.state_dict() for each in hooks]",
+        "hooks[0].state_dict()",
+        "hooks(self.grads)",
+        "hooks.after(self)",
+        "hooks.after(objects=(self.model, self.grads))",
+        "hooks.grads = self.grads",
+        "parts = {'model': self.model, 'grads': self.grads}",
+        "parts = dict(grads=self.grads)",
+        "parts = [self.optimizer, self.grads]",
+        "torch.save(self.grads, path)",
+        "torch.save(self, path)",
+        "pickle.dump(self, hooks)",
+        "torch.save(self.__dict__, path)",
+        "states = [getattr(each, 'state_dict')() for each in hooks]",
+        "from torch.amp import grad_scaler; amp = hooks.amp; amp.state_dict()",
+    ],
+)
+def test_what_may_save_the_state_of_a_scaler(then: str, tmp_path: Path) -> None:
+    assert not left_out(tmp_path, "grads", then)
+
+
+def test_a_checkpoint_that_nothing_is_resumed_from(tmp_path: Path) -> None:
+    program = CHECKPOINT.format(name="scaler", then="pass", resume="")
+    program = program.replace("self.optimizer.load_state_dict(torch.load(path)", "print((path")
+    outcome = lint({"train.py": program.encode()}, tmp_path)
+    assert "AMP413" not in [f.code for f in outcome.findings]
+    assert left_out(tmp_path / "resumed")
+    assert not left_out(tmp_path / "loaded", resume="self.scaler.load_state_dict(x['scaler'])")
