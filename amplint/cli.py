@@ -149,6 +149,7 @@ def explain(rule: str) -> int:
     default = "on by default" if found.group.default else "off by default"
     since = f"since amplint {found.since}"
     needs = f", for torch {found.torch} and later" if found.torch else ""
+    needs += f", for a target-torch below {found.until}" if found.until else ""
     click.echo(click.style(f"{found.code} {found.name}", bold=True))
     click.echo(f"{found.group.value}, {default}, {since}{needs}\n")
     click.echo(found.doc.strip())
@@ -175,6 +176,7 @@ def rules(format_: str) -> int:
                 "default": rule.group.default,
                 "since": rule.since,
                 "torch": rule.torch,
+                "until": rule.until,
                 "safe_if": list(rule.safe_if),
                 "summary": rule.summary,
                 "doc": rule.doc.strip(),

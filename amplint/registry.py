@@ -131,18 +131,27 @@ def complaints_about(rule: Rule) -> Iterable[str]:
         yield "words must be identifiers without any of which the rule cannot fire, at least one"
     if not all(CODE.fullmatch(code) for code in rule.outranks):
         yield f"outranks={rule.outranks!r} are not codes"
-    if rule.torch is not None and not SINCE.fullmatch(rule.torch):
-        yield f"torch={rule.torch!r} is not a version like 2.4"
+    for bound in (rule.torch, rule.until):
+        if bound is not None and not SINCE.fullmatch(bound):
+            yield f"torch={bound!r} is not a version like 2.4"
     if not rule.checks:
         yield "no check is registered with @rule.on(...)"
 
 
 def for_target(rules: Iterable[Rule], target: str | None) -> tuple[Rule, ...]:
-    """The rules that hold for every torch from `target` on; all of them if no target is given."""
+    """The rules that hold for every torch from `target` on, and those that hold for `target` alone.
+
+    Without a target, those that hold for any torch from some version on.
+    """
     if target is None:
-        return tuple(rules)
+        return tuple(rule for rule in rules if rule.until is None)
     floor = version(target)
-    return tuple(rule for rule in rules if rule.torch is None or version(rule.torch) <= floor)
+    return tuple(
+        rule
+        for rule in rules
+        if (rule.torch is None or version(rule.torch) <= floor)
+        and (rule.until is None or floor < version(rule.until))
+    )
 
 
 def version(text: str) -> tuple[int, ...]:

@@ -117,6 +117,8 @@ class Rule:
         misuse: whether all that it speaks of is a `Source.misuse`: it is shown the units that hold
             one, with a word or without, and its words start inference in every file.
         torch: the lowest torch version for which the rule holds, e.g. "2.4"; None for any.
+        until: the first torch version for which it holds no more; then it speaks only where the
+            project says that it supports an older one. None for any.
         name: the pattern, as in "allow NAME"; filled in from the module's name.
     """
 
@@ -132,6 +134,7 @@ class Rule:
     hot: bool = False
     misuse: bool = False
     torch: str | None = None
+    until: str | None = None
     name: str = ""
     checks: list[tuple[tuple[type[cst.CSTNode], ...], Check]] = field(
         default_factory=list, compare=False, repr=False

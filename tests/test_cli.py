@@ -509,7 +509,7 @@ def test_rules_lists_all(amplint: Amplint) -> None:
     entries = json.loads(amplint("rules", "--format", "json").out)
     assert [entry["code"] for entry in entries] == codes
     assert set(entries[0]) == {
-        "code", "name", "group", "default", "since", "torch", "safe_if", "summary", "doc",
+        "code", "name", "group", "default", "since", "torch", "until", "safe_if", "summary", "doc",
     }  # fmt: skip
 
 

@@ -119,24 +119,28 @@ def test_an_unknown_rule_is_told_with_the_nearest() -> None:
         registry.find("xyzzy", registry.ENGINE_RULES)
 
 
-def rule(code: str, torch: str | None) -> Rule:
-    return Rule(code, "", Group.MIGRATION, "0.1", Unrun("", ""), frozenset(), torch=torch)
+def rule(code: str, torch: str | None, until: str | None = None) -> Rule:
+    return Rule(
+        code, "", Group.MIGRATION, "0.1", Unrun("", ""), frozenset(), torch=torch, until=until
+    )
 
 
 @pytest.mark.parametrize(
     ("target", "codes"),
     [
         (None, ["AMP701", "AMP702", "AMP703"]),
-        ("2.3", ["AMP701"]),
-        ("2.4", ["AMP701", "AMP702"]),
-        ("2.4.0", ["AMP701", "AMP702"]),
-        ("2.10", ["AMP701", "AMP702", "AMP703"]),
+        ("2.3", ["AMP701", "AMP704"]),
+        ("2.4", ["AMP701", "AMP702", "AMP704"]),
+        ("2.4.0", ["AMP701", "AMP702", "AMP704"]),
+        ("2.10", ["AMP701", "AMP702", "AMP703", "AMP704"]),
+        ("2.11", ["AMP701", "AMP702", "AMP703"]),
     ],
 )
-def test_rules_that_need_a_newer_torch_than_the_project_are_left_out(
+def test_rules_that_need_a_newer_torch_than_the_project_or_an_older_one_are_left_out(
     target: str | None, codes: list[str]
 ) -> None:
     rules = [rule("AMP701", None), rule("AMP702", "2.4"), rule("AMP703", "2.9")]
+    rules.append(rule("AMP704", None, until="2.11"))
     assert [one.code for one in registry.for_target(rules, target)] == codes
 
 
