@@ -929,6 +929,42 @@ def run(device):
         },
     ),
     Template(
+        "AMP416",
+        """\
+import contextlib
+
+import torch
+from torch import nn
+
+
+def run(device):
+    weight = nn.Parameter(torch.full((4,), 0.5, device=device))
+    scaler = torch.amp.GradScaler(device, init_scale=8.0, enabled={enabled})
+    loss = {loss}
+    {around}:
+        scaler.scale({given}).backward()
+    {after}
+    return None, [weight.grad, loss]
+""",
+        {
+            "enabled": ("True", "False"),
+            "loss": (
+                "weight.square().sum()",
+                "weight * 2",
+                "weight.detach().sum()",
+                "(weight @ weight).reshape(1)",
+                "weight.double().mean().half()",
+            ),
+            "around": ("if True", "try", "with contextlib.suppress(ValueError, AttributeError)"),
+            "given": ("loss.item()", "(loss * 3).item()", "loss.mean().item()", "loss"),
+            "after": (
+                "",
+                "except (ValueError, AttributeError): weight.grad = None",
+                "finally: pass",
+            ),
+        },
+    ),
+    Template(
         "AMP303",
         """\
 import torch

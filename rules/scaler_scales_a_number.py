@@ -8,7 +8,8 @@ has no graph to run back through. A scaler that is switched off hands the number
 
     scaler.scale(loss).backward()
 
-Fix safety: unsafe: where the line was never reached, the backward pass is new.
+Fix safety: safe where the line can only raise, and nothing catches that: the scaler is made by
+torch in the same function, and the number is certainly read from a tensor. Else unsafe.
 
 Known limits: a number that comes from a function of another library is not known to be one.
 """
@@ -19,8 +20,15 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Object, Raises, Rule, Safety, Source, only
+from amplint import Finding, Fix, Group, Object, Raises, Rule, Source, only
+from amplint.guards import is_caught
+from amplint.libraries import SCALERS
+from amplint.tensors import surely_tensor
 from amplint.values import Host
+
+SCALER = "the scaler is made by torch in this function: the line can only raise"
+TENSOR = "the number is read from a tensor, whoever calls"
+UNCAUGHT = "nothing around it catches the error"
 
 rule = Rule(
     "AMP416",
@@ -29,6 +37,7 @@ rule = Rule(
     since="0.1",
     witness=Raises("outputs must be a Tensor or an iterable of Tensors"),
     words=frozenset({"scale"}),
+    safe_if=(SCALER, TENSOR, UNCAUGHT),
     outranks=("AMP101",),
 )
 
@@ -64,9 +73,23 @@ def is_item(loss: cst.BaseExpression) -> bool:
 
 def tensor(call: cst.Call, loss: cst.BaseExpression, src: Source) -> Fix | None:
     """Ex) scaler.scale(loss.item()).backward() -> scaler.scale(loss).backward()"""
+    after = src.parent(call)
     if not isinstance(loss, cst.Call) or not isinstance(loss.func, cst.Attribute):
         return None
-    if not is_item(loss) or not isinstance(src.parent(call), cst.Attribute):
+    if not is_item(loss) or not isinstance(after, cst.Attribute):
         return None
     edit = src.remove_between(loss.func.value, loss)
-    return Fix("Scale the loss itself", (edit,), Safety.UNSAFE)
+    conditions = {
+        SCALER: after.attr.value == "backward" and is_made_here(call, src),
+        TENSOR: surely_tensor(loss.func.value, src),
+        UNCAUGHT: not is_caught(call, src),
+    }
+    return Fix.safe_if("Scale the loss itself", (edit,), conditions)
+
+
+def is_made_here(call: cst.Call, src: Source) -> bool:
+    """Ex) scaler = torch.amp.GradScaler("cuda"), of whatever is switched off and on"""
+    scaler = call.func.value if isinstance(call.func, cst.Attribute) else call.func
+    made = src.origin(scaler) if isinstance(scaler, cst.Name) else None
+    name = src.name(made.func) if isinstance(made, cst.Call) else None
+    return name is not None and name in SCALERS and name.startswith("torch.")

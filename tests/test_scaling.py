@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent, indent
 
 import pytest
 
 from amplint import paths
-from tests.helpers import lint
+from amplint.engine import run
+from tests.helpers import lint, request
+from tests.helpers import write as write_files
 
 TRAIN = """\
 import torch
@@ -177,3 +180,59 @@ def test_a_checkpoint_that_nothing_is_resumed_from(tmp_path: Path) -> None:
     assert "AMP413" not in [f.code for f in outcome.findings]
     assert left_out(tmp_path / "resumed")
     assert not left_out(tmp_path / "loaded", resume="self.scaler.load_state_dict(x['scaler'])")
+
+
+AMP = """\
+import torch
+from torch.nn.utils import clip_grad_norm_
+
+class Amp:
+    def __init__(self):
+        self.inner = torch.amp.GradScaler("cuda")
+
+    def __call__(self, loss, opt, clip_grad=None, parameters=None, need_update=True):
+        self.backward(loss)
+        if need_update:
+            if clip_grad is not None:
+                self.inner.unscale_(opt)
+                clip_grad_norm_(parameters, clip_grad)
+            self.step(opt)
+
+    def backward(self, loss):
+        self.inner.scale(loss).backward()
+
+    def step(self, opt):
+        self.inner.step(opt)
+        self.inner.update()
+"""
+USER = """\
+from torch.nn.utils import clip_grad_norm_
+from amps import Amp
+
+def train(model, loader, opt):
+    amp = Amp()
+    for x in loader:
+        opt.zero_grad()
+        {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "codes"),
+    [
+        ("amp.backward(model(x).mean()); amp.step(opt)", []),
+        ("amp(model(x).mean(), opt, clip_grad=1.0, parameters=model.parameters())", []),
+        ("amp.backward(model(x).mean()); clip_grad_norm_(model.w, 1.0); amp.step(opt)", ["AMP404"]),
+        ("amp.backward(model(x).mean()); opt.zero_grad(); amp.step(opt)", ["AMP408"]),
+        ("amp(model(x).mean(), opt, need_update=False); opt.step()", ["AMP401"]),
+        ("model(x).mean().backward(); amp.step(opt)", ["AMP402"]),
+    ],
+)
+def test_functions_that_act_through_an_object(body: str, codes: list[str], tmp_path: Path) -> None:
+    """No word of a scaler stands in the file that is reported on."""
+    files = {"amps.py": AMP.encode(), "main.py": USER.format(body).encode()}
+    everything = request(files, write_files(files, tmp_path))
+    project = replace(everything.project, reported=frozenset({"main.py"}))
+    outcome = run(replace(everything, project=project))
+    assert not outcome.problems
+    assert [f.code for f in outcome.findings] == codes

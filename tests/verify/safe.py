@@ -654,6 +654,78 @@ def of_scalers() -> Iterator[Case]:
         "policy",
         (("        scaler.unscale_(optimizer=optimizer)\n", "        pass\n"),),
     )
+    scaled = once(
+        """
+        weight = nn.Parameter(torch.ones(4, device=device))
+        scaled(weight, device)
+        shown.append(weight.grad)
+        """,
+        """
+        def scaled(weight, device):
+            scaler = torch.amp.GradScaler(device, init_scale=2.0)
+            loss = torch.sum(weight * weight)
+            scaler.scale(loss.item()).backward()
+
+
+        """,
+    )
+    yield Case(
+        "AMP416",
+        "the scaler is made by torch in this function",
+        scaled,
+        (
+            (
+                "def scaled(weight, device):\n"
+                "    scaler = torch.amp.GradScaler(device, init_scale=2.0)\n",
+                "class Lenient:\n    def scale(self, x):\n"
+                "        return x if torch.is_tensor(x) else torch.ones(()).requires_grad_()\n\n\n"
+                "def scaled(weight, scaler: torch.amp.GradScaler):\n",
+            ),
+            ("    scaled(weight, device)", "    globals()['scaled'](weight, Lenient())"),
+        ),
+        "policy",
+    )
+    yield Case(
+        "AMP416",
+        "the number is read from a tensor, whoever calls",
+        once(
+            """
+            weight = nn.Parameter(torch.ones(4, device=device))
+            if os.environ.get("NEVER"):
+                scaled(torch.sum(weight), device)
+            shown.append(weight.grad)
+            """,
+            """
+            def scaled(loss: torch.Tensor, device):
+                scaler = torch.amp.GradScaler(device, init_scale=2.0)
+                scaler.scale(loss.item()).backward()
+
+
+            """,
+        ),
+        (
+            ("def scaled(loss: torch.Tensor, device)", "def scaled(loss, device)"),
+            (
+                "    shown.append(weight.grad)",
+                "    box = type('Box', (), {'item': lambda self: torch.sum(weight)})()\n"
+                "    globals()['scaled'](box, device)\n    shown.append(weight.grad)",
+            ),
+        ),
+        "policy",
+    )
+    yield Case(
+        "AMP416",
+        "nothing around it catches the error",
+        scaled,
+        (
+            (
+                "    scaler.scale(loss.item()).backward()\n",
+                "    try:\n        scaler.scale(loss.item()).backward()\n"
+                "    except ValueError:\n        loss.backward()\n",
+            ),
+        ),
+        "policy",
+    )
 
 
 # ------------------------------------------------------------------------------- AMP501
