@@ -101,6 +101,10 @@ class Answers(Protocol):
         from the loader to it."""
         ...
 
+    def may_be_without_grad(self, node: ast.AST) -> bool:
+        """Whether gradients may be off where the node runs, by what is around it or a caller."""
+        ...
+
     def class_bases(self, cls: ast.ClassDef) -> frozenset[str]:
         """The library classes that a class derives from."""
         ...

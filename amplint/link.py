@@ -10,6 +10,7 @@ from amplint.certainty import is_tensor
 from amplint.constancy import built_of_constants, is_constant
 from amplint.evidence import Search, Support
 from amplint.facts import FunctionFacts
+from amplint.gradmode import GradMode
 from amplint.graph import where
 from amplint.heat import HeatMap
 from amplint.index import File, Standing
@@ -272,6 +273,11 @@ class FileAnswers:
         """If the node runs in the worker processes of a loader: the chain that leads to it."""
         place = self._place(node)
         return self._workers.chain(place.function) if place is not None else None
+
+    def may_be_without_grad(self, node: ast.AST) -> bool:
+        """Whether gradients may be off where the node runs, by what is around it or a caller."""
+        place = self._place(node)
+        return place is None or GradMode(self._heat).may_be_off(place.function, place.block)
 
     def class_bases(self, cls: ast.ClassDef) -> frozenset[str]:
         """The library classes that a class derives from."""

@@ -178,6 +178,12 @@ class Source(Edits):
         thing = self.ast_around(node)
         return self._answers.run_by_workers(thing) if thing is not None else None
 
+    def may_be_without_grad(self, node: cst.CSTNode) -> bool:
+        """Whether gradients may be off where a node runs: in a context or under a decorator that
+        switches them off, or is not known, or below a caller in one."""
+        thing = self.ast_around(node)
+        return thing is None or self._answers.may_be_without_grad(thing)
+
     def is_module(self, node: cst.CSTNode) -> bool:
         """Whether an expression is a torch module of the project, or what is mixed into one."""
         thing = self.ast_of(node)
