@@ -56,6 +56,7 @@ from amplint import (
 from amplint.constants import NUMBERS, is_literal
 from amplint.factories import MAX_STEPS, operand_alone
 from amplint.guards import asks_type, fills_cache, meets_mismatch
+from amplint.hoisting import above_loops
 from amplint.moves import bound_before, move_of, without_move
 from amplint.reads import hot_evidence
 from amplint.tensors import surely_tensor
@@ -342,32 +343,10 @@ def built_once(copy: Copy, src: Source) -> Fix | None:
     """Ex) for x in loader: w = torch.tensor([0.5, 0.5], device=d) -> w is built before the loop"""
     line = src.statement(copy.move)
     assign = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
-    loop = outermost_loop(copy.move, src)
-    if line is None or loop is None or not isinstance(assign, cst.Assign):
+    name = assign.targets[0].target if isinstance(assign, cst.Assign) else None
+    if not isinstance(assign, cst.Assign) or not isinstance(name, cst.Name):
         return None
-    name = assign.targets[0].target
-    value = assign.value
-    in_body = isinstance(src.parent(src.parent(line)), cst.For | cst.While)
-    if not in_body or not isinstance(name, cst.Name) or src.assigned_name(value) is None:
+    if src.joined(assign.value) or src.written_into(name):
         return None
-    if src.heat(loop) is not None or not src.same_before(value, loop):
-        return None
-    if src.joined(value) or not src.bound_once(name) or src.written_into(name):
-        return None
-    removed = src.remove_statement(assign)
-    above = src.insert_statement_before(loop, src.text(assign))
-    edits = tuple(edit for edit in (above, removed) if edit is not None)
-    return (
-        Fix("Build the tensor before the loop", edits, Safety.UNSAFE) if len(edits) == 2 else None
-    )
-
-
-def outermost_loop(node: cst.CSTNode, src: Source) -> cst.For | cst.While | None:
-    """The outermost loop around the node within its function."""
-    loop: cst.For | cst.While | None = None
-    for around in src.ancestors(node):
-        if isinstance(around, cst.FunctionDef | cst.Lambda | cst.ClassDef):
-            break
-        if isinstance(around, cst.For | cst.While):
-            loop = around
-    return loop
+    edits = above_loops(copy.move, src)
+    return Fix("Build the tensor before the loop", edits, Safety.UNSAFE) if edits else None

@@ -11,7 +11,9 @@ trains at all.
     for x, y in loader:
         ...
 
-Fix safety: none is offered; what has to live as long as the training is for the author to see.
+Fix safety: unsafe: the scale adapts from then on, and so steps are skipped or made that were not.
+Offered where the scaler is made in the loop itself, of what does not change in it: it is made above
+all loops around then.
 
 Known limits: a scaler that is made once for each epoch forgets as well, but is left alone. Silent
 where a function only makes it, for others may keep it, and under a test for None.
@@ -23,7 +25,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Differs, Finding, Group, Object, Rule, Source, only
+from amplint import Differs, Finding, Fix, Group, Object, Rule, Safety, Source, only
+from amplint.hoisting import above_loops
 from amplint.libraries import SCALERS
 from amplint.reads import heat_places, training_heat
 
@@ -48,7 +51,9 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if src.assigned_name(call) is None or is_made_once(call, src):
         return
     message = f"`{src.brief(call)}` is made for every batch: its scale never adapts"
-    yield src.finding(rule, call, message, None, heat_places(heat, src))
+    edits = above_loops(call, src)
+    fix = Fix("Make the scaler before the loop", edits, Safety.UNSAFE) if edits else None
+    yield src.finding(rule, call, message, fix, heat_places(heat, src))
 
 
 def is_made_once(call: cst.Call, src: Source) -> bool:
