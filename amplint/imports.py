@@ -16,6 +16,11 @@ from amplint.scopes import Scopes
 from amplint.text import Text
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+# What a test may consist of that may as well not be asked.
+PURE = (
+    ast.Name, ast.Attribute, ast.Constant, ast.BoolOp, ast.UnaryOp, ast.Compare,
+    ast.boolop, ast.unaryop, ast.cmpop, ast.expr_context,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -131,6 +136,7 @@ class Orphan:
         names: what it binds: one name, or all those of a star.
         at_top: whether it is the module's, so that other files may take the names from there.
         block: the statements that it stands among.
+        branch: the `if` whose first block that is, and the block of the `if`.
     """
 
     names: frozenset[str]
@@ -138,6 +144,7 @@ class Orphan:
     block: Sequence[ast.stmt]
     statement: ast.Import | ast.ImportFrom
     alias: ast.alias
+    branch: tuple[ast.If, Sequence[ast.stmt]] | None = None
 
 
 def orphans(before: ast.Module, after: ast.Module) -> Iterator[Orphan]:
@@ -151,17 +158,18 @@ def orphans(before: ast.Module, after: ast.Module) -> Iterator[Orphan]:
 def without(text: Text, gone: Iterable[Orphan]) -> str:
     """The text without these imports.
 
-    An import that says `noqa`, that cannot go without a comment, or is all of its block, stays.
+    An import that says `noqa`, or that cannot go without a comment, stays. One that is all of its
+    block goes with the `if` of that block, or stays.
     """
     by_statement: dict[ast.Import | ast.ImportFrom, list[Orphan]] = defaultdict(list)
     for orphan in gone:
         by_statement[orphan.statement].append(orphan)
-    edits = [
-        edit
-        for statement, those in by_statement.items()
-        if not _would_be_empty(those[0].block, by_statement)
-        for edit in _removals(text, those)
-    ]
+    edits: set[Edit] = set()
+    for those in by_statement.values():
+        if not _is_done_with(those[0].block, by_statement):
+            edits.update(_removals(text, those))
+        elif those[0].branch is not None and _is_needless(those[0].branch[0], by_statement):
+            edits.update(_whole_lines(text, *those[0].branch))
     result = text.text
     for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
         result = result[: edit.start] + edit.text + result[edit.end :]
@@ -207,7 +215,8 @@ def _scopes(
 def _orphans_of(before: ast.AST, after: ast.Module | Function) -> Iterator[Orphan]:
     lost = _used_names(before) - (left := _used_names(after))
     at_top = isinstance(after, ast.Module)
-    for block in [after.body] if isinstance(after, ast.Module) else _blocks(after):
+    blocks = [(after.body, None)] if isinstance(after, ast.Module) else _blocks(after)
+    for block, branch in blocks:
         for statement in block:
             if not isinstance(statement, (ast.Import, ast.ImportFrom)):
                 continue
@@ -215,7 +224,7 @@ def _orphans_of(before: ast.AST, after: ast.Module | Function) -> Iterator[Orpha
                 names = _bound(statement, alias)
                 # `from x import y as y` is there for others
                 if names & lost and not names & left and alias.asname != alias.name:
-                    yield Orphan(names, at_top, block, statement, alias)
+                    yield Orphan(names, at_top, block, statement, alias, branch)
 
 
 def _bound(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> frozenset[str]:
@@ -224,60 +233,93 @@ def _bound(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> frozense
     return frozenset({alias.asname or alias.name.partition(".")[0]})
 
 
-def _blocks(function: Function) -> Iterator[list[ast.stmt]]:
-    """The blocks that a function consists of, but for those of `try`, which say what may fail."""
-    shared = {
-        name
-        for node in ast.walk(function)
-        if isinstance(node, (ast.Global, ast.Nonlocal))
-        for name in node.names
-    }
-    blocks = [] if shared else [function.body]
+def _blocks(
+    function: Function,
+) -> Iterator[tuple[list[ast.stmt], tuple[ast.If, list[ast.stmt]] | None]]:
+    """The blocks that a function consists of, each with the `if` that it is the first of.
+
+    Not those of `try`, which say what may fail, and none where names are shared.
+    """
+    if any(isinstance(node, (ast.Global, ast.Nonlocal)) for node in ast.walk(function)):
+        return
+    blocks: list[tuple[list[ast.stmt], tuple[ast.If, list[ast.stmt]] | None]]
+    blocks = [(function.body, None)]
     while blocks:
-        block = blocks.pop()
-        yield block
+        block, branch = blocks.pop()
+        yield block, branch
         for statement in block:
-            if isinstance(statement, (ast.If, ast.For, ast.AsyncFor, ast.While)):
-                blocks += [statement.body, statement.orelse]
+            if isinstance(statement, ast.If):
+                blocks += [(statement.body, (statement, block)), (statement.orelse, None)]
+            elif isinstance(statement, (ast.For, ast.AsyncFor, ast.While)):
+                blocks += [(statement.body, None), (statement.orelse, None)]
             elif isinstance(statement, (ast.With, ast.AsyncWith)):
-                blocks.append(statement.body)
+                blocks.append((statement.body, None))
 
 
-def _would_be_empty(
-    block: Sequence[ast.stmt], gone: Mapping[ast.Import | ast.ImportFrom, Sequence[Orphan]]
-) -> bool:
+Gone = Mapping[ast.Import | ast.ImportFrom, Sequence[Orphan]]
+
+
+def _is_done_with(block: Sequence[ast.stmt], gone: Gone) -> bool:
+    """Whether nothing would stay in a block but what takes the place of the imports."""
+    names = {name for those in gone.values() for each in those for name in each.names}
     return all(
-        isinstance(each, (ast.Import, ast.ImportFrom))
-        and len(gone.get(each, ())) == len(each.names)
+        len(gone.get(each, ())) == len(each.names)
+        if isinstance(each, (ast.Import, ast.ImportFrom))
+        else _sets_one_of(names, each)
         for each in block
+    )
+
+
+def _sets_one_of(names: set[str], statement: ast.stmt) -> bool:
+    """Ex) amp = None"""
+    return (
+        isinstance(statement, ast.Assign)
+        and isinstance(statement.value, ast.Constant)
+        and all(isinstance(each, ast.Name) and each.id in names for each in statement.targets)
+    )
+
+
+def _is_needless(branch: ast.If, gone: Gone) -> bool:
+    """Ex) `if self.args.fp16: from torch.cuda import amp`, or with `else: amp = None`"""
+    return all(isinstance(node, PURE) for node in ast.walk(branch.test)) and _is_done_with(
+        branch.orelse, gone
     )
 
 
 def _removals(text: Text, those: Sequence[Orphan]) -> list[Edit]:
     """How to remove some of the names of a statement, or all of it."""
     statement, block = those[0].statement, those[0].block
-    rows = range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
     gone = [any(alias is orphan.alias for orphan in those) for alias in statement.names]
-    if any("#" in text.line(row) for row in rows):
-        return []
     if all(gone):
-        start, end = text.start(rows[0]), text.start(rows[-1] + 1)
-        written = text.text[
-            text.offset(statement.lineno, statement.col_offset) : _end(text, statement)
-        ]
-        if text.text[start:end].strip() != written.strip():
-            return []
-        # Of an empty line above and one below, one is enough; at the top of a block, none.
-        spaced = block[0] is statement or not text.line(rows[0] - 1).strip()
-        if spaced and rows[-1] < text.rows and not text.line(rows[-1] + 1).strip():
-            end = text.start(min(rows[-1] + 2, text.rows))
-        return [Edit(start, end, "")]
+        return _whole_lines(text, statement, block)
+    if any("#" in text.line(row) for row in _rows(statement)):
+        return []
     kept = max(index for index, removed in enumerate(gone) if not removed)
     starts = [text.offset(each.lineno, each.col_offset) for each in statement.names]
     edits = [Edit(starts[i], starts[i + 1], "") for i in range(kept) if gone[i]]
     if kept + 1 < len(gone):
         edits.append(Edit(_end(text, statement.names[kept]), _end(text, statement.names[-1]), ""))
     return edits
+
+
+def _whole_lines(text: Text, statement: ast.stmt, block: Sequence[ast.stmt]) -> list[Edit]:
+    """How to remove a statement that has its lines for itself, and is not all of its block."""
+    rows = _rows(statement)
+    if any("#" in text.line(row) for row in rows) or len(block) == 1:
+        return []
+    start, end = text.start(rows[0]), text.start(rows[-1] + 1)
+    written = text.text[text.offset(statement.lineno, statement.col_offset) : _end(text, statement)]
+    if text.text[start:end].strip() != written.strip():
+        return []
+    # Of an empty line above and one below, one is enough; at the top of a block, none.
+    spaced = block[0] is statement or not text.line(rows[0] - 1).strip()
+    if spaced and rows[-1] < text.rows and not text.line(rows[-1] + 1).strip():
+        end = text.start(min(rows[-1] + 2, text.rows))
+    return [Edit(start, end, "")]
+
+
+def _rows(statement: ast.stmt) -> range:
+    return range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
 
 
 def _used_names(scope: ast.AST) -> set[str]:
