@@ -34,8 +34,9 @@ OTHER_STATE = re.compile(
 )
 # Lines that speak of a scaler in a checkpoint, or of the states of whatever there is.
 ANY_STATE = re.compile(
-    r"(scal\w*|amp)\b[^#\n]*state_dict|state_dict[^#\n]*scaler|[\"']\w*scaler\w*[\"'] *[:\]]"
-    r"|(getattr|hasattr|methodcaller)\([^#\n]*[\"']state_dict[\"']|self\.__dict__|\bvars\(self|__getstate__"
+    r"(scal\w*|amp)\b[^#\n]*\.state_dict|\.state_dict[^#\n]*scaler"
+    r"|[\"']\w*scaler\w*[\"'] *(:|\] *=[^=])"
+    r"|(getattr|hasattr|methodcaller)\([^#\n]*[\"']state_dict[\"']"
     r"|(save|dump)\w*\([^#\n]*\b(locals|globals)\(",
     re.IGNORECASE,
 )
@@ -130,20 +131,35 @@ class Unsaved:
         for _ in range(CALLERS):
             found = [self._steps(each) for each in sorted(level)]
             if any(found):
-                scaled = sorted(s for steps in found for s, by_scaler in steps if by_scaler)
+                scaled = sorted(
+                    step
+                    for steps in found
+                    for step, by_scaler in steps
+                    if by_scaler and self._outlives(step[0], function)
+                )
                 return scaled[0] if scaled else None
             level = {caller for each in level for caller in self._callers.get(each, ())}
         return None
 
+    def _outlives(self, stepping: str, saving: str) -> bool:
+        """Whether the scaler of a function's steps is there when another function saves: it is not
+        where it is made anew by the first one, which has ended by then."""
+        graph = self._inference.states[stepping].graph
+        values = self._inference.states[stepping].values
+        stored = {node.operands[1] for node in graph.nodes if node.op == "store"}
+        made = any(
+            node.op == "call"
+            and number not in stored
+            and any(isinstance(a, Object) and a.kind == "scaler" for a in values[number])
+            and symbols(values[node.operands[0]])
+            for number, node in enumerate(graph.nodes)
+        )
+        return not made or saving in self._reached(stepping)
+
     def _steps(self, function: str) -> list[tuple[SiteId, bool]]:
         """The steps that a function makes, by scalers or by optimizers."""
-        reached, stack = {function}, [function]
-        while stack:
-            more = self._callees.get(stack.pop(), set()) - reached
-            reached |= more
-            stack.extend(more)
         found: list[tuple[SiteId, bool]] = []
-        for each in reached & self._events.training:
+        for each in self._reached(function) & self._events.training:
             state = self._inference.states[each]
             for number, happens in self._events.of[each].items():
                 if happens.kind is Kind.STEP:
@@ -152,6 +168,15 @@ class Unsaved:
                     if scaled or owner is Role.OPTIMIZER:
                         found.append(((each, number), scaled))
         return found
+
+    def _reached(self, function: str) -> set[str]:
+        """A function, and those that it calls, and they."""
+        reached, stack = {function}, [function]
+        while stack:
+            more = self._callees.get(stack.pop(), set()) - reached
+            reached |= more
+            stack.extend(more)
+        return reached
 
     # -- whether the state may be saved after all
 
@@ -187,7 +212,11 @@ class Unsaved:
                     held |= {atom.cls for atom in owners if isinstance(atom, Instance)}
             if held == before:
                 break
+        for cls in list(held):
+            held |= {*self._inference.mro(cls), *self._inference.subclasses(cls)}
         for cls in held:
+            if "__getstate__" in self._inference.classes[cls].methods:
+                return None
             if self._inference.library_bases(cls) - {"torch.nn.Module", "builtins.object"}:
                 return None
         return frozenset(held)
@@ -212,7 +241,7 @@ class Unsaved:
     def _lets_go(self, function: str, state: State, holders: frozenset[str]) -> bool:
         """Whether a function puts a scaler, or what holds one, where it may be saved."""
         for number, node in enumerate(state.graph.nodes):
-            if node.op in ("dict", "list", "set", "put", "add", "yield"):
+            if node.op in KEEPING or (node.op == "attr" and node.data == "__dict__"):
                 given = node.operands
             elif node.op == "call" and not self._is_followed(function, number, node, state):
                 given = node.operands[1:]
@@ -250,6 +279,7 @@ class Unsaved:
         return False
 
 
+KEEPING = frozenset({"dict", "list", "set", "put", "add", "yield"})
 SCALERS = (Role.SCALER, Role.DISABLED)
 
 

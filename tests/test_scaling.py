@@ -173,13 +173,16 @@ def test_what_may_save_the_state_of_a_scaler(then: str, tmp_path: Path) -> None:
     assert not left_out(tmp_path, "grads", then)
 
 
-def test_a_checkpoint_that_nothing_is_resumed_from(tmp_path: Path) -> None:
+def test_a_checkpoint_that_nothing_is_resumed_from_and_a_state_that_is_only_loaded(
+    tmp_path: Path,
+) -> None:
     program = CHECKPOINT.format(name="scaler", then="pass", resume="")
     program = program.replace("self.optimizer.load_state_dict(torch.load(path)", "print((path")
     outcome = lint({"train.py": program.encode()}, tmp_path)
     assert "AMP413" not in [f.code for f in outcome.findings]
     assert left_out(tmp_path / "resumed")
-    assert not left_out(tmp_path / "loaded", resume="self.scaler.load_state_dict(x['scaler'])")
+    loading = "self.scaler.load_state_dict(torch.load(path)['scaler_state_dict'])"
+    assert left_out(tmp_path / "loaded", resume=loading)
 
 
 AMP = """\
@@ -236,3 +239,43 @@ def test_functions_that_act_through_an_object(body: str, codes: list[str], tmp_p
     outcome = run(replace(everything, project=project))
     assert not outcome.problems
     assert [f.code for f in outcome.findings] == codes
+
+
+PER_EPOCH = """\
+import torch
+
+def epoch(model, optimizer, loader):
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        scaler.scale(model(x).mean()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    {within}
+
+def train(model: torch.nn.Module, loader, path):
+    optimizer = torch.optim.AdamW(model.parameters())
+    optimizer.load_state_dict(torch.load(path)["optimizer"])
+    for _ in range(3):
+        epoch(model, optimizer, loader)
+    {after}
+"""
+SAVE = 'torch.save({"optimizer": optimizer.state_dict()}, "last.pt")'
+
+
+def test_a_scaler_that_is_gone_when_the_checkpoint_is_saved(tmp_path: Path) -> None:
+    """One that is made for every epoch has lost its state by itself."""
+    within = PER_EPOCH.format(within=SAVE, after="")
+    after = PER_EPOCH.format(within="", after=SAVE)
+    for name, program, expected in (("within", within, ["AMP413"]), ("after", after, [])):
+        outcome = lint({"train.py": program.encode()}, tmp_path / name)
+        assert [f.code for f in outcome.findings if f.code == "AMP413"] == expected
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_what_is_pickled_in_a_way_of_its_own(holds: bool, tmp_path: Path) -> None:
+    """A class that holds the scaler, or another one."""
+    program = CHECKPOINT.format(name="grads", then="pass", resume="")
+    own = "def __getstate__(self):\n        return 1\n"
+    program += f"\n    {own}" if holds else f"\nclass Other:\n    {own}"
+    outcome = lint({"train.py": program.encode()}, tmp_path)
+    assert ("AMP413" in [f.code for f in outcome.findings]) is not holds
