@@ -168,6 +168,7 @@ class Object:
     rank: int | None = None  # of what a criterion returns: 0 unless reduction="none"
     enabled: bool | None = True  # a scaler that may be switched off
     holds: Value = BOTTOM  # of a ModuleList and its kin: the join of the modules in it
+    last: str | None = None  # of a Sequential: the layer that settles the dtype of what it gives
 
 
 @dataclass(frozen=True)

@@ -441,6 +441,39 @@ class TestAutocast:
             """
         assert tensor("h", program).dtype == dtype
 
+    @pytest.mark.parametrize(
+        ("layers", "then", "dtype"),
+        [
+            ("nn.ReLU(), nn.Linear(4, 4)", "pass", "float16"),
+            ("nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU()", "pass", "float16"),
+            ("nn.Sequential(nn.Linear(4, 4)), nn.Dropout(0.1)", "pass", "float16"),
+            ("nn.Linear(4, 4), nn.LayerNorm(4)", "pass", "float32"),
+            ("nn.Linear(4, 4), nn.Softmax(-1), nn.Identity()", "pass", "float32"),
+            ("nn.Linear(4, 4), Own()", "pass", None),
+            ("nn.ReLU(), nn.BatchNorm1d(4)", "pass", None),
+            ("*layers", "pass", None),
+            ("nn.Linear(4, 4)", "net.append(Own())", None),
+            ("nn.Linear(4, 4)", "net[-1] = Own()", None),
+            ("nn.Linear(4, 4), nn.LSTM(4, 4)", "pass", None),
+        ],
+    )
+    def test_the_last_layers_of_a_sequential_settle_the_dtype(
+        self, layers: str, then: str, dtype: str | None
+    ) -> None:
+        program = f"""
+            import torch
+            from torch import nn
+            from elsewhere import Own
+            def f(x, layers):
+                net = nn.Sequential({layers}).cuda()
+                {then}
+                with torch.autocast("cuda"):
+                    h = net(x.cuda())
+                    use(h)
+            """
+        atom = only(value("h", program))
+        assert (atom.dtype if isinstance(atom, Tensor) else None) == dtype
+
     def test_a_decorator_opens_a_region(self) -> None:
         program = """
             import torch

@@ -247,6 +247,8 @@ def put(container: Value, index: Value, value: Value) -> Value:
         elif isinstance(atom, Sequence):
             element = join([atom.element, *(atom.items or ()), value])
             results.append(one(Sequence(None, element, atom.batches)))
+        elif isinstance(atom, Object):
+            results.append(one(replace(atom, last=None)))
         else:
             results.append(one(atom))
     return join(results)
@@ -261,7 +263,7 @@ def add(container: Value, value: Value, method: str) -> Value:
             element = join([atom.element, *(atom.items or ()), inside])
             results.append(one(Sequence(None, element, atom.batches)))
         elif isinstance(atom, Object) and atom.type in CONTAINER_MODULES:
-            results.append(one(replace(atom, holds=join([atom.holds, held(value)]))))
+            results.append(one(replace(atom, holds=join([atom.holds, held(value)]), last=None)))
         elif isinstance(atom, Mapping) and method == "update":
             elements = [v.element for v in value if isinstance(v, Mapping)]
             results.append(one(Mapping(join([atom.element, *elements]), ())))

@@ -46,12 +46,31 @@ def named_tuple(names: tuple[str, ...], arguments: Arguments) -> Value:
 def module(name: str, arguments: Arguments) -> Object:
     facts = torch_ops.MODULES[name]
     if facts.kind == "container":
-        return Object("module", name, holds=join(held(v) for v in arguments.all))
+        inside = join(held(v) for v in arguments.all)
+        return Object("module", name, holds=inside, last=last_layer(name, arguments))
     if facts.kind != "criterion":
         return Object("module", name, dtype=dtype_of(arguments.get("dtype") or BOTTOM))
     reduction = arguments.get("reduction")
     reduced = reduction is None or constant(reduction) in ("mean", "sum")
     return Object("criterion", name, rank=0 if reduced and not arguments.stars else None)
+
+
+def last_layer(container: str, arguments: Arguments) -> str | None:
+    """The layer of a Sequential whose dtype in a region those after it keep."""
+    if container != "torch.nn.Sequential" or arguments.stars:
+        return None
+    for value in reversed(arguments.positional):
+        layer = only(value)
+        if not isinstance(layer, Object) or layer.kind != "module":
+            return None
+        if layer.last is not None:
+            return layer.last
+        facts = torch_ops.MODULES.get(layer.type)
+        if facts is None or facts.returns != "tensor" or facts.dtype != "same":
+            return None
+        if any(torch_ops.policy(layer.type, device) is not None for device in ("cuda", "cpu")):
+            return layer.type
+    return None
 
 
 def call_object(thing: Object, arguments: Arguments, site: Site) -> Value:
@@ -76,6 +95,9 @@ def call_module(thing: Object, arguments: Arguments, site: Site) -> Value:
     device = output_device(operands, thing.device, site)
     facts = torch_ops.MODULES.get(thing.type)
     if facts is None or facts.kind == "container" or facts.returns == "any":
+        cast = autocast_dtype(thing.last, operands, arguments, site) if thing.last else None
+        if cast is not None and cast[0] is not None:
+            return one(Tensor(cast[0], device, None, True, cast[1]))
         return one(Blob(device, "output"))
     first = operands[0] if operands else Tensor()
     dtype, why = (
