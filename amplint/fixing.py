@@ -18,7 +18,7 @@ from posixpath import basename
 from amplint import engine
 from amplint.engine import Outcome, Request
 from amplint.finding import Edit, Finding, Fix, Safety
-from amplint.imports import exported, orphans, starred, uses, without
+from amplint.imports import exported, lists_its_names, orphans, starred, uses, without
 from amplint.text import Text, UnencodableError
 
 MAX_ROUNDS = 10
@@ -251,8 +251,11 @@ def _is_taken(path: str, name: str, request: Request, seen: frozenset[str] = fro
             text = engine.read(other, request).text
             if by_name.search(text):
                 return True
-            if by_star.search(text) and (basename(other) == INIT or uses(ast.parse(text), name)):
-                return True
+            if by_star.search(text):
+                module = ast.parse(text)
+                for_others = basename(other) == INIT and not lists_its_names(module)
+                if for_others or uses(module, name):
+                    return True
         except Exception:  # what cannot be read imports nothing
             continue
         if by_star.search(text) and _is_taken(other, name, request, seen | {path}):

@@ -8,7 +8,7 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from posixpath import basename
+from posixpath import basename, split
 
 from amplint.finding import Edit
 from amplint.libraries import STAR_IMPORTS
@@ -181,18 +181,35 @@ def uses(module: ast.Module, name: str) -> bool:
     return name in _used_names(module)
 
 
+def lists_its_names(module: ast.Module) -> bool:
+    """Whether a module says by a list in `__all__` what it is there for."""
+    return any(
+        isinstance(statement, ast.Assign)
+        and isinstance(statement.value, (ast.List, ast.Tuple))
+        and all(isinstance(each, ast.Constant) for each in statement.value.elts)
+        and any(isinstance(each, ast.Name) and each.id == "__all__" for each in statement.targets)
+        for statement in module.body
+    )
+
+
 def starred(path: str) -> re.Pattern[str]:
     """What a statement of another file may look like that takes all names from this module."""
-    stem = re.escape(basename(path).removesuffix(".py"))
+    stem = re.escape(_stem(path))
     return re.compile(rf"\bfrom\s+[.\w]*\b{stem}\s+import\s*\*")
 
 
 def exported(path: str, name: str) -> re.Pattern[str]:
     """What a statement of another file may look like that takes the name from this module; by a
     star it takes those that it reads."""
-    stem, name = re.escape(basename(path).removesuffix(".py")), re.escape(name)
+    stem, name = re.escape(_stem(path)), re.escape(name)
     names = rf"[^(\n]*\b{name}\b|\([^)]*\b{name}\b|.*\\"
     return re.compile(rf"\bfrom\s+[.\w]*\b{stem}\s+import\s+(?:{names})|\b{stem}\.{name}\b")
+
+
+def _stem(path: str) -> str:
+    """The last part of a module's name, which is its directory's where it is a package."""
+    directory, file = split(path)
+    return basename(directory) if file == "__init__.py" else file.removesuffix(".py")
 
 
 def _scopes(

@@ -144,7 +144,7 @@ WITHOUT_CACHE = r"cache_enabled(=(?!True)|\()|\bautocast\(([^(),=]*,){2,}(?!\s*T
 OTHER = {"cuda": "bfloat16", "cpu": "float16"}
 # Libraries open regions for their users: `Trainer(precision="bf16-mixed")`.
 BY_NAME = {"cuda": r"[\"']bf(loat)?16", "cpu": r"[\"'](fp|float)16"}
-# Ex) autocast("cuda"), whose dtype is the one of the region around it
-TAKES_OVER = r"\bautocast\((?!\s*False\b|[^)]*(dtype|enabled\s*=\s*False))"
+# Ex) autocast("cuda"), whose dtype is the one of the region around it; accelerate names it
+TAKES_OVER = r"(?<!accelerator\.)\bautocast\((?!\s*False\b|[^)]*(dtype|enabled\s*=\s*False))"
 DTYPE_GETTERS = ("get_autocast_dtype", "get_autocast_gpu_dtype", "get_autocast_cpu_dtype")
 DTYPE_SETTERS = ("set_autocast_dtype", "set_autocast_gpu_dtype", "set_autocast_cpu_dtype")

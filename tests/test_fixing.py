@@ -214,7 +214,9 @@ def request(directory: Path, rules: Sequence[Rule], **files: bytes | str) -> Req
     paths = []
     for stem, content in files.items():
         data = content if isinstance(content, bytes) else content.encode()
-        (directory / f"{stem}.py").write_bytes(data)
+        path = directory / f"{stem}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
         paths.append(f"{stem}.py")
     project = Project(directory, tuple(sorted(paths)), frozenset(paths))
     return Request(project, Settings(directory, select=("ALL",)), rules)
@@ -282,14 +284,22 @@ def test_an_import_that_others_take_by_a_star_stays_if_they_use_it(tmp_path: Pat
     text = "import lib\nfrom lib import old\nold(1)\n"
     kept, gone = text.replace("old(1)", "lib.new(1)"), "import lib\nlib.new(1)\n"
     star = "from {} import *\n"
+    listed = star.format("{}") + "__all__ = ['Trainer']\n"
     files = {
+        "kept/__init__": star.format(".inner"), "kept/inner": text,
+        "listed/__init__": listed.format(".part"), "listed/part": text,
+        "asked/__init__": listed.format(".piece"), "asked/piece": text,
+        "asking": "from asked import old\n",
         "reader": star.format("utils") + "x = [old]\n", "utils": text,
         "last": star.format("middle") + "x = [old]\n", "middle": star.format("first"),
         "first": text,
         "other": star.format("alone") + "x = new  # old\n", "alone": text,
     }  # fmt: skip
     after = fix_project(request(tmp_path, rules, **files)).after
-    assert after == {"utils.py": kept, "first.py": kept, "alone.py": gone}
+    assert after == {
+        "kept/inner.py": kept, "listed/part.py": gone, "asked/piece.py": kept,
+        "utils.py": kept, "first.py": kept, "alone.py": gone,
+    }  # fmt: skip
 
 
 def test_an_import_of_a_function_goes_also_where_those_of_the_file_are_for_others(
