@@ -105,6 +105,10 @@ class Answers(Protocol):
         """Whether gradients may be off where the node runs, by what is around it or a caller."""
         ...
 
+    def moved_to_device(self, loader: ast.Call) -> Why | None:
+        """Where a batch of a loader that does not pin them is moved to the device."""
+        ...
+
     def class_bases(self, cls: ast.ClassDef) -> frozenset[str]:
         """The library classes that a class derives from."""
         ...

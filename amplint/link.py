@@ -15,7 +15,7 @@ from amplint.graph import where
 from amplint.heat import HeatMap
 from amplint.index import File, Standing
 from amplint.infer import Inference
-from amplint.replicas import Replicas
+from amplint.origins import Origins
 from amplint.scaling import Misuse, Misuses
 from amplint.staleness import Stale, Staleness
 from amplint.threads import products
@@ -96,6 +96,7 @@ class Program:
         self._misuses = Misuses(self._inference)
         self._backprop = Backpropagations(self._heat)
         self._workers = Workers(self._inference)
+        self._origins = Origins(self._heat)
 
     @property
     def failures(self) -> list[str]:
@@ -115,6 +116,7 @@ class Program:
             self._misuses,
             self._backprop,
             self._workers,
+            self._origins,
         )
 
 
@@ -129,6 +131,7 @@ class FileAnswers:
         misuses: Misuses,
         backprop: Backpropagations,
         workers: Workers,
+        origins: Origins,
     ) -> None:
         self._file = file
         self._inference = inference
@@ -136,6 +139,7 @@ class FileAnswers:
         self._misuses = misuses
         self._backprop = backprop
         self._workers = workers
+        self._origins = origins
         self._readers: dict[tuple[str, int], list[ast.expr]] | None = None
         self._joins: dict[str, frozenset[int]] = {}
 
@@ -267,7 +271,7 @@ class FileAnswers:
     def replicated(self, node: ast.expr) -> Why | None:
         """Where the module that the expression is may have been wrapped by `nn.DataParallel`."""
         place = self._place(node)
-        return Replicas(self._heat).why(place.function, place.node) if place is not None else None
+        return self._origins.replicated(*place[:2]) if place is not None else None
 
     def run_by_workers(self, node: ast.AST) -> tuple[Why, ...] | None:
         """If the node runs in the worker processes of a loader: the chain that leads to it."""
@@ -278,6 +282,10 @@ class FileAnswers:
         """Whether gradients may be off where the node runs, by what is around it or a caller."""
         place = self._place(node)
         return place is None or GradMode(self._heat).may_be_off(place.function, place.block)
+
+    def moved_to_device(self, loader: ast.Call) -> Why | None:
+        """Where a batch of a loader that does not pin them is moved to the device."""
+        return self._origins.moved(Place(self._file.path, *where(loader)))
 
     def class_bases(self, cls: ast.ClassDef) -> frozenset[str]:
         """The library classes that a class derives from."""

@@ -184,6 +184,11 @@ class Source(Edits):
         thing = self.ast_around(node)
         return thing is None or self._answers.may_be_without_grad(thing)
 
+    def moved_to_device(self, loader: cst.Call) -> Why | None:
+        """Where a batch of a loader that does not pin its batches is moved to the device."""
+        thing = self.ast_of(loader)
+        return self._answers.moved_to_device(thing) if isinstance(thing, ast.Call) else None
+
     def is_module(self, node: cst.CSTNode) -> bool:
         """Whether an expression is a torch module of the project, or what is mixed into one."""
         thing = self.ast_of(node)

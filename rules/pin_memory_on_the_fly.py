@@ -47,6 +47,7 @@ rule = Rule(
     ),
     hot=True,
     safe_if=(ONLY_MOVED,),
+    outranks=("AMP911",),
     words=frozenset({"pin_memory"}),
 )
 
