@@ -69,8 +69,8 @@ class Settings:
         return self.selects(finding.code, finding.name, finding.group)
 
     def may_report(self, rule: Rule) -> bool:
-        """Whether some finding of the rule can be reported; its group may differ by evidence."""
-        return any(self.selects(rule.code, rule.name, group) for group in Group)
+        """Whether some finding of the rule can be reported."""
+        return any(self.selects(rule.code, rule.name, group) for group in rule.groups)
 
     def ignores_in_file(self, finding: Finding, file: Path) -> bool:
         """Whether `per-file-ignores` drops this finding in the (absolute) file."""

@@ -68,8 +68,8 @@ class Builder:
             self.returns.append(self.expr(scope.body))
             return
         assert isinstance(scope, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        self.declared = declared_names(scope.body)
-        self.locals = bound_names(scope.body) - self.declared
+        bound, self.declared = names_of(scope.body)
+        self.locals = bound - self.declared
         if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
             self.locals |= {p.name for p in self.facts.params}
             self.parameters(scope.args)
@@ -730,27 +730,47 @@ def pattern_names(pattern: ast.pattern) -> list[str]:
 
 
 NESTED_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+DECLARATIONS = (ast.Global, ast.Nonlocal)
+BINDERS = (
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom,
+    ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping,
+)  # fmt: skip
 
 
 def own_nodes(body: Sequence[ast.stmt]) -> Iterable[ast.AST]:
-    """The nodes of a body without those of nested scopes (their heads are included)."""
+    """The nodes of a body without what stands in nested scopes."""
     stack: list[ast.AST] = list(body)
     while stack:
         node = stack.pop()
         yield node
         if not isinstance(node, NESTED_SCOPES):
-            stack.extend(ast.iter_child_nodes(node))
+            # As `ast.iter_child_nodes`, which takes three times as long.
+            for field in node._fields:
+                child = getattr(node, field, None)
+                if isinstance(child, list):
+                    stack += [each for each in child if isinstance(each, ast.AST)]
+                elif isinstance(child, ast.AST):
+                    stack.append(child)
 
 
-def bound_names(body: Sequence[ast.stmt]) -> set[str]:
-    """Every name that the body binds in its own scope."""
-    return {name for node in own_nodes(body) for name in bound_by(node)}
+def names_of(body: Sequence[ast.stmt]) -> tuple[set[str], set[str]]:
+    """The names that a body binds in its own scope, and those it declares global or nonlocal."""
+    bound: set[str] = set()
+    declared: set[str] = set()
+    for node in own_nodes(body):
+        if isinstance(node, DECLARATIONS):
+            declared.update(node.names)
+        else:
+            bound.update(bound_by(node))
+    return bound, declared
 
 
 def bound_by(node: ast.AST) -> Iterable[str]:
     """The names that one node binds itself."""
     if isinstance(node, ast.Name):
         return () if isinstance(node.ctx, ast.Load) else (node.id,)
+    if not isinstance(node, BINDERS):
+        return ()
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return (node.name,)
     if isinstance(node, ast.Import):
@@ -762,16 +782,6 @@ def bound_by(node: ast.AST) -> Iterable[str]:
     if isinstance(node, ast.MatchMapping):
         return (node.rest,) if node.rest else ()
     return ()
-
-
-def declared_names(body: Sequence[ast.stmt]) -> set[str]:
-    """Names declared global or nonlocal."""
-    return {
-        name
-        for node in own_nodes(body)
-        if isinstance(node, ast.Global | ast.Nonlocal)
-        for name in node.names
-    }
 
 
 def changed_container(node: ast.AST) -> Iterable[str]:

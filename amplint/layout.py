@@ -196,12 +196,14 @@ class Layout:
 
         None where LibCST does not give back the text it has read.
         """
+        own = _parentheses(node) if parentheses else None
+        if own is None and isinstance(self._pairs.get(id(node)), ast.expr):
+            known = self._place(node)
+            if known is not None:
+                return known
         tree = self._tree(node)
         span = None if tree is None else tree.spans.of(node)
-        if tree is None or span is None or not parentheses:
-            return span
-        own = _parentheses(node)
-        if own is None:
+        if tree is None or span is None or own is None:
             return span
         first, last = tree.spans.of(own[0]), tree.spans.of(own[1])
         return (first[0], last[1]) if first is not None and last is not None else None
@@ -217,20 +219,23 @@ class Layout:
 
     def _extent(self, node: cst.CSTNode) -> tuple[int, int]:
         for around in (node, *self.ancestors(node)):
-            thing = self._pairs.get(id(around))
-            # `ast` counts the parentheses of a generator expression, LibCST does not.
-            cheap = isinstance(thing, (ast.expr, ast.stmt)) and not isinstance(
-                thing, ast.GeneratorExp
-            )
-            if cheap and (FSTRING_PLACES_HOLD or not self._in_fstring(around)):
-                assert isinstance(thing, (ast.expr, ast.stmt))
-                return place(self.content, thing)
-            span = self.offsets(around)
-            if span is not None:
-                return span
+            extent = self._place(around) or self.offsets(around)
+            if extent is not None:
+                return extent
         tree = self._tree(node)
         start = tree.unit.start if tree is not None else 0
         return start, start
+
+    def _place(self, node: cst.CSTNode) -> tuple[int, int] | None:
+        """Where `ast` says that a node stands, which costs nothing; None where it does not say, or
+        says something else than LibCST does of expressions."""
+        thing = self._pairs.get(id(node))
+        # `ast` counts the parentheses of a generator expression, LibCST does not.
+        if not isinstance(thing, (ast.expr, ast.stmt)) or isinstance(thing, ast.GeneratorExp):
+            return None
+        if not FSTRING_PLACES_HOLD and self._in_fstring(node):
+            return None
+        return place(self.content, thing)
 
     # ------------------------------------------------------------------------------ the other tree
 

@@ -123,6 +123,18 @@ class Scopes:
                 found[name].append(Binding(name, node, self._owner(node, name), target))
         return found
 
+    @cached_property
+    def _declared_elsewhere(self) -> dict[ast.AST, set[str]]:
+        """By function and class: the names that it declares `global` or `nonlocal`."""
+        found: dict[ast.AST, set[str]] = defaultdict(set)
+        for node in self._parents:
+            if isinstance(node, ast.Global | ast.Nonlocal):
+                around = self._parents[node]
+                while not isinstance(around, (*Function, ast.ClassDef, ast.Module)):
+                    around = self._parents[around]
+                found[around].update(node.names)
+        return found
+
     def _owner(self, node: ast.AST, name: str) -> ast.AST:
         """The scope in which a node binds a name."""
         walrus = isinstance(self._parents.get(node), ast.NamedExpr)
@@ -131,9 +143,7 @@ class Scopes:
             if isinstance(around, (*Function, ast.ClassDef)) or (
                 isinstance(around, Comprehension) and not walrus
             ):
-                if name in _declared_elsewhere(around):
-                    return self.module
-                return around
+                return self.module if name in self._declared_elsewhere[around] else around
             around = self._parents.get(around)
         return self.module
 
@@ -182,20 +192,6 @@ def _root(node: ast.AST) -> str | None:
     while isinstance(node, ast.Subscript | ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else None
-
-
-def _declared_elsewhere(scope: ast.AST) -> frozenset[str]:
-    """The names that a function declares `global` or `nonlocal`."""
-    body = getattr(scope, "body", [])
-    if not isinstance(body, list):
-        return frozenset()
-    return frozenset(
-        name
-        for statement in body
-        for node in ast.walk(statement)
-        if isinstance(node, (ast.Global, ast.Nonlocal))
-        for name in node.names
-    )
 
 
 def _same_block(block: ast.AST, statement: ast.AST, other: ast.AST) -> bool:

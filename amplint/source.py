@@ -439,8 +439,11 @@ class Source(Edits):
         """A place where the claim of a rule holds.
 
         A fix with an edit that could not be made is left out, and one that removes a comment is no
-        longer safe.
+        longer safe. Raises ValueError for a group, or a condition of the fix, that the rule does
+        not declare.
         """
+        if group is not None and group not in rule.groups:
+            raise ValueError(f"{rule.code} does not declare the group {group}")
         if fix is not None and REFUSED in fix.edits:
             fix = None
         if fix is not None and fix.safety is Safety.SAFE and self._removes_comment(fix):

@@ -9,9 +9,9 @@ which chain of reasons was found first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Union
+from typing import Any, NamedTuple, Union
 
 MAX_ALTERNATIVES = 6
 MAX_FUNCTIONS = 48  # together they are one alternative: a table of losses, of backends
@@ -289,48 +289,35 @@ def _order(atom: Atom) -> tuple[str, ...]:
 
 def join(values: Iterable[Value]) -> Value:
     """The least value that covers all the given ones."""
-    atoms: set[Atom] = set()
-    for value in values:
-        atoms |= value
-    return normalise(atoms)
+    rest = iter(values)
+    joined = BOTTOM
+    for value in rest:
+        if not joined:
+            joined = value
+        elif value and value is not joined:
+            return normalise(joined.union(value, *rest))
+    return joined if len(joined) <= 1 else normalise(joined)
 
 
 def normalise(atoms: Iterable[Atom]) -> Value:
     """Merge alternatives of the same kind; a union that grows too large is Unknown."""
-    atoms = set(atoms)
+    atoms = frozenset(atoms)
     if len(atoms) <= 1:
-        return frozenset(atoms)
-    tensors = [atom for atom in atoms if isinstance(atom, Tensor)]
-    if len(tensors) > 1:
-        atoms = {atom for atom in atoms if not isinstance(atom, Tensor)}
-        atoms.add(join_tensors(tensors))
-    blobs = [atom for atom in atoms if isinstance(atom, Blob)]
-    if len(blobs) > 1:
-        atoms = {atom for atom in atoms if not isinstance(atom, Blob)}
-        source = blobs[0].source if len({b.source for b in blobs}) == 1 else "batch"
-        atoms.add(Blob(join_devices([b.device for b in blobs]), source))
-    for kind in ("int", "float", "bool", "str", "number", "numpy"):
-        hosts = [atom for atom in atoms if isinstance(atom, Host) and atom.kind == kind]
-        if len(hosts) > (MAX_STRINGS if kind == "str" and all(h.known for h in hosts) else 1):
-            atoms = {a for a in atoms if not (isinstance(a, Host) and a.kind == kind)}
-            atoms.add(Host(kind))
-    modules = [a for a in atoms if isinstance(a, Object) and a.kind == "module" and not a.holds]
-    if len(modules) > MAX_MODULES:
-        atoms -= set(modules)
-        atoms.add(Object("module", "?", join_devices([module.device for module in modules])))
-    sequences = [atom for atom in atoms if isinstance(atom, Sequence)]
-    if len(sequences) > 1:
-        atoms = {atom for atom in atoms if not isinstance(atom, Sequence)}
-        atoms.add(join_sequences(sequences))
-    mappings = [atom for atom in atoms if isinstance(atom, Mapping)]
-    if len(mappings) > 1:
-        atoms = {atom for atom in atoms if not isinstance(atom, Mapping)}
-        atoms.add(join_mappings(mappings))
-    functions = sum(isinstance(atom, Function) and atom.bound is None for atom in atoms)
-    others = len(atoms) - functions
+        return atoms
+    by_type: dict[type, list[Atom]] = {}
+    for atom in atoms:
+        by_type.setdefault(type(atom), []).append(atom)
+    if len(by_type) == len(atoms) <= MAX_ALTERNATIVES:
+        return atoms
+    merged: set[Atom] = set()
+    for kind, alike in by_type.items():
+        merge = MERGES.get(kind)
+        merged.update(merge(alike) if merge is not None and len(alike) > 1 else alike)
+    functions = sum(isinstance(atom, Function) and atom.bound is None for atom in merged)
+    others = len(merged) - functions
     if functions > MAX_FUNCTIONS or others + min(functions, 1) > MAX_ALTERNATIVES:
         return UNKNOWN
-    return frozenset(atoms)
+    return frozenset(merged)
 
 
 def join_devices(devices: list[Device]) -> Device:
@@ -375,6 +362,32 @@ def join_tensors(tensors: list[Tensor]) -> Tensor:
     )
 
 
+def join_blobs(blobs: list[Blob]) -> Blob:
+    source = blobs[0].source if len({blob.source for blob in blobs}) == 1 else "batch"
+    return Blob(join_devices([blob.device for blob in blobs]), source)
+
+
+def join_hosts(hosts: list[Host]) -> Iterator[Host]:
+    """A value of each kind; of strings, some whose text is known may stand beside each other."""
+    for kind in dict.fromkeys(host.kind for host in hosts):
+        alike = [host for host in hosts if host.kind == kind]
+        known = kind == "str" and all(host.known for host in alike)
+        if kind in MERGED_HOSTS and len(alike) > (MAX_STRINGS if known else 1):
+            yield Host(kind)
+        else:
+            yield from alike
+
+
+def join_objects(objects: list[Object]) -> Iterator[Object]:
+    """The objects; many modules that hold nothing become one."""
+    modules = [each for each in objects if each.kind == "module" and not each.holds]
+    if len(modules) > MAX_MODULES:
+        yield Object("module", "?", join_devices([module.device for module in modules]))
+        yield from set(objects).difference(modules)
+    else:
+        yield from objects
+
+
 def join_sequences(sequences: list[Sequence]) -> Sequence:
     lengths = {None if s.items is None else len(s.items) for s in sequences}
     names = {s.names for s in sequences}
@@ -397,6 +410,20 @@ def join_mappings(mappings: list[Mapping]) -> Mapping:
     return Mapping(join(m.element for m in mappings), items)
 
 
+MERGED_HOSTS = frozenset({"int", "float", "bool", "str", "number", "numpy"})
+MERGES: dict[type, Callable[[list[Any]], Iterable[Atom]]] = {
+    Tensor: lambda tensors: [join_tensors(tensors)],
+    Blob: lambda blobs: [join_blobs(blobs)],
+    Host: join_hosts,
+    Object: join_objects,
+    Sequence: lambda sequences: [join_sequences(sequences)],
+    Mapping: lambda mappings: [join_mappings(mappings)],
+}
+
+
+CONTAINERS = (Sequence, Mapping)
+
+
 def depth(value: Value, limit: int = MAX_DEPTH + 1) -> int:
     """How deep containers nest in the value, counted up to `limit`."""
     if limit == 0:
@@ -416,7 +443,10 @@ def depth(value: Value, limit: int = MAX_DEPTH + 1) -> int:
 
 def shallow(value: Value) -> Value:
     """The value, or Unknown where containers nest so deep that a fixpoint might not end."""
-    return UNKNOWN if depth(value) > MAX_DEPTH else value
+    for atom in value:
+        if isinstance(atom, CONTAINERS):
+            return UNKNOWN if depth(value) > MAX_DEPTH else value
+    return value
 
 
 @dataclass(frozen=True)

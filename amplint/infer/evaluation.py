@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from amplint import dims, operators, transfer
@@ -50,13 +51,19 @@ class Evaluation(Calls):
     def run(self) -> None:
         nodes = self.graph.nodes
         self.function_region = self.region_of_function()
-        for _ in range(MAX_PASSES):
+        loops = any(
+            operand > number
+            for number, node in enumerate(nodes)
+            if node.op == "phi"
+            for operand in node.operands
+        )
+        for _ in range(MAX_PASSES if loops else 1):
             self.regions = {}
             changed = False
             for number, node in enumerate(nodes):
                 self.number = number
                 value = shallow(self.transfer(node))
-                if not value or Unknown() in value:
+                if not value or value >= UNKNOWN:
                     marked = self.marked(number)
                     if marked is not None:
                         value = join([value - UNKNOWN, marked])
@@ -67,12 +74,7 @@ class Evaluation(Calls):
                 if value != self.values[number]:
                     self.values[number] = value
                     changed = True
-            if not changed or not any(
-                operand > number
-                for number, node in enumerate(nodes)
-                if node.op == "phi"
-                for operand in node.operands
-            ):
+            if not changed:
                 break
         self.state.regions = {block: self.region(block) for block in range(len(self.graph.blocks))}
         self.publish()
@@ -132,8 +134,8 @@ class Evaluation(Calls):
         self.inference.write(("context", identity), (identity, -1), join(contexts))
 
     def transfer(self, node: Node) -> Value:
-        handler = getattr(self, f"op_{node.op}", None)
-        return handler(node) if handler is not None else UNKNOWN
+        handler = HANDLERS.get(node.op)
+        return handler(self, node) if handler is not None else UNKNOWN
 
     def op_const(self, node: Node) -> Value:
         value = node.data
@@ -472,7 +474,7 @@ class Evaluation(Calls):
             p.name for p in self.inference.functions[decorator.id].params if p.kind == "positional"
         ]
         names = positional[(1 if decorator.bound is not None else 0) + decorator.given :]
-        return bool(names) and Unknown() in self.inference.read(("param", decorator.id, names[0]))
+        return bool(names) and self.inference.read(("param", decorator.id, names[0])) >= UNKNOWN
 
     def op_default(self, node: Node) -> Value:
         value = self.of(node.operands[0])
@@ -503,10 +505,18 @@ class Evaluation(Calls):
         return self.of(node.operands[0])
 
 
+HANDLERS: Mapping[str, Callable[[Evaluation, Node], Value]] = {
+    name.removeprefix("op_"): method
+    for cls in (Calls, Evaluation)
+    for name, method in vars(cls).items()
+    if name.startswith("op_")
+}
+
+
 def is_vague(atom: Atom) -> bool:
     """Whether this is unknown, or a container of what is."""
     if isinstance(atom, Sequence | MappingValue):
-        return Unknown() in atom.element
+        return atom.element >= UNKNOWN
     return isinstance(atom, Unknown)
 
 

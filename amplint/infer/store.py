@@ -120,12 +120,16 @@ class Store(ABC):
         return sorted(name for name in constants if isinstance(name, str))
 
     def need(self, function: str) -> None:
+        """Have a function evaluated, if it was not."""
         if function not in self.states and function not in self.failures:
             self._enqueue(function)
 
     def inherited_region(self, function: str) -> Region | None:
         """The region that every known caller opens around its call; None where they differ."""
         self.read(("region", function))
+        return self._common_region(function)
+
+    def _common_region(self, function: str) -> Region | None:
         regions = list(self._regions.get(function, {}).values())
         if not regions or any(region is None for region in regions):
             return None
@@ -150,9 +154,12 @@ class Store(ABC):
         parts = self._regions.setdefault(function, {})
         if site in parts and parts[site] == region:
             return
+        before = self._common_region(function)
         parts[site] = region
-        for reader in sorted(self._readers.get(("region", function), ())):
-            self._enqueue(reader)
+        after = self._common_region(function)
+        if after != before or (after and after.why) != (before and before.why):
+            for reader in sorted(self._readers.get(("region", function), ())):
+                self._enqueue(reader)
 
     def dispatches(self, function: str) -> Mapping[Dispatch, frozenset[str]]:
         """The methods that a function finds by the name in a parameter, for each name given."""
