@@ -180,7 +180,10 @@ class Layout:
             dotted = _dotted(node)
             if dotted is not None:
                 return dotted
-        span = self.offsets(node, parentheses)
+        # Edits ask LibCST, which must give back the text that it has read; `ast` is as good here.
+        is_expression = isinstance(self._pairs.get(id(node)), ast.expr)
+        cheap = is_expression and not (parentheses and _parentheses(node))
+        span = (self._place(node) if cheap else None) or self.offsets(node, parentheses)
         return _code(node) if span is None else self.content.text[slice(*span)]
 
     def brief(self, node: cst.CSTNode) -> str:
@@ -196,14 +199,12 @@ class Layout:
 
         None where LibCST does not give back the text it has read.
         """
-        own = _parentheses(node) if parentheses else None
-        if own is None and isinstance(self._pairs.get(id(node)), ast.expr):
-            known = self._place(node)
-            if known is not None:
-                return known
         tree = self._tree(node)
         span = None if tree is None else tree.spans.of(node)
-        if tree is None or span is None or own is None:
+        if tree is None or span is None or not parentheses:
+            return span
+        own = _parentheses(node)
+        if own is None:
             return span
         first, last = tree.spans.of(own[0]), tree.spans.of(own[1])
         return (first[0], last[1]) if first is not None and last is not None else None

@@ -105,7 +105,7 @@ class Rule:
         doc: the module's docstring: summary line, what happens at run time, then the headings
             `Fix safety:` and `Known limits:`.
         group: strength of the claim; decides the default.
-        weaker: the groups of those findings whose evidence is weaker.
+        other_groups: the groups of findings whose evidence is stronger or weaker than usual.
         since: the amplint version that introduced the rule.
         witness: what running the rule's fixture must show.
         words: identifiers without any of which the rule cannot fire in a unit (a top-level
@@ -136,7 +136,7 @@ class Rule:
     misuse: bool = False
     torch: str | None = None
     until: str | None = None
-    weaker: tuple[Group, ...] = ()
+    other_groups: tuple[Group, ...] = ()
     name: str = ""
     checks: list[tuple[tuple[type[cst.CSTNode], ...], Check]] = field(
         default_factory=list, compare=False, repr=False
@@ -158,7 +158,7 @@ class Rule:
     @property
     def groups(self) -> tuple[Group, ...]:
         """All groups that findings of the rule may be in."""
-        return self.group, *self.weaker
+        return self.group, *self.other_groups
 
     @property
     def summary(self) -> str:

@@ -56,7 +56,7 @@ rule = Rule(
     "AMP301",
     __doc__,
     group=Group.CORRECTNESS,
-    weaker=(Group.PRECISION,),
+    other_groups=(Group.PRECISION,),
     since="0.1",
     witness=Differs(rtol=1e-3),
     safe_if=(ALONE, KNOWN, NO_ISLAND, NO_LINALG, NO_FUNCTION),

@@ -38,7 +38,7 @@ rule = Rule(
     "AMP801",
     __doc__,
     group=Group.CORRECTNESS,
-    weaker=(Group.PRECISION,),
+    other_groups=(Group.PRECISION,),
     since="0.1",
     witness=Differs(rtol=0.1),
     changes=frozenset({Change.ROUNDING}),

@@ -37,7 +37,7 @@ rule = Rule(
     "AMP208",
     __doc__,
     group=Group.CORRECTNESS,
-    weaker=(Group.PRECISION,),
+    other_groups=(Group.PRECISION,),
     since="0.1",
     witness=Raises("must have the same dtype"),
     changes=frozenset({Change.DTYPE}),

@@ -54,6 +54,7 @@ rule = Rule(
     "AMP312",
     __doc__,
     group=Group.PRECISION,
+    other_groups=(Group.CORRECTNESS,),
     since="0.1",
     witness=Dtype(bad="bfloat16", good="float32"),
     # `h **= 2` has no name of its own.

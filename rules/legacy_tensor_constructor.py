@@ -70,7 +70,7 @@ rule = Rule(
     "AMP504",
     __doc__,
     group=Group.MIGRATION,
-    weaker=(Group.PEDANTIC,),
+    other_groups=(Group.PEDANTIC,),
     since="0.1",
     witness=Warns("torch.set_default_tensor_type() is deprecated"),
     words=frozenset(

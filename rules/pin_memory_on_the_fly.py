@@ -40,7 +40,7 @@ rule = Rule(
     "AMP507",
     __doc__,
     group=Group.PERFORMANCE,
-    weaker=(Group.PEDANTIC,),
+    other_groups=(Group.PEDANTIC,),
     since="0.1",
     witness=Unrun(
         "pinned memory needs an accelerator",
