@@ -13,7 +13,7 @@ weights are float32.
 Fix safety: unsafe: casts the input to float32, which a layer that was made half elsewhere would
 refuse.
 
-Known limits: only layers of torch, not sequences of them, and functions whose operands are both
+Known limits: only layers of torch, not sequences of them, and products whose operands are both
 known are judged. Nothing is said where some file of the project casts models to half.
 """
 
@@ -24,7 +24,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Change, Finding, Fix, Group, Object, Raises, Rule, Safety, Source
-from amplint.dtypes import differ, dtype_places, made_by_autocast
+from amplint.dtypes import SAME_DTYPE, before, differ, dtype_places, made_by_autocast, product
 from amplint.torch_ops import EQUAL_DTYPES, MODULES
 from amplint.transfer import HALF
 from amplint.values import only
@@ -49,16 +49,16 @@ HALF_WEIGHTS = (
 MADE_HALF = r"\b{}\(.*\)(\.\w+\(\))*\.(half|bfloat16)\(\)"  # of an instance of the class
 
 
-@rule.on(cst.Call)
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    region = src.region(call)
-    if region is None or region.enabled is not False or region.inherited or not call.args:
+@rule.on(cst.Call, cst.BinaryOperation)
+def check(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[Finding]:
+    region = src.region(node)
+    if region is None or region.enabled is not False or region.inherited:
         return
-    wrong = half_operand(call, src)
+    wrong = half_operand(node, src)
     tensor = src.tensor(wrong) if wrong is not None else None
     if wrong is None or tensor is None or not made_by_autocast(tensor):
         return
-    made = MADE_HALF.format(src.scope(call).partition(".")[0])
+    made = MADE_HALF.format(src.scope(node).partition(".")[0])
     if src.matches(HALF_WEIGHTS) or src.matches(made):
         return
     message = f"`{src.brief(wrong)}` is {tensor.dtype}, and autocast is off here: this raises"
@@ -68,20 +68,31 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     yield src.finding(rule, wrong, message, fix, (*places, *opened))
 
 
-def half_operand(call: cst.Call, src: Source) -> cst.BaseExpression | None:
-    """What a layer in float32, or a function with an operand in float32, is given in half."""
-    if call.args[0].star:
+def half_operand(node: cst.Call | cst.BinaryOperation, src: Source) -> cst.BaseExpression | None:
+    """What a layer in float32, or a product with an operand in float32, is given in half."""
+    found = product(node, src)
+    if found is None or not found.operands:
         return None
-    called = only(src.value(call.func))
-    if isinstance(called, Object):
-        return call.args[0].value if is_float32_layer(called) else None
-    if src.name(call.func) not in EQUAL_DTYPES or len(call.args) < 2:
+    if isinstance(node, cst.Call) and any(arg.star for arg in node.args):
         return None
-    first, second = (arg.value for arg in call.args[:2])
-    one, other = src.tensor(first), src.tensor(second)
-    if one is None or other is None or not differ(one.dtype, other.dtype):
+    if found.module is not None:
+        return found.operands[0] if is_float32_layer(found.module) else None
+    dtypes = [dtype_of(operand, src) for operand in found.operands[:2]]
+    if len(dtypes) < 2 or not differ(*dtypes):
         return None
-    return first if one.dtype in HALF else second
+    return found.operands[0] if dtypes[0] in HALF else found.operands[1]
+
+
+def dtype_of(operand: cst.BaseExpression, src: Source) -> str | None:
+    """The dtype of a tensor; float32 for the weight of a layer, if nothing says otherwise."""
+    tensor = src.tensor(operand)
+    if tensor is None or tensor.dtype is not None:
+        return tensor.dtype if tensor is not None else None
+    weight = before(operand, SAME_DTYPE, src)
+    if not isinstance(weight, cst.Attribute) or weight.attr.value not in ("weight", "bias"):
+        return None
+    layer = only(src.value(weight.value))
+    return "float32" if isinstance(layer, Object) and is_float32_layer(layer) else None
 
 
 def is_float32_layer(module: Object) -> bool:
