@@ -211,6 +211,14 @@ LOADERS: frozenset[str] = frozenset(
 LOADERS_ON_DEVICE: frozenset[str] = frozenset({"timm.data.create_loader"})
 """Those of them whose batches come on the device; of the others they are on the host."""
 
+WORKER_ARGUMENTS: dict[str, int | None] = {
+    "prefetch_factor": None,
+    "persistent_workers": None,
+    "timeout": 9,
+    "multiprocessing_context": 11,
+}
+"""What a DataLoader of torch refuses unless it has workers -> its position, if it has one."""
+
 PINNING_LOADERS = ("torch.utils.data.", "torch_geometric.")
 """The homes of those that pin what they give, all of it, with `pin_memory=True`."""
 

@@ -60,7 +60,14 @@ class Workers:
         )
         if libraries.LOADERS.isdisjoint(names):
             return False
-        if argument(call, "multiprocessing_context", 10) >= 0:
+        if (
+            argument(
+                call,
+                "multiprocessing_context",
+                libraries.WORKER_ARGUMENTS["multiprocessing_context"],
+            )
+            >= 0
+        ):
             return False
         given = argument(call, "num_workers", 5)
         return given >= 0 and self._is_positive(state, given)

@@ -1844,3 +1844,23 @@ def test_replicas_of_data_parallel_know_whether_autocast_is_on_but_not_its_dtype
             torch.set_autocast_dtype("cuda", before)
     assert seen is torch.float16
     assert libraries.MODULE_WRAPPERS.keys() >= libraries.DATA_PARALLEL
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("prefetch_factor", 2),
+        ("persistent_workers", True),
+        ("timeout", 1),
+        ("multiprocessing_context", "spawn"),
+    ],
+)
+def test_a_loader_without_workers_refuses_what_is_for_them(name: str, value: object) -> None:
+    """The timeout with the first batch, the others at once."""
+    parameters = list(inspect.signature(torch.utils.data.DataLoader).parameters.values())
+    position = libraries.WORKER_ARGUMENTS[name]
+    found = next(p for p in parameters if p.name == name)
+    assert (found.kind is found.KEYWORD_ONLY) == (position is None)
+    assert position is None or parameters[position] is found
+    with pytest.raises((ValueError, AssertionError)):
+        next(iter(torch.utils.data.DataLoader([1], **{name: value})))
