@@ -58,6 +58,14 @@ def made_by_autocast(tensor: Tensor) -> bool:
     return tensor.dtype in HALF and why is not None and "autocast" in why.text
 
 
+def outputs_are_cast(src: Source) -> bool:
+    """Whether some library casts what models give to float32, as it wraps them.
+
+    Ex) model = accelerator.prepare(model), model = fabric.setup(model)
+    """
+    return src.mentions("Accelerator", "prepare") or src.mentions("Fabric", "setup")
+
+
 def dtype_places(src: Source, *tensors: Tensor | None) -> tuple[Related, ...]:
     """Why the tensors have their dtypes, each reason once."""
     reasons = [t.settled_dtype for t in tensors if t is not None and t.settled_dtype is not None]

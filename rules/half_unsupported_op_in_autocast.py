@@ -42,6 +42,7 @@ from amplint.dtypes import (
     enabled_region,
     made_by_autocast,
     operation,
+    outputs_are_cast,
 )
 from amplint.guards import is_caught, is_wished
 from amplint.torch_ops import NO_BFLOAT16, NO_HALF, policy
@@ -75,7 +76,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     wrong = [(o, t) for o in found.operands if (t := src.tensor(o)) and t.dtype in lacking]
     if not wrong or is_cast(found.name, call, [t for _, t in wrong], src):
         return
-    if enabled_region(call, src) is None and not any(made_by_autocast(t) for _, t in wrong):
+    if enabled_region(call, src) is None and not leaves_region([t for _, t in wrong], src):
         return
     if is_caught(call, src) or is_wished(call, ASKS, src):
         return
@@ -90,6 +91,11 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         {CAST: all(is_cast_here(each, src) for each, _ in wrong)},
     )
     yield src.finding(rule, operand, message, fix, dtype_places(src, *(t for _, t in wrong)))
+
+
+def leaves_region(tensors: list[Tensor], src: Source) -> bool:
+    """Whether what a region has made half is so outside of it."""
+    return any(made_by_autocast(tensor) for tensor in tensors) and not outputs_are_cast(src)
 
 
 def dtypes_lacking(found: Operation, call: cst.Call, src: Source) -> frozenset[str] | None:

@@ -17,7 +17,8 @@ rounding.
 
 Known limits: losses that are spelled out, rather than functions or criterions of torch, and those
 whose other operand may be float32, which makes them float32. A function that some of its callers
-call in a region is left alone.
+call in a region is left alone, and so is a project whose models accelerate or Fabric wrap, which
+cast their outputs to float32.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Change, Dtype, Finding, Fix, Group, Rule, Safety, Source
-from amplint.dtypes import Operation, dtype_places, made_by_autocast, operation
+from amplint.dtypes import Operation, dtype_places, made_by_autocast, operation, outputs_are_cast
 from amplint.torch_ops import MODULES, RESULTS, policy
 
 LOSSES = frozenset(
@@ -69,7 +70,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     given = operands_of_loss(found, call, src)
     tensors = [src.tensor(operand) for operand in given]
     half = [tensor for tensor in tensors if tensor is not None and made_by_autocast(tensor)]
-    if not half or len(half) < len(given) or not src.is_outside(call):
+    if not half or len(half) < len(given) or not src.is_outside(call) or outputs_are_cast(src):
         return
     message = f"`{src.brief(given[0])}` is {half[0].dtype}, and so is this loss out of the region"
     edits = tuple(src.append_call(operand, "float()") for operand in given)
