@@ -31,7 +31,8 @@ class Package:
     """A release: the hash of its wheel or archive, and the directories that hold its code.
 
     `url`: of the source archive, where there is no wheel. `left_out`: a directory whose
-    subdirectories are left out, but for the `kept` ones.
+    subdirectories are left out, but for the `kept` ones. `sets`: what it is looked at for: "real"
+    (the rules, and the labels) or "migration".
     """
 
     name: str
@@ -41,6 +42,7 @@ class Package:
     url: str = ""
     left_out: str = ""
     kept: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ("real",)
 
     def holds(self, member: str) -> bool:
         """Whether a file of the wheel is part of what is looked at."""
@@ -73,8 +75,8 @@ def default_cache() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "amplint-benchmarks"
 
 
-def load(names: Sequence[str] = ()) -> tuple[Package, ...]:
-    """The packages of packages.json, or those of them that are named."""
+def load(names: Sequence[str] = (), among: str = "real") -> tuple[Package, ...]:
+    """The packages of a set of packages.json, or those that are named."""
     packages = tuple(
         Package(
             entry["name"],
@@ -84,13 +86,16 @@ def load(names: Sequence[str] = ()) -> tuple[Package, ...]:
             entry.get("url", ""),
             entry.get("left_out", ""),
             tuple(entry.get("kept", ())),
+            tuple(entry.get("sets", ("real",))),
         )
         for entry in json.loads((HERE / "packages.json").read_text(encoding="utf-8"))
     )
     unknown = set(names) - {package.name for package in packages}
     if unknown:
         sys.exit(f"not in packages.json: {', '.join(sorted(unknown))}")
-    return tuple(package for package in packages if not names or package.name in names)
+    if not names:
+        return tuple(package for package in packages if among in package.sets)
+    return tuple(package for package in packages if package.name in names)
 
 
 def fetch(package: Package, cache: Path) -> Path:

@@ -27,7 +27,9 @@ from pathlib import Path
 from benchmarks.packages import RESULTS, Package, amplint, arguments, check, fetch, load, sources
 
 DOUBT = re.compile(
-    r"^(?P<path>.+?):\d+:\d+:? (?P<text>undefined name .+|.+ imported but unused)$", re.MULTILINE
+    r"^(?P<path>.+?):\d+:\d+:? (?P<text>"
+    r"undefined name .+|.+ imported but unused|redefinition of unused '.+'(?= from line \d+$))",
+    re.MULTILINE,
 )
 
 
@@ -73,7 +75,7 @@ def run_check(package: Package, tree: Path) -> Checked:
         version=package.version,
         files=len(files),
         lines=lines,
-        findings=_by_code(found["code"] for found in findings),
+        findings=by_code(found["code"] for found in findings),
         per_1000_lines=round(1000 * len(findings) / lines, 3),
         times_parse=round(seconds / parse, 1),
     )
@@ -86,28 +88,35 @@ def run_fix(package: Package, tree: Path, options: Sequence[str]) -> Fixed:
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch) / tree.name
         shutil.copytree(tree, copy)
-        before = _snapshot(package, copy)
+        before = snapshot(package, copy)
         command = ["fix", "--apply", *options, *package.roots]
         first = amplint(command, copy)
-        once = _snapshot(package, copy)
+        once = snapshot(package, copy)
         left, _ = check(package, copy)
         second = amplint(command, copy)
-        twice = _snapshot(package, copy)
+        twice = snapshot(package, copy)
 
     fixed = Fixed(
-        files_changed=len(_changed(before, once)),
-        findings=_by_code(found["code"] for found in left),
+        files_changed=len(changed(before, once)),
+        findings=by_code(found["code"] for found in left),
     )
     for run in (first, second):
         if run.status not in (0, 1):
             fixed.failures.append(f"fix ended with {run.status}: {run.stderr.strip()}")
-    broken = before.compile - once.compile
-    fixed.failures += [f"no longer compiles: {path}" for path in sorted(broken)]
-    doubts = once.doubts - before.doubts
-    fixed.failures += [f"new in {path}: {text}" for path, text in sorted(doubts)]
-    again = _changed(once, twice)
+    fixed.failures += worse(before, once)
+    again = changed(once, twice)
     fixed.failures += [f"changed by a second run: {path}" for path in sorted(again)]
     return fixed
+
+
+def worse(before: Snapshot, after: Snapshot) -> list[str]:
+    """What is wrong with a tree and was not before."""
+    broken = before.compile - after.compile
+    doubts = after.doubts - before.doubts
+    return [
+        *(f"no longer compiles: {path}" for path in sorted(broken)),
+        *(f"new in {path}: {text}" for path, text in sorted(doubts)),
+    ]
 
 
 def _seconds_to_parse(files: Sequence[Path]) -> float:
@@ -126,7 +135,7 @@ def _parse(data: bytes) -> ast.Module:
         return ast.parse(data)
 
 
-def _snapshot(package: Package, tree: Path) -> Snapshot:
+def snapshot(package: Package, tree: Path) -> Snapshot:
     state = Snapshot({}, set(), Counter())
     for path in sources(package, tree):
         name = path.relative_to(tree).as_posix()
@@ -150,11 +159,11 @@ def _snapshot(package: Package, tree: Path) -> Snapshot:
     return state
 
 
-def _changed(before: Snapshot, after: Snapshot) -> list[str]:
+def changed(before: Snapshot, after: Snapshot) -> list[str]:
     return [name for name, data in before.texts.items() if after.texts.get(name) != data]
 
 
-def _by_code(codes: Iterable[str]) -> dict[str, int]:
+def by_code(codes: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(codes).items()))
 
 

@@ -1,4 +1,5 @@
-"""docs/migration.md: each diff of the page is what the fixes make of its program."""
+"""docs/migration.md: each diff of the page is what the fixes make of its program, and its tables
+are those of the last run over real packages."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.migration import result, tables
+from benchmarks.packages import load
 from tests.helpers import ROOT, fix, lint, places
 from tests.test_docs import REPORTED
 
@@ -51,6 +54,33 @@ def test_each_diff_is_what_the_fixes_make(update: bool, tmp_path: Path) -> None:
     if update:
         PAGE.write_text(expected, encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == expected
+
+
+def test_the_tables_are_those_of_the_last_run(update: bool) -> None:
+    """`pytest --update` writes them."""
+    page = PAGE.read_text(encoding="utf-8")
+    prose = page.partition("| package |")[0]
+    if update:
+        PAGE.write_text(prose + tables(result()), encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == prose + tables(result())
+
+
+def test_the_last_run_was_over_all_pinned_packages_and_found_nothing_wrong() -> None:
+    rows = result()["packages"]
+    assert {name: row["version"] for name, row in rows.items()} == {
+        package.name: package.version for package in load(among="migration")
+    }
+    assert not [failure for row in rows.values() for failure in row["failures"]]
+    assert sum(sum(row["files_changed"]) > 0 for row in rows.values()) >= 15
+
+
+def test_whatever_a_run_has_left_has_a_reason() -> None:
+    rows = [(name, row) for name, each in result()["packages"].items() for row in each["uses"]]
+    assert not [
+        (name, row["form"], row["source"])
+        for name, row in rows
+        if row["seen"] > row["safe"] + row["unsafe"] and not row["why"]
+    ]
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block["said"])
