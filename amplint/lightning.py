@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from amplint.source import Source
 
+KNOWN = ("lightning.", "pytorch_lightning.", "torch.", "abc.", "typing.", "builtins.")
 AUTOMATIC = "automatic_optimization"
 # An argument of the Trainer of Lightning 1.0 to 1.2, over however many lines.
 GIVEN_TO_TRAINER = rf"(?<![.\w]){AUTOMATIC}=\w"
@@ -24,9 +25,10 @@ def in_lightning_module(node: cst.CSTNode, src: Source) -> bool:
 
 def optimizes_automatically(node: cst.CSTNode, src: Source) -> bool:
     """Whether it is Lightning that runs the backward pass and the step of the module around a node:
-    the default, if nobody speaks of it."""
+    the default, if nobody speaks of it, and no class of another library may."""
     return (
         in_lightning_module(node, src)
+        and all(base.startswith(KNOWN) for base in src.bases_around(node))
         and not src.family_mentions(node, AUTOMATIC)
         and not src.is_stored_from_outside(AUTOMATIC)
         and not src.matches(GIVEN_TO_TRAINER)

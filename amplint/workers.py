@@ -13,7 +13,11 @@ from amplint.facts import Node, argument
 from amplint.infer import Inference, State
 from amplint.values import Function, Instance, Place, Symbol, Value, Why, constant, ordered
 
-GIVING = ("__getitem__", "__getitems__", "__iter__", "__next__")
+# What workers call of a dataset; one that can be indexed is not iterated.
+OF_ITERABLE = ("__iter__", "__next__")
+OF_INDEXED = ("__getitem__", "__getitems__")
+CONTEXT = "multiprocessing_context"
+CONTEXT_AT = libraries.WORKER_ARGUMENTS[CONTEXT]
 COUNTS = frozenset({"os.cpu_count", "multiprocessing.cpu_count"})
 
 
@@ -38,15 +42,17 @@ class Workers:
                         found.setdefault(run, (why,))
         queue = list(found)
         for caller in queue:  # grows
-            state_or_none = self._inference.states.get(caller)
-            nodes = state_or_none.graph.nodes if state_or_none is not None else ()
-            for number, node in enumerate(nodes):
+            for number, node in enumerate(self._nodes(caller)):
                 for callee in sorted(self._inference.edges.get((caller, number), ())):
                     if callee not in found:
                         why = self._why(caller, node, "called here in a worker")
                         found[callee] = (*found[caller], why)
                         queue.append(callee)
         return found
+
+    def _nodes(self, function: str) -> tuple[Node, ...]:
+        state = self._inference.states.get(function)
+        return state.graph.nodes if state is not None else ()
 
     def _why(self, function: str, node: Node, text: str) -> Why:
         return Why(Place(self._inference.functions[function].path, *node.location), text)
@@ -58,16 +64,7 @@ class Workers:
             for atom in state.values[call.operands[0]]
             if isinstance(atom, Symbol)
         )
-        if libraries.LOADERS.isdisjoint(names):
-            return False
-        if (
-            argument(
-                call,
-                "multiprocessing_context",
-                libraries.WORKER_ARGUMENTS["multiprocessing_context"],
-            )
-            >= 0
-        ):
+        if libraries.LOADERS.isdisjoint(names) or argument(call, CONTEXT, CONTEXT_AT) >= 0:
             return False
         given = argument(call, "num_workers", 5)
         return given >= 0 and self._is_positive(state, given)
@@ -84,7 +81,9 @@ class Workers:
         for value in given(state, call, "dataset", 0):
             for atom in ordered(value):
                 if isinstance(atom, Instance):
-                    for name in GIVING:
+                    bases = self._inference.library_bases(atom.cls)
+                    iterable = any(base.endswith(".IterableDataset") for base in bases)
+                    for name in OF_ITERABLE if iterable else OF_INDEXED:
                         yield from self._inference.methods(atom.cls, name, overridden=False)
         for value in given(state, call, "collate_fn", 6):
             for atom in ordered(value):

@@ -19,8 +19,9 @@ Or `self.automatic_optimization = False` in the constructor, and `self.manual_ba
 Fix safety: none is offered: which of the two is meant is not known.
 
 Known limits: silent where the class, one that it derives from or one that derives from it mentions
-`automatic_optimization`, or the project sets it from outside. A backward pass of another tensor
-than the one that is returned (an attack, say) is left alone, and so are the other hooks.
+`automatic_optimization`, derives from a class of another library as well, or the project sets it
+from outside. A backward pass of another tensor than the one that is returned (an attack, say) is
+left alone, and so are the other hooks.
 """
 
 from __future__ import annotations
