@@ -95,7 +95,8 @@ def report_product(call: cst.Call, tensors: list[Tensor], src: Source) -> Iterat
     region = enabled_region(call, src)
     if pair is None or region is None or is_caught(call, src):
         return
-    message = f"{pair[0].dtype} and {pair[1].dtype}, which autocast does not cast here: this raises"
+    dtypes = f"{pair[0].dtype} and {pair[1].dtype}"
+    message = f"`{src.brief(call)}` mixes {dtypes}, and casts neither: this raises"
     related = places(region, src, *pair)
     yield src.finding(rule, call, message, related=related, group=Group.CORRECTNESS)
 
