@@ -327,6 +327,24 @@ class Source(Edits):
         plain = (*params.posonly_params, *params.params, *params.kwonly_params)
         return next((param for param in plain if param.name.value == found), None)
 
+    def is_given(self, node: cst.CSTNode) -> bool:
+        """Whether a dotted name begins with a parameter, or a variable that was set to one: then
+        callers that are not seen may have it be something else.
+
+        Ex) amp.autocast of `def embed(x, amp): ...`, self.scaler_class, getattr(amp, "autocast")
+        """
+        while isinstance(node, cst.Attribute):
+            node = node.value
+        if isinstance(node, cst.Call):
+            return any(self.is_given(arg.value) for arg in node.args)
+        if not isinstance(node, cst.Name):
+            return False
+        origin = self.origin(node)
+        named = isinstance(origin, cst.Name | cst.Attribute)
+        return self.parameter(node) is not None or (
+            named and origin is not node and origin is not None and self.is_given(origin)
+        )
+
     def bound_before(self, name: cst.Name, node: cst.CSTNode) -> bool:
         """Whether a variable, read somewhere below `node`, has the same value at `node` already."""
         later, earlier = self.ast_of(name), self.ast_around(node)

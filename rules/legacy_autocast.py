@@ -9,12 +9,13 @@ parameter is the dtype, not `enabled`: positional arguments have to become keywo
     with torch.amp.autocast("cuda", enabled=use_amp):
 
 Fix safety: safe: positional arguments are mapped to the keywords of the same meaning. Unsafe where
-the project asks `isinstance(region, torch.cuda.amp.autocast)`, for the new one is not one, and with
-`**arguments`, of which nobody can tell what they leave to be inherited. The old API always means
-float16 (bfloat16 on the CPU) where none is given, the new one inherits the dtype of an enclosing
-region: `dtype=` is written out where the region is, or may be, inside another one, unless it is
-switched off and nothing in the project asks for its dtype. So is `cache_enabled=True` inside of a
-region where the project has one without a cache.
+the project asks `isinstance(region, torch.cuda.amp.autocast)`, for the new one is not one; with
+`**arguments`, of which nobody can tell what they leave to be inherited; and where the function, or
+its module, is a parameter's, and only the seen calls say that it is the old one. The old API always
+means float16 (bfloat16 on the CPU) where none is given, the new one inherits the dtype of an
+enclosing region: `dtype=` is written out where the region is, or may be, inside another one, unless
+it is switched off and nothing in the project asks for its dtype. So is `cache_enabled=True` inside
+of a region where the project has one without a cache.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), and code
 under a test of the version, are left alone. `autocast(*arguments)` and a bare decorator are
@@ -32,6 +33,7 @@ from amplint.guards import is_fallback
 from amplint.libraries import AUTOCASTS, AutocastApi
 
 MEANT = "each argument is known by its place or its name"
+CERTAIN = "no caller could pass another function"
 NOT_ASKED = "nothing asks for the class of a region"
 INHERITS = "what another region could change is written out"
 
@@ -41,7 +43,7 @@ rule = Rule(
     group=Group.MIGRATION,
     since="0.1",
     witness=Warns("autocast(args...)` is deprecated"),
-    safe_if=(MEANT, NOT_ASKED, INHERITS),
+    safe_if=(MEANT, CERTAIN, NOT_ASKED, INHERITS),
     words=frozenset({"autocast", "amp", "autocast_mode"}),
     torch="1.12",
 )
@@ -95,6 +97,7 @@ def migrate(call: cst.Call, api: AutocastApi, src: Source) -> Fix | None:
     edits = (*spelled.edits, src.replace(call.func, spelled.text), opening, *others)
     conditions = {
         MEANT: not src.has_star(call),
+        CERTAIN: not src.is_given(call.func),
         NOT_ASKED: not src.matches(CHECKED_BY_CLASS),
         INHERITS: True,
     }

@@ -16,7 +16,8 @@ type, and mypy refuses them.
 
 Fix safety: safe for torch 2.3 and later, which have the new name: the old class is a subclass of
 the new one that only fills in the device. Unsafe where the project asks `isinstance(scaler,
-torch.cuda.amp.GradScaler)`, for the new object is not one.
+torch.cuda.amp.GradScaler)`, for the new object is not one, and where the class, or its module, is a
+parameter's, and only the seen calls say that it is the old one.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), code
 under a test of the version, and annotations in quotes are left alone.
@@ -32,6 +33,7 @@ from amplint import Edit, Finding, Fix, Group, Rule, Source, Warns
 from amplint.guards import is_fallback
 from amplint.libraries import SCALERS
 
+CERTAIN = "no caller could pass another class"
 NOT_ASKED = "nothing asks for the class of a scaler"
 
 rule = Rule(
@@ -40,7 +42,7 @@ rule = Rule(
     group=Group.MIGRATION,
     since="0.1",
     witness=Warns("GradScaler(args...)` is deprecated"),
-    safe_if=(NOT_ASKED,),
+    safe_if=(CERTAIN, NOT_ASKED),
     words=frozenset({"GradScaler"}) | frozenset({"amp", "grad_scaler"}),
     torch="2.3",
 )
@@ -89,7 +91,8 @@ def widen(named: cst.CSTNode, old: str, new: str, src: Source) -> Fix | None:
     if spelled is None or (spelled.edits and src.bound_as(old) is None):
         return None
     edits = (*spelled.edits, src.replace(named, spelled.text))
-    return Fix.safe_if(f"Use `{new}`", edits, {NOT_ASKED: not src.matches(CHECKED_BY_CLASS)})
+    conditions = {CERTAIN: True, NOT_ASKED: not src.matches(CHECKED_BY_CLASS)}
+    return Fix.safe_if(f"Use `{new}`", edits, conditions)
 
 
 def migrate(call: cst.Call, device: str, src: Source) -> Fix | None:
@@ -101,5 +104,8 @@ def migrate(call: cst.Call, device: str, src: Source) -> Fix | None:
     first = src.insert_argument(call, f'"{device}"')
     if first is None:
         return None
-    conditions = {NOT_ASKED: not src.matches(CHECKED_BY_CLASS)}
+    conditions = {
+        CERTAIN: not src.is_given(call.func),
+        NOT_ASKED: not src.matches(CHECKED_BY_CLASS),
+    }
     return Fix.safe_if("Use `torch.amp.GradScaler`", (*spelled.edits, rename, first), conditions)

@@ -871,6 +871,23 @@ ORPHANS = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("def f(amp): x(amp.autocast)\n", True),
+        ("def f(amp):\n    mine = amp\n    x(mine.autocast)\n", True),
+        ("class A:\n    def f(self): x(self.amp.autocast)\n", True),
+        ("import amp\ndef f(): x(amp.autocast)\n", False),
+        ("import amp\ndef f():\n    mine = amp.autocast\n    x(mine)\n", False),
+        ("def f(amp): x(getattr(amp, 'autocast'))\n", True),
+        ("def f(x): x(getattr(amp, 'autocast'))\n", False),
+    ],
+)
+def test_a_name_that_callers_give(text: str, given: bool) -> None:
+    src = linked(text)
+    assert src.is_given(call_in(src, "x").args[0].value) is given
+
+
 @pytest.mark.parametrize(("before", "fixed", "expected"), ORPHANS)
 def test_imports_that_a_fix_has_orphaned_go(before: str, fixed: str, expected: str) -> None:
     gone = orphans(ast.parse(before), ast.parse(fixed))

@@ -1329,6 +1329,49 @@ def of_old_names() -> Iterator[Case]:
         (("torch.cuda.amp.autocast()", 'torch.amp.autocast("cuda")'),),
     )
     yield Case(
+        "AMP701",
+        "no caller could pass another function",
+        once(
+            "shown.append(product(torch.full((4, 4), 0.1, device=device), torch.cuda.amp))",
+            """
+            def product(x, amp):
+                with torch.cuda.amp.autocast():
+                    return x @ x
+
+
+            """,
+        ),
+        (
+            ("with torch.cuda.amp.autocast()", "with amp.autocast()"),
+            also("globals()['product'](torch.full((4, 4), 0.1, device=device), torch.cpu.amp)"),
+        ),
+        "policy",
+    )
+    yield Case(
+        "AMP702",
+        "no caller could pass another class",
+        once(
+            "shown.append(made(torch.cuda.amp))",
+            """
+            class Constant:
+                class GradScaler:
+                    def get_scale(self):
+                        return 1.0
+
+
+            def made(amp):
+                return torch.cuda.amp.GradScaler().get_scale()
+
+
+            """,
+        ),
+        (
+            ("return torch.cuda.amp.GradScaler()", "return amp.GradScaler()"),
+            also("globals()['made'](Constant)"),
+        ),
+        "policy",
+    )
+    yield Case(
         "AMP702",
         "nothing asks for the class of a scaler",
         once("scaler = torch.cuda.amp.GradScaler()\nshown.append(scaler.get_scale())"),
