@@ -2,9 +2,9 @@
 
 Unless a LightningModule says otherwise, Lightning backpropagates the loss that `training_step`
 returns, scales it where the precision asks for that, and steps. A `backward()` on the loss in
-`training_step` makes that the second one through the graph, which raises; without a loss to return,
-the gradients are set to zero before they are used; `self.manual_backward` raises at once. A
-GradScaler of one's own multiplies the gradients, and nothing divides them again.
+`training_step` makes that the second one through the graph, which raises; where no loss is
+returned, Lightning sets the gradients to zero and steps all the same; `self.manual_backward` raises
+at once. A GradScaler of one's own multiplies the gradients, and nothing divides them again.
 
     def training_step(self, batch, batch_idx):
         loss = self.loss(batch)
@@ -71,7 +71,7 @@ def own_backward(call: cst.Call, src: Source) -> Finding | None:
         return None
     losses = list(returned(function, src))
     if not losses:
-        message = f"`{src.brief(call)}` is in vain: Lightning sets the gradients to zero after it"
+        message = f"`{src.brief(call)}`, and Lightning sets the gradients to zero, and steps"
     elif any(is_backpropagated(loss, call, bool(chain), src) for loss in losses):
         message = f"`{src.brief(call)}`, and Lightning runs `backward()` on the loss again"
     else:
