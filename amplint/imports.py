@@ -187,7 +187,7 @@ def lists_its_names(module: ast.Module) -> bool:
         isinstance(statement, ast.Assign)
         and isinstance(statement.value, (ast.List, ast.Tuple))
         and all(isinstance(each, ast.Constant) for each in statement.value.elts)
-        and any(isinstance(each, ast.Name) and each.id == "__all__" for each in statement.targets)
+        and _sets_exports(statement)
         for statement in module.body
     )
 
@@ -347,7 +347,14 @@ def _used_names(scope: ast.AST) -> set[str]:
             names.add(node.id)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             names |= _names_in_string(node.value)
+        elif isinstance(node, (ast.Assign, ast.AugAssign)) and _sets_exports(node):
+            names.update(re.findall(r"\w+", ast.unparse(node.value)))  # Ex) "a b".split()
     return names
+
+
+def _sets_exports(statement: ast.Assign | ast.AugAssign) -> bool:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return any(isinstance(each, ast.Name) and each.id == "__all__" for each in targets)
 
 
 def _names_in_string(value: str) -> set[str]:

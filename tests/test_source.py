@@ -863,6 +863,8 @@ ORPHANS = [
     ("import a\n", "import a\n", "import a\n"),
     ("from a import b as b\nb\n", "from a import b as b\n", "from a import b as b\n"),
     ("import a\na\nb = ['a']\n", "import a\nb = ['a']\n", "import a\nb = ['a']\n"),
+    ("import a\na\n__all__ = 'a b'.split()\n", "import a\n__all__ = 'a b'.split()\n",
+     "import a\n__all__ = 'a b'.split()\n"),
     ("import a\na\nx: 'L[a.b]'\n", "import a\nx: 'L[a.b]'\n", "import a\nx: 'L[a.b]'\n"),
     ("import a\na\n'\\n>>> a.b'\n", "import a\n'\\n>>> a.b'\n", "import a\n'\\n>>> a.b'\n"),
     ("import a  # noqa\na\n", "import a  # noqa\n", "import a  # noqa\n"),
