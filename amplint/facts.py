@@ -123,7 +123,7 @@ class FunctionFacts:
         parent: the id of the function (class body, module) that it is defined in.
         cls: the id of the class whose method it is, else None.
         decorated: the texts of its decorators' last identifiers (`staticmethod`, `property` ...).
-        words: every identifier in its text; a superset.
+        words: every identifier in its code, and words of its strings; a superset.
     """
 
     id: str

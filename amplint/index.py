@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from amplint.facts import ClassFacts, FileFacts, FunctionFacts, Graph, Param
 from amplint.graph import build
+from amplint.text import LINE_END, code_of
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
 # `import a.b as c`, `from m import b as c`, `c = m.b`, `c = m.b if d else e`, `class c(m.b)`: c is
@@ -54,7 +55,9 @@ class File:
         """
         self.path = path
         self.tree = ast.parse(text)
-        self.lines = re.split(r"\r\n|\n|\r", text)
+        self.lines = LINE_END.split(text)
+        code = code_of(text)
+        self._code = LINE_END.split(code)
         self._functions: dict[str, FunctionFacts] = {}
         self._classes: dict[str, ClassFacts] = {}
         self._scopes: dict[str, Scope] = {}
@@ -67,8 +70,8 @@ class File:
             path,
             self._functions,
             self._classes,
-            frozenset(IDENTIFIER.findall(text)),
-            frozenset(aliases(text)),
+            frozenset(IDENTIFIER.findall(code)),
+            frozenset(aliases(code)),
         )
 
     def graph(self, function: str) -> Graph:
@@ -156,7 +159,7 @@ class File:
             identity = f"{base}#{number}"
         first = min((d.lineno for d in getattr(node, "decorator_list", [])), default=node.lineno)
         end_row = node.end_lineno or node.lineno
-        text = "\n".join(self.lines[first - 1 : end_row])
+        text = "\n".join(self._code[first - 1 : end_row])
         facts = FunctionFacts(
             id=identity,
             path=self.path,
@@ -177,7 +180,7 @@ class File:
         return facts
 
     def _words_outside_definitions(self, tree: ast.Module) -> frozenset[str]:
-        lines = list(self.lines)
+        lines = list(self._code)
         for statement in tree.body:
             if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 for row in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):

@@ -17,6 +17,18 @@ from pathlib import Path
 from amplint.finding import Position
 
 LINE_END = re.compile(r"\r\n|\r|\n")
+# Comments and strings of several lines; other strings are named only to be passed over. What an
+# f-string holds is code, and so it is kept whatever its quotes are.
+NOISE = re.compile(
+    r"""
+    \#[^\r\n]*
+  | (?<!f)(?<!fr)(?:'''(?:[^\\']|\\.|'(?!''))*'''|\"""(?:[^\\"]|\\.|"(?!""))*\""")
+  | (?P<kept>'''(?:[^\\']|\\.|'(?!''))*'''|\"""(?:[^\\"]|\\.|"(?!""))*\"""
+      | '(?:[^'\\\r\n]|\\.)*'|"(?:[^"\\\r\n]|\\.)*")
+    """,
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+VISIBLE = re.compile(r"[^\r\n]")
 
 
 class UndecodableError(Exception):
@@ -31,6 +43,19 @@ class UndecodableError(Exception):
 
 class UnencodableError(Exception):
     """The text cannot be written in the file's encoding without loss."""
+
+
+def code_of(text: str) -> str:
+    """The text with blanks for comments and strings of several lines, every place unchanged.
+
+    Docstrings are full of words such as "to" and "with", which rules wait for: a third of the
+    functions of timm 1.0.22 would be looked at for their prose alone.
+    """
+
+    def blank(noise: re.Match[str]) -> str:
+        return noise.group() if noise.lastgroup else VISIBLE.sub(" ", noise.group())
+
+    return NOISE.sub(blank, text)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 from libcst.metadata.span_provider import CodeSpan
 
 from amplint.pairing import ast_nodes, pair_by_order, walk
-from amplint.text import Text
+from amplint.text import Text, code_of
 
 # LibCST nests `a and b and ...`, which `ast` keeps flat: some 10,000 operands overflow its stack
 # and end the process.
@@ -148,11 +148,11 @@ class Units:
     def holding(
         self, words: Collection[str], rows: Iterable[int] = ()
     ) -> list[tuple[Unit, frozenset[str]]]:
-        """The units that hold any of the identifiers, each with those that it holds; and those
-        around the rows."""
+        """The units whose code holds any of the identifiers, each with those that it holds; and
+        those around the rows."""
         if not self.units:  # nothing but comments
             return []
-        text = self.text.text
+        text = code_of(self.text.text)
         found: dict[int, set[str]] = defaultdict(set)
         present = [word for word in words if word in text]
         if present:

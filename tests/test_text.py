@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import io
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint.finding import Position
-from amplint.text import Text, UndecodableError, UnencodableError
+from amplint.text import Text, UndecodableError, UnencodableError, code_of
 
 BOM = b"\xef\xbb\xbf"
 
@@ -129,3 +131,33 @@ def test_every_encoding_gives_back_its_bytes(encoding: str, bom: bool, data: st.
     read = Text.decode(encoded)
     assert read.text == text
     assert read.encode(text) == encoded
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("x  # to", "x      "),
+        ('"""with\nto"""\nx', "       \n     \nx"),
+        ("x = '# no comment'  # to", "x = '# no comment'      "),
+        ('x = \'"""\'  # to\ny', 'x = \'"""\'      \ny'),
+        ("x = 'it\\'s'  # to", "x = 'it\\'s'      "),
+        ('f"""{x.item()}"""', 'f"""{x.item()}"""'),
+        ("rf'''{x.item()}'''", "rf'''{x.item()}'''"),
+        ("x = '''a \\''' b'''; y", "x = " + " " * 14 + "; y"),
+    ],
+)
+def test_code_is_the_text_without_prose(text: str, code: str) -> None:
+    assert code_of(text) == code
+
+
+@pytest.mark.parametrize("path", sorted(Path(tokenize.__file__).parent.glob("[a-m]*.py")), ids=str)
+def test_no_name_and_no_place_is_lost_with_the_prose(path: Path) -> None:
+    text = Text.read(path).text
+    code = code_of(text)
+    assert [len(line) for line in code.splitlines()] == [len(line) for line in text.splitlines()]
+    assert names(code) >= names(text)
+
+
+def names(text: str) -> set[tuple[str, tuple[int, int]]]:
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return {(token.string, token.start) for token in tokens if token.type == tokenize.NAME}
