@@ -13,7 +13,7 @@ from typing import Protocol
 from amplint.evidence import Support
 from amplint.scaling import Misuse
 from amplint.staleness import Stale
-from amplint.values import Heat, Place, Region, Value, Why
+from amplint.values import Heat, Place, Region, Trait, Value, Why
 
 
 class Answers(Protocol):
@@ -39,8 +39,8 @@ class Answers(Protocol):
         """The dotted name of the library object that the expression certainly is, else None."""
         ...
 
-    def hot_rows(self) -> Sequence[tuple[int, int]]:
-        """The rows, first and last, of the functions that hold a place that is hot in training."""
+    def traits(self) -> Sequence[tuple[int, int, frozenset[Trait]]]:
+        """Of each function: its rows, first and last, and the traits of the places in it."""
         ...
 
     def misuse_rows(self) -> Mapping[str, Collection[int]]:

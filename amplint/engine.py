@@ -25,6 +25,7 @@ from amplint.rule import Rule
 from amplint.source import judge
 from amplint.suppress import Suppressions
 from amplint.text import Text, UndecodableError
+from amplint.values import Trait
 
 
 @dataclass(frozen=True)
@@ -103,10 +104,10 @@ def report_on(request: Request, reading: Reading) -> Outcome:
         for rule in registry.for_target(request.rules, request.settings.target_torch)
         if rule.checks and request.settings.may_report(rule)
     ]
-    rules = [replace(rule, words=with_aliases(reading.files, rule.words)) for rule in rules]
-    words = frozenset(word for rule in rules if not rule.hot for word in rule.words)
+    rules = [replace(rule, words=words_of(rule, reading.files)) for rule in rules]
+    words = frozenset(word for rule in rules if Trait.HOT not in rule.needs for word in rule.words)
     everywhere = frozenset(word for rule in rules if rule.misuse for word in rule.words)
-    if any(rule.hot for rule in rules):
+    if any(Trait.HOT in rule.needs for rule in rules):
         everywhere |= HEAT_WORDS
     program = Program(reading.files, words, project.reported, everywhere)
 
@@ -126,6 +127,15 @@ def report_on(request: Request, reading: Reading) -> Outcome:
         files=tuple(sorted(project.reported)),
         texts={path: reading.texts[path] for path in project.reported & reading.texts.keys()},
     )
+
+
+def words_of(rule: Rule, files: Mapping[str, File]) -> frozenset[str]:
+    """The words of a rule in this project; none where it cannot speak, whatever a unit holds."""
+    if rule.project_words and all(
+        rule.project_words.isdisjoint(f.facts.words) for f in files.values()
+    ):
+        return frozenset()
+    return with_aliases(files, rule.words)
 
 
 def by_place(finding: Finding) -> tuple[str, Span, str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from amplint.backprop import Backpropagations
 from amplint.certainty import is_tensor
@@ -20,7 +20,19 @@ from amplint.scaling import Misuse, Misuses
 from amplint.staleness import Stale, Staleness
 from amplint.threads import products
 from amplint.transfer import canonical
-from amplint.values import UNKNOWN, Class, Heat, Instance, Place, Region, Symbol, Value, Why
+from amplint.values import (
+    UNKNOWN,
+    Class,
+    Heat,
+    Instance,
+    Place,
+    Region,
+    Symbol,
+    Trait,
+    Value,
+    Why,
+    is_half,
+)
 from amplint.workers import Workers
 
 CALLS_DEEP = 3  # how far the texts of what a call runs are followed
@@ -179,14 +191,24 @@ class FileAnswers:
         (atom,) = value
         return canonical(atom.name) if isinstance(atom, Symbol) else None
 
-    def hot_rows(self) -> Sequence[tuple[int, int]]:
-        """The rows, first and last, of the functions that hold a place that is hot in training."""
-        functions = self._file.facts.functions
+    def traits(self) -> Sequence[tuple[int, int, frozenset[Trait]]]:
+        """Of each function: its rows, first and last, and the traits of the places in it."""
         return [
-            (facts.location[0], facts.location[2])
-            for identity, facts in functions.items()
-            if identity in self._inference.states and self._heat.is_hot(identity)
+            (facts.location[0], facts.location[2], frozenset(self._traits_of(identity)))
+            for identity, facts in self._file.facts.functions.items()
+            if identity in self._inference.states
         ]
+
+    def _traits_of(self, function: str) -> Iterator[Trait]:
+        state = self._inference.states[function]
+        if self._heat.is_hot(function):
+            yield Trait.HOT
+        if any(region is not None for region in state.regions.values()):
+            yield Trait.REGION
+        if any(map(is_half, set(state.values))):
+            yield Trait.HALF
+        if self._workers.chain(function) is not None:
+            yield Trait.WORKER
 
     def misuse_rows(self) -> Mapping[str, Collection[int]]:
         """By the code of the rule, the rows of the calls that `misuses` has something about."""

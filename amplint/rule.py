@@ -9,6 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from amplint.finding import Finding, Group
+from amplint.values import Trait
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -110,11 +111,12 @@ class Rule:
         witness: what running the rule's fixture must show.
         words: identifiers without any of which the rule cannot fire in a unit (a top-level
             statement or a statement of a top-level class body).
+        project_words: where any are named, some file of the project has to hold one of them.
         outranks: codes that stay silent where this rule speaks about the same node.
         safe_if: the conditions that its safe fixes rest on; each fix names those that it needs.
         changes: what its unsafe fixes may change.
-        hot: whether it speaks only of places that run for every batch of training; units that hold
-            none are not shown to it.
+        needs: what has to be known of the functions that it speaks of; units that hold none of
+            which all that is known are not shown to it.
         misuse: whether all that it speaks of is a `Source.misuse`: it is shown the units that hold
             one, with a word or without, and its words start inference in every file.
         torch: the lowest torch version for which the rule holds, e.g. "2.4"; None for any.
@@ -129,10 +131,11 @@ class Rule:
     since: str
     witness: Witness
     words: frozenset[str]
+    project_words: frozenset[str] = frozenset()
     outranks: tuple[str, ...] = ()
     safe_if: tuple[str, ...] = ()
     changes: frozenset[Change] = frozenset()
-    hot: bool = False
+    needs: tuple[Trait, ...] = ()
     misuse: bool = False
     torch: str | None = None
     until: str | None = None

@@ -34,6 +34,7 @@ from amplint.values import (
     Host,
     Region,
     Tensor,
+    Trait,
     Value,
     Why,
     one,
@@ -521,11 +522,13 @@ def judge(
     problems: list[tuple[str, str]] = []
     notices: list[str] = []
     words = frozenset(word for rule in rules if not rule.misuse for word in rule.words)
-    hot_rows = answers.hot_rows() if any(rule.hot for rule in rules) else ()
+    known = answers.traits() if any(rule.needs for rule in rules) else ()
     misuse_rows = answers.misuse_rows() if any(rule.misuse for rule in rules) else {}
     rows = frozenset[int]().union(*misuse_rows.values())
     for unit, found in source.units.holding(words, rows):
-        hot = any(first <= unit.last_row and unit.row <= last for first, last in hot_rows)
+        traits = frozenset[Trait]().union(
+            *(some for first, last, some in known if first <= unit.last_row and unit.row <= last)
+        )
         misused = {
             code
             for code, at in misuse_rows.items()
@@ -535,7 +538,7 @@ def judge(
             rule
             for rule in rules
             if (rule.code in misused if rule.misuse else rule.words & found)
-            and (hot or not rule.hot)
+            and traits.issuperset(rule.needs)
         ]
         if not waiting:
             continue

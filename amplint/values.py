@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any, NamedTuple, Union
 
 MAX_ALTERNATIVES = 6
@@ -447,6 +448,33 @@ def shallow(value: Value) -> Value:
         if isinstance(atom, CONTAINERS):
             return UNKNOWN if depth(value) > MAX_DEPTH else value
     return value
+
+
+class Trait(Enum):
+    """What may be known of some place in a function, without which certain rules cannot speak."""
+
+    HOT = "runs for every batch of training"
+    REGION = "stands in an autocast region, be it on or off"
+    HALF = "is a tensor or a module in half, or a cast to half"
+    WORKER = "runs in a worker process of a loader"
+
+
+HALF_NAMES = frozenset({"half", "float16", "bfloat16", "HalfTensor", "BFloat16Tensor"})
+
+
+def is_half(value: Value) -> bool:
+    """Whether something in the value is half, or makes half of what it is given."""
+    return any(map(_is_half, value))
+
+
+def _is_half(atom: Atom) -> bool:
+    if isinstance(atom, Sequence):
+        return is_half(atom.element) or any(map(is_half, atom.items or ()))
+    if isinstance(atom, Mapping):
+        return is_half(atom.element) or any(is_half(value) for _, value in atom.items)
+    if isinstance(atom, Tensor | Object):
+        return atom.dtype in HALF_NAMES
+    return isinstance(atom, DType | Method | Symbol) and atom.name.rpartition(".")[2] in HALF_NAMES
 
 
 @dataclass(frozen=True)

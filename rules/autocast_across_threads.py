@@ -31,6 +31,7 @@ import libcst as cst
 from amplint import Dtype, Finding, Group, Rule, Source
 from amplint.dtypes import enabled_region
 from amplint.libraries import EXECUTES, THREADS
+from amplint.values import Trait
 
 rule = Rule(
     "AMP310",
@@ -38,6 +39,7 @@ rule = Rule(
     group=Group.PRECISION,
     since="0.1",
     witness=Dtype(bad="float32", good="bfloat16"),
+    needs=(Trait.REGION,),
     words=EXECUTES | {name.rpartition(".")[2] for name in THREADS},
 )
 

@@ -33,7 +33,7 @@ import libcst as cst
 
 from amplint import Dtype, Finding, Group, Rule, Source
 from amplint.dtypes import enabled_region
-from amplint.values import Autocast
+from amplint.values import Autocast, Trait
 
 rule = Rule(
     "AMP311",
@@ -41,6 +41,7 @@ rule = Rule(
     group=Group.PRECISION,
     since="0.1",
     witness=Dtype(bad="bfloat16", good="float32"),
+    needs=(Trait.REGION,),
     words=frozenset({"yield", "await", "async"}),
 )
 # Decorators that leave a generator what it is.

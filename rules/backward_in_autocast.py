@@ -45,6 +45,7 @@ from amplint import (
 )
 from amplint.evidence import Support
 from amplint.transfer import tensors_in
+from amplint.values import Trait
 
 ALONE = "nothing else leaves the region"
 KNOWN = "all of the forward pass is seen to run in the region"
@@ -61,6 +62,7 @@ rule = Rule(
     witness=Differs(rtol=1e-3),
     safe_if=(ALONE, KNOWN, NO_ISLAND, NO_LINALG, NO_FUNCTION),
     changes=frozenset({Change.ROUNDING}),
+    needs=(Trait.REGION,),
     words=frozenset({"autocast", "backward", "with"}),
 )
 

@@ -29,7 +29,7 @@ import libcst as cst
 
 from amplint import Change, Edit, Finding, Fix, Group, Object, Raises, Rule, Safety, Source
 from amplint.torch_ops import policy
-from amplint.values import only
+from amplint.values import Trait, only
 
 rule = Rule(
     "AMP304",
@@ -38,6 +38,7 @@ rule = Rule(
     since="0.1",
     witness=Raises("are unsafe to autocast", policy=True),
     changes=frozenset({Change.ROUNDING}),
+    needs=(Trait.REGION,),
     words=frozenset({"binary_cross_entropy", "BCELoss"}),
 )
 

@@ -32,7 +32,7 @@ import libcst as cst
 from amplint import Change, Differs, Finding, Fix, Group, Rule, Safety, Source
 from amplint.constants import number_of
 from amplint.dtypes import dtype_places
-from amplint.values import Tensor
+from amplint.values import Tensor, Trait
 
 rule = Rule(
     "AMP801",
@@ -42,6 +42,7 @@ rule = Rule(
     since="0.1",
     witness=Differs(rtol=0.1),
     changes=frozenset({Change.ROUNDING}),
+    needs=(Trait.HALF,),
     words=frozenset(
         """
         masked_fill masked_fill_ fill_ full full_like new_full index_fill index_fill_

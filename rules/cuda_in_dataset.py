@@ -31,7 +31,7 @@ import libcst as cst
 from amplint import Finding, Group, Rule, Source, Unrun, only
 from amplint.guards import tests_around
 from amplint.torch_ops import FACTORIES
-from amplint.values import ACCELERATOR, Device, Function, Host, Value
+from amplint.values import ACCELERATOR, Device, Function, Host, Trait, Value
 
 rule = Rule(
     "AMP913",
@@ -42,6 +42,7 @@ rule = Rule(
         "a fork needs a GPU to lose",
         "https://docs.pytorch.org/docs/stable/notes/multiprocessing.html#cuda-in-multiprocessing",
     ),
+    needs=(Trait.WORKER,),
     words=frozenset({"cuda", "to", "device", "DataLoader"}),
 )
 ASKS = re.compile(r"cuda|gpu|device|worker", re.IGNORECASE)

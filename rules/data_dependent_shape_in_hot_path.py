@@ -35,7 +35,7 @@ import libcst as cst
 from amplint import Finding, Group, Method, Rule, Source, Syncs, Tensor, only
 from amplint.reads import device_tensor, hot_evidence
 from amplint.torch_ops import DATA_DEPENDENT
-from amplint.values import Blob, constant
+from amplint.values import Blob, Trait, constant
 
 rule = Rule(
     "AMP106",
@@ -43,7 +43,7 @@ rule = Rule(
     group=Group.PEDANTIC,
     since="0.1",
     witness=Syncs(before=6, after=0),
-    hot=True,
+    needs=(Trait.HOT,),
     words=frozenset({"def", "for", "while", "lambda"}),  # a subscript has no word of its own
 )
 

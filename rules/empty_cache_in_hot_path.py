@@ -35,7 +35,7 @@ from amplint.clocks import measures
 from amplint.guards import is_wished
 from amplint.reads import heat_places, moves_to_host, training_heat
 from amplint.torch_ops import EMPTIES_CACHE
-from amplint.values import Blob
+from amplint.values import Blob, Trait
 
 rule = Rule(
     "AMP111",
@@ -43,7 +43,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=8, after=0),
-    hot=True,
+    needs=(Trait.HOT,),
     words=frozenset({"empty_cache"}),
 )
 

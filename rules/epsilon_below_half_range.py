@@ -28,6 +28,7 @@ from amplint import Differs, Finding, Group, Rule, Source
 from amplint.constants import number_of
 from amplint.dtypes import dtype_places
 from amplint.torch_ops import HALF_OF_LEAST
+from amplint.values import Trait
 
 rule = Rule(
     "AMP802",
@@ -35,6 +36,7 @@ rule = Rule(
     group=Group.PRECISION,
     since="0.1",
     witness=Differs(rtol=0.1),
+    needs=(Trait.HALF,),
     words=frozenset(
         """
         forward half float16 autocast clamp clamp_min clip normalize cosine_similarity

@@ -31,7 +31,7 @@ from amplint import Change, Edit, Finding, Fix, Group, Raises, Related, Rule, Sa
 from amplint.dtypes import Operation, dtype_places, enabled_region, product
 from amplint.torch_ops import policy
 from amplint.transfer import FLOATS, HALF
-from amplint.values import Region
+from amplint.values import Region, Trait
 
 rule = Rule(
     "AMP208",
@@ -41,6 +41,7 @@ rule = Rule(
     since="0.1",
     witness=Raises("must have the same dtype"),
     changes=frozenset({Change.DTYPE}),
+    needs=(Trait.REGION,),
     words=frozenset(
         {"float64", "double", "from_numpy", "as_tensor", "tensor", "numpy", "forward", "linear"}
         | {"matmul", "mm", "bmm", "einsum", "autocast"}

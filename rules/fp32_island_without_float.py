@@ -27,7 +27,7 @@ from amplint import Change, Finding, Fix, Group, Object, Raises, Rule, Safety, S
 from amplint.dtypes import SAME_DTYPE, before, differ, dtype_places, made_by_autocast, product
 from amplint.torch_ops import EQUAL_DTYPES, MODULES
 from amplint.transfer import HALF
-from amplint.values import only
+from amplint.values import Trait, only
 
 rule = Rule(
     "AMP306",
@@ -36,6 +36,7 @@ rule = Rule(
     since="0.1",
     witness=Raises("must have the same dtype"),
     changes=frozenset({Change.DTYPE}),
+    needs=(Trait.REGION,),
     words=frozenset({"autocast"}),
     outranks=("AMP206",),
 )

@@ -33,6 +33,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Finding, Group, Raises, Rule, Source
+from amplint.values import Trait
 
 rule = Rule(
     "AMP309",
@@ -40,6 +41,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("same dtype", backward=True),
+    needs=(Trait.REGION,),
     words=frozenset({"save_for_backward"}),
 )
 

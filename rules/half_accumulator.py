@@ -31,7 +31,7 @@ from amplint.dtypes import dtype_places
 from amplint.growth import begins_anew, growth_of, growths, loop_over_batches
 from amplint.reads import heat_places
 from amplint.transfer import HALF
-from amplint.values import Value
+from amplint.values import Trait, Value
 
 rule = Rule(
     "AMP209",
@@ -39,6 +39,7 @@ rule = Rule(
     group=Group.PRECISION,
     since="0.1",
     witness=Differs(rtol=0.1),
+    needs=(Trait.HALF,),
     words=frozenset({"half", "float16", "bfloat16", "autocast", "add_", "update"}),
 )
 

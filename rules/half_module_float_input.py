@@ -59,7 +59,7 @@ from amplint.guards import is_caught
 from amplint.tensors import surely_tensor
 from amplint.torch_ops import EQUAL_DTYPES, MODULES
 from amplint.transfer import FLOATS, HALF
-from amplint.values import Host
+from amplint.values import Host, Trait
 
 RECURRENT = frozenset(
     f"torch.nn.{name}{cell}" for name in ("LSTM", "GRU", "RNN") for cell in ("", "Cell")
@@ -78,6 +78,7 @@ rule = Rule(
     witness=Raises("must have the same dtype"),
     safe_if=(RAISES, TENSOR, UNCAUGHT),
     changes=frozenset({Change.DTYPE}),
+    needs=(Trait.HALF,),
     words=frozenset({"half", "float16", "bfloat16", "forward"}) | RECURRENT_WORDS,
 )
 

@@ -34,6 +34,7 @@ import libcst as cst
 from amplint import Differs, Finding, Group, Rule, Source
 from amplint.reads import heat_places, training_heat
 from amplint.steps import region_dtype, regions_before
+from amplint.values import Trait
 
 rule = Rule(
     "AMP308",
@@ -42,7 +43,7 @@ rule = Rule(
     since="0.1",
     witness=Differs(rtol=0.5),
     words=frozenset({"backward"}),
-    hot=True,
+    needs=(Trait.HOT,),
 )
 # Somebody scales, by hand or by a library.
 SCALED = re.compile(

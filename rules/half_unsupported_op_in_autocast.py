@@ -47,7 +47,7 @@ from amplint.dtypes import (
 from amplint.guards import is_caught, is_wished
 from amplint.torch_ops import NO_BFLOAT16, NO_HALF, policy
 from amplint.transfer import HALF
-from amplint.values import constant
+from amplint.values import Trait, constant
 
 MATRIX_NORM = "torch.linalg.matrix_norm"
 BY_SINGULAR_VALUES = (2, -2, "nuc")  # orders of the norm that need them; the others take half
@@ -63,6 +63,7 @@ rule = Rule(
     witness=Raises("low precision dtypes not supported"),
     safe_if=(CAST,),
     changes=frozenset({Change.DTYPE}),
+    needs=(Trait.REGION,),
     words=frozenset(name.rpartition(".")[2] for name in (*NO_HALF, *NO_BFLOAT16, MATRIX_NORM)),
 )
 

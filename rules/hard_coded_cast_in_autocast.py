@@ -40,7 +40,7 @@ from amplint.dtypes import (
 )
 from amplint.torch_ops import policy
 from amplint.transfer import FLOATS, HALF, region_dtype
-from amplint.values import Region
+from amplint.values import Region, Trait
 
 rule = Rule(
     "AMP205",
@@ -48,6 +48,7 @@ rule = Rule(
     group=Group.PRECISION,
     since="0.1",
     witness=Dtype(bad="bfloat16", good="float32"),
+    needs=(Trait.REGION,),
     words=frozenset({"half", "float", "bfloat16", "float16", "float32"}),
 )
 

@@ -32,6 +32,7 @@ import libcst as cst
 from amplint import Finding, Fix, Group, Raises, Rule, Safety, Source
 from amplint.gpus import elsewhere, input_of, is_asked_for, mentions_gpu, names_gpu
 from amplint.reads import heat_places, runs_in_forward
+from amplint.values import Trait
 
 rule = Rule(
     "AMP508",
@@ -39,7 +40,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("cuda", devices=True),
-    hot=True,
+    needs=(Trait.HOT,),
     words=frozenset({"cuda", "device", "to"}),
 )
 

@@ -44,6 +44,7 @@ rule = Rule(
     since="0.1",
     witness=Raises("cuda", devices=True),
     words=frozenset({"cuda", "device", "to"}),
+    project_words=frozenset({"LightningModule"}),
     outranks=("AMP501", "AMP502", "AMP508"),
 )
 # What Lightning calls once the module is on its device.

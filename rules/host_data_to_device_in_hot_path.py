@@ -61,7 +61,7 @@ from amplint.moves import bound_before, move_of, without_move
 from amplint.reads import hot_evidence
 from amplint.tensors import surely_tensor
 from amplint.torch_ops import LEGACY_CONSTRUCTORS
-from amplint.values import ACCELERATOR, CPU, UNKNOWN, Blob, Why, constant
+from amplint.values import ACCELERATOR, CPU, UNKNOWN, Blob, Trait, Why, constant
 
 LITERAL = "the number is a literal"
 FITS = "every dtype takes the number"
@@ -75,7 +75,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Same(),
-    hot=True,
+    needs=(Trait.HOT,),
     safe_if=(LITERAL, FITS, LIKE, UNTOUCHED, PLACED),
     changes=frozenset({Change.ROUNDING}),
     words=frozenset({"tensor", "as_tensor", "asarray", "new_tensor", "to", "cuda", "type_as"}),

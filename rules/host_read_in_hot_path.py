@@ -33,6 +33,7 @@ import libcst as cst
 
 from amplint import Change, Finding, Fix, Group, Host, Rule, Safety, Source, Syncs, Tensor, only
 from amplint.reads import READING_WORDS, hot_evidence, tensor_read
+from amplint.values import Trait
 
 rule = Rule(
     "AMP101",
@@ -40,7 +41,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=8, after=1),
-    hot=True,
+    needs=(Trait.HOT,),
     changes=frozenset({Change.ROUNDING}),
     words=READING_WORDS,
 )

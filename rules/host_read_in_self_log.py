@@ -28,7 +28,7 @@ import libcst as cst
 from amplint import Edit, Finding, Fix, Group, Rule, Safety, Source, Syncs, only
 from amplint.lightning import in_lightning_module
 from amplint.reads import hot_evidence, operand_read, tensor_read
-from amplint.values import Function, constant
+from amplint.values import Function, Trait, constant
 
 rule = Rule(
     "AMP614",
@@ -36,8 +36,9 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=4, after=0),
-    hot=True,
+    needs=(Trait.HOT,),
     words=frozenset({"log", "log_dict"}),
+    project_words=frozenset({"LightningModule"}),
     outranks=("AMP101",),
 )
 # What may follow the read before the value is logged.

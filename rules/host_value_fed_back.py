@@ -40,7 +40,7 @@ from amplint.reads import device_tensor, hot_evidence, tensor_of_training
 from amplint.tensors import has_own_classes
 from amplint.torch_ops import TAKES_TENSOR
 from amplint.transfer import FLOATS
-from amplint.values import UNKNOWN
+from amplint.values import UNKNOWN, Trait
 
 INLINE = "the number is used where it is read"
 ROUNDS = "the operation rounds a tensor as it does a number"
@@ -56,7 +56,7 @@ rule = Rule(
     since="0.1",
     witness=Syncs(before=8, after=0),
     outranks=("AMP101",),
-    hot=True,
+    needs=(Trait.HOT,),
     safe_if=(INLINE, ROUNDS, NEW, PLAIN, HERE, ALIKE),
     changes=frozenset({Change.ROUNDING}),
     words=frozenset({"item", "float", "int"}),

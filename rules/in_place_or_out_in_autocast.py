@@ -43,7 +43,7 @@ from amplint.dtypes import (
 from amplint.guards import is_caught
 from amplint.torch_ops import AUTOCAST, EQUAL_DTYPES, RESULTS, policy
 from amplint.transfer import HALF
-from amplint.values import Region
+from amplint.values import Region, Trait
 
 PRODUCTS = frozenset(name for name in AUTOCAST["cuda"] if name in EQUAL_DTYPES)
 FLOAT32 = ("fp32", "fp32-unless-dtype")
@@ -58,6 +58,7 @@ rule = Rule(
     since="0.1",
     witness=Dtype(bad="bfloat16", good="float32"),
     # `h **= 2` has no name of its own.
+    needs=(Trait.REGION,),
     words=frozenset(name.rpartition(".")[2] for name in IN_PLACE) | {"out", "autocast", "forward"},
 )
 POWER = "Tensor.__pow__"

@@ -31,7 +31,7 @@ from amplint import Differs, Finding, Group, Object, Related, Rule, Sequence, So
 from amplint.dtypes import SAME_DTYPE, behind, cast_dtype, dtype_places
 from amplint.torch_ops import INDEX_ARGUMENTS
 from amplint.transfer import HALF
-from amplint.values import Mapping, Method, Value, constant
+from amplint.values import Mapping, Method, Trait, Value, constant
 
 rule = Rule(
     "AMP207",
@@ -39,6 +39,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Differs(rtol=1e-5),
+    needs=(Trait.HALF,),
     words=frozenset({"half", "float16", "bfloat16", "forward"})
     | {name.rpartition(".")[2] for name in INDEX_ARGUMENTS},
 )

@@ -31,6 +31,7 @@ import libcst as cst
 from amplint import Change, Differs, Finding, Fix, Group, Rule, Safety, Source
 from amplint.constants import number_of
 from amplint.dtypes import dtype_places, operation
+from amplint.values import Trait
 
 rule = Rule(
     "AMP803",
@@ -39,6 +40,7 @@ rule = Rule(
     since="0.1",
     witness=Differs(rtol=0.1),
     changes=frozenset({Change.DTYPE, Change.ROUNDING}),
+    needs=(Trait.HALF,),
     words=frozenset({"log", "log_", "log2", "log10"}),
 )
 

@@ -45,7 +45,7 @@ from amplint import (
 )
 from amplint.growth import begins_anew, growth_of, loop_over_batches
 from amplint.reads import heat_places, training_heat
-from amplint.values import Heat, NoGrad
+from amplint.values import Heat, NoGrad, Trait
 
 rule = Rule(
     "AMP901",
@@ -53,7 +53,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Same(),
-    hot=True,
+    needs=(Trait.HOT,),
     safe_if=("all that is read of it are numbers",),
     words=frozenset({"for", "while"}),
 )

@@ -30,6 +30,7 @@ import libcst as cst
 from amplint import Change, Dtype, Finding, Fix, Group, Rule, Safety, Source
 from amplint.dtypes import Operation, dtype_places, made_by_autocast, operation, outputs_are_cast
 from amplint.torch_ops import MODULES, RESULTS, policy
+from amplint.values import Trait
 
 LOSSES = frozenset(
     name
@@ -58,6 +59,7 @@ rule = Rule(
     since="0.1",
     witness=Dtype(bad="bfloat16", good="float32"),
     changes=frozenset({Change.DTYPE, Change.ROUNDING}),
+    needs=(Trait.HALF,),
     words=frozenset(name.rpartition(".")[2] for name in LOSSES),
 )
 

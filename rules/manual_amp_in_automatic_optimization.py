@@ -41,6 +41,7 @@ rule = Rule(
     since="0.1",
     witness=Raises("backward through the graph a second time", backward=True),
     words=frozenset({"training_step"}),
+    project_words=frozenset({"LightningModule"}),
 )
 OF_SCALER = frozenset({"scale", "unscale_", "step", "update"})
 

@@ -35,7 +35,7 @@ from amplint.dtypes import default_may_be_half, differ, dtype_places, enabled_re
 from amplint.guards import is_caught
 from amplint.tensors import surely_tensor
 from amplint.torch_ops import SAME_DTYPE_WRITES, policy
-from amplint.values import Host, Value
+from amplint.values import Host, Trait, Value
 
 FACTORY_WORDS = frozenset(
     {f"{kind}{made}" for kind in ("", "new_") for made in ("zeros", "ones", "full", "empty")}
@@ -55,6 +55,7 @@ rule = Rule(
     since="0.1",
     witness=Raises("source and destination dtypes match"),
     safe_if=(RAISES, TENSOR, UNCAUGHT),
+    needs=(Trait.HALF,),
     words=FACTORY_WORDS | CAST_WORDS | METHODS | {"forward"},
     outranks=("AMP201",),
 )

@@ -34,7 +34,7 @@ import libcst as cst
 
 from amplint import Finding, Group, Object, Rule, Source, Unrun
 from amplint.dtypes import enabled_region
-from amplint.values import Autocast, NoGrad, only
+from amplint.values import Autocast, NoGrad, Trait, only
 
 rule = Rule(
     "AMP314",
@@ -45,6 +45,7 @@ rule = Rule(
         "torch is repaired since 2.11; seen with torch 2.4.1 on the CPU",
         "https://github.com/pytorch/pytorch/pull/165068",
     ),
+    needs=(Trait.REGION,),
     words=frozenset({"no_grad", "inference_mode"}),
     until="2.11",
 )

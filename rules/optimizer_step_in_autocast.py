@@ -28,7 +28,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Change, Finding, Fix, Group, Object, Rule, Same, Source
-from amplint.values import Method, only
+from amplint.values import Method, Trait, only
 
 STEPS = "nothing else than steps leaves the region"
 ELEMENTWISE = "the optimizer works element by element"
@@ -41,6 +41,7 @@ rule = Rule(
     witness=Same(),
     safe_if=(STEPS, ELEMENTWISE),
     changes=frozenset({Change.ROUNDING}),
+    needs=(Trait.REGION,),
     words=frozenset({"step"}),
 )
 OF_TRAINING = frozenset({"step", "update", "zero_grad"})

@@ -32,7 +32,7 @@ from amplint import Finding, Fix, Group, Rule, Safety, Source, Tensor, Unrun, on
 from amplint.heat import TRAINING
 from amplint.moves import bound_before, move_of
 from amplint.reads import heat_places
-from amplint.values import ACCELERATOR, Blob
+from amplint.values import ACCELERATOR, Blob, Trait
 
 ONLY_MOVED = "the pinned copy is moved, and nothing else is done with it"
 
@@ -46,7 +46,7 @@ rule = Rule(
         "pinned memory needs an accelerator",
         "https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
     ),
-    hot=True,
+    needs=(Trait.HOT,),
     safe_if=(ONLY_MOVED,),
     outranks=("AMP911",),
     words=frozenset({"pin_memory"}),

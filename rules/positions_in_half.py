@@ -33,6 +33,7 @@ from amplint import Differs, Finding, Group, Rule, Source
 from amplint.constants import number_of
 from amplint.dtypes import SAME_DTYPE, dtype_places, operation, product
 from amplint.transfer import HALF
+from amplint.values import Trait
 
 rule = Rule(
     "AMP805",
@@ -40,6 +41,7 @@ rule = Rule(
     group=Group.PRECISION,
     since="0.1",
     witness=Differs(rtol=0.1),
+    needs=(Trait.HALF,),
     words=frozenset({"arange", "sin", "cos", "polar"}),
 )
 

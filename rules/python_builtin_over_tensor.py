@@ -34,7 +34,7 @@ import libcst as cst
 from amplint import Finding, Fix, Group, Host, Rule, Safety, Sequence, Source, Syncs, Tensor, only
 from amplint.reads import device_tensor, hot_evidence, tensor_of_training
 from amplint.torch_ops import ELEMENT_READS
-from amplint.values import Value
+from amplint.values import Trait, Value
 
 rule = Rule(
     "AMP107",
@@ -42,7 +42,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=21, after=0),
-    hot=True,
+    needs=(Trait.HOT,),
     outranks=("AMP103",),
     words=ELEMENT_READS | {"map"},
 )

@@ -30,7 +30,7 @@ import libcst as cst
 
 from amplint import Finding, Group, Object, Rule, Source, Syncs, only
 from amplint.reads import heat_places, training_heat
-from amplint.values import CPU
+from amplint.values import CPU, Trait
 
 rule = Rule(
     "AMP112",
@@ -38,7 +38,7 @@ rule = Rule(
     group=Group.PEDANTIC,
     since="0.1",
     witness=Syncs(before=16, after=8),  # `scaler.step` reads once per step in any case
-    hot=True,
+    needs=(Trait.HOT,),
     words=frozenset({"get_scale"}),
 )
 

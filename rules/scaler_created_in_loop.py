@@ -29,6 +29,7 @@ from amplint import Differs, Finding, Fix, Group, Object, Rule, Safety, Source, 
 from amplint.hoisting import above_loops
 from amplint.libraries import SCALERS
 from amplint.reads import heat_places, training_heat
+from amplint.values import Trait
 
 rule = Rule(
     "AMP409",
@@ -36,7 +37,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Differs(0.5),
-    hot=True,
+    needs=(Trait.HOT,),
     words=frozenset({"GradScaler", "grad_scaler", "ShardedGradScaler"}),
 )
 

@@ -32,7 +32,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("Closure use is not currently supported if GradScaler is enabled"),
-    words=frozenset({"closure", "LBFGS"}),
+    words=frozenset({"step"}),
 )
 
 

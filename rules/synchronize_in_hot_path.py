@@ -34,6 +34,7 @@ from amplint.clocks import is_timed
 from amplint.guards import fills_cache, is_wished
 from amplint.reads import heat_places, is_non_blocking, moves_to_host, training_heat
 from amplint.torch_ops import SYNCHRONIZES
+from amplint.values import Trait
 
 rule = Rule(
     "AMP108",
@@ -41,7 +42,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=8, after=0),
-    hot=True,
+    needs=(Trait.HOT,),
     words=frozenset({"synchronize"}),
 )
 

@@ -47,7 +47,7 @@ from amplint import (
 from amplint.reads import device_tensor, hot_evidence
 from amplint.torch_ops import takes_number
 from amplint.transfer import FLOATS
-from amplint.values import Blob
+from amplint.values import Blob, Trait
 
 rule = Rule(
     "AMP105",
@@ -55,7 +55,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=12, after=0),
-    hot=True,
+    needs=(Trait.HOT,),
     words=frozenset({"def", "for", "while", "lambda"}),  # a subscript has no word of its own
 )
 

@@ -34,7 +34,7 @@ from amplint.factories import MAX_STEPS, operand_alone
 from amplint.heat import TRAINING
 from amplint.moves import bound_before
 from amplint.reads import heat_places
-from amplint.values import ACCELERATOR, Blob, Mapping, Sequence
+from amplint.values import ACCELERATOR, Blob, Mapping, Sequence, Trait
 
 rule = Rule(
     "AMP509",
@@ -42,7 +42,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Same(),
-    hot=True,
+    needs=(Trait.HOT,),
     words=frozenset({"to", "cuda", "type_as"}),
     outranks=("AMP508", "AMP613"),
 )

@@ -26,6 +26,7 @@ import libcst as cst
 
 from amplint import Finding, Group, Host, Method, Object, Rule, Source, Syncs, only
 from amplint.reads import hot_evidence, tensor_of_training
+from amplint.values import Trait
 
 rule = Rule(
     "AMP104",
@@ -33,7 +34,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=4, after=1),
-    hot=True,
+    needs=(Trait.HOT,),
     words=frozenset(
         {
             "print", "f", "F", "fr", "rf", "format", "str", "repr", "debug", "info", "warning",

@@ -25,7 +25,7 @@ import libcst as cst
 
 from amplint import Finding, Group, Rule, Sequence, Source, Syncs, only
 from amplint.reads import hot_evidence, tensor_of_training
-from amplint.values import Blob, Tensor, constant
+from amplint.values import Blob, Tensor, Trait, constant
 
 rule = Rule(
     "AMP103",
@@ -33,7 +33,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=4, after=0),
-    hot=True,
+    needs=(Trait.HOT,),
     words=frozenset({"if", "while", "assert", "and", "or", "not", "in", "bool"}),
 )
 

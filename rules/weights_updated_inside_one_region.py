@@ -38,6 +38,7 @@ import libcst as cst
 from amplint import Change, Differs, Finding, Fix, Group, Rule, Safety, Source
 from amplint.libraries import AUTOCASTS
 from amplint.staleness import Stale
+from amplint.values import Trait
 
 rule = Rule(
     "AMP302",
@@ -46,6 +47,7 @@ rule = Rule(
     since="0.1",
     witness=Differs(rtol=0.1),
     changes=frozenset({Change.ROUNDING}),
+    needs=(Trait.REGION,),
     words=frozenset({"autocast", "with"}),
     outranks=("AMP301", "AMP303"),
 )
