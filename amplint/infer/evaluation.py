@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from amplint import dims, operators, transfer
@@ -49,35 +49,50 @@ class Evaluation(Calls):
     """One pass over one function's graph, in the light of what is known so far."""
 
     def run(self) -> None:
-        nodes = self.graph.nodes
         self.function_region = self.region_of_function()
-        loops = any(
-            operand > number
-            for number, node in enumerate(nodes)
-            if node.op == "phi"
-            for operand in node.operands
-        )
-        for _ in range(MAX_PASSES if loops else 1):
-            self.regions = {}
-            changed = False
-            for number, node in enumerate(nodes):
-                self.number = number
-                value = shallow(self.transfer(node))
-                if not value or value >= UNKNOWN:
-                    marked = self.marked(number)
-                    if marked is not None:
-                        value = join([value - UNKNOWN, marked])
-                elif number in self.marks.backward:
-                    value = self.backpropagated(number, value)
-                if number in self.marks.no_nests:
-                    value = transfer.without_nests(value)
-                if value != self.values[number]:
-                    self.values[number] = value
-                    changed = True
-            if not changed:
+        changed = self.pass_over(range(len(self.graph.nodes)))
+        for _ in range(MAX_PASSES - 1):
+            again = self.behind(changed)
+            if not again:
                 break
+            changed = self.pass_over(again)
         self.state.regions = {block: self.region(block) for block in range(len(self.graph.blocks))}
         self.publish()
+
+    def pass_over(self, nodes: Iterable[int]) -> set[int]:
+        """Evaluate nodes in their order; gives those whose value is another now."""
+        self.regions = {}
+        changed: set[int] = set()
+        for number in nodes:
+            self.number = number
+            node = self.graph.nodes[number]
+            value = shallow(self.transfer(node))
+            if not value or value >= UNKNOWN:
+                marked = self.marked(number)
+                if marked is not None:
+                    value = join([value - UNKNOWN, marked])
+            elif number in self.marks.backward:
+                value = self.backpropagated(number, value)
+            if number in self.marks.no_nests:
+                value = transfer.without_nests(value)
+            if value != self.values[number]:
+                self.values[number] = value
+                changed.add(number)
+        return changed
+
+    def behind(self, changed: set[int]) -> list[int]:
+        """The nodes that may be another thing for what a pass has changed: what stands above what
+        it is computed from, as at the top of a loop, and all that is computed from that.
+
+        Everything where a context is among it, for a region is no operand.
+        """
+        again: set[int] = set()
+        for number, node in enumerate(self.graph.nodes):
+            if any(n in again or (n > number and n in changed) for n in node.operands):
+                again.add(number)
+        if any(block.kind == "with" and block.node in again for block in self.graph.blocks):
+            return list(range(len(self.graph.nodes)))
+        return sorted(again)
 
     def publish(self) -> None:
         """Write what others may read of this function."""
