@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from amplint import dims, operators, transfer
@@ -10,6 +10,7 @@ from amplint.facts import Node
 from amplint.infer.annotations import annotated, annotation_subscript
 from amplint.infer.calls import CONTEXT_MAKERS, Calls
 from amplint.infer.narrowing import narrow
+from amplint.infer.state import WHOLE
 from amplint.values import (
     ACCELERATOR,
     BOTTOM,
@@ -48,14 +49,19 @@ HOT_METHODS = frozenset({"forward", "training_step"})
 class Evaluation(Calls):
     """One pass over one function's graph, in the light of what is known so far."""
 
-    def run(self) -> None:
+    def run(self, dirty: Collection[int]) -> None:
+        """Evaluate the nodes that something has changed for, and all that depends on them."""
         self.function_region = self.region_of_function()
-        changed = self.pass_over(range(len(self.graph.nodes)))
+        nodes = self.depending(dirty)
+        # From nothing: what a loop carried while less was known would carry itself on.
+        for number in nodes:
+            self.values[number] = BOTTOM
+        changed = self.pass_over(nodes)
         for _ in range(MAX_PASSES - 1):
-            again = self.behind(changed)
-            if not again:
+            nodes = self.behind(changed)
+            if not nodes:
                 break
-            changed = self.pass_over(again)
+            changed = self.pass_over(nodes)
         self.state.regions = {block: self.region(block) for block in range(len(self.graph.blocks))}
         self.publish()
 
@@ -64,9 +70,8 @@ class Evaluation(Calls):
         self.regions = {}
         changed: set[int] = set()
         for number in nodes:
-            self.number = number
-            node = self.graph.nodes[number]
-            value = shallow(self.transfer(node))
+            self.number = self.inference.node = number
+            value = shallow(self.transfer(self.graph.nodes[number]))
             if not value or value >= UNKNOWN:
                 marked = self.marked(number)
                 if marked is not None:
@@ -80,19 +85,35 @@ class Evaluation(Calls):
                 changed.add(number)
         return changed
 
-    def behind(self, changed: set[int]) -> list[int]:
-        """The nodes that may be another thing for what a pass has changed: what stands above what
-        it is computed from, as at the top of a loop, and all that is computed from that.
+    def depending(self, dirty: Collection[int]) -> Iterable[int]:
+        """The nodes themselves, and those that are computed from them, in order."""
+        if WHOLE in dirty:
+            return range(len(self.graph.nodes))
+        found, stack = set(dirty), list(dirty)
+        while stack:
+            more = [user for user in self.state.users[stack.pop()] if user not in found]
+            found.update(more)
+            stack += more
+        return self.with_regions(found)
 
-        Everything where a context is among it, for a region is no operand.
-        """
-        again: set[int] = set()
-        for number, node in enumerate(self.graph.nodes):
-            if any(n in again or (n > number and n in changed) for n in node.operands):
-                again.add(number)
-        if any(block.kind == "with" and block.node in again for block in self.graph.blocks):
-            return list(range(len(self.graph.nodes)))
-        return sorted(again)
+    def behind(self, changed: Iterable[int]) -> Iterable[int]:
+        """The nodes that a pass has left behind, for what it changed stands below them, as at the
+        end of a loop; and those that are computed from them."""
+        found = {user for number in changed for user in self.state.users[number] if user < number}
+        stack = list(found)
+        while stack:
+            number = stack.pop()
+            more = [u for u in self.state.users[number] if u > number and u not in found]
+            found.update(more)
+            stack += more
+        return self.with_regions(found)
+
+    def with_regions(self, nodes: set[int]) -> Iterable[int]:
+        """The nodes in order; all there are, where a context is among them: it is no operand of
+        what stands in its region."""
+        if any(block.kind == "with" and block.node in nodes for block in self.graph.blocks):
+            return range(len(self.graph.nodes))
+        return sorted(nodes)
 
     def publish(self) -> None:
         """Write what others may read of this function."""

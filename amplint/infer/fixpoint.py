@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from amplint.index import File
 from amplint.infer.evaluation import Evaluation
 from amplint.infer.project import Project
-from amplint.infer.state import Key, State
+from amplint.infer.state import WHOLE, Key, State
 from amplint.values import BOTTOM
 
 
@@ -29,9 +29,9 @@ class Inference(Project):
             self._enqueue(root)
         while self._queue:
             function = next(iter(self._queue))
-            del self._queue[function]
+            nodes = self._queue.pop(function)
             try:
-                self._evaluate(function)
+                self._evaluate(function, nodes)
             except Exception as error:
                 # A fault of amplint's own: what this function says stays unknown, the rest goes on.
                 self.failures.setdefault(function, f"{type(error).__name__}: {error}")
@@ -59,7 +59,7 @@ class Inference(Project):
             if parent is not None:
                 self.need(parent)
 
-    def _evaluate(self, function: str) -> None:
+    def _evaluate(self, function: str, nodes: set[int]) -> None:
         facts = self.functions[function]
         graph = self.files[facts.path].graph(function)
         # Building a graph defines its lambdas.
@@ -67,8 +67,8 @@ class Inference(Project):
         state = self.states.get(function)
         if state is None:
             state = self.states[function] = State(graph, [BOTTOM] * len(graph.nodes))
+            nodes = {WHOLE}
         state.rounds += 1
-        # From nothing each time: what a loop carried while less was known would carry itself on.
-        state.values[:] = [BOTTOM] * len(state.values)
         self._current = function
-        Evaluation(self, facts, state).run()
+        Evaluation(self, facts, state).run(nodes)
+        self.node = WHOLE

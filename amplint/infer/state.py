@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from amplint.facts import Graph
 from amplint.values import Place, Region, Value, Why
@@ -11,6 +13,7 @@ Key = tuple[str, ...]
 SiteId = tuple[str, int]  # a function's id and a node's number
 Dispatch = tuple[int, str, str]  # where a name is looked up, in which parameter it comes, the name
 
+WHOLE = -1  # in the place of a node: all of a function
 MAX_ROUNDS = 12  # evaluations of one function before its answers are taken as they are
 NO_WHY = Why(Place("\U0010ffff", 0, 0, 0, 0), "")  # after all reasons, in their order
 
@@ -23,3 +26,13 @@ class State:
     values: list[Value]
     rounds: int = 0
     regions: dict[int, Region | None] = field(default_factory=dict)
+
+    @cached_property
+    def users(self) -> Sequence[Sequence[int]]:
+        """By node: those that are computed from it, themselves alone."""
+        users: list[list[int]] = [[] for _ in self.graph.nodes]
+        for number, node in enumerate(self.graph.nodes):
+            for operand in node.operands:
+                if operand >= 0:
+                    users[operand].append(number)
+        return users

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from amplint.facts import ClassFacts, FunctionFacts
 from amplint.index import File
-from amplint.infer.state import MAX_ROUNDS, NO_WHY, Dispatch, Key, SiteId, State
+from amplint.infer.state import MAX_ROUNDS, NO_WHY, WHOLE, Dispatch, Key, SiteId, State
 from amplint.values import (
     BOTTOM,
     MAX_ALTERNATIVES,
@@ -25,6 +25,9 @@ from amplint.values import (
 )
 
 OF_CODE = frozenset({"param", "field"})  # keys that other files may write
+# Keys of which one node alone makes something. What else is read may matter to the whole function,
+# or is remembered for the next node that asks.
+OF_NODES = frozenset({"param", "return", "yield", "field", "name"})
 TEST_PATH = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
 
 
@@ -43,26 +46,32 @@ class Store(ABC):
         self._parts: dict[Key, dict[SiteId, Value]] = {}
         self._joined: dict[Key, Value] = {}  # the join of the parts
         self._crowded: set[Key] = set()  # keys with too many alternatives, whatever else comes
-        self._readers: dict[Key, set[str]] = {}
+        self._readers: dict[Key, set[SiteId]] = {}
         self._demanded: set[Key] = set()
         self._regions: dict[str, dict[SiteId, Region | None]] = {}
         self._dispatches: dict[str, dict[Dispatch, frozenset[str]]] = {}
-        self._queue: dict[str, None] = {}
+        self._queue: dict[str, set[int]] = {}  # by function: the nodes that are to be evaluated
         self._current = ""
+        self.node = WHOLE  # of the function that is evaluated now
         self._tests: dict[str, bool] = {}
 
     @abstractmethod
     def demand(self, key: Key) -> None:
         """Have whoever writes the key evaluated."""
 
-    def _enqueue(self, function: str) -> None:
+    def _enqueue(self, function: str, node: int = WHOLE) -> None:
         state = self.states.get(function)
         if function not in self.failures and (state is None or state.rounds < MAX_ROUNDS):
-            self._queue.setdefault(function, None)
+            self._queue.setdefault(function, set()).add(node)
+
+    def _tell_readers(self, key: Key) -> None:
+        for function, node in sorted(self._readers.get(key, ())):
+            self._enqueue(function, node)
 
     def read(self, key: Key) -> Value:
         """The value of a key; whoever is evaluated now is so again when it changes."""
-        self._readers.setdefault(key, set()).add(self._current)
+        node = self.node if key[0] in OF_NODES else WHOLE
+        self._readers.setdefault(key, set()).add((self._current, node))
         if key not in self._demanded:
             self._demanded.add(key)
             self.demand(key)
@@ -78,8 +87,7 @@ class Store(ABC):
         if old == value:
             return
         parts[site] = value
-        for reader in sorted(self._readers.get(("parts", *key), ())):
-            self._enqueue(reader)
+        self._tell_readers(("parts", *key))
         before = self._joined.get(key, BOTTOM)
         # A part that adds nothing to the join is nearly all that there is: a function with a
         # thousand callers is not joined anew for each of them.
@@ -93,8 +101,7 @@ class Store(ABC):
             self._crowded.add(key)
         if after != before:
             self._joined[key] = after
-            for reader in sorted(self._readers.get(key, ())):
-                self._enqueue(reader)
+            self._tell_readers(key)
 
     def parts(self, key: Key) -> frozenset[Value]:
         """What those that write to a key give, each of them."""
@@ -115,7 +122,7 @@ class Store(ABC):
         key = ("param", function, parameter)
         self.read(key)
         # The join of several names is any name: what each call gives has to be seen.
-        self._readers.setdefault(("parts", *key), set()).add(self._current)
+        self._readers.setdefault(("parts", *key), set()).add((self._current, WHOLE))
         constants = {constant(value) for value in self._parts.get(key, {}).values()}
         return sorted(name for name in constants if isinstance(name, str))
 
@@ -158,12 +165,11 @@ class Store(ABC):
         parts[site] = region
         after = self._common_region(function)
         if after != before or (after and after.why) != (before and before.why):
-            for reader in sorted(self._readers.get(("region", function), ())):
-                self._enqueue(reader)
+            self._tell_readers(("region", function))
 
     def dispatches(self, function: str) -> Mapping[Dispatch, frozenset[str]]:
         """The methods that a function finds by the name in a parameter, for each name given."""
-        self._readers.setdefault(("dispatch", function), set()).add(self._current)
+        self._readers.setdefault(("dispatch", function), set()).add((self._current, WHOLE))
         return self._dispatches.get(function, {})
 
     def write_dispatch(self, function: str, case: Dispatch, methods: frozenset[str]) -> None:
@@ -171,5 +177,4 @@ class Store(ABC):
         if known.get(case) == methods:
             return
         known[case] = methods
-        for reader in sorted(self._readers.get(("dispatch", function), ())):
-            self._enqueue(reader)
+        self._tell_readers(("dispatch", function))
