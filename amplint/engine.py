@@ -20,6 +20,7 @@ from amplint.finding import Finding, Position, Span
 from amplint.heat import HEAT_WORDS
 from amplint.index import File
 from amplint.link import Program, with_aliases
+from amplint.processes import spread
 from amplint.registry import UNPARSABLE
 from amplint.rule import Rule
 from amplint.source import judge
@@ -114,8 +115,13 @@ def report_on(request: Request, reading: Reading) -> Outcome:
     findings: list[Finding] = []
     problems = [*project.problems, *reading.problems, *program.failures]
     notices = list(project.notices)
-    for path in sorted(project.reported & reading.texts.keys()):
-        seen = look_at(path, program, reading, rules)
+    paths = sorted(project.reported & reading.texts.keys())
+    looked_at = spread(
+        lambda path: look_at(path, program, reading, rules),
+        paths,
+        [len(reading.texts[path].text) for path in paths],
+    )
+    for path, seen in zip(paths, looked_at, strict=True):
         problems += seen.problems
         notices += seen.notices
         findings += settle(path, seen, reading, rules, request)
