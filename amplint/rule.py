@@ -111,8 +111,8 @@ class Rule:
         witness: what running the rule's fixture must show.
         words: identifiers without any of which the rule cannot fire in a unit (a top-level
             statement or a statement of a top-level class body).
-        project_words: where any are named, some file of the project has to hold one of them.
         outranks: codes that stay silent where this rule speaks about the same node.
+        project_words: where any are named, some file of the project has to hold one of them.
         safe_if: the conditions that its safe fixes rest on; each fix names those that it needs.
         changes: what its unsafe fixes may change.
         needs: what has to be known of the functions that it speaks of; units that hold none of
@@ -131,8 +131,8 @@ class Rule:
     since: str
     witness: Witness
     words: frozenset[str]
-    project_words: frozenset[str] = frozenset()
     outranks: tuple[str, ...] = ()
+    project_words: frozenset[str] = frozenset()
     safe_if: tuple[str, ...] = ()
     changes: frozenset[Change] = frozenset()
     needs: tuple[Trait, ...] = ()

@@ -31,6 +31,7 @@ from amplint.heat import HEAT_WORDS, HeatMap
 from amplint.index import File
 from amplint.infer import Evaluation, Inference
 from amplint.link import Program, with_aliases
+from amplint.values import Trait
 from benchmarks.packages import RESULTS, arguments, fetch, load, sources
 
 SIZES = (1, 2, 4, 8)
@@ -93,7 +94,7 @@ def linked(texts: Texts) -> tuple[Program, float]:
     """The project, linked as `amplint check` with all rules does, and how long that took."""
     files = {path: file for path, text in texts.items() if (file := indexed(path, text))}
     rules = [rule for rule in registry.all_rules() if rule.checks]
-    words = frozenset(word for rule in rules if not rule.hot for word in rule.words)
+    words = frozenset(word for rule in rules if Trait.HOT not in rule.needs for word in rule.words)
     gc.collect()
     gc.disable()  # as amplint does
     try:

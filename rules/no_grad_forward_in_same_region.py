@@ -42,7 +42,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Unrun(
-        "torch is repaired since 2.11; seen with torch 2.4.1 on the CPU",
+        "seen on the CPU with torch 2.4.1 and 2.10.0, repaired in 2.11.0",
         "https://github.com/pytorch/pytorch/pull/165068",
     ),
     needs=(Trait.REGION,),

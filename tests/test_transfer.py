@@ -108,8 +108,10 @@ def hold_against_torch(lines: list[str], region: str | None) -> None:
         for line in lines:
             try:
                 exec(line, scope)
-            except (RuntimeError, TypeError, IndexError, AttributeError, ValueError, NameError,
-                    NotImplementedError, OverflowError, KeyError):  # fmt: skip
+            except (
+                RuntimeError, TypeError, LookupError, AttributeError, ValueError, NameError,
+                ArithmeticError,
+            ):  # fmt: skip
                 continue  # nothing is claimed of a line that raises
             kept.append(line)
     if region:

@@ -164,7 +164,7 @@ def show(step, g, d):
 def make_loader(path):
     """Batches of flattened images."""
     images = torch.load(path)
-    return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(images, images), 64)
+    return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(images, images), 64)  # expect: AMP911
 
 
 if __name__ == "__main__":

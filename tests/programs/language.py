@@ -181,7 +181,7 @@ def worker(rank, dataset):
     model = DistributedDataParallel(Transformer(1000).to(device), device_ids=[rank])
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for epoch in range(3):
-        for batch in torch.utils.data.DataLoader(dataset, batch_size=8):
+        for batch in torch.utils.data.DataLoader(dataset, batch_size=8):  # expect: AMP911
             batch = {k: v.to(device) for k, v in batch.items()}
             output = model(batch["tokens"], batch["targets"])
             output.loss.backward()

@@ -194,7 +194,7 @@ class Trainer:
         self.criterion = SmoothedLoss().to(self.device)
         self.optimizer = torch.optim.AdamW(self.net.parameters(), lr=1e-3)
         self.train_loader = DataLoader(train_set, batch_size=64, shuffle=True, pin_memory=True)
-        self.test_loader = DataLoader(test_set, batch_size=64)
+        self.test_loader = DataLoader(test_set, batch_size=64)  # expect: AMP911
         self.callbacks = [History(), NanGuard()]
         self.step = 0
         self.is_main = int(os.environ.get("RANK", 0)) == 0
