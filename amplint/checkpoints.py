@@ -73,15 +73,18 @@ class Unsaved:
     # -- what is saved
 
     def _checkpoints(self) -> Iterator[SiteId]:
-        """The calls that save a dict with the state of an optimizer, directly or by a function."""
+        """The calls that save a dict with the state of an optimizer, directly or by a function; of
+        those that save the same dict, as the last and as the best one, the first."""
         for function, state in self._inference.states.items():
+            told: set[int] = set()
             if TEST_PATH.search(self._inference.functions[function].path):
                 continue
             for number, node in enumerate(state.graph.nodes):
                 if node.op != "call":
                     continue
                 for operand in self._saved(function, number, node, state):
-                    if self._holds_optimizer(state, operand, 0):
+                    if operand not in told and self._holds_optimizer(state, operand, 0):
+                        told.add(operand)
                         yield function, number
                         break
 
