@@ -82,7 +82,8 @@ def cli() -> None:
 @settings_options
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("--quiet", "-q", is_flag=True, help="Print findings and errors, nothing else.")
-def check(format_: str, quiet: bool, **given: Any) -> int:
+@click.option("--statistics", is_flag=True, help="Count the findings of each rule instead.")
+def check(format_: str, quiet: bool, statistics: bool, **given: Any) -> int:
     """Report the mistakes in files and directories.
 
     Without PATHS, what is here; with `-`, standard input. The project around the paths is analysed
@@ -90,9 +91,11 @@ def check(format_: str, quiet: bool, **given: Any) -> int:
     """
     from amplint import engine
 
+    if statistics and format_ != "text":
+        raise click.UsageError("--statistics goes with --format text")
     request, _ = make_request(**given)
     outcome = engine.run(request)
-    show(outcome, request, format_, quiet)
+    show(outcome, request, "statistics" if statistics else format_, quiet)
     return outcome.status
 
 

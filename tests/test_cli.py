@@ -117,6 +117,21 @@ def test_formats(amplint: Amplint, project: Path, name: str) -> None:
         json.loads(ran.out)
 
 
+def test_statistics_count_the_findings_of_each_rule(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(LEGACY)
+    (project / "b.py").write_text(
+        f"{LEGACY}a = torch.cuda.amp.autocast()\ns = torch.cuda.amp.GradScaler()\n"
+    )
+    ran = amplint("check", "--statistics")
+    assert ran == Ran(1, "3  AMP701 [*] legacy-autocast\n1  AMP702 [*] legacy-grad-scaler\n", "")
+    assert amplint("check", "--statistics", "--format", "json").status == 2
+
+
+def test_statistics_of_nothing_are_empty(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(MODERN)
+    assert amplint("check", "--statistics") == Ran(0, "", "")
+
+
 def test_quiet_leaves_out_counts_and_notices(amplint: Amplint, project: Path) -> None:
     (project / "a.py").write_text(MODERN)
     (project / "b.ipynb").touch()

@@ -49,7 +49,10 @@ def path_from(directory: Path, root: Path, path: str) -> str:
 
 
 def render(name: str, report: Report) -> str:
-    """The report in one of `FORMATS`; text may hold terminal styles, which `click.echo` strips."""
+    """The report in one of `FORMATS`, or its "statistics".
+
+    Text may hold terminal styles, which `click.echo` strips.
+    """
     module = importlib.import_module(f"amplint.report.{name}")
     write: Callable[[Report], str] = module.render
     return write(report)
