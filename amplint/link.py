@@ -19,6 +19,7 @@ from amplint.origins import Origins
 from amplint.scaling import Misuse, Misuses
 from amplint.staleness import Stale, Staleness
 from amplint.threads import products
+from amplint.traits import is_half
 from amplint.transfer import canonical
 from amplint.values import (
     UNKNOWN,
@@ -31,7 +32,6 @@ from amplint.values import (
     Trait,
     Value,
     Why,
-    is_half,
 )
 from amplint.workers import Workers
 

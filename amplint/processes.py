@@ -16,7 +16,8 @@ from typing import TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Below that, forking and sending the results back costs more than it saves: some 0.1 s.
+# To judge as much takes about half a second (timm: 5.6 s for 4.4 million), and a fork that holds
+# all trees of timm 0.03 s.
 LEAST_WEIGHT = 400_000  # characters of code
 
 

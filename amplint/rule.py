@@ -115,8 +115,8 @@ class Rule:
         project_words: where any are named, some file of the project has to hold one of them.
         safe_if: the conditions that its safe fixes rest on; each fix names those that it needs.
         changes: what its unsafe fixes may change.
-        needs: what has to be known of the functions that it speaks of; units that hold none of
-            which all that is known are not shown to it.
+        needs: what has to be known of some place in a unit for the rule to speak there; other units
+            are not shown to it.
         misuse: whether all that it speaks of is a `Source.misuse`: it is shown the units that hold
             one, with a word or without, and its words start inference in every file.
         torch: the lowest torch version for which the rule holds, e.g. "2.4"; None for any.

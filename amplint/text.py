@@ -48,8 +48,8 @@ class UnencodableError(Exception):
 def code_of(text: str) -> str:
     """The text with blanks for comments and strings of several lines, every place unchanged.
 
-    Docstrings are full of words such as "to" and "with", which rules wait for: a third of the
-    functions of timm 1.0.22 would be looked at for their prose alone.
+    Docstrings are full of words such as "to" and "with", which rules wait for: of the
+    units of timm 1.0.22 that would be parsed, a third would be for their prose alone.
     """
 
     def blank(noise: re.Match[str]) -> str:

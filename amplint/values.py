@@ -459,24 +459,6 @@ class Trait(Enum):
     WORKER = "runs in a worker process of a loader"
 
 
-HALF_NAMES = frozenset({"half", "float16", "bfloat16", "HalfTensor", "BFloat16Tensor"})
-
-
-def is_half(value: Value) -> bool:
-    """Whether something in the value is half, or makes half of what it is given."""
-    return any(map(_is_half, value))
-
-
-def _is_half(atom: Atom) -> bool:
-    if isinstance(atom, Sequence):
-        return is_half(atom.element) or any(map(is_half, atom.items or ()))
-    if isinstance(atom, Mapping):
-        return is_half(atom.element) or any(is_half(value) for _, value in atom.items)
-    if isinstance(atom, Tensor | Object):
-        return atom.dtype in HALF_NAMES
-    return isinstance(atom, DType | Method | Symbol) and atom.name.rpartition(".")[2] in HALF_NAMES
-
-
 @dataclass(frozen=True)
 class Arguments:
     """What a call is given. `stars`: `*args` or `**kwargs` is among it, so positions are unsure.

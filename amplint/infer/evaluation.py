@@ -138,8 +138,6 @@ class Evaluation(Calls):
             infer.declared_global.add((f"{self.facts.path}::", name))
             infer.write(("name", f"{self.facts.path}::", name), (identity, -2), value)
 
-        # Decorated with a context: the same as a region around the body.
-
     def declared(self, returned: Value) -> Value:
         """What a function returns, its annotation being asked where that is not known.
 
