@@ -162,11 +162,15 @@ def sources(package: Package, tree: Path) -> Iterator[Path]:
 
 def amplint(words: Sequence[str], tree: Path) -> Run:
     """Run the amplint of this interpreter's environment in the tree."""
-    program = shutil.which("amplint", path=str(Path(sys.executable).parent)) or "amplint"
     done = subprocess.run(
-        [program, *words], cwd=tree, capture_output=True, encoding="utf-8", check=False
+        [program("amplint"), *words], cwd=tree, capture_output=True, encoding="utf-8", check=False
     )
     return Run(done.returncode, done.stdout, done.stderr)
+
+
+def program(name: str) -> str:
+    """The program of that name in this interpreter's environment, or else in the path."""
+    return shutil.which(name, path=str(Path(sys.executable).parent)) or name
 
 
 def check(

@@ -1,0 +1,542 @@
+"""How long amplint takes, beside other linters and the bare parse of the same files.
+
+    python -m benchmarks.speed [--cache DIR] [--out FILE] [--trees NAME,...] [--runs N]
+
+Copies pinned releases to a fresh directory, runs all commands in turn, round after round, and
+prints medians, the most memory that one process held, and what came of each target. Writes
+results/speed.json when all trees were measured. Exits with 1 when a command fails, when amplint
+leaves no cache, or when a warm run does not say what the cold one said; a target that is not met is
+no failure. The packages' code is read and parsed, and never run. For Linux and macOS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from benchmarks.packages import RESULTS, Package, default_cache, fetch, program, sources
+
+COLD, WARM, EDIT = "amplint, cold", "amplint, warm", "amplint, one file changed"
+HELP, CLICK = "amplint --help", 'python -c "import click"'
+TORCHFIX, PREFLIGHT, RUFF, FLAKE8 = "TorchFix", "torch-preflight", "ruff", "flake8"
+AST, LIBCST = "ast.parse", "libcst.parse_module"
+
+CHECK = ("check", "-q", "--format", "concise", ".")
+KEPT = ".amplint_cache"
+
+PARSE_ALL = """
+import {module}, pathlib, warnings
+warnings.simplefilter("ignore")
+for path in pathlib.Path(".").rglob("*.py"):
+    {module}.{function}(path.read_bytes())
+"""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A release that is measured.
+
+    `reference`: the command that the others are compared with. `peers`: also run the linters that
+    take minutes, once. `starts`: also time how long amplint takes to start. `times`: so many rounds
+    for each that is asked for. `once`: commands that are run in the first round alone.
+    """
+
+    package: Package
+    reference: str = RUFF
+    peers: bool = False
+    starts: bool = False
+    times: int = 1
+    once: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A linter of PyPI: installed in an environment of its own, as its users would have it."""
+
+    package: str
+    version: str
+    words: tuple[str, ...]
+
+
+TREES = {
+    # The source archive has the tests too: 137,768 lines.
+    "timm": Tree(
+        Package(
+            "timm",
+            "1.0.30",
+            ("timm", "tests"),
+            "1444a3af7e17fdba5440ac2bcf6e4b728da96dd62289ed9e1bcba31a545f5935",
+            "https://files.pythonhosted.org/packages/0e/ab/49041213990e48edcb6013463b18ef86d8d3c5d6ac5b408802c480443025/timm-1.0.30.tar.gz",
+        ),
+        peers=True,
+    ),
+    "transformers": Tree(
+        Package(
+            "transformers",
+            "4.57.1",
+            ("transformers",),
+            "b10d05da8fa67dc41644dbbf9bc45a44cb86ae33da6f9295f5fbf5b7890bd267",
+        ),
+        once=(COLD, FLAKE8, LIBCST),
+    ),
+    # A training script with its model: two optimizers, two GradScalers, accumulation, DDP.
+    "lightweight-gan": Tree(
+        Package(
+            "lightweight-gan",
+            "1.2.1",
+            ("lightweight_gan",),
+            "9db964c3e00c7ec8c47aca799db146f9f51e911c33baee6110522a4074abaa7e",
+        ),
+        reference=CLICK,
+        starts=True,
+        times=5,
+    ),
+}
+
+TOOLS = {
+    TORCHFIX: Tool("torchfix", "0.7.0", ("torchfix", ".")),
+    PREFLIGHT: Tool("torch-preflight", "0.5.0", ("torch-preflight", "check", "--no-color", ".")),
+    RUFF: Tool(
+        "ruff",
+        "0.17.5",
+        ("ruff", "check", "--no-cache", "--isolated", "-q", "--output-format", "concise", "."),
+    ),
+    FLAKE8: Tool("flake8", "7.5.0", ("flake8", "--isolated", "-q", ".")),
+}
+SLOW = (TORCHFIX, PREFLIGHT)
+
+Prepare = Callable[[Path, int], AbstractContextManager[None]]
+
+
+def _as_it_is(_tree: Path, _number: int) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+@dataclass(frozen=True)
+class Command:
+    """What is run in a tree, so many rounds.
+
+    `good`: the exit statuses that are no failure. `prepare`: what the tree is brought to before the
+    round of that number, and what is undone after it.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    rounds: int
+    good: tuple[int, ...] = (0,)
+    prepare: Prepare = _as_it_is
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One run: seconds on the clock and of CPU, the most memory that a process of it held, and the
+    hash of what it printed."""
+
+    seconds: float
+    cpu: float
+    peak_mb: float
+    printed: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """All runs of one command in one tree: medians, and the most memory."""
+
+    runs: list[float]
+    seconds: float
+    cpu: float
+    peak_mb: float
+    ratio: float | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One tree. `missing`: the tools that could not be installed, and why."""
+
+    version: str
+    files: int
+    lines: int
+    reference: str
+    changed: str
+    commands: dict[str, Row]
+    missing: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A figure that is wanted, and the one measured; None where its commands were not run."""
+
+    text: str
+    wanted: str
+    measured: float | None
+    met: bool | None
+
+
+# ------------------------------------------------------------------------------------- measuring
+
+
+def measure(command: Command, tree: Path) -> Sample:
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            command.words, cwd=tree, stdin=subprocess.DEVNULL, stdout=out, stderr=err
+        )
+        # What it used itself and what its own children did; memory is that of the largest of them.
+        _, status, used = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        err.seek(0)
+        errors = err.read().decode(errors="replace")
+        if process.returncode not in command.good or "Traceback (most recent call" in errors:
+            sys.exit(f"{command.name}: ended with {process.returncode}: {errors[-2000:]}")
+        printed = hashlib.sha256(out.read()).hexdigest()
+    unit = 1 if sys.platform == "darwin" else 1024
+    return Sample(seconds, used.ru_utime + used.ru_stime, used.ru_maxrss * unit / 1e6, printed)
+
+
+def run_rounds(name: str, tree: Path, commands: Sequence[Command]) -> dict[str, list[Sample]]:
+    """The runs of each command; they take turns, so that all see the same load of the machine."""
+    samples: dict[str, list[Sample]] = {command.name: [] for command in commands}
+    rounds = max(command.rounds for command in commands)
+    for number in range(rounds):
+        for command in commands:
+            if number < command.rounds:
+                print(f"{name}, {number + 1} of {rounds}: {command.name}", file=sys.stderr)
+                with command.prepare(tree, number):
+                    samples[command.name].append(measure(command, tree))
+    said = {sample.printed for state in (COLD, WARM) for sample in samples[state]}
+    if len(said) > 1:
+        sys.exit(f"{name}: a warm run does not print what the cold one did")
+    return samples
+
+
+def summary(samples: Sequence[Sample]) -> Row:
+    return Row(
+        [round(sample.seconds, 4) for sample in samples],
+        statistics.median(sample.seconds for sample in samples),
+        statistics.median(sample.cpu for sample in samples),
+        max(sample.peak_mb for sample in samples),
+    )
+
+
+def rows(samples: Mapping[str, Sequence[Sample]], reference: str) -> dict[str, Row]:
+    """The row of each command, and how many times the reference's seconds it took."""
+    found = {name: summary(each) for name, each in samples.items()}
+    base = found[reference].seconds if reference in found else None
+    return {name: replace(row, ratio=ratio(row.seconds, base)) for name, row in found.items()}
+
+
+def ratio(one: float | None, other: float | None) -> float | None:
+    return one / other if one is not None and other else None
+
+
+# ------------------------------------------------------------------------------------- commands
+
+
+def commands(tree: Tree, rounds: int, tools: Mapping[str, Path]) -> list[Command]:
+    """What is run in a tree; `tools` has the directories of the installed programs."""
+
+    def python(code: str) -> tuple[str, ...]:
+        return (sys.executable, "-c", code)
+
+    def often(name: str) -> int:
+        return 1 if name in tree.once or name in SLOW else rounds * tree.times
+
+    def tool(name: str) -> Command:
+        first, *rest = TOOLS[name].words
+        return Command(name, (str(tools[name] / first), *rest), often(name), (0, 1))
+
+    # Cold comes first in a round: what it leaves is the cache of the warm run.
+    made = [
+        _check(COLD, often(COLD), _cold),
+        *(tool(name) for name in (RUFF,) if name in tools),
+        _check(WARM, often(WARM), _warm),
+        Command(AST, python(PARSE_ALL.format(module="ast", function="parse")), often(AST)),
+        _check(EDIT, often(EDIT), _edited),
+        Command(
+            LIBCST,
+            python(PARSE_ALL.format(module="libcst", function="parse_module")),
+            often(LIBCST),
+        ),
+        *(tool(name) for name in (FLAKE8, *SLOW) if name in tools),
+    ]
+    if tree.starts:
+        made += [
+            Command(CLICK, python("import click"), often(CLICK)),
+            Command(HELP, (program("amplint"), "--help"), often(HELP)),
+        ]
+    return made
+
+
+def _check(name: str, rounds: int, prepare: Prepare = _as_it_is) -> Command:
+    return Command(name, (program("amplint"), *CHECK), rounds, (0, 1), prepare)
+
+
+@contextmanager
+def _cold(tree: Path, _number: int) -> Iterator[None]:
+    shutil.rmtree(tree / KEPT, ignore_errors=True)
+    yield
+
+
+@contextmanager
+def _warm(tree: Path, _number: int) -> Iterator[None]:
+    measure(_check(WARM, 1), tree)
+    if not (tree / KEPT).is_dir():
+        sys.exit(f"{WARM}: there is no {KEPT} in {tree}")
+    yield
+
+
+@contextmanager
+def _edited(tree: Path, number: int) -> Iterator[None]:
+    """The cache knows all files, and one of them is then changed as it was never before."""
+    path = middle_file(tree)
+    before = path.read_bytes()
+    with _warm(tree, number):
+        path.write_bytes(edit(before.decode(), number).encode())
+        yield
+        path.write_bytes(before)
+
+
+def middle_file(tree: Path) -> Path:
+    """Of the files with a method, one of middle size."""
+    files = sorted(tree.rglob("*.py"), key=lambda path: (path.stat().st_size, path))
+    middle = len(files) // 2
+    # From the middle upward, then downward. Few are parsed: this process must stay small, for it
+    # is in its children's memory figures until they run their own program.
+    for path in (*files[middle:], *reversed(files[:middle])):
+        with suppress(ValueError):
+            edit(path.read_bytes().decode(), 0)
+            return path
+    sys.exit(f"{tree}: no file has a method")
+
+
+def edit(text: str, number: int) -> str:
+    """The code with one more statement in its longest method.
+
+    Raises:
+        ValueError: it has no method, or none that can be changed so.
+    """
+    methods = [
+        node
+        for each in ast.walk(ast.parse(text))
+        if isinstance(each, ast.ClassDef)
+        for node in each.body
+        if isinstance(node, ast.FunctionDef)
+    ]
+    if not methods:
+        raise ValueError("no method")
+    method = max(methods, key=lambda node: (node.end_lineno or 0) - node.lineno)
+    last = method.body[-1]
+    lines = text.split("\n")
+    indent = lines[last.lineno - 1][: last.col_offset]
+    decorated = isinstance(last, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+    if decorated or not indent.isspace():
+        raise ValueError("no line to insert before")
+    lines.insert(last.lineno - 1, f"{indent}changed_in_round = {number}")
+    return "\n".join(lines)
+
+
+# ---------------------------------------------------------------------------------------- tools
+
+
+def install(tool: Tool, into: Path) -> Path:
+    """The directory of the tool's programs; installs it the first time.
+
+    Raises:
+        subprocess.CalledProcessError: pip could not install it.
+    """
+    environment = into / f"{tool.package}-{tool.version}"
+    programs = environment / "bin"
+    if not (programs / tool.words[0]).exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(environment)], check=True)
+        command = [str(programs / "python"), "-m", "pip", "install", "--quiet"]
+        command += ["--disable-pip-version-check", f"{tool.package}=={tool.version}"]
+        subprocess.run(command, check=True, capture_output=True, encoding="utf-8")
+    return programs
+
+
+def installed(names: Sequence[str], into: Path) -> tuple[dict[str, Path], dict[str, str]]:
+    """The directories of those that can be installed, and why the others cannot."""
+    tools: dict[str, Path] = {}
+    missing: dict[str, str] = {}
+    for name in names:
+        try:
+            tools[name] = install(TOOLS[name], into)
+        except subprocess.CalledProcessError as error:
+            said = (error.stderr or str(error)).strip().splitlines()
+            missing[name] = f"could not be installed: {said[-1] if said else error.returncode}"
+    return tools, missing
+
+
+# -------------------------------------------------------------------------------------- results
+
+
+def run_tree(name: str, tree: Tree, cache: Path, rounds: int) -> Measured:
+    wanted = (RUFF, FLAKE8, *(SLOW if tree.peers else ()))
+    tools, missing = installed(wanted, cache / "tools")
+    unpacked = fetch(tree.package, cache)
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch) / unpacked.name
+        # No cache that an earlier run has left there: amplint must not find its own work done.
+        shutil.copytree(unpacked, copy, ignore=shutil.ignore_patterns(KEPT))
+        files = list(sources(tree.package, copy))
+        samples = run_rounds(name, copy, commands(tree, rounds, tools))
+        return Measured(
+            tree.package.version,
+            len(files),
+            sum(path.read_bytes().count(b"\n") for path in files),
+            tree.reference,
+            middle_file(copy).relative_to(copy).as_posix(),
+            rows(samples, tree.reference),
+            missing,
+        )
+
+
+def targets(found: Mapping[str, Measured]) -> list[Target]:
+    """The targets, each with what was measured of it."""
+
+    def seconds(tree: str, command: str) -> float | None:
+        row = found[tree].commands.get(command) if tree in found else None
+        return row.seconds if row else None
+
+    def timm(one: str, other: str) -> float | None:
+        return ratio(seconds("timm", one), seconds("timm", other))
+
+    def small(one: str, other: str) -> float | None:
+        return ratio(seconds("lightweight-gan", one), seconds("lightweight-gan", other))
+
+    def line(tree: str) -> float | None:
+        return ratio(seconds(tree, COLD), found[tree].lines) if tree in found else None
+
+    large = found["transformers"].commands if "transformers" in found else {}
+    peak = max(
+        (large[state].peak_mb for state in (COLD, WARM, EDIT) if state in large), default=None
+    )
+    return [
+        _at_least("cold, timm: times faster than TorchFix", 50, timm(TORCHFIX, COLD)),
+        _at_least("cold, timm: times faster than torch-preflight", 50, timm(PREFLIGHT, COLD)),
+        _at_most("cold, timm: times libcst's parse", 0.25, timm(COLD, LIBCST)),
+        _at_most("cold, timm: times ruff", 4, timm(COLD, RUFF)),
+        _at_most("warm, timm: times ruff", 1, timm(WARM, RUFF)),
+        _at_most("warm, lightweight-gan: times `import click`", 5, small(WARM, CLICK)),
+        _at_most("one file changed, timm: times warm", 2, timm(EDIT, WARM)),
+        _at_most(
+            "cold, a line of transformers: times one of timm",
+            1.2,
+            ratio(line("transformers"), line("timm")),
+        ),
+        _at_most("transformers: MB of the largest process", 500, peak),
+        _at_most("amplint --help: times `import click`", 2.5, small(HELP, CLICK)),
+    ]
+
+
+def _at_least(text: str, bound: float, measured: float | None) -> Target:
+    return Target(text, f">= {bound:g}", measured, None if measured is None else measured >= bound)
+
+
+def _at_most(text: str, bound: float, measured: float | None) -> Target:
+    return Target(text, f"<= {bound:g}", measured, None if measured is None else measured <= bound)
+
+
+def table(name: str, found: Measured) -> str:
+    """What was measured in one tree, to be read."""
+    lines = [
+        f"{name} {found.version}: {found.files} files, {found.lines:,} lines; "
+        f"the changed file is {found.changed}",
+        f"{'':<28}{'runs':>6}{'seconds':>10}{'of CPU':>9}{'MB':>7}  times {found.reference}",
+    ]
+    for command, row in found.commands.items():
+        times = "-" if row.ratio is None else f"{row.ratio:.2f}"
+        lines.append(
+            f"{command:<28}{len(row.runs):>6}{row.seconds:>10.3f}{row.cpu:>9.3f}"
+            f"{row.peak_mb:>7.0f}{times:>10}"
+        )
+    lines += [f"{tool:<28} {why}" for tool, why in found.missing.items()]
+    return "\n".join([*lines, ""])
+
+
+def verdicts(reached: Sequence[Target]) -> str:
+    """What came of each target, to be read."""
+    lines = [f"{'target':<52}{'wanted':>10}{'measured':>11}  met"]
+    for target in reached:
+        measured = "-" if target.measured is None else f"{target.measured:.2f}"
+        met = {True: "yes", False: "NO", None: "not measured"}[target.met]
+        lines.append(f"{target.text:<52}{target.wanted:>10}{measured:>11}  {met}")
+    return "\n".join(lines)
+
+
+def settle() -> None:
+    """Python writes what it compiles of amplint when it is first run: that is not to be timed."""
+    with tempfile.TemporaryDirectory() as scratch:
+        Path(scratch, "pyproject.toml").touch()
+        Path(scratch, "train.py").write_text(
+            "import torch\n\n\ndef train(model, loader, optimizer):\n    for x in loader:\n"
+            "        loss = model(x).sum()\n        loss.backward()\n        optimizer.step()\n"
+            "        print(loss.item())\n"
+        )
+        measure(_check(COLD, 1), Path(scratch))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--cache", type=Path, default=default_cache(), help="holds the downloads")
+    parser.add_argument("--out", type=Path, help="the JSON; default: results/speed.json for all")
+    parser.add_argument("--trees", default=",".join(TREES), help="default: %(default)s")
+    parser.add_argument("--runs", type=int, default=5, help="rounds; default: %(default)s")
+    options = parser.parse_args()
+    names = options.trees.split(",")
+    if unknown := set(names) - TREES.keys():
+        parser.error(f"no such tree: {', '.join(sorted(unknown))}")
+    if options.runs < 1:
+        parser.error("--runs must be 1 or more")
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    print(f"Python {platform.python_version()}, {cores} cores, medians of runs in turn\n")
+    settle()
+    found: dict[str, Measured] = {}
+    for name in names:
+        found[name] = run_tree(name, TREES[name], options.cache, options.runs)
+        print(table(name, found[name]), flush=True)
+    reached = targets(found)
+    print(verdicts(reached))
+
+    out = options.out or (RESULTS / "speed.json" if found.keys() == TREES.keys() else None)
+    if out is not None:
+        result = {
+            "python": platform.python_version(),
+            "cores": cores,
+            "tools": {name: tool.version for name, tool in TOOLS.items()},
+            "targets": [asdict(target) for target in reached],
+            "trees": {name: asdict(each) for name, each in found.items()},
+        }
+        out.write_text(json.dumps(_short(result), indent=1) + "\n", encoding="utf-8")
+
+
+def _short(value: object) -> object:
+    """Rounded to what can be said of a time."""
+    if isinstance(value, float):
+        return round(value, 4)
+    if isinstance(value, dict):
+        return {key: _short(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_short(each) for each in value]
+    return value
+
+
+if __name__ == "__main__":
+    main()
