@@ -25,9 +25,11 @@ from benchmarks.speed import (
     Measured,
     Row,
     Sample,
+    Tool,
     _edited,
     commands,
     edit,
+    installed,
     measure,
     middle_file,
     rows,
@@ -44,8 +46,16 @@ def free():
     b = 2
     return a + b
 
+class Short:
+    def forward(self, x): return "\u2028"
+
 class Model:
-    def short(self): return "\u2028"
+    def longer(self):
+        a = 1
+        b = 2
+        c = 3
+        d = 4
+        return a + b + c + d
     def forward(self, x):
         \"\"\"Docstring.\"\"\"
         if x:
@@ -102,19 +112,19 @@ def test_the_tables_say_what_is_not_measured_and_why() -> None:
     assert last.split()[-4:] == ["2.5", "-", "not", "measured"]
 
 
-def test_an_edit_changes_the_body_of_the_longest_method() -> None:
+def test_an_edit_changes_the_body_of_the_longest_forward() -> None:
     first, second = edit(METHOD, 1), edit(METHOD, 2)
     assert first.splitlines(keepends=True) != METHOD.splitlines(keepends=True)
     assert len({ast.dump(ast.parse(text)) for text in (METHOD, first, second)}) == 3
-    method = ast.parse(first).body[1].body[1]  # type: ignore[attr-defined]
+    method = ast.parse(first).body[2].body[1]  # type: ignore[attr-defined]
     assert ast.unparse(method.body[-2]) == "changed_in_round = 1"
     assert first.replace("        changed_in_round = 1\n", "") == METHOD
 
 
 @pytest.mark.parametrize(
-    "text", ["def free():\n    pass\n", "class A:\n    def f(self): pass\n", ""]
+    "text", ["def forward():\n    pass\n", "class A:\n    def forward(self): pass\n", ""]
 )
-def test_where_there_is_no_such_method_nothing_is_changed(text: str) -> None:
+def test_where_there_is_no_forward_nothing_is_changed(text: str) -> None:
     with pytest.raises(ValueError, match=r"^no "):
         edit(text, 1)
 
@@ -194,3 +204,18 @@ def test_what_takes_minutes_is_run_once() -> None:
     rounds = {each.name: each.rounds for each in commands(TREES["transformers"], 5, {})}
     assert (rounds[COLD], rounds[WARM], rounds[EDIT], rounds[LIBCST]) == (1, 5, 5, 1)
     assert RUFF not in rounds
+
+
+def test_a_tool_that_cannot_be_installed_is_left_out_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def install(tool: Tool, into: Path) -> Path:
+        if tool.package == "ruff":
+            return into / "bin"
+        raise subprocess.CalledProcessError(1, "pip", stderr="...\nERROR: no such version\n")
+
+    monkeypatch.setattr("benchmarks.speed.install", install)
+    tools, missing = installed([RUFF, TORCHFIX], tmp_path)
+    assert tools == {RUFF: tmp_path / "bin"}
+    assert missing == {TORCHFIX: "could not be installed: ERROR: no such version"}
+    assert [each.name for each in commands(TREES["timm"], 1, tools)].count(TORCHFIX) == 0
