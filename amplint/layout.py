@@ -81,13 +81,24 @@ class Layout:
         """The qualified name of the definition around a node: "Trainer.step", "" for the module."""
         names = [
             around.name.value
-            for around in self.ancestors(node)
+            for around in self._around(node)
             if isinstance(around, (cst.FunctionDef, cst.ClassDef))
         ]
         tree = self._tree(node)
         if tree is not None and tree.unit.scope:
             names.append(tree.unit.scope)
         return ".".join(reversed(names))
+
+    def _around(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The nodes around a node, be it one that is not walked: the name of a function."""
+        if id(node) not in self._parents and id(node) not in self._of_root:
+            tree = self._tree(node)
+            for each in reversed(tree.nodes if tree is not None else ()):
+                if any(child is node for child in each.children):
+                    yield each
+                    node = each
+                    break
+        yield from self.ancestors(node)
 
     def assignment(self, value: cst.CSTNode) -> cst.Assign | cst.AnnAssign | None:
         """The statement `target = value`."""

@@ -129,6 +129,8 @@ def complaints_about(rule: Rule) -> Iterable[str]:
         yield f"since={rule.since!r} is not a version like 0.1.0"
     if not rule.words or not all(word.isidentifier() for word in rule.words):
         yield "words must be identifiers without any of which the rule cannot fire, at least one"
+    if rule.by_needs and not rule.needs:
+        yield "by_needs says nothing without needs"
     if not all(CODE.fullmatch(code) for code in rule.outranks):
         yield f"outranks={rule.outranks!r} are not codes"
     for bound in (rule.torch, rule.until):

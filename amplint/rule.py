@@ -117,6 +117,8 @@ class Rule:
         changes: what its unsafe fixes may change.
         needs: what has to be known of some place in a unit for the rule to speak there; other units
             are not shown to it.
+        by_needs: whether `needs` alone says which units it is shown, with a word or without; its
+            words then only start inference.
         misuse: whether all that it speaks of is a `Source.misuse`: it is shown the units that hold
             one, with a word or without, and its words start inference in every file.
         torch: the lowest torch version for which the rule holds, e.g. "2.4"; None for any.
@@ -136,6 +138,7 @@ class Rule:
     safe_if: tuple[str, ...] = ()
     changes: frozenset[Change] = frozenset()
     needs: tuple[Trait, ...] = ()
+    by_needs: bool = False
     misuse: bool = False
     torch: str | None = None
     until: str | None = None

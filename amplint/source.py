@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,7 +25,7 @@ from amplint.scaling import Misuse
 from amplint.scopes import Scopes, assignments
 from amplint.staleness import Stale
 from amplint.text import Text
-from amplint.units import RefusedUnitError, Unit
+from amplint.units import RefusedUnitError, Unit, Units
 from amplint.values import (
     UNKNOWN,
     Autocast,
@@ -42,6 +42,7 @@ from amplint.values import (
 )
 
 Texts = Callable[[str], Text | None]
+Traits = Sequence[tuple[int, int, frozenset[Trait]]]
 COMMENT = re.compile(r"#[^\r\n]*")
 NO_SUPPORT = Support(None, None, None, False)
 
@@ -518,36 +519,73 @@ def judge(
     A rule that raises is a problem of its own; what it and the others have found stays.
     """
     source = Source(path, text, module, answers, texts)
-    findings: list[Finding] = []
-    problems: list[tuple[str, str]] = []
-    notices: list[str] = []
-    words = frozenset(word for rule in rules if not rule.misuse for word in rule.words)
+    return show(source, waiting(source.units, answers, rules))
+
+
+def waiting(
+    units: Units, answers: Answers, rules: Sequence[Rule]
+) -> Iterator[tuple[Unit, Sequence[Rule]]]:
+    """The units that can matter, each with the rules that wait for what is in it."""
+    words = frozenset(
+        word for rule in rules if not (rule.misuse or rule.by_needs) for word in rule.words
+    )
     known = answers.traits() if any(rule.needs for rule in rules) else ()
     misuse_rows = answers.misuse_rows() if any(rule.misuse for rule in rules) else {}
-    rows = frozenset[int]().union(*misuse_rows.values())
-    for unit, found in source.units.holding(words, rows):
-        traits = frozenset[Trait]().union(
-            *(some for first, last, some in known if first <= unit.last_row and unit.row <= last)
-        )
+    wordless = [frozenset(rule.needs) for rule in rules if rule.by_needs and rule.words]
+    rows = {
+        *(row for rows in misuse_rows.values() for row in rows),
+        *_rows_with(units, known, wordless),
+    }
+    for unit, found in units.holding(words, rows):
+        traits = _traits_of(unit, known)
         misused = {
             code
             for code, at in misuse_rows.items()
             if any(unit.row <= row <= unit.last_row for row in at)
         }
-        waiting = [
-            rule
-            for rule in rules
-            if (rule.code in misused if rule.misuse else rule.words & found)
-            and traits.issuperset(rule.needs)
+        those = [
+            rule for rule in rules if _waits(rule, found, misused) and traits.issuperset(rule.needs)
         ]
-        if not waiting:
-            continue
+        if those:
+            yield unit, those
+
+
+def _waits(rule: Rule, found: Collection[str], misused: Collection[str]) -> bool:
+    """Whether a rule waits for what is written in a unit; one without words waits for nothing."""
+    if rule.misuse:
+        return rule.code in misused
+    return bool(rule.words) if rule.by_needs else not rule.words.isdisjoint(found)
+
+
+def _traits_of(unit: Unit, known: Traits) -> frozenset[Trait]:
+    """The traits of the places in a unit."""
+    return frozenset[Trait]().union(
+        *(some for first, last, some in known if first <= unit.last_row and unit.row <= last)
+    )
+
+
+def _rows_with(units: Units, known: Traits, needed: Sequence[frozenset[Trait]]) -> Iterator[int]:
+    """A row of each unit that has all the traits of some of those that are needed."""
+    somewhere = frozenset[Trait]().union(*(some for _, _, some in known))
+    possible = [needs for needs in needed if needs <= somewhere]
+    for unit in units.units if possible else ():
+        traits = _traits_of(unit, known)
+        if any(needs <= traits for needs in possible):
+            yield unit.row
+
+
+def show(source: Source, shown: Iterable[tuple[Unit, Sequence[Rule]]]) -> Judged:
+    """Show units of a file to rules: every node of theirs to the checks for its kind."""
+    findings: list[Finding] = []
+    problems: list[tuple[str, str]] = []
+    notices: list[str] = []
+    for unit, rules in shown:
         try:
             tree = source.open(unit)
         except RefusedUnitError as refused:
             notices.append(f"line {refused.row} ff. not checked: {refused.reason}")
             continue
-        checks = Checks(waiting)
+        checks = Checks(rules)
         for node in tree.nodes:
             for rule, check in checks.of(type(node)):
                 try:

@@ -18,8 +18,7 @@ DistributedDataParallel, which has no threads.
 Fix safety: none is offered: where the region belongs, in which module, is to be decided.
 
 Known limits: a single device has no threads; whether there are several is not known. Nothing is
-said where what the model runs opens a region of its own, where the region is opened elsewhere and
-the function runs no backward pass, or where the model comes from a library.
+said where what the model runs opens a region of its own, or where the model comes from a library.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Finding, Group, Rule, Source, Unrun
+from amplint.values import Trait
 
 rule = Rule(
     "AMP602",
@@ -39,7 +39,10 @@ rule = Rule(
         "replicas need two GPUs; that threads begin with the default dtype is tested on the CPU",
         "torch/nn/parallel/parallel_apply.py, torch 2.13; https://github.com/pytorch/pytorch/issues/54912",
     ),
+    needs=(Trait.REGION,),
+    by_needs=True,
     words=frozenset({"autocast", "backward"}),
+    project_words=frozenset({"DataParallel"}),
 )
 
 

@@ -17,8 +17,7 @@ all, is for the author.
 
 Known limits: that a tensor is of integers is no finding by itself: masks, counts and one-hot codes
 are exact in half. Positions (`torch.arange`) are left alone, as is a batch of which nothing is
-known. A loop that guards its cast with any condition is taken to know what it does. Ids that were
-cast elsewhere are seen in a `forward`, and where a function that takes indices is called by name.
+known. A loop that guards its cast with any condition is taken to know what it does.
 """
 
 from __future__ import annotations
@@ -40,6 +39,7 @@ rule = Rule(
     since="0.1",
     witness=Differs(rtol=1e-5),
     needs=(Trait.HALF,),
+    by_needs=True,
     words=frozenset({"half", "float16", "bfloat16", "forward"})
     | {name.rpartition(".")[2] for name in INDEX_ARGUMENTS},
 )

@@ -17,11 +17,9 @@ of any dtype.
 Fix safety: the source is cast to the dtype of the buffer, which is safe: the line could only raise.
 Unsafe where the error is caught.
 
-Known limits: dtypes that cannot be told are left alone, as are integers. A function is looked at
-only if it is a `forward`, or holds a factory, a cast or one of the methods by name. Of buffers of
-a module, only writes within an autocast region are judged, since the whole module may be half.
-Out of place, `index_put`, `scatter_add` and `index_copy` may be promoted by autocast and are no
-finding.
+Known limits: dtypes that cannot be told are left alone, as are integers. Of buffers of a module,
+only writes within an autocast region are judged, since the whole module may be half. Out of place,
+`index_put`, `scatter_add` and `index_copy` may be promoted by autocast and are no finding.
 """
 
 from __future__ import annotations
@@ -56,6 +54,7 @@ rule = Rule(
     witness=Raises("source and destination dtypes match"),
     safe_if=(RAISES, TENSOR, UNCAUGHT),
     needs=(Trait.HALF,),
+    by_needs=True,
     words=FACTORY_WORDS | CAST_WORDS | METHODS | {"forward"},
     outranks=("AMP201",),
 )

@@ -82,6 +82,7 @@ def test_a_module_becomes_a_rule_named_after_it(package: ModuleType) -> None:
         ('frozenset({"x"})', "frozenset()", "words must be identifiers"),
         ('frozenset({"x"})', 'frozenset({"a.b"})', "words must be identifiers"),
         ('since="0.1"', 'since="0.1", outranks=("AMP1",)', "are not codes"),
+        ('since="0.1"', 'since="0.1", by_needs=True', "by_needs says nothing without needs"),
         ('since="0.1"', 'since="0.1", torch="two"', "torch='two' is not a version"),
         ("@rule.on(cst.Call)", "", "no check is registered"),
         ("rule = Rule(", "other = Rule(", "has no `rule = Rule(...)`"),

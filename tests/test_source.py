@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import libcst as cst
 import pytest
@@ -30,6 +31,7 @@ from amplint.values import (
     Place,
     Region,
     Tensor,
+    Trait,
     Value,
     Why,
     one,
@@ -951,6 +953,21 @@ def test_a_finding_says_where_and_what() -> None:
     )
 
 
+def test_the_scope_of_the_name_of_a_definition_is_that_definition() -> None:
+    """Names of functions are not among the nodes that are walked."""
+    for text, scope in (
+        ("class A:\n    x = 1\n    def f(self): f()\n", "A.f"),
+        ("def f(): pass\n", "f"),
+        ("def g():\n    class B:\n        def f(self, f=1): pass\n", "g.B.f"),
+    ):
+        src = source(text)
+        (function,) = [
+            n for n in nodes(src) if isinstance(n, cst.FunctionDef) and n.name.value == "f"
+        ]
+        assert src.scope(function.name) == scope
+        assert src.scope(function) == scope.rpartition(".")[0]
+
+
 @pytest.mark.parametrize(
     ("written", "replacement", "safety"),
     [
@@ -1022,6 +1039,23 @@ def test_a_rule_sees_each_node_of_its_kinds_once_in_the_units_that_hold_its_word
     }
     assert seen == {"AMP900": ["a()", "a(c())", "c()", "a()", "b()"], "AMP901": ["a(c())", "c()"]}
     assert not result.problems and not result.notices
+
+
+class Hot(Nothing):
+    """Answers that know of traits."""
+
+    def traits(self) -> Sequence[tuple[int, int, frozenset[Trait]]]:
+        return [(1, 2, frozenset({Trait.HOT})), (4, 4, frozenset({Trait.HALF}))]
+
+
+def test_a_rule_by_needs_sees_units_without_its_words() -> None:
+    text = "def f():\n    a()\nb()\ndef g(): c()\n"
+    hot = replace(finds_calls("AMP900", "word"), needs=(Trait.HOT,), by_needs=True)
+    worded = replace(hot, by_needs=False)
+    silent = replace(hot, words=frozenset())  # the project lacks what it is about
+    for rules, seen in (([hot], ["a()"]), ([worded], []), ([silent], []), ([silent, hot], ["a()"])):
+        result = judge("a.py", Text(text), ast.parse(text), Hot(), rules)
+        assert [finding.message for finding in result.findings] == seen
 
 
 def test_a_rule_may_ask_for_several_kinds_or_all_of_a_family() -> None:
