@@ -1,0 +1,323 @@
+"""Whether amplint, which reads little with LibCST, says what an analysis of whole files says.
+
+    python -m benchmarks.whole_file [PACKAGE...] [--cache DIR]
+
+The fast path parses the units that can matter, pairs their nodes with those of `ast` by order,
+shows a rule the units that hold one of its words and what it needs, and evaluates the functions
+that a word leads to. The long way parses each file whole, by one `libcst.parse_module`, takes
+every place from LibCST's PositionProvider, pairs the nodes by place, shows every rule every node,
+names and white space included, and evaluates every function of the project. What is not evaluated
+for a word is evaluated last: where values go in a circle, what is found can depend on the order
+(docs/performance.md).
+
+Both ways have in common what `ast` says, inference itself, and the answers to what rules ask.
+Findings are compared in all that they say: place, message, scope, strength, fix with its edits,
+related places; so are problems and notices. All rules are on. The timm is that of
+benchmarks.speed. Writes results/whole_file.json when all packages were run; exits with 1 when
+anything differs.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import multiprocessing
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from unittest import mock
+
+import libcst as cst
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
+
+from amplint import engine, link, registry
+from amplint.answers import Answers
+from amplint.config import Settings
+from amplint.discover import Project
+from amplint.engine import Outcome, Request
+from amplint.finding import Finding
+from amplint.heat import HeatMap
+from amplint.infer import Inference
+from amplint.layout import FSTRING_PLACES_HOLD
+from amplint.pairing import KINDS, ast_nodes, pair_by_order, walk
+from amplint.rule import Rule
+from amplint.source import Judged, Source, Texts, show
+from amplint.text import Text
+from amplint.units import RefusedUnitError, Spans, Tree, Unit, Units, place
+from benchmarks.packages import RESULTS, Package, arguments, fetch, load, sources
+from benchmarks.speed import TREES
+
+OTHERS = ("pytorch-ignite", "recbole")
+JUDGE = engine  # the module that calls `judge`
+
+# ------------------------------------------------------------------------------ one file
+
+# A kind of LibCST's nodes, and a stretch of the text; of statements only the beginning, since
+# LibCST counts what follows the last line of a block.
+Key = tuple[type[cst.CSTNode], int, int]
+STATEMENTS = frozenset(KINDS[kind] for kind in KINDS if issubclass(kind, ast.stmt))
+STRINGS = (cst.FormattedString, cst.ConcatenatedString)
+
+
+@dataclass(frozen=True)
+class Positions(Spans):
+    """Where LibCST's PositionProvider says that nodes stand."""
+
+    text: Text
+    ranges: Mapping[cst.CSTNode, CodeRange]
+
+    def of(self, node: cst.CSTNode) -> tuple[int, int] | None:
+        """The offsets of a node without its own parentheses."""
+        found = self.ranges.get(node)
+        if found is None:
+            return None
+        start, end = found.start, found.end
+        return self.text.start(start.line) + start.column, self.text.start(end.line) + end.column
+
+
+class WholeFile(Units):
+    """A file as one unit."""
+
+    def __init__(self, text: Text, module: ast.Module) -> None:
+        super().__init__(text, module)
+        self.units = [Unit(0, len(text.text), 1, tuple(module.body))]
+        self._starts = [0]
+
+    def tree(self, unit: Unit) -> Tree:
+        """The file as LibCST reads it. Raises RefusedUnitError."""
+        if unit.start not in self._trees:
+            self._trees[unit.start] = parsed(self.text, self.module, unit)
+        return super().tree(unit)
+
+
+class WholeSource(Source):
+    """A file as a rule sees it, parsed whole, every place by LibCST."""
+
+    def __init__(
+        self, path: str, text: Text, module: ast.Module, answers: Answers, texts: Texts
+    ) -> None:
+        super().__init__(path, text, module, answers, texts)
+        self.units = WholeFile(text, module)
+
+    def _place(self, node: cst.CSTNode) -> None:
+        """`ast` is not asked where a node stands."""
+
+
+def judge_whole(
+    path: str,
+    text: Text,
+    module: ast.Module,
+    answers: Answers,
+    rules: Sequence[Rule],
+    texts: Texts = lambda _: None,
+) -> Judged:
+    """`amplint.source.judge`, but for what it leaves out: every node is shown to every rule."""
+    source = WholeSource(path, text, module, answers, texts)
+    return show(source, [(unit, rules) for unit in source.units.units])
+
+
+def parsed(text: Text, module: ast.Module, unit: Unit) -> Tree:
+    """The whole file through LibCST. Raises RefusedUnitError."""
+    try:
+        wrapper = MetadataWrapper(cst.parse_module(text.text))
+    except cst.ParserSyntaxError as error:
+        raise RefusedUnitError(1, "LibCST cannot read it") from error
+    if wrapper.module.code != text.text:
+        raise RefusedUnitError(1, "LibCST does not give back what it has read")
+    positions = Positions(wrapper.module, text.text, 0, text, wrapper.resolve(PositionProvider))
+    nodes, parents = walk_all(wrapper.module)
+    return Tree(unit, nodes, parents, pair_by_place(text, module, nodes, positions), positions)
+
+
+def walk_all(module: cst.Module) -> tuple[list[cst.CSTNode], dict[int, cst.CSTNode]]:
+    """Every node, names and white space included, in source order; by `id`: the one around it."""
+    nodes: list[cst.CSTNode] = []
+    parents: dict[int, cst.CSTNode] = {}
+    stack: list[cst.CSTNode] = [module]
+    while stack:
+        node = stack.pop()
+        nodes.append(node)
+        children = node.children
+        parents.update((id(child), node) for child in children)
+        stack.extend(reversed(children))
+    return nodes, parents
+
+
+def pair_by_place(
+    text: Text, module: ast.Module, nodes: Iterable[cst.CSTNode], positions: Positions
+) -> dict[int, ast.AST]:
+    """By the `id` of a LibCST node, the `ast` node of its kind that stands in its place.
+
+    Raises ValueError for one that is not found.
+    """
+    kinds = frozenset((*KINDS.values(), *STRINGS))
+    at = {key: node for node in nodes if type(node) in kinds for key in keys(node, positions)}
+    pairs: dict[int, ast.AST] = {}
+    for thing in with_places(module):
+        found: dict[int, ast.AST] | None = {}
+        if isinstance(thing, ast.JoinedStr) and not FSTRING_PLACES_HOLD:
+            span = place(text, thing)
+            strings = [node for kind in STRINGS if (node := at.get((kind, *span)))]
+            found = pair_by_order(walk(strings)[0], ast_nodes([thing])) if strings else None
+        elif type(thing) in KINDS:
+            key = key_of(text, thing)
+            found = {id(at[key]): thing} if key in at else None
+        if found is None:
+            raise ValueError(f"line {thing.lineno}: LibCST has no {type(thing).__name__} there")
+        pairs.update(found)
+    return pairs
+
+
+def with_places(module: ast.Module) -> Iterator[ast.expr | ast.stmt]:
+    """The nodes of `ast` whose places are right: before Python 3.12, none within an f-string."""
+    stack: list[ast.AST] = [module]
+    while stack:
+        thing = stack.pop()
+        if isinstance(thing, ast.expr | ast.stmt):
+            yield thing
+        if FSTRING_PLACES_HOLD or not isinstance(thing, ast.JoinedStr):
+            stack.extend(ast.iter_child_nodes(thing))
+
+
+def key_of(text: Text, thing: ast.expr | ast.stmt) -> Key:
+    kind = KINDS[type(thing)]
+    if isinstance(thing, ast.GeneratorExp):
+        return (kind, *place(text, thing.elt))
+    start, end = place(text, thing)
+    return (kind, start, -1) if kind in STATEMENTS else (kind, start, end)
+
+
+def keys(node: cst.CSTNode, positions: Positions) -> Iterator[Key]:
+    """Where `ast` may say that a node stands.
+
+    The two disagree about the parentheses of generators, which are found by what they yield.
+    """
+    kind = type(node)
+    shown = node.elt if isinstance(node, cst.GeneratorExp) else node
+    span = positions.of(shown)
+    if span is None:
+        return
+    yield (kind, span[0], -1) if kind in STATEMENTS else (kind, *span)
+    if isinstance(node, cst.GeneratorExp) and node.elt.lpar:
+        first, last = positions.of(node.elt.lpar[-1]), positions.of(node.elt.rpar[0])
+        if first is not None and last is not None:
+            yield kind, first[0], last[1]
+
+
+# ------------------------------------------------------------------------------ a project
+
+
+def evaluate_all(inference: Inference) -> None:
+    """Evaluate every function that was not; lambdas are known once what is around them is."""
+    before = -1
+    while before < len(inference.states):
+        before = len(inference.states)
+        inference.settle(f for f in list(inference.functions) if f not in inference.states)
+
+
+def heat_of_all(inference: Inference) -> HeatMap:
+    """`HeatMap`, the first thing that is made of what inference has found out."""
+    evaluate_all(inference)
+    return HeatMap(inference)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What the long way says, and how many files it has parsed."""
+
+    outcome: Outcome
+    parsed: int
+
+
+def run_whole(request: Request) -> Whole:
+    """`engine.run` the long way; nothing that was indexed before is used."""
+    count = multiprocessing.Value("i")  # files are judged in several processes
+
+    def judged(*arguments: object) -> Judged:
+        with count.get_lock():
+            count.value += 1
+        return judge_whole(*arguments)  # type: ignore[arg-type]
+
+    with mock.patch.object(JUDGE, "judge", judged), mock.patch.object(link, "HeatMap", heat_of_all):
+        outcome = engine.run(replace(request, indexed={}))
+    return Whole(outcome, count.value)
+
+
+def said(outcome: Outcome) -> Counter[Finding | str]:
+    """All that can differ."""
+    return Counter((*outcome.findings, *outcome.problems, *outcome.notices))
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What both ways say of one package.
+
+    Args:
+        lost: what only the long way says.
+        made_up: what only the fast path says.
+    """
+
+    version: str
+    files: int
+    lines: int
+    parsed_whole: int
+    findings: int
+    lost: int
+    made_up: int
+
+
+def request_for(root: Path, files: Sequence[Path]) -> Request:
+    """Every rule, the pedantic ones included, and those that hold for an older torch alone."""
+    paths = tuple(sorted(file.relative_to(root).as_posix() for file in files))
+    settings = Settings(root, select=("ALL",), target_torch="2.10")
+    return Request(Project(root, paths, frozenset(paths)), settings, registry.all_rules())
+
+
+def compare(version: str, root: Path, files: Sequence[Path]) -> Compared:
+    """Analyse files both ways, and print what only one of them says."""
+    request = request_for(root, files)
+    fast = engine.run(request)
+    whole = run_whole(request)
+    lost, made_up = said(whole.outcome) - said(fast), said(fast) - said(whole.outcome)
+    for sign, some in (("-", lost), ("+", made_up)):
+        for one in sorted(map(str, some)):
+            print(f"{sign} {one}")
+    lines = sum(file.read_bytes().count(b"\n") for file in files)
+    findings = len(whole.outcome.findings)
+    return Compared(
+        version, len(files), lines, whole.parsed, findings, lost.total(), made_up.total()
+    )
+
+
+def default_packages() -> tuple[Package, ...]:
+    return TREES["timm"].package, *load(OTHERS)
+
+
+def main() -> None:
+    options = arguments(__doc__).parse_args()
+    found: dict[str, Compared] = {}
+    print(f"{'package':<18}{'files':>7}{'lines':>9}{'findings':>10}{'lost':>6}{'made up':>9}")
+    packages = (
+        load(options.packages) if options.packages else (TREES["timm"].package, *load(OTHERS))
+    )
+    for package in packages:
+        tree = fetch(package, options.cache)
+        one = found[package.name] = compare(package.version, tree, list(sources(package, tree)))
+        print(
+            f"{package.name:<18}{one.files:>7}{one.lines:>9}{one.findings:>10}"
+            f"{one.lost:>6}{one.made_up:>9}",
+            flush=True,
+        )
+    if not options.packages:
+        RESULTS.mkdir(exist_ok=True)
+        summary = {name: asdict(one) for name, one in sorted(found.items())}
+        (RESULTS / "whole_file.json").write_text(
+            json.dumps(summary, indent=1) + "\n", encoding="utf-8"
+        )
+    sys.exit(1 if any(one.lost or one.made_up for one in found.values()) else 0)
+
+
+if __name__ == "__main__":
+    main()
