@@ -68,7 +68,7 @@ class Unsaved:
                 yield site, step
 
     def _is_resumed(self) -> bool:
-        return any("load_state_dict" in f.facts.words for f in self._inference.files.values())
+        return any(self._inference.files.holding("load_state_dict"))
 
     # -- what is saved
 
@@ -184,8 +184,7 @@ class Unsaved:
     # -- whether the state may be saved after all
 
     def _may_be_saved(self) -> bool:
-        files = self._inference.files.values()
-        if any(ANY_STATE.search(line) for file in files for line in file.lines):
+        if any(self._inference.files.matching(ANY_STATE)):
             return True
         holders = self._holders()
         return (

@@ -1,32 +1,25 @@
-"""The stages over many files: index all, link, judge those that are reported, suppress."""
+"""A run over a project: read all files, analyse the parts that matter, settle what is reported."""
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import gc
-import platform
-import sys
-import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from amplint import registry
+from amplint.analysis import Analysed, Seen, Task, analyse, unparsable
 from amplint.config import Settings
 from amplint.discover import Project
 from amplint.finding import Finding, Position, Span
-from amplint.heat import HEAT_WORDS
 from amplint.index import File
-from amplint.link import Program, with_aliases
-from amplint.processes import spread
-from amplint.registry import UNPARSABLE
+from amplint.parts import divide
+from amplint.processes import available, each
 from amplint.rule import Rule
-from amplint.source import judge
 from amplint.suppress import Suppressions
 from amplint.text import Text, UndecodableError
-from amplint.values import Trait
 
 
 @dataclass(frozen=True)
@@ -79,9 +72,33 @@ def run(request: Request) -> Outcome:
     """Analyse the project and report on the files that were asked for."""
     with warnings.catch_warnings(), without_collector():
         warnings.simplefilter("ignore")  # the parser's, about the code that is read
-        # Read at the usual recursion limit, by which `ast.parse` decides what is nested too deeply.
         reading = read_all(request)
-        return deeply(lambda: report_on(request, reading))
+        rules = rules_of(request)
+        task = Task(reading.texts, request.project.reported, rules, request.indexed)
+        return settled(request, reading, rules, analyse_all(task))
+
+
+def rules_of(request: Request) -> list[Rule]:
+    """The rules that are to judge."""
+    return [
+        rule
+        for rule in registry.for_target(request.rules, request.settings.target_torch)
+        if rule.checks and request.settings.may_report(rule)
+    ]
+
+
+def analyse_all(task: Task) -> list[Analysed]:
+    """Analyse the parts of the project in which findings were asked for."""
+    sizes = {path: len(text.text) for path, text in task.texts.items()}
+    parts = [part for part in divide(sizes) if not task.reported.isdisjoint(part)]
+    if len(parts) == 1:
+        return [analyse(parts[0], task, available())]
+    at_once = min(available(), len(parts))
+    return each(
+        lambda part: analyse(part, task, max(available() // at_once, 1)),
+        parts,
+        [sum(sizes[path] for path in part) for part in parts],
+    )
 
 
 @contextlib.contextmanager
@@ -97,88 +114,35 @@ def without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def report_on(request: Request, reading: Reading) -> Outcome:
-    """Link what was read and let the rules judge it."""
+def settled(
+    request: Request, reading: Reading, rules: Sequence[Rule], analysed: Sequence[Analysed]
+) -> Outcome:
+    """What is to be told of what was seen."""
     project = request.project
-    rules = [
-        rule
-        for rule in registry.for_target(request.rules, request.settings.target_torch)
-        if rule.checks and request.settings.may_report(rule)
-    ]
-    rules = [replace(rule, words=words_of(rule, reading.files)) for rule in rules]
-    words = frozenset(word for rule in rules if Trait.HOT not in rule.needs for word in rule.words)
-    everywhere = frozenset(word for rule in rules if rule.misuse for word in rule.words)
-    if any(Trait.HOT in rule.needs for rule in rules):
-        everywhere |= HEAT_WORDS
-    program = Program(reading.files, words, project.reported, everywhere)
-
     findings: list[Finding] = []
-    problems = [*project.problems, *reading.problems, *program.failures]
+    problems = [*project.problems, *reading.problems]
     notices = list(project.notices)
-    paths = sorted(project.reported & reading.texts.keys())
-    looked_at = spread(
-        lambda path: look_at(path, program, reading, rules),
-        paths,
-        [len(reading.texts[path].text) for path in paths],
-    )
-    for path, seen in zip(paths, looked_at, strict=True):
-        problems += seen.problems
-        notices += seen.notices
-        findings += settle(path, seen, reading, rules, request)
+    analysed = [*analysed, Analysed(reading.undecoded, unread=frozenset(reading.undecoded))]
+    complete = project.whole and reading.complete and not any(part.unread for part in analysed)
+    for part in analysed:
+        problems += part.problems
+        for path in sorted(part.seen):
+            seen = part.seen[path]
+            problems += seen.problems
+            notices += seen.notices
+            findings += settle(path, seen, reading.text(path), rules, request, complete)
     return Outcome(
         root=project.root,
         findings=tuple(sorted(findings, key=by_place)),
         problems=tuple(problems),
         notices=tuple(notices),
         files=tuple(sorted(project.reported)),
-        texts={path: reading.texts[path] for path in project.reported & reading.texts.keys()},
+        texts={path: reading.text(path) for path in project.reported & reading.opened},
     )
-
-
-def words_of(rule: Rule, files: Mapping[str, File]) -> frozenset[str]:
-    """The words of a rule in this project; none where it cannot speak, whatever a unit holds."""
-    if rule.project_words and all(
-        rule.project_words.isdisjoint(f.facts.words) for f in files.values()
-    ):
-        return frozenset()
-    return with_aliases(files, rule.words)
 
 
 def by_place(finding: Finding) -> tuple[str, Span, str, str]:
     return finding.path, finding.span, finding.code, finding.message
-
-
-def deeply(work: Callable[[], Outcome]) -> Outcome:
-    """Do the work where it may recurse as deeply as any expression that `ast.parse` accepts.
-
-    That takes a thread, for only those can be given a larger stack; LibCST, which recurses in
-    native code, would end the process on a small one.
-    """
-    results: list[Outcome] = []
-    errors: list[BaseException] = []
-
-    def target() -> None:
-        try:
-            results.append(work())
-        except BaseException as error:
-            errors.append(error)
-
-    limit, stack = sys.getrecursionlimit(), threading.stack_size(DEEP_STACK)
-    sys.setrecursionlimit(max(limit, DEEP_LIMIT))
-    try:
-        thread = threading.Thread(target=target, name="amplint", daemon=True)
-        thread.start()
-        thread.join()
-    finally:
-        sys.setrecursionlimit(limit)
-        threading.stack_size(stack)
-    if errors:
-        raise errors[0]
-    return results[0]
-
-
-DEEP_LIMIT = 50_000
-DEEP_STACK = 512 * 1024 * 1024  # of address space; memory is taken as it is used
 
 
 # ------------------------------------------------------------------------------------- reading
@@ -189,47 +153,42 @@ class Reading:
     """The files as they were read.
 
     Args:
-        files: what could be indexed.
-        texts: what could be opened; empty text for bytes that cannot be decoded.
-        broken: the AMP000 findings of reported files.
-        problems: sentences about reported files that could not be opened, or that only amplint
-            could not read.
-        complete: whether every file of the project could be indexed.
+        texts: of the files that have one.
+        undecoded: what is said of reported files whose bytes are not text.
+        problems: sentences about reported files that could not be opened.
+        complete: whether all files have a text.
     """
 
-    files: dict[str, File] = field(default_factory=dict)
     texts: dict[str, Text] = field(default_factory=dict)
-    broken: dict[str, Finding] = field(default_factory=dict)
+    undecoded: dict[str, Seen] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     complete: bool = True
 
+    @property
+    def opened(self) -> frozenset[str]:
+        return frozenset({*self.texts, *self.undecoded})
+
+    def text(self, path: str) -> Text:
+        """The text of a file; empty for bytes that are none."""
+        return self.texts.get(path, Text(""))
+
 
 def read_all(request: Request) -> Reading:
-    """Read and index every file of the project; one that fails does not stop the others."""
-    reading = Reading(complete=request.project.whole)
+    """Read every file of the project; one that fails does not stop the others."""
+    reading = Reading()
+    reported = request.project.reported
     for path in request.project.files:
-        broken = problem = None
         try:
-            text = reading.texts[path] = read(path, request)
-            reading.files[path] = indexed(path, text.text, request)
+            reading.texts[path] = read(path, request)
             continue
         except OSError as error:
-            problem = f"{path}: cannot be read: {error.strerror or error}"
+            if path in reported:
+                reading.problems.append(f"{path}: cannot be read: {error.strerror or error}")
         except UndecodableError as error:
-            reading.texts[path] = Text("")
-            broken = unparsable(path, Position(error.row, error.column), error.reason)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            refusal = why_python_refuses(text.text)
-            if refusal is None:
-                problem = f"{path}: amplint cannot read it: {describe(error)}"
-            else:
-                broken = unparsable(path, *refusal)
+            if path in reported:
+                at = Position(error.row, error.column)
+                reading.undecoded[path] = Seen((unparsable(path, at, error.reason),))
         reading.complete = False
-        if path in request.project.reported:
-            if broken is not None:
-                reading.broken[path] = broken
-            if problem is not None:
-                reading.problems.append(problem)
     return reading
 
 
@@ -243,93 +202,25 @@ def read(path: str, request: Request) -> Text:
     return replace(text, text=request.overlays[path])
 
 
-def indexed(path: str, text: str, request: Request) -> File:
-    if (path, text) not in request.indexed:
-        request.indexed[path, text] = File(path, text)
-    return request.indexed[path, text]
-
-
-def why_python_refuses(text: str) -> tuple[Position, str] | None:
-    """Where and why `ast` does not take the text; None if it does."""
-    nul = text.find("\0")
-    if nul >= 0:
-        return Text(text).position(nul), "a NUL byte"
-    try:
-        ast.parse(text)
-    except SyntaxError as error:
-        row, column = error.lineno or 1, max(error.offset or 1, 1)
-        return Position(row, min(column, len(Text(text).line(row)) + 1)), error.msg
-    except (RecursionError, MemoryError):
-        return Position(1, 1), "an expression is nested too deeply"
-    except ValueError as error:
-        return Position(1, 1), str(error)
-    return None
-
-
-def unparsable(path: str, at: Position, reason: str) -> Finding:
-    version = ".".join(platform.python_version_tuple()[:2])
-    return Finding(
-        code=UNPARSABLE.code,
-        name=UNPARSABLE.name,
-        group=UNPARSABLE.group,
-        path=path,
-        span=Span(at, at),
-        message=f"Python {version} cannot read this file: {reason}",
-    )
-
-
-def describe(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
-
-
-# ------------------------------------------------------------------------------------- judging
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What the rules said about one file."""
-
-    findings: tuple[Finding, ...] = ()
-    problems: tuple[str, ...] = ()
-    notices: tuple[str, ...] = ()
-
-
-def look_at(path: str, program: Program, reading: Reading, rules: Sequence[Rule]) -> Seen:
-    """Let the rules look at one file. What fails there is a problem of this file alone."""
-    if path in reading.broken:
-        return Seen(findings=(reading.broken[path],))
-    if path not in reading.files:
-        return Seen()
-    try:
-        judged = judge(
-            path,
-            reading.texts[path],
-            reading.files[path].tree,
-            program.answers(path),
-            rules,
-            reading.texts.get,
-        )
-    except Exception as error:
-        return Seen(problems=(f"{path}: amplint failed on this file: {describe(error)}",))
-    names = {rule.code: rule.name for rule in rules}
-    problems = [
-        f"{path}: the rule {code} {names.get(code, '')} failed: {text}"
-        for code, text in judged.problems
-    ]
-    notices = [f"{path}: {notice}" for notice in judged.notices]
-    return Seen(tuple(judged.findings), tuple(problems), tuple(notices))
-
-
 def settle(
-    path: str, seen: Seen, reading: Reading, rules: Sequence[Rule], request: Request
+    path: str, seen: Seen, text: Text, rules: Sequence[Rule], request: Request, complete: bool
 ) -> Iterator[Finding]:
-    """What is to be reported of what was seen in a file."""
+    """What is to be reported of what was seen in a file.
+
+    Args:
+        path: the file.
+        seen: what the rules have said.
+        text: what is in it.
+        rules: those that have run.
+        request: what was asked for.
+        complete: whether all files of the project were read.
+    """
     settings = request.settings
     file = request.project.root / path
-    suppressions = Suppressions(reading.texts[path])
+    suppressions = Suppressions(text)
     findings = without_outranked(seen.findings, request.rules, settings)
     left = [finding for finding in findings if not suppressions.hide(finding)]
-    if reading.complete and not (path in reading.broken or seen.problems or seen.notices):
+    if complete and not (seen.problems or seen.notices):
         default = registry.for_target(request.rules, settings.target_torch)
         all_ran = all(settings.may_report(rule) for rule in default if rule.group.default)
         left += suppressions.unused(path, findings, request.rules, rules, all_ran)

@@ -70,7 +70,7 @@ class File:
             path,
             self._functions,
             self._classes,
-            frozenset(IDENTIFIER.findall(code)),
+            words_of(code),
             frozenset(aliases(code)),
         )
 
@@ -171,7 +171,7 @@ class File:
             params=() if isinstance(node, ast.ClassDef) else tuple(params(node.args)),
             decorated=tuple(map(last_identifier, getattr(node, "decorator_list", []))),
             is_async=isinstance(node, ast.AsyncFunctionDef),
-            words=frozenset(IDENTIFIER.findall(text)),
+            words=words_of(text),
             location=(node.lineno, node.col_offset, end_row, node.end_col_offset or 0),
         )
         self._functions[identity] = facts
@@ -185,7 +185,12 @@ class File:
             if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 for row in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):
                     lines[row - 1] = ""
-        return frozenset(IDENTIFIER.findall("\n".join(lines)))
+        return words_of("\n".join(lines))
+
+
+def words_of(code: str) -> frozenset[str]:
+    """The identifiers in a text without comments."""
+    return frozenset(IDENTIFIER.findall(code))
 
 
 def aliases(text: str) -> Iterator[tuple[str, str]]:

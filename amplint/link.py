@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from amplint.backprop import Backpropagations
 from amplint.certainty import is_tensor
 from amplint.constancy import built_of_constants, is_constant
 from amplint.evidence import Search, Support
 from amplint.facts import FunctionFacts
+from amplint.files import Files
 from amplint.gradmode import GradMode
 from amplint.graph import where
 from amplint.heat import HeatMap
@@ -38,61 +39,31 @@ from amplint.workers import Workers
 CALLS_DEEP = 3  # how far the texts of what a call runs are followed
 
 
-def with_aliases(files: Mapping[str, File], words: Iterable[str]) -> frozenset[str]:
-    """The words, and every name under which some file of the project may mean one of them."""
-    others: dict[str, set[str]] = {}
-    for file in files.values():
-        for old, new in file.facts.aliases:
-            others.setdefault(old, set()).add(new)
-    known = set(words)
-    stack = list(known)
-    while stack:
-        more = others.get(stack.pop(), set()) - known
-        known |= more
-        stack.extend(more)
-    return frozenset(known)
-
-
 class Program:
     """A project, linked.
 
     Args:
-        files: the indexed files by root-relative path.
-        words: the identifiers without which no rule can fire in a reported file.
-        reported: the files that rules will ask about; what else is needed of the others is found
-            from there.
-        everywhere: identifiers of functions that matter in any file: a training loop makes what it
-            calls hot, wherever that is reported.
+        files: the files; its own are linked.
+        words: the identifiers without which nothing matters: those of the rules, and those that
+            make a loop hot. (What findings were asked for is no matter: of a file the same is
+            said whichever files are named beside it.)
     """
 
-    def __init__(
-        self,
-        files: Mapping[str, File],
-        words: frozenset[str],
-        reported: Iterable[str],
-        everywhere: frozenset[str] = frozenset(),
-    ) -> None:
+    def __init__(self, files: Files, words: frozenset[str]) -> None:
         self._files = files
         self._inference = Inference(files)
-        reported = [path for path in reported if path in files]
+        own = [file.facts for file in files.own.values() if file.facts.words & words]
         self._inference.settle(
             function.id
-            for path in reported
-            for function in files[path].facts.functions.values()
+            for facts in own
+            for function in facts.functions.values()
             if function.kind != "class" and function.words & words
-        )
-        self._inference.settle(
-            function.id
-            for file in files.values()
-            if file.facts.words & everywhere
-            for function in list(file.facts.functions.values())
-            if function.kind != "class" and function.words & everywhere
         )
         # Lambdas are known once the graph of what is around them has been built.
         self._inference.settle(
             function.id
-            for path in reported
-            for function in list(files[path].facts.functions.values())
+            for facts in own
+            for function in list(facts.functions.values())
             if function.kind == "lambda"
             and function.words & words
             and function.id not in self._inference.states
@@ -100,9 +71,9 @@ class Program:
         # Class bodies hold defaults and nested calls; they are judged like any other code.
         self._inference.settle(
             cls.id
-            for path in reported
-            for cls in files[path].facts.classes.values()
-            if files[path].facts.functions[cls.id].words & words
+            for facts in own
+            for cls in facts.classes.values()
+            if facts.functions[cls.id].words & words
         )
         self._heat = HeatMap(self._inference)
         self._misuses = Misuses(self._inference)
@@ -122,7 +93,7 @@ class Program:
     def answers(self, path: str) -> FileAnswers:
         """The answers about one file."""
         return FileAnswers(
-            self._files[path],
+            self._files.own[path],
             self._inference,
             self._heat,
             self._misuses,
@@ -342,7 +313,7 @@ class FileAnswers:
 
     def mentions(self, *words: str) -> bool:
         """Whether some file of the project holds all these identifiers."""
-        return any(set(words) <= f.facts.words for f in self._inference.files.values())
+        return any(self._inference.files.holding(*words))
 
     def is_called(self, *names: str) -> bool:
         """Whether code of the project that is no test calls a function of one of these names."""

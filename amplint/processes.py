@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import pickle
+import selectors
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -30,6 +32,7 @@ def spread(
     work: Callable[[Item], Result],
     items: Sequence[Item],
     weights: Sequence[int],
+    most: int,
     least: int = LEAST_WEIGHT,
 ) -> list[Result]:
     """What the work gives for each item, in their order.
@@ -38,9 +41,10 @@ def spread(
         work: gives what can be pickled; it may change nothing that others see.
         items: what to work on.
         weights: how much work each is, in characters of code.
+        most: how many processes may work on it.
         least: the weight for which another process is worth starting.
     """
-    processes = min(available(), 1 + sum(weights) // max(least, 1), len(items))
+    processes = min(most, 1 + sum(weights) // max(least, 1), len(items))
     shares = divide(weights, processes) if processes > 1 else [list(range(len(items)))]
     started = [start(work, [items[i] for i in share]) for share in shares[1:]]
     done = {i: work(items[i]) for i in shares[0]}
@@ -50,6 +54,46 @@ def spread(
             results = [work(items[i]) for i in share]
         done.update(zip(share, results, strict=True))
     return [done[i] for i in range(len(items))]
+
+
+def each(
+    work: Callable[[Item], Result], items: Sequence[Item], weights: Sequence[int]
+) -> list[Result]:
+    """The same, each item in a process of its own, whose memory is free again when it is done; as
+    many at a time as there are processors, those with most work first."""
+    if sys.platform != "linux":
+        return [work(item) for item in items]
+    waiting = sorted(range(len(items)), key=lambda i: (weights[i], -i))
+    results: dict[int, Result] = {}
+    with selectors.DefaultSelector() as selector:
+        while waiting or selector.get_map():
+            while waiting and len(selector.get_map()) < available():
+                number = waiting.pop()
+                process, reading = start(work, [items[number]])
+                selector.register(reading, selectors.EVENT_READ, Running(number, process))
+            for key, _ in selector.select():
+                running: Running = key.data
+                if chunk := os.read(key.fd, CHUNK):
+                    running.written.append(chunk)
+                    continue
+                selector.unregister(key.fd)
+                os.close(key.fd)
+                found: list[Result] | None = ended(running.process, b"".join(running.written))
+                # It was killed, for want of memory perhaps.
+                results[running.number] = work(items[running.number]) if found is None else found[0]
+    return [results[i] for i in range(len(items))]
+
+
+CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Running:
+    """A process that works on one item, and what it has written so far."""
+
+    number: int
+    process: int
+    written: list[bytes] = field(default_factory=list)
 
 
 def divide(weights: Sequence[int], shares: int) -> list[list[int]]:
@@ -85,7 +129,11 @@ def collect(started: tuple[int, int]) -> list[Result] | None:
     """The results of a process; None if it failed."""
     process, reading = started
     with os.fdopen(reading, "rb") as stream:
-        written = stream.read()
+        return ended(process, stream.read())
+
+
+def ended(process: int, written: bytes) -> list[Result] | None:
+    """What a process has written, now that it writes no more; None if it failed."""
     _, status = os.waitpid(process, 0)
     # The bytes are this program's own, through a pipe that nobody else has.
     return pickle.loads(written) if status == 0 else None

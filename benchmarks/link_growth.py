@@ -27,10 +27,11 @@ from pathlib import Path
 from typing import Any
 
 from amplint import registry, values
+from amplint.files import Files
 from amplint.heat import HEAT_WORDS, HeatMap
 from amplint.index import File
 from amplint.infer import Evaluation, Inference
-from amplint.link import Program, with_aliases
+from amplint.link import Program
 from amplint.values import Trait
 from benchmarks.packages import RESULTS, arguments, fetch, load, sources
 
@@ -92,14 +93,14 @@ def measure(texts: Texts) -> Work:
 
 def linked(texts: Texts) -> tuple[Program, float]:
     """The project, linked as `amplint check` with all rules does, and how long that took."""
-    files = {path: file for path, text in texts.items() if (file := indexed(path, text))}
+    files = Files({path: file for path, text in texts.items() if (file := indexed(path, text))})
     rules = [rule for rule in registry.all_rules() if rule.checks]
     words = frozenset(word for rule in rules if Trait.HOT not in rule.needs for word in rule.words)
     gc.collect()
     gc.disable()  # as amplint does
     try:
         start = time.process_time()
-        program = Program(files, with_aliases(files, words), files, HEAT_WORDS)
+        program = Program(files, files.with_aliases(words) | HEAT_WORDS)
         return program, time.process_time() - start
     finally:
         gc.enable()

@@ -103,7 +103,7 @@ def test_what_only_amplint_cannot_read_is_a_problem(monkeypatch: pytest.MonkeyPa
         raise RecursionError("too deep")
 
     Path("a.py").write_text("x = 1\n")
-    monkeypatch.setattr("amplint.engine.File", fail)
+    monkeypatch.setattr("amplint.analysis.File", fail)
     assert look().problems == ("a.py: amplint cannot read it: RecursionError: too deep",)
 
 
@@ -115,7 +115,7 @@ def test_what_fails_in_one_file_hides_no_other(monkeypatch: pytest.MonkeyPatch) 
 
     Path("a.py").write_text(LEGACY)
     Path("b.py").write_text(LEGACY)
-    monkeypatch.setattr("amplint.engine.judge", fail)
+    monkeypatch.setattr("amplint.analysis.judge", fail)
     outcome = look()
     assert codes(outcome) == [("b.py", 3, "AMP701")]
     assert outcome.problems == ("a.py: amplint failed on this file: ZeroDivisionError",)

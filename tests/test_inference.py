@@ -8,6 +8,7 @@ import textwrap
 
 import pytest
 
+from amplint.files import Files
 from amplint.heat import EVALUATION, HEAT_WORDS, TRAINING
 from amplint.index import File
 from amplint.link import FileAnswers, Program
@@ -37,7 +38,7 @@ def linked(main: str, **others: str) -> tuple[File, FileAnswers]:
     texts = {"main.py": main, **{f"{name}.py": text for name, text in others.items()}}
     files = {path: File(path, textwrap.dedent(text)) for path, text in texts.items()}
     every_word = frozenset(word for file in files.values() for word in file.facts.words)
-    return files["main.py"], Program(files, every_word, ["main.py"], HEAT_WORDS).answers("main.py")
+    return files["main.py"], Program(Files(files), every_word | HEAT_WORDS).answers("main.py")
 
 
 def expression(file: File, text: str) -> ast.expr:
@@ -341,7 +342,7 @@ class TestValues:
         for texts, dtype in ((own, "float16"), (inside, None)):
             files = {p: File(p, text) for p, text in {"main.py": main, **texts}.items()}
             words = frozenset(word for file in files.values() for word in file.facts.words)
-            answers = Program(files, words, ["main.py"]).answers("main.py")
+            answers = Program(Files(files), words).answers("main.py")
             atom = only(answers.value(expression(files["main.py"], "half(x)")))
             assert (atom.dtype if isinstance(atom, Tensor) else None) == dtype
 
@@ -356,7 +357,7 @@ class TestValues:
                 return model.to("cuda")
         """
         file = File("main.py", textwrap.dedent(main))
-        assert not Program({"main.py": file}, file.facts.words, ["main.py"]).failures
+        assert not Program(Files({"main.py": file}), file.facts.words).failures
 
     def test_the_rows_of_what_has_two_dimensions_have_one(self) -> None:
         main = "import torch\nm = torch.ones(3, 3) > 0\nfor i in m.nonzero():\n    use(i, i[0])\n"

@@ -14,6 +14,7 @@ import pytest
 from amplint import Edit, Finding, Fix, Group, Rule, Safety, Unrun
 from amplint.edits import REFUSED
 from amplint.evidence import Support
+from amplint.files import Files
 from amplint.finding import Span
 from amplint.fixing import edited
 from amplint.imports import exported, orphans, starred, without
@@ -102,7 +103,7 @@ def linked(text: str) -> Source:
     """The same, with what link really finds out."""
     file = File("a.py", text)
     words = frozenset(file.facts.words)
-    answers = Program({"a.py": file}, words, ["a.py"]).answers("a.py")
+    answers = Program(Files({"a.py": file}), words).answers("a.py")
     src = Source("a.py", Text(text), file.tree, answers, {}.get)
     for unit in src.units.units:
         src.open(unit)

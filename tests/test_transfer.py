@@ -10,6 +10,7 @@ import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from amplint.files import Files
 from amplint.index import File
 from amplint.link import Program
 from amplint.values import Host, Sequence, Tensor, only
@@ -62,7 +63,7 @@ def programs(draw: st.DrawFn) -> list[str]:
 def believed(text: str) -> dict[str, object]:
     """What link knows of every name at the end of the program."""
     file = File("main.py", text + "".join(f"use({name})\n" for name in assigned(text)))
-    answers = Program({"main.py": file}, frozenset({"use"}), ["main.py"]).answers("main.py")
+    answers = Program(Files({"main.py": file}), frozenset({"use"})).answers("main.py")
     return {
         node.args[0].id: only(answers.value(node.args[0]))
         for node in ast.walk(file.tree)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from amplint import transfer
 from amplint.facts import FunctionFacts, Graph
-from amplint.index import File
+from amplint.files import Files
 from amplint.infer.store import Store
-from amplint.names import Modules
 from amplint.values import BOTTOM, UNKNOWN, Module, Symbol, Value, one
 
 MAX_IMPORTS = 8  # modules through which a class is handed on
@@ -20,9 +17,9 @@ BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) els
 class Bindings(Store):
     """The names of a project."""
 
-    def __init__(self, files: Mapping[str, File]) -> None:
+    def __init__(self, files: Files) -> None:
         super().__init__(files)
-        self.modules = Modules(files)
+        self.modules = files.modules
         self.declared_global: set[tuple[str, str]] = set()
         self._bound_in: dict[tuple[str, str], str | Value] = {}
 

@@ -7,9 +7,9 @@ writes it to be evaluated, and to be evaluated again when it changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from amplint.index import File
+from amplint.files import Files
 from amplint.infer.evaluation import Evaluation
 from amplint.infer.project import Project
 from amplint.infer.state import WHOLE, Key, State
@@ -19,7 +19,7 @@ from amplint.values import BOTTOM
 class Inference(Project):
     """Values, call edges and autocast regions of a project."""
 
-    def __init__(self, files: Mapping[str, File]) -> None:
+    def __init__(self, files: Files) -> None:
         super().__init__(files)
         self._called: set[str] = set()  # names whose callers have been asked for
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from amplint import libraries, transfer
-from amplint.index import File
+from amplint.files import Files
 from amplint.infer.bindings import MAX_IMPORTS, Bindings
 from amplint.values import Class, Function, Symbol, Value, constant
 
@@ -26,7 +24,7 @@ AUTOGRAD_ROLES = ("forward", "backward")
 class Hierarchy(Bindings):
     """The classes of a project."""
 
-    def __init__(self, files: Mapping[str, File]) -> None:
+    def __init__(self, files: Files) -> None:
         super().__init__(files)
         self.own_bases: dict[str, tuple[Value, ...]] = {}
         self._mro: dict[str, list[str]] = {}
@@ -39,7 +37,7 @@ class Hierarchy(Bindings):
         self._by_name: dict[str, list[str]] | None = None
         self._classes_by_name: dict[str, list[str]] | None = None
         self._subclasses: dict[str, list[str]] = {}
-        for cls in self.classes.values():
+        for cls in self.own_classes():
             for base in cls.bases:
                 self._subclasses.setdefault(base, []).append(cls.id)
 
@@ -155,7 +153,7 @@ class Hierarchy(Bindings):
         makers = [self.functions[m].words for m in self.classes[cls].methods.get("__init__", ())]
         if self._classes_by_name is None:
             self._classes_by_name = {}
-            for facts in self.classes.values():
+            for facts in self.own_classes():
                 self._classes_by_name.setdefault(facts.name, []).append(facts.id)
         held = {c for w in makers for name in w for c in self._classes_by_name.get(name, ())}
         return any(self.is_module(c) and self.learns(c) for c in sorted(held) if c != cls)
@@ -236,7 +234,7 @@ class Hierarchy(Bindings):
             return []
         if self._by_name is None:
             self._by_name = {}
-            for facts in self.functions.values():
+            for facts in self.own_functions():
                 if facts.kind == "function":
                     self._by_name.setdefault(facts.name, []).append(facts.id)
         found = self._by_name.get(name, [])

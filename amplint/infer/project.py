@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
 
 from amplint import marks
-from amplint.index import File
+from amplint.files import Files
 from amplint.infer.hierarchy import Hierarchy
 from amplint.infer.state import SiteId
 from amplint.infer.store import TEST_PATH
@@ -17,7 +16,7 @@ from amplint.values import BOTTOM, Atom, Value
 class Project(Hierarchy):
     """What is known of all functions together, while they are evaluated and afterwards."""
 
-    def __init__(self, files: Mapping[str, File]) -> None:
+    def __init__(self, files: Files) -> None:
         super().__init__(files)
         self.edges: dict[SiteId, set[str]] = {}
         self.drawn: dict[SiteId, set[str]] = {}  # callees, any one of which may be meant
@@ -34,7 +33,7 @@ class Project(Hierarchy):
         """The functions in whose text the identifier stands."""
         if self._mentions is None:
             self._mentions = {}
-            for function in self.functions.values():
+            for function in self.own_functions():
                 if function.kind == "class":
                     continue
                 for mentioned in function.words:
@@ -44,11 +43,12 @@ class Project(Hierarchy):
     def is_called(self, names: frozenset[str]) -> bool:
         """Whether code that is no test calls a function of one of these names."""
         if names not in self._calls:
+            paths = {path for name in names for path in self.files.holding(name)}
             self._calls[names] = any(
                 called_name(node) in names
-                for path, file in self.files.items()
-                if file.facts.words & names and not TEST_PATH.search(path)
-                for node in ast.walk(file.tree)
+                for path in sorted(paths)
+                if not TEST_PATH.search(path)
+                for node in ast.walk(self.files[path].tree)
                 if isinstance(node, ast.Call)
             )
         return self._calls[names]
@@ -56,19 +56,16 @@ class Project(Hierarchy):
     def matches(self, pattern: str) -> bool:
         """Whether the regular expression matches a line of some file."""
         if pattern not in self._matches:
-            expression = re.compile(pattern)
-            self._matches[pattern] = any(
-                expression.search(line) for file in self.files.values() for line in file.lines
-            )
+            matching = self.files.matching(re.compile(pattern))
+            self._matches[pattern] = next(matching, None) is not None
         return self._matches[pattern]
 
     def is_stored_from_outside(self, attribute: str) -> bool:
         """Whether some file assigns an attribute of that name to something other than `self`."""
         if attribute not in self._stored:
             self._stored[attribute] = any(
-                attribute in file.stored_from_outside
-                for file in self.files.values()
-                if attribute in file.facts.words
+                attribute in self.files[path].stored_from_outside
+                for path in self.files.holding(attribute)
             )
         return self._stored[attribute]
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
-from amplint.facts import ClassFacts, FunctionFacts
-from amplint.index import File
+from amplint.facts import ClassFacts, FileFacts, FunctionFacts
+from amplint.files import Files
 from amplint.infer.state import MAX_ROUNDS, NO_WHY, WHOLE, Dispatch, Key, SiteId, State
 from amplint.values import (
     BOTTOM,
@@ -31,16 +32,34 @@ OF_NODES = frozenset({"param", "return", "yield", "field", "name"})
 TEST_PATH = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
 
 
+Facts = TypeVar("Facts", FunctionFacts, ClassFacts)
+
+
+class Definitions(dict[str, Facts]):
+    """What files define, by id. What another file defines is there once somebody asks for it."""
+
+    def __init__(self, files: Files, defined: Callable[[FileFacts], Mapping[str, Facts]]) -> None:
+        super().__init__()
+        self._files = files
+        self._defined: Callable[[FileFacts], Mapping[str, Facts]] = defined
+        for path in sorted(files.own):
+            self.update(defined(files[path].facts))
+
+    def __missing__(self, identity: str) -> Facts:
+        path = identity.partition("::")[0]
+        if path in self._files.own:
+            raise KeyError(identity)
+        self.update(self._defined(self._files[path].facts))
+        return self[identity]
+
+
 class Store(ABC):
     """What functions say to each other."""
 
-    def __init__(self, files: Mapping[str, File]) -> None:
+    def __init__(self, files: Files) -> None:
         self.files = files
-        self.functions: dict[str, FunctionFacts] = {}
-        self.classes: dict[str, ClassFacts] = {}
-        for path in sorted(files):
-            self.functions.update(files[path].facts.functions)
-            self.classes.update(files[path].facts.classes)
+        self.functions = Definitions(files, lambda facts: facts.functions)
+        self.classes = Definitions(files, lambda facts: facts.classes)
         self.states: dict[str, State] = {}
         self.failures: dict[str, str] = {}
         self._parts: dict[Key, dict[SiteId, Value]] = {}
@@ -54,6 +73,15 @@ class Store(ABC):
         self._current = ""
         self.node = WHOLE  # of the function that is evaluated now
         self._tests: dict[str, bool] = {}
+
+    def own_functions(self) -> Iterator[FunctionFacts]:
+        """The functions that the files define which are analysed."""
+        for file in self.files.own.values():
+            yield from file.facts.functions.values()
+
+    def own_classes(self) -> Iterator[ClassFacts]:
+        for file in self.files.own.values():
+            yield from file.facts.classes.values()
 
     @abstractmethod
     def demand(self, key: Key) -> None:

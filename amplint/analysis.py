@@ -1,0 +1,211 @@
+"""The analysis of one part of a project: index its files, link them, let the rules judge."""
+
+from __future__ import annotations
+
+import ast
+import platform
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from amplint.files import Files
+from amplint.finding import Finding, Position, Span
+from amplint.heat import HEAT_WORDS
+from amplint.index import File
+from amplint.link import Program
+from amplint.processes import spread
+from amplint.registry import UNPARSABLE
+from amplint.rule import Rule
+from amplint.source import judge
+from amplint.text import Text
+from amplint.values import Trait
+
+Result = TypeVar("Result")
+
+DEEP_LIMIT = 50_000
+DEEP_STACK = 512 * 1024 * 1024  # of address space; memory is taken as it is used
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the rules said about one file."""
+
+    findings: tuple[Finding, ...] = ()
+    problems: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """What came of one part.
+
+    Args:
+        seen: by path, of the files that were asked for.
+        problems: sentences about what amplint could not do, beside those of single files.
+        unread: its files that Python, or amplint, could not read.
+        used: the files of other parts that were indexed besides.
+    """
+
+    seen: Mapping[str, Seen]
+    problems: tuple[str, ...] = ()
+    unread: frozenset[str] = frozenset()
+    used: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to analyse, and how.
+
+    Args:
+        texts: of all files of the project, by path.
+        reported: the files whose findings were asked for.
+        rules: what is to judge them.
+        indexed: files that were indexed before, by path and text; what is indexed is added.
+    """
+
+    texts: Mapping[str, Text]
+    reported: frozenset[str]
+    rules: Sequence[Rule]
+    indexed: dict[tuple[str, str], File] = field(default_factory=dict)
+
+
+def analyse(part: Sequence[str], task: Task, processes: int = 1) -> Analysed:
+    """Analyse the files of a part, in as many processes at most."""
+    own: dict[str, File] = {}
+    unread: dict[str, Seen] = {}
+    for path in part:
+        # Read at the usual recursion limit, by which `ast.parse` decides what is nested too deeply.
+        try:
+            own[path] = index(path, task)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            unread[path] = why_unread(path, task.texts[path].text, error)
+    others = {path: text.text for path, text in task.texts.items() if path not in own}
+    files = Files(own, {path: text for path, text in others.items() if path not in unread})
+    seen, problems = deeply(lambda: link_and_judge(files, task, processes))
+    seen |= {path: said for path, said in unread.items() if path in task.reported}
+    return Analysed(seen, problems, frozenset(unread), files.used)
+
+
+def index(path: str, task: Task) -> File:
+    key = (path, task.texts[path].text)
+    if key not in task.indexed:
+        task.indexed[key] = File(*key)
+    return task.indexed[key]
+
+
+def link_and_judge(
+    files: Files, task: Task, processes: int
+) -> tuple[dict[str, Seen], tuple[str, ...]]:
+    """What the rules say of each file, and sentences about what could not be linked."""
+    rules = [replace(rule, words=words_of(rule, files)) for rule in task.rules]
+    words = frozenset(word for rule in rules if Trait.HOT not in rule.needs for word in rule.words)
+    everywhere = frozenset(word for rule in rules if rule.misuse for word in rule.words)
+    if any(Trait.HOT in rule.needs for rule in rules):
+        everywhere |= HEAT_WORDS
+    program = Program(files, words | everywhere)
+    paths = [path for path in files.own if path in task.reported]
+    judged = spread(
+        lambda path: look_at(files.own[path], program, task.texts, rules),
+        paths,
+        [len(task.texts[path].text) for path in paths],
+        processes,
+    )
+    return dict(zip(paths, judged, strict=True)), tuple(program.failures)
+
+
+def words_of(rule: Rule, files: Files) -> frozenset[str]:
+    """The words of a rule in this project; none where it cannot speak, whatever a unit holds."""
+    if rule.project_words and not any(any(files.holding(word)) for word in rule.project_words):
+        return frozenset()
+    return files.with_aliases(rule.words)
+
+
+def look_at(file: File, program: Program, texts: Mapping[str, Text], rules: Sequence[Rule]) -> Seen:
+    """Let the rules look at one file. What fails there is a problem of this file alone."""
+    path = file.path
+    try:
+        judged = judge(path, texts[path], file.tree, program.answers(path), rules, texts.get)
+    except Exception as error:
+        return Seen(problems=(f"{path}: amplint failed on this file: {describe(error)}",))
+    names = {rule.code: rule.name for rule in rules}
+    problems = [
+        f"{path}: the rule {code} {names.get(code, '')} failed: {text}"
+        for code, text in judged.problems
+    ]
+    notices = [f"{path}: {notice}" for notice in judged.notices]
+    return Seen(tuple(judged.findings), tuple(problems), tuple(notices))
+
+
+# ------------------------------------------------------------------------------- what fails
+
+
+def why_unread(path: str, text: str, error: Exception) -> Seen:
+    """What is said of a file that could not be indexed: by Python's fault, or by amplint's."""
+    refusal = why_python_refuses(text)
+    if refusal is None:
+        return Seen(problems=(f"{path}: amplint cannot read it: {describe(error)}",))
+    return Seen(findings=(unparsable(path, *refusal),))
+
+
+def why_python_refuses(text: str) -> tuple[Position, str] | None:
+    """Where and why `ast` does not take the text; None if it does."""
+    nul = text.find("\0")
+    if nul >= 0:
+        return Text(text).position(nul), "a NUL byte"
+    try:
+        ast.parse(text)
+    except SyntaxError as error:
+        row, column = error.lineno or 1, max(error.offset or 1, 1)
+        return Position(row, min(column, len(Text(text).line(row)) + 1)), error.msg
+    except (RecursionError, MemoryError):
+        return Position(1, 1), "an expression is nested too deeply"
+    except ValueError as error:
+        return Position(1, 1), str(error)
+    return None
+
+
+def unparsable(path: str, at: Position, reason: str) -> Finding:
+    version = ".".join(platform.python_version_tuple()[:2])
+    return Finding(
+        code=UNPARSABLE.code,
+        name=UNPARSABLE.name,
+        group=UNPARSABLE.group,
+        path=path,
+        span=Span(at, at),
+        message=f"Python {version} cannot read this file: {reason}",
+    )
+
+
+def describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+def deeply(work: Callable[[], Result]) -> Result:
+    """Do the work where it may recurse as deeply as any expression that `ast.parse` accepts.
+
+    That takes a thread, for only those can be given a larger stack; LibCST, which recurses in
+    native code, would end the process on a small one.
+    """
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    limit, stack = sys.getrecursionlimit(), threading.stack_size(DEEP_STACK)
+    sys.setrecursionlimit(max(limit, DEEP_LIMIT))
+    try:
+        thread = threading.Thread(target=target, name="amplint", daemon=True)
+        thread.start()
+        thread.join()
+    finally:
+        sys.setrecursionlimit(limit)
+        threading.stack_size(stack)
+    if errors:
+        raise errors[0]
+    return results[0]
