@@ -86,19 +86,24 @@ class Files(Mapping[str, File]):
 
     def with_aliases(self, words: Iterable[str]) -> frozenset[str]:
         """The words, and every name under which the files may mean one of them."""
-        others: dict[str, set[str]] = {}
-        for pairs in self._aliases():
-            for old, new in pairs:
-                others.setdefault(old, set()).add(new)
         known = set(words)
         stack = list(known)
         while stack:
-            more = others.get(stack.pop(), set()) - known
+            more = self._aliases.get(stack.pop(), set()) - known
             known |= more
             stack.extend(more)
         return frozenset(known)
 
-    def _aliases(self) -> Iterator[Collection[tuple[str, str]]]:
+    @cached_property
+    def _aliases(self) -> Mapping[str, set[str]]:
+        """By name: the other names under which some file knows it."""
+        names: dict[str, set[str]] = {}
+        for pairs in self._pairs_of_names():
+            for old, new in pairs:
+                names.setdefault(old, set()).add(new)
+        return names
+
+    def _pairs_of_names(self) -> Iterator[Collection[tuple[str, str]]]:
         for file in self.own.values():
             yield file.facts.aliases
         imported = set(self._imported())
