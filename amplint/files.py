@@ -6,6 +6,7 @@ other files only the text is looked at, where a rule asks whether something is w
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
@@ -20,6 +21,7 @@ IMPORT = re.compile(
     r"|import[ \t]+(?P<names>[\w., \t]+))",
     re.MULTILINE,
 )
+STAR = re.compile(r"\bimport[ \t]*\(?[ \t]*\*")
 
 
 class Files(Mapping[str, File]):
@@ -59,6 +61,25 @@ class Files(Mapping[str, File]):
     def used(self) -> frozenset[str]:
         """The files of others that were indexed because something led to them."""
         return frozenset(self._indexed)
+
+    def may_bind(self, path: str, name: str) -> bool:
+        """Whether a module may have a name: its text defines it, or names it without using it, or
+        a star may bring it."""
+        text = self._others.get(path)
+        if text is None:
+            return True
+        if STAR.search(text) is not None:
+            return True
+        if hasattr(builtins, name):  # such as "set", a word of every comment
+            bound = rf"^(?:def|class)[ \t]+{name}\b|^{name}[ \t]*=|^from\b.*\b{name}\b"
+        else:
+            bound = rf"\b(?:def|class)[ \t]+{name}\b|\b{name}\b(?![ \t]*[.(\[])"
+        return re.search(bound, text, re.MULTILINE) is not None
+
+    def may_match(self, path: str, pattern: str) -> bool:
+        """Whether the text of a file that is not indexed yet matches; else it is worth a look."""
+        text = self._others.get(path)
+        return text is None or re.search(pattern, text) is not None
 
     def words(self, path: str) -> frozenset[str]:
         """The identifiers in the code of a file."""

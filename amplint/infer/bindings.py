@@ -103,9 +103,19 @@ class Bindings(Store):
         """The scope that binds a module's name, through star imports, or what it is without one."""
         seen.add(path)
         scope = f"{path}::"
-        graph = self.files[path].graph(scope)
-        if name in graph.bindings:
+        known = self.files.may_bind(path, name)
+        if known and name in self.files[path].graph(scope).bindings:
             return scope
+        sub = self.modules.submodule(path, name) if path.endswith("__init__.py") else None
+        if sub is not None:
+            return one(Module(sub))
+        return self._find_behind_stars(path, name, seen) if known else BOTTOM
+
+    def _find_behind_stars(self, path: str, name: str, seen: set[str]) -> str | Value:
+        """The scope that binds a name which a module has by `from other import *`."""
+        graph = self.files[path].graph(f"{path}::")
+        if name.startswith("_"):
+            return BOTTOM  # a star brings none of these
         for node in graph.bindings.get("*", ()):
             module, _, level = graph.nodes[node].data
             if level:
@@ -118,8 +128,7 @@ class Bindings(Store):
                     return found
             elif target is None and not level and module in STAR_LIBRARIES:
                 return transfer.symbol_attribute(module, name)
-        sub = self.modules.submodule(path, name) if path.endswith("__init__.py") else None
-        return one(Module(sub)) if sub else BOTTOM
+        return BOTTOM
 
     def outer_name(self, function: FunctionFacts, name: str) -> Value:
         """A name free in the function: of an enclosing function, the module, or a builtin."""

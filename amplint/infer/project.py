@@ -66,6 +66,7 @@ class Project(Hierarchy):
             self._stored[attribute] = any(
                 attribute in self.files[path].stored_from_outside
                 for path in self.files.holding(attribute)
+                if self.files.may_match(path, rf"(?<!\bself)\.{attribute}\b")
             )
         return self._stored[attribute]
 
