@@ -45,13 +45,15 @@ class Analysed:
         seen: by path, of the files that were asked for.
         problems: sentences about what amplint could not do, beside those of single files.
         unread: its files that Python, or amplint, could not read.
-        used: the files of other parts that were indexed besides.
+        used: the files of other parts that it depends on besides.
+        asked: what it has asked of the texts of all others, as `Files.asked`.
     """
 
     seen: Mapping[str, Seen]
     problems: tuple[str, ...] = ()
     unread: frozenset[str] = frozenset()
     used: frozenset[str] = frozenset()
+    asked: Mapping[tuple[str, str], Mapping[str, bool]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Task:
     indexed: dict[tuple[str, str], File] = field(default_factory=dict)
 
 
-def analyse(part: Sequence[str], task: Task, processes: int = 1) -> Analysed:
+def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analysed:
     """Analyse the files of a part, in as many processes at most."""
     own: dict[str, File] = {}
     unread: dict[str, Seen] = {}
@@ -85,7 +87,7 @@ def analyse(part: Sequence[str], task: Task, processes: int = 1) -> Analysed:
     files = Files(own, {path: text for path, text in others.items() if path not in unread})
     seen, problems = deeply(lambda: link_and_judge(files, task, processes))
     seen |= {path: said for path, said in unread.items() if path in task.reported}
-    return Analysed(seen, problems, frozenset(unread), files.used)
+    return Analysed(seen, problems, frozenset(unread), files.used, files.asked)
 
 
 def index(path: str, task: Task) -> File:

@@ -33,12 +33,11 @@ OTHER_STATE = re.compile(
     re.IGNORECASE,
 )
 # Lines that speak of a scaler in a checkpoint, or of the states of whatever there is.
-ANY_STATE = re.compile(
-    r"(scal\w*|amp)\b[^#\n]*\.state_dict|\.state_dict[^#\n]*scaler"
+ANY_STATE = (
+    r"(?i)(scal\w*|amp)\b[^#\n]*\.state_dict|\.state_dict[^#\n]*scaler"
     r"|[\"']\w*scaler\w*[\"'] *(:|\] *=[^=])"
     r"|(getattr|hasattr|methodcaller)\([^#\n]*[\"']state_dict[\"']"
-    r"|(save|dump)\w*\([^#\n]*\b(locals|globals)\(",
-    re.IGNORECASE,
+    r"|(save|dump)\w*\([^#\n]*\b(locals|globals)\("
 )
 
 

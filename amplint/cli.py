@@ -25,7 +25,6 @@ from amplint.options import (
     behind,
     make_request,
     program_options,
-    rules_or_fail,
     settings_options,
 )
 
@@ -140,13 +139,31 @@ def fix(write: bool, unsafe: bool, verify: bool, **given: Any) -> int:
 
 
 @cli.command()
+@click.argument("paths", nargs=-1, type=click.Path(), metavar="[PATHS]...")
+def clean(paths: tuple[str, ...]) -> int:
+    """Delete what `check` and `fix` have kept of earlier runs.
+
+    That is the directory .amplint_cache of the project around PATHS, or around where you are.
+    """
+    from amplint import cache, discover
+
+    for root in sorted({discover.root_of(path) for path in paths or (".",)}):
+        directory = root / cache.NAME
+        if cache.Cache(directory).clean():
+            click.echo(f"deleted {directory}", err=True)
+        else:
+            click.echo(f"there is no {cache.NAME} in {root}", err=True)
+    return CLEAN
+
+
+@cli.command()
 @click.argument("rule")
 def explain(rule: str) -> int:
     """Print the page of a rule, given its code or name."""
     from amplint import registry
 
     try:
-        found = registry.find(rule, rules_or_fail())
+        found = registry.find(rule, registry.all_rules())
     except registry.UnknownRuleError as error:
         raise click.ClickException(str(error)) from error
     default = "on by default" if found.group.default else "off by default"
@@ -169,7 +186,9 @@ def rules(format_: str) -> int:
     """List all rules."""
     import json
 
-    known = rules_or_fail()
+    from amplint import registry
+
+    known = registry.all_rules()
     if format_ == "json":
         entries = [
             {
@@ -203,10 +222,10 @@ def new(code: str, name: str) -> int:
 
     To be run in a checkout of amplint, e.g. `amplint new AMP199 my-pattern`.
     """
-    from amplint import scaffold
+    from amplint import registry, scaffold
 
     try:
-        files = scaffold.create(Path.cwd(), code, name, rules_or_fail())
+        files = scaffold.create(Path.cwd(), code, name, registry.all_rules())
     except scaffold.ScaffoldError as error:
         raise click.ClickException(str(error)) from error
     for file in files:

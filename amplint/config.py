@@ -6,12 +6,13 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 import pathspec
 
+from amplint.errors import Failure
 from amplint.finding import Finding, Group
 from amplint.registry import UNPARSABLE, did_you_mean
 from amplint.rule import Rule
@@ -27,7 +28,7 @@ TORCH_VERSION = re.compile(r"\d+\.\d+(\.\d+)?")
 PREFIX = re.compile(r"AMP\d{0,2}")
 
 
-class ConfigError(Exception):
+class ConfigError(Failure):
     """A setting that cannot be followed; the text names it, its place, and the nearest one."""
 
 
@@ -44,6 +45,7 @@ class Settings:
         exclude: patterns, written as in .gitignore, of files not to look at.
         per_file_ignores: pairs of a pattern and the selectors not to report in files it matches.
         target_torch: the lowest torch version that the project supports.
+        origins: where the selectors stand, for whoever tells that one of them is unknown.
     """
 
     root: Path
@@ -53,6 +55,18 @@ class Settings:
     exclude: tuple[str, ...] = ()
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     target_torch: str | None = None
+    origins: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
+
+    def identity(self, root: Path) -> list[object]:
+        """What tells these settings from others, for a project at that root wherever it lies."""
+        return [
+            os.path.relpath(self.root, root),
+            sorted(self.select),
+            sorted(self.ignore),
+            sorted(self.extend_select),
+            self.per_file_ignores,
+            self.target_torch,
+        ]
 
     def selects(self, code: str, name: str, group: Group) -> bool:
         """Whether findings of this kind are reported.
@@ -126,15 +140,15 @@ def strength(selectors: Iterable[str], code: str, name: str, group: Group) -> in
 
 def load(
     start: Path,
-    rules: Sequence[Rule],
     options: Mapping[str, object] | None = None,
     config: Path | None = None,
 ) -> Settings:
     """Read the settings for work that begins at `start`.
 
+    Whether its selectors speak of rules that exist is for `check_selectors`, which needs these.
+
     Args:
         start: where to look for the nearest pyproject.toml with [tool.amplint], and upward.
-        rules: all rules; selectors must speak of these.
         options: settings of the command line, by key; each replaces the same key of the file.
         config: a TOML file to read instead.
 
@@ -146,10 +160,29 @@ def load(
     if config is not None and not table:
         raise ConfigError(f"{config}: there is no [tool.amplint] in it")
     root = file.parent if file is not None and config is None else start
-    words = selectors_of(rules)
-    given = {**parse(table, str(file), words), **parse(options or {}, "the command line", words)}
+    options = options or {}
+    given = {**parse(table, str(file)), **parse(options, "the command line")}
+    origins = {**dict.fromkeys(table, str(file)), **dict.fromkeys(options, "the command line")}
     # `parse` has checked each value against its key, which mypy cannot follow through a dict.
-    return Settings(root=root.absolute(), **given)  # type: ignore[arg-type]
+    return Settings(root=root.absolute(), origins=tuple(origins.items()), **given)  # type: ignore[arg-type]
+
+
+def check_selectors(settings: Settings, rules: Sequence[Rule]) -> None:
+    """Raise `ConfigError` at the first selector that speaks of no rule."""
+    words = selectors_of(rules)
+    origins = dict(settings.origins)
+    for key in ("select", "ignore", "extend-select"):
+        chosen: tuple[str, ...] = getattr(settings, key.replace("-", "_"))
+        check_words(chosen, f"{origins.get(key, 'the settings')}: `{key}`", words)
+    origin = f"{origins.get('per-file-ignores', 'the settings')}: `per-file-ignores`"
+    for pattern, codes in settings.per_file_ignores:
+        check_words(codes, f"{origin}, {pattern!r}", words)
+
+
+def check_words(chosen: Iterable[str], where: str, words: frozenset[str]) -> None:
+    for item in chosen:
+        if item not in words:
+            raise ConfigError(f"{where}: there is no rule `{item}`{did_you_mean(item, words)}")
 
 
 def find(start: Path) -> Path | None:
@@ -183,17 +216,17 @@ def tool_table(file: Path) -> dict[str, object]:
     return tool if isinstance(tool, dict) else {}
 
 
-def parse(table: Mapping[str, object], origin: str, words: frozenset[str]) -> dict[str, object]:
+def parse(table: Mapping[str, object], origin: str) -> dict[str, object]:
     """Check every key and value of a table and give them the types that `Settings` wants."""
     given: dict[str, object] = {}
     for key, value in table.items():
         where = f"{origin}: `{key}`"
         if key in ("select", "ignore", "extend-select"):
-            given[key.replace("-", "_")] = selectors(value, where, words)
+            given[key.replace("-", "_")] = strings(value, where)
         elif key == "exclude":
             given["exclude"] = patterns(value, where)
         elif key == "per-file-ignores":
-            given["per_file_ignores"] = per_file_ignores(value, where, words)
+            given["per_file_ignores"] = per_file_ignores(value, where)
         elif key == "target-torch":
             given["target_torch"] = torch_version(value, where)
         else:
@@ -210,13 +243,6 @@ def strings(value: object, where: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def selectors(value: object, where: str, words: frozenset[str]) -> tuple[str, ...]:
-    for item in (items := strings(value, where)):
-        if item not in words:
-            raise ConfigError(f"{where}: there is no rule `{item}`{did_you_mean(item, words)}")
-    return items
-
-
 def patterns(value: object, where: str) -> tuple[str, ...]:
     for item in (items := strings(value, where)):
         try:
@@ -226,13 +252,11 @@ def patterns(value: object, where: str) -> tuple[str, ...]:
     return items
 
 
-def per_file_ignores(
-    value: object, where: str, words: frozenset[str]
-) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def per_file_ignores(value: object, where: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if not isinstance(value, dict):
         raise ConfigError(f"{where} must be a table of patterns with lists of codes, not {value!r}")
     return tuple(
-        (patterns([pattern], where)[0], selectors(codes, f"{where}, {pattern!r}", words))
+        (patterns([pattern], where)[0], strings(codes, f"{where}, {pattern!r}"))
         for pattern, codes in value.items()
     )
 

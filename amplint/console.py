@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,15 +19,6 @@ if TYPE_CHECKING:
 
 CLEAN, FINDINGS, FAILED = 0, 1, 2
 STDIN = "-"
-
-
-class Failure(click.ClickException):
-    """Something that ends the command with status 2 and a sentence."""
-
-    exit_code = FAILED
-
-    def show(self, file: Any = None) -> None:
-        click.echo(f"amplint: {self.message}", err=True, file=file)
 
 
 def show(outcome: Outcome, request: Request, format_: str = "text", quiet: bool = False) -> None:

@@ -24,10 +24,10 @@ from amplint.config import Settings
 SUFFIXES = (".py", ".pyw")
 NOTEBOOK = ".ipynb"
 NEVER_ENTERED = frozenset({
-    ".bzr", ".direnv", ".eggs", ".git", ".hg", ".ipynb_checkpoints", ".mypy_cache", ".nox",
-    ".pants.d", ".pyenv", ".pytest_cache", ".pytype", ".ruff_cache", ".svn", ".tox", ".venv",
-    ".vscode", "__pycache__", "__pypackages__", "_build", "buck-out", "build", "dist",
-    "node_modules", "site-packages", "venv",
+    ".amplint_cache", ".bzr", ".direnv", ".eggs", ".git", ".hg", ".ipynb_checkpoints",
+    ".mypy_cache", ".nox", ".pants.d", ".pyenv", ".pytest_cache", ".pytype", ".ruff_cache", ".svn",
+    ".tox", ".venv", ".vscode", "__pycache__", "__pypackages__", "_build", "buck-out", "build",
+    "dist", "node_modules", "site-packages", "venv",
 })  # fmt: skip
 
 
@@ -143,6 +143,13 @@ def project(
 def lone_text(name: str) -> Project:
     """The project of a text that belongs to no file."""
     return Project(Path.cwd(), (name,), frozenset({name}), whole=False)
+
+
+def root_of(path: str) -> Path:
+    """The root of the project around a path, or the directory itself where there is none."""
+    place = absolute(path)
+    directory = slashes(place if os.path.isdir(place) else os.path.dirname(place))
+    return Path(find_root(directory) or directory)
 
 
 def find_root(start: str) -> str | None:

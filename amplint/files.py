@@ -2,13 +2,14 @@
 
 An analysis links its own files. What they import is indexed when somebody asks for it; of all
 other files only the text is looked at, where a rule asks whether something is written anywhere.
+What was asked of those texts is kept: the analysis holds for as long as the answers do.
 """
 
 from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
 from amplint.index import File, aliases, words_of
@@ -34,9 +35,9 @@ class Files(Mapping[str, File]):
 
     def __init__(self, own: Mapping[str, File], others: Mapping[str, str] | None = None) -> None:
         self.own = dict(own)
+        self.asked: dict[tuple[str, str], dict[str, bool]] = {}
         self._others = dict(others or {})
         self._indexed: dict[str, File] = {}
-        self._words: dict[str, frozenset[str]] = {}
 
     def __getitem__(self, path: str) -> File:
         if path in self.own:
@@ -59,51 +60,39 @@ class Files(Mapping[str, File]):
 
     @property
     def used(self) -> frozenset[str]:
-        """The files of others that were indexed because something led to them."""
-        return frozenset(self._indexed)
+        """The files of others of which more was asked than `asked` says."""
+        return frozenset(self._indexed) | self._imported
+
+    # -- what is asked of texts
+
+    def ask(self, question: str, about: str, path: str) -> bool:
+        """The answer to one of `QUESTIONS` about the text of another file."""
+        answers = self.asked.setdefault((question, about), {})
+        if path not in answers:
+            answers[path] = QUESTIONS[question](self._others[path], about)
+        return answers[path]
 
     def may_bind(self, path: str, name: str) -> bool:
-        """Whether a module may have a name: its text defines it, or names it without using it, or
-        a star may bring it."""
-        text = self._others.get(path)
-        if text is None:
-            return True
-        if STAR.search(text) is not None:
-            return True
-        if hasattr(builtins, name):  # such as "set", a word of every comment
-            bound = rf"^(?:def|class)[ \t]+{name}\b|^{name}[ \t]*=|^from\b.*\b{name}\b"
-        else:
-            bound = rf"\b(?:def|class)[ \t]+{name}\b|\b{name}\b(?![ \t]*[.(\[])"
-        return re.search(bound, text, re.MULTILINE) is not None
+        """Whether a module may have a name."""
+        return path in self.own or path in self._indexed or self.ask("binds", name, path)
 
     def may_match(self, path: str, pattern: str) -> bool:
-        """Whether the text of a file that is not indexed yet matches; else it is worth a look."""
-        text = self._others.get(path)
-        return text is None or re.search(pattern, text) is not None
-
-    def words(self, path: str) -> frozenset[str]:
-        """The identifiers in the code of a file."""
-        if path in self.own:
-            return self.own[path].facts.words
-        if path not in self._words:
-            self._words[path] = words_of(code_of(self._others[path]))
-        return self._words[path]
+        """Whether the text of another file matches; one's own is worth a look in any case."""
+        return path in self.own or self.ask("matches", pattern, path)
 
     def holding(self, *words: str) -> Iterator[str]:
         """The files whose code holds all these identifiers."""
-        for path in self:
-            text = self._others.get(path)
-            if (text is None or all(word in text for word in words)) and self.words(
-                path
-            ).issuperset(words):
-                yield path
+        yield from (path for path, f in self.own.items() if f.facts.words.issuperset(words))
+        about = " ".join(words)
+        yield from (path for path in self._others if self.ask("holds", about, path))
 
-    def matching(self, expression: re.Pattern[str]) -> Iterator[str]:
-        """The files of which a line matches."""
-        for path in self:
-            lines = self.own[path].lines if path in self.own else LINE_END.split(self._others[path])
-            if any(map(expression.search, lines)):
-                yield path
+    def matching(self, pattern: str) -> Iterator[str]:
+        """The files of which a line matches the regular expression."""
+        search = re.compile(pattern).search
+        yield from (path for path, file in self.own.items() if any(map(search, file.lines)))
+        yield from (path for path in self._others if self.ask("has line", pattern, path))
+
+    # -- other names
 
     def with_aliases(self, words: Iterable[str]) -> frozenset[str]:
         """The words, and every name under which the files may mean one of them."""
@@ -127,19 +116,20 @@ class Files(Mapping[str, File]):
     def _pairs_of_names(self) -> Iterator[Collection[tuple[str, str]]]:
         for file in self.own.values():
             yield file.facts.aliases
-        imported = set(self._imported())
-        for path, text in self._others.items():
-            if path in imported:
-                yield frozenset(aliases(code_of(text)))
+        for path in sorted(self._imported):
+            yield frozenset(aliases(code_of(self._others[path])))
 
-    def _imported(self) -> Iterator[str | None]:
-        """The files of the project that its own import."""
+    @cached_property
+    def _imported(self) -> frozenset[str]:
+        """The others that its own import."""
+        found: set[str | None] = set()
         for path, file in self.own.items() if self._others else ():
-            for found in IMPORT.finditer("\n".join(file.lines)):
-                if found["dots"]:
-                    yield self.modules.relative(path, len(found["dots"]), found["source"])
-                for dotted in re.findall(r"[\w.]+", found["names"] or found["source"]):
-                    yield self.modules.absolute(dotted, path)
+            for match in IMPORT.finditer("\n".join(file.lines)):
+                if match["dots"]:
+                    found.add(self.modules.relative(path, len(match["dots"]), match["source"]))
+                for dotted in re.findall(r"[\w.]+", match["names"] or match["source"]):
+                    found.add(self.modules.absolute(dotted, path))
+        return frozenset(path for path in self._others if path in found)
 
 
 def indexed_or_empty(path: str, text: str) -> File:
@@ -149,3 +139,38 @@ def indexed_or_empty(path: str, text: str) -> File:
         return File(path, text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return File(path, "")
+
+
+def binds(text: str, name: str) -> bool:
+    """Whether a module may have a name: its text defines it, or names it without using it, or a
+    star may bring it."""
+    if STAR.search(text) is not None:
+        return True
+    if hasattr(builtins, name):  # such as "set", a word of every comment
+        bound = rf"^(?:def|class)[ \t]+{name}\b|^{name}[ \t]*=|^from\b.*\b{name}\b"
+    else:
+        bound = rf"\b(?:def|class)[ \t]+{name}\b|\b{name}\b(?![ \t]*[.(\[])"
+    return re.search(bound, text, re.MULTILINE) is not None
+
+
+def holds(text: str, words: str) -> bool:
+    """Whether the code holds all of the words."""
+    wanted = words.split()
+    return all(word in text for word in wanted) and words_of(code_of(text)).issuperset(wanted)
+
+
+def has_line(text: str, pattern: str) -> bool:
+    return any(map(re.compile(pattern).search, LINE_END.split(text)))
+
+
+def matches(text: str, pattern: str) -> bool:
+    return re.search(pattern, text) is not None
+
+
+# What may be asked of a text, by the name under which the question is kept.
+QUESTIONS: Mapping[str, Callable[[str, str], bool]] = {
+    "binds": binds,
+    "holds": holds,
+    "has line": has_line,
+    "matches": matches,
+}

@@ -19,6 +19,7 @@ from amplint import engine
 from amplint.engine import Outcome, Request
 from amplint.finding import Edit, Finding, Fix, Safety
 from amplint.imports import exported, lists_its_names, orphans, starred, uses, without
+from amplint.reading import text_of
 from amplint.text import Text, UnencodableError
 
 MAX_ROUNDS = 10
@@ -248,7 +249,7 @@ def _is_taken(path: str, name: str, request: Request, seen: frozenset[str] = fro
         if other == path or other in seen:
             continue
         try:
-            text = engine.read(other, request).text
+            text = text_of(other, request.project.root, request.overlays).text
             if by_name.search(text):
                 return True
             if by_star.search(text):

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from amplint.console import STDIN, Failure
+from amplint.console import STDIN
+from amplint.errors import Failure
 
 if TYPE_CHECKING:
     from amplint.engine import Request
@@ -110,6 +111,11 @@ def settings_options(command: Command) -> Command:
             help="Leave out excluded and ignored files even if they are named.",
         ),
         click.option(
+            "--no-cache",
+            is_flag=True,
+            help="Neither take what was found before nor keep what is found.",
+        ),
+        click.option(
             "--stdin-filename",
             metavar="PATH",
             help="With `-` as the path: the file that standard input stands for.",
@@ -180,28 +186,20 @@ def program_options(command: Command) -> Command:
     return command
 
 
-def rules_or_fail() -> tuple[Any, ...]:
-    from amplint import registry
-
-    try:
-        return registry.all_rules()
-    except registry.RegistryError as error:
-        raise Failure(str(error)) from error
-
-
 def make_request(
     paths: Sequence[str],
     stdin_filename: str | None,
     force_exclude: bool,
     config: Path | None,
+    no_cache: bool,
     **options: Any,
 ) -> tuple[Request, Text | None]:
     """The request that the command line makes, and the text if it came from standard input."""
-    from amplint import discover
-    from amplint.config import ConfigError, load
+    from amplint import cache, discover, registry
+    from amplint.config import load
     from amplint.engine import Request
 
-    known = rules_or_fail()
+    known = registry.AllRules()
     given = {key.replace("_", "-"): value for key, value in options.items() if value}
     from_stdin = STDIN in paths
     if from_stdin and len(paths) > 1:
@@ -212,12 +210,11 @@ def make_request(
         paths = (stdin_filename,) if stdin_filename else ()
     else:
         paths = paths or (".",)
-    try:
-        settings = load(starting_point(paths), known, given, config)
-    except ConfigError as error:
-        raise Failure(str(error)) from error
+    settings = load(starting_point(paths), given, config)
     if not from_stdin:
-        return Request(discover.project(paths, settings, force_exclude), settings, known), None
+        project = discover.project(paths, settings, force_exclude)
+        kept = None if no_cache else cache.Cache(project.root / cache.NAME)
+        return Request(project, settings, known, cache=kept), None
 
     text = text_of_stdin(stdin_filename)
     if stdin_filename is None:

@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from types import ModuleType
+from typing import overload
 
+from amplint.errors import Failure
 from amplint.finding import Group
 from amplint.rule import Rule, Unrun
 
@@ -19,7 +21,7 @@ SINCE = re.compile(r"\d+\.\d+(\.\d+)?")
 HEADINGS = ("Fix safety", "Known limits")
 
 
-class RegistryError(Exception):
+class RegistryError(Failure):
     """A rule module breaks the rules for rules; the text names the module."""
 
 
@@ -80,6 +82,20 @@ ENGINE_RULES = (UNPARSABLE, UNUSED)
 def all_rules() -> tuple[Rule, ...]:
     """Every rule, those of the engine included, in the order of their codes."""
     return collect(importlib.import_module("amplint.rules"))
+
+
+class AllRules(Sequence[Rule]):
+    """Every rule, imported when somebody looks: a run that is in the cache does not."""
+
+    @overload
+    def __getitem__(self, index: int) -> Rule: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Rule]: ...
+    def __getitem__(self, index: int | slice) -> Rule | Sequence[Rule]:
+        return all_rules()[index]
+
+    def __len__(self) -> int:
+        return len(all_rules())
 
 
 def collect(package: ModuleType) -> tuple[Rule, ...]:

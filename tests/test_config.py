@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from amplint import Finding, Group, Rule, Unrun
-from amplint.config import ConfigError, Settings, load
+from amplint.config import ConfigError, Settings, check_selectors, load
 from amplint.finding import Position, Span
 from amplint.registry import ENGINE_RULES
 
@@ -24,11 +24,19 @@ RULES = (
 )
 
 
+def checked(
+    root: Path, given: dict[str, object] | None = None, config: Path | None = None
+) -> Settings:
+    found = load(root, given, config)
+    check_selectors(found, RULES)
+    return found
+
+
 def settings(root: Path, toml: str = "", **options: object) -> Settings:
     if toml:
         (root / "pyproject.toml").write_text(toml)
     given = {key.replace("_", "-"): value for key, value in options.items()}
-    return load(root, RULES, given)
+    return checked(root, given)
 
 
 def selected(chosen: Settings) -> set[str]:
@@ -70,7 +78,7 @@ def finding(code: str, path: str = "a.py", group: Group = Group.PERFORMANCE) -> 
     ],
 )
 def test_selectors(tmp_path: Path, options: dict[str, object], codes: set[str]) -> None:
-    assert selected(load(tmp_path, RULES, options)) == codes
+    assert selected(checked(tmp_path, options)) == codes
 
 
 def test_a_finding_that_is_pedantic_by_evidence_is_selected_as_such(tmp_path: Path) -> None:
@@ -98,7 +106,7 @@ def test_the_nearest_pyproject_with_a_table_counts(tmp_path: Path) -> None:
     inner.mkdir(parents=True)
     (tmp_path / "pkg" / "pyproject.toml").write_text('[project]\nname = "pkg"')
 
-    found = load(inner, RULES)
+    found = checked(inner)
 
     assert found.select == ("AMP1",)
     assert found.root == tmp_path
@@ -139,7 +147,7 @@ def test_config_names_the_file_to_read(tmp_path: Path) -> None:
     settings(tmp_path, '[tool.amplint]\nselect = ["AMP1"]')
     strict = tmp_path / "strict.toml"
     strict.write_text('[tool.amplint]\nselect = ["ALL"]')
-    assert load(tmp_path, RULES, config=strict).select == ("ALL",)
+    assert checked(tmp_path, config=strict).select == ("ALL",)
 
 
 @pytest.mark.parametrize(
@@ -184,16 +192,16 @@ def test_a_setting_that_does_not_exist_is_named_with_the_nearest(
 def test_an_unreadable_file_is_named(tmp_path: Path, data: bytes, sentence: str) -> None:
     (tmp_path / "pyproject.toml").write_bytes(data)
     with pytest.raises(ConfigError, match=r"pyproject\.toml") as caught:
-        load(tmp_path, RULES)
+        checked(tmp_path)
     assert sentence in str(caught.value)
 
 
 def test_a_config_that_is_missing_or_says_nothing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"gone\.toml: cannot be read: No such file"):
-        load(tmp_path, RULES, config=tmp_path / "gone.toml")
+        checked(tmp_path, config=tmp_path / "gone.toml")
     (tmp_path / "other.toml").write_text("[tool.black]\n")
     with pytest.raises(ConfigError, match=r"there is no \[tool\.amplint\] in it"):
-        load(tmp_path, RULES, config=tmp_path / "other.toml")
+        checked(tmp_path, config=tmp_path / "other.toml")
 
 
 # ---------------------------------------------------------------------------------- per file

@@ -10,8 +10,9 @@ import pytest
 from amplint import Edit, Finding, Fix, Group, Related, Rule, Safety, Source, Unrun, registry
 from amplint.config import load
 from amplint.discover import project
-from amplint.engine import Outcome, Request, run, without_outranked
+from amplint.engine import Outcome, Request, run
 from amplint.finding import Position, Span
+from amplint.settling import without_outranked
 from amplint.source import judge
 
 LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
@@ -29,7 +30,7 @@ def look(
 ) -> Outcome:  # fmt: skip
     known = registry.all_rules() if rules is None else rules
     given = {key.replace("_", "-"): value for key, value in options.items()}
-    settings = load(Path.cwd(), known, given)
+    settings = load(Path.cwd(), given)
     found = project(paths or (".",), settings)
     return run(Request(found, settings, known, overlays or {}))
 
@@ -219,7 +220,7 @@ def finding(code: str, span: Span, *related: Related, group: Group = Group.PERFO
 
 
 def left(rules: Sequence[Rule], *findings: Finding) -> list[str]:
-    settings = load(Path.cwd(), rules)
+    settings = load(Path.cwd())
     return [one.code for one in without_outranked(findings, rules, settings)]
 
 
@@ -255,7 +256,7 @@ def test_a_file_that_did_not_change_is_indexed_once() -> None:
     Path("a.py").write_text(LEGACY)
     Path("b.py").write_text("x = 1\n")
     known = registry.all_rules()
-    settings = load(Path.cwd(), known)
+    settings = load(Path.cwd())
     first = Request(project(["."], settings), settings, known)
     run(first)
     before = dict(first.indexed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 
 from amplint import marks
 from amplint.files import Files
@@ -56,8 +55,7 @@ class Project(Hierarchy):
     def matches(self, pattern: str) -> bool:
         """Whether the regular expression matches a line of some file."""
         if pattern not in self._matches:
-            matching = self.files.matching(re.compile(pattern))
-            self._matches[pattern] = next(matching, None) is not None
+            self._matches[pattern] = any(self.files.matching(pattern))
         return self._matches[pattern]
 
     def is_stored_from_outside(self, attribute: str) -> bool:

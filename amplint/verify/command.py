@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from amplint.console import Failure
+from amplint.errors import Failure
 from amplint.options import (
     PROGRAM,
     Running,

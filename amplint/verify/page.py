@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from amplint.console import Failure
+from amplint.errors import Failure
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #222; --paper: #fff; --line: #ccc; --code: #f4f4f4;

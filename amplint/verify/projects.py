@@ -14,9 +14,11 @@ from pathlib import Path
 
 import click
 
-from amplint import console, engine, fixing
+from amplint import console, fixing
 from amplint.engine import Request
+from amplint.errors import Failure
 from amplint.fixing import FixOutcome
+from amplint.reading import text_of
 from amplint.verify import backends, lab, page, report
 from amplint.verify.backends import AUTO, Backend
 from amplint.verify.bench import Bench, Point, Subject
@@ -55,7 +57,7 @@ def verified(request: Request, options: Options) -> Report:
     project = request.project
 
     def encode(path: str, text: str) -> bytes:
-        return engine.read(path, request).encode(text)
+        return text_of(path, request.project.root, request.overlays).encode(text)
 
     with running() as runner, tempfile.TemporaryDirectory(prefix="amplint-") as directory:
         laboratory = Lab(
@@ -135,7 +137,7 @@ def options(
         if ":" not in name:
             raise click.UsageError(f"{name!r} names no function: package.module:function")
     if importlib.util.find_spec("torch") is None:
-        raise console.Failure("verify needs torch: pip install 'amplint[verify]'")
+        raise Failure("verify needs torch: pip install 'amplint[verify]'")
     kind, name = Kind.ENTRY, entry or ""
     if script is not None:
         kind = Kind.SCRIPT
@@ -176,12 +178,12 @@ def within(request: Request, file: str) -> str:
 
 
 def where(names: Sequence[str]) -> tuple[Backend, ...]:
-    """The back ends of these names. Raises `console.Failure` for one that this machine has not."""
+    """The back ends of these names. Raises `Failure` for one that this machine has not."""
     chosen = {each.name: each for name in names or (AUTO,) for each in backends.chosen(name)}
     for name in chosen:
         reason = backends.missing(name)
         if reason is not None:
-            raise console.Failure(f"the back end {name} is not to be had here: {reason}")
+            raise Failure(f"the back end {name} is not to be had here: {reason}")
     return tuple(chosen.values())
 
 
@@ -219,14 +221,14 @@ def told_and_verified(request: Request, given: Options) -> Report:
     program, was run.
     """
     if request.project.problems:
-        raise console.Failure("; ".join(request.project.problems))
+        raise Failure("; ".join(request.project.problems))
     click.echo(announcement(request, given), err=True)
     try:
         return verified(request, given)
     except OSError as error:
-        raise console.Failure(f"the project cannot be copied: {error}") from error
+        raise Failure(f"the project cannot be copied: {error}") from error
     except lab.NotStartedError as error:
-        raise console.Failure(str(error)) from error
+        raise Failure(str(error)) from error
 
 
 def tell(problems: Sequence[str]) -> int:
