@@ -103,10 +103,11 @@ def by_place(finding: Finding) -> tuple[str, Span, str, str]:
 def analyse_parts(task: Task, request: Request, reading: Reading) -> list[Analysed]:
     """Analyse the parts of the project in which findings were asked for."""
     sizes = {path: len(text.text) for path, text in task.texts.items()}
-    parts = [part for part in divide(sizes) if not task.reported.isdisjoint(part)]
-    if len(parts) == 1:
+    divided = divide(sizes)
+    if len(divided) == 1:
         # The whole project, of which something has changed: the cache was asked for it before.
-        return [analyse_part(parts[0], task, available())]
+        return [analyse_part(divided[0], task, available())]
+    parts = [part for part in divided if not task.reported.isdisjoint(part)]
     memory = Memory(task, request, reading)
     known = {part: memory.recall(part) for part in parts}
     missing = [part for part in parts if known[part] is None]

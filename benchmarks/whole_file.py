@@ -32,7 +32,7 @@ from unittest import mock
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
-from amplint import engine, link, registry
+from amplint import analysis, engine, link, registry
 from amplint.answers import Answers
 from amplint.config import Settings
 from amplint.discover import Project
@@ -50,7 +50,7 @@ from benchmarks.packages import RESULTS, Package, arguments, fetch, load, source
 from benchmarks.speed import TREES
 
 OTHERS = ("pytorch-ignite", "recbole")
-JUDGE = engine  # the module that calls `judge`
+JUDGE = analysis  # the module that calls `judge`
 
 # ------------------------------------------------------------------------------ one file
 

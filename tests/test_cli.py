@@ -11,7 +11,7 @@ from pathlib import Path
 import libcst as cst
 import pytest
 
-from amplint import Finding, Group, Rule, Source, Unrun, cli, registry
+from amplint import Finding, Group, Rule, Source, Unrun, cli, reading, registry
 
 ROOT = Path(__file__).resolve().parent.parent
 LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
@@ -272,14 +272,14 @@ def test_a_file_that_may_not_be_read_is_a_problem(
 ) -> None:
     (project / "a.py").write_text(LEGACY)
     (project / "locked.py").write_text(LEGACY)
-    read_bytes = Path.read_bytes
+    contents = reading.contents
 
-    def refuse(path: Path) -> bytes:  # tests may run as root, who may read everything
-        if path.name == "locked.py":
-            raise PermissionError(13, "Permission denied", str(path))
-        return read_bytes(path)
+    def refuse(root: Path, path: str) -> bytes:  # tests may run as root, who may read everything
+        if path == "locked.py":
+            raise PermissionError(13, "Permission denied", path)
+        return contents(root, path)
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(reading, "contents", refuse)
     ran = amplint("check", "--format", "concise")
     assert ran.status == 2
     assert ran.out.startswith("a.py:3:6: AMP701")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint import processes
-from amplint.processes import divide, spread
+from amplint.processes import divide, each, spread
 
 
 @pytest.fixture
@@ -23,20 +23,22 @@ def four(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("four")
 def test_results_come_in_the_order_of_the_items() -> None:
     items = list(range(20))
-    results = spread(lambda item: (item, os.getpid()), items, [1 + i % 3 for i in items], least=5)
+    results = spread(
+        lambda item: (item, os.getpid()), items, [1 + i % 3 for i in items], 4, least=5
+    )
     assert [item for item, _ in results] == items
     assert len({process for _, process in results}) == 4
 
 
 @pytest.mark.usefixtures("four")
 def test_little_work_stays_in_one_process() -> None:
-    results = spread(lambda _: os.getpid(), [1, 2, 3], [1, 1, 1], least=4)
+    results = spread(lambda _: os.getpid(), [1, 2, 3], [1, 1, 1], 4, least=4)
     assert set(results) == {os.getpid()}
 
 
 @pytest.mark.usefixtures("four")
 def test_no_work_is_done() -> None:
-    assert spread(str, [], []) == []
+    assert spread(str, [], [], 4) == []
 
 
 @pytest.mark.usefixtures("four")
@@ -48,13 +50,33 @@ def test_what_a_killed_process_leaves_is_done_here() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return item * item
 
-    assert spread(work, [1, 2, 3, 4], [1, 1, 1, 1], least=1) == [1, 4, 9, 16]
+    assert spread(work, [1, 2, 3, 4], [1, 1, 1, 1], 4, least=1) == [1, 4, 9, 16]
 
 
 @pytest.mark.usefixtures("four")
 def test_what_fails_elsewhere_fails_here() -> None:
     with pytest.raises(ZeroDivisionError):
-        spread(lambda item: 1 // item, [1, 1, 1, 0], [1, 1, 1, 1], least=1)
+        spread(lambda item: 1 // item, [1, 1, 1, 0], [1, 1, 1, 1], 4, least=1)
+
+
+@pytest.mark.usefixtures("four")
+def test_each_item_has_a_process_of_its_own() -> None:
+    results = each(lambda item: (item, os.getpid(), "x" * 300_000), list(range(9)), [1] * 9)
+    assert [item for item, _, _ in results] == list(range(9))
+    assert len({process for _, process, _ in results}) == 9
+    assert os.getpid() not in {process for _, process, _ in results}
+
+
+@pytest.mark.usefixtures("four")
+def test_an_item_whose_process_is_killed_is_done_here() -> None:
+    here = os.getpid()
+
+    def work(item: int) -> int:
+        if os.getpid() != here and item == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return item * item
+
+    assert each(work, [1, 2, 3, 4], [1, 1, 1, 1]) == [1, 4, 9, 16]
 
 
 @given(st.lists(st.integers(0, 1000)), st.integers(1, 8))

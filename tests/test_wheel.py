@@ -63,7 +63,13 @@ def test_the_wheel_holds_the_licence_and_says_what_it_needs(wheel: Path) -> None
         for line in metadata.splitlines()
         if line.startswith("Requires-Dist: ") and "extra ==" not in line
     ]
-    assert sorted(name.split(">")[0] for name in needed) == ["click", "libcst", "pathspec", "tomli"]
+    assert sorted(name.split(">")[0] for name in needed) == [
+        "click",
+        "libcst",
+        "msgspec",
+        "pathspec",
+        "tomli",
+    ]
     assert "License-Expression: MIT" in metadata
 
 
