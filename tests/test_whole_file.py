@@ -16,7 +16,7 @@ from amplint.pairing import ast_nodes, pair_by_order, walk
 from amplint.text import Text
 from amplint.units import Unit
 from amplint.values import UNKNOWN, Trait
-from benchmarks.whole_file import WholeFile, run_whole, said
+from benchmarks.whole_file import Difference, WholeFile, one_part, run_whole, said, told
 from tests.helpers import ROOT, Linted, folders, lint, modules, request, write
 from tests.test_units import PROGRAMS
 
@@ -108,6 +108,31 @@ def test_functions_are_evaluated_to_which_no_word_leads(tmp_path: Path) -> None:
     rule = finds(cst.Attribute, "number.real")
     (finding,) = run_whole(project(rule, tmp_path)).outcome.findings
     assert finding.message == "known"
+
+
+def test_two_ways_are_compared_by_all_that_they_say(tmp_path: Path) -> None:
+    asked = project(finds(cst.Attribute, "number.real"), tmp_path)
+    fast, whole = run(asked), run_whole(asked).outcome
+    (finding,) = whole.findings
+    elsewhere = replace(whole, findings=(replace(finding, scope="other"),))
+    assert told(fast, fast) == told(whole, whole) == Difference(0, 0)
+    assert told(fast, whole) == Difference(1, 0)
+    assert told(elsewhere, whole) == Difference(1, 1)
+
+
+def test_what_is_known_of_another_part_is_known_of_the_whole(tmp_path: Path) -> None:
+    """Where each file is a part, nothing calls `read` for a batch."""
+    files = {
+        "a.py": b"def read(loss):\n    print(loss.item())\n",
+        "b.py": TRAINING.replace("step()", "step(), read(x.cuda().sum())").encode(),
+    }
+    files["b.py"] = b"from a import read\n" + files["b.py"]
+    asked = request(files, write(files, tmp_path))
+    apart, together = (
+        [finding.code for finding in run_whole(asked, divide).outcome.findings]
+        for divide in (lambda sizes: [(path,) for path in sorted(sizes)], one_part)
+    )
+    assert ("AMP101" in apart, "AMP101" in together) == (False, True)
 
 
 @pytest.mark.parametrize("text", PROGRAMS, ids=lambda text: text[:20])
