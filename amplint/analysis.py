@@ -6,6 +6,7 @@ import ast
 import platform
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -20,6 +21,7 @@ from amplint.registry import UNPARSABLE
 from amplint.rule import Rule
 from amplint.source import judge
 from amplint.text import Text
+from amplint.timing import Judging, Measured, Watch
 from amplint.values import Trait
 
 Result = TypeVar("Result")
@@ -47,6 +49,7 @@ class Analysed:
         unread: its files that Python, or amplint, could not read.
         used: the files of other parts that it depends on besides.
         asked: what it has asked of the texts of all others, as `Files.asked`.
+        measured: what it took, where that was asked for.
     """
 
     seen: Mapping[str, Seen]
@@ -54,6 +57,7 @@ class Analysed:
     unread: frozenset[str] = frozenset()
     used: frozenset[str] = frozenset()
     asked: Mapping[tuple[str, str], Mapping[str, bool]] = field(default_factory=dict)
+    measured: Measured | None = None
 
 
 @dataclass(frozen=True)
@@ -65,16 +69,28 @@ class Task:
         reported: the files whose findings were asked for.
         rules: what is to judge them.
         indexed: files that were indexed before, by path and text; what is indexed is added.
+        timed: whether it is measured what this takes.
     """
 
     texts: Mapping[str, Text]
     reported: frozenset[str]
     rules: Sequence[Rule]
     indexed: dict[tuple[str, str], File] = field(default_factory=dict)
+    timed: bool = False
+
+
+@dataclass(frozen=True)
+class Linked:
+    """What came of the files of a part that could be read; see `Analysed`."""
+
+    seen: Mapping[str, Seen]
+    problems: tuple[str, ...]
+    measured: Measured | None
 
 
 def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analysed:
     """Analyse the files of a part, in as many processes at most."""
+    begun = time.process_time()
     own: dict[str, File] = {}
     unread: dict[str, Seen] = {}
     for path in part:
@@ -85,9 +101,11 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
             unread[path] = why_unread(path, task.texts[path].text, error)
     others = {path: text.text for path, text in task.texts.items() if path not in own}
     files = Files(own, {path: text for path, text in others.items() if path not in unread})
-    seen, problems = deeply(lambda: link_and_judge(files, task, processes))
-    seen |= {path: said for path, said in unread.items() if path in task.reported}
-    return Analysed(seen, problems, frozenset(unread), files.used, files.asked)
+    index_time = time.process_time() - begun
+    linked = deeply(lambda: link_and_judge(files, task, processes))
+    seen = {**linked.seen, **{path: unread[path] for path in unread.keys() & task.reported}}
+    measured = linked.measured and replace(linked.measured, index=index_time)
+    return Analysed(seen, linked.problems, frozenset(unread), files.used, files.asked, measured)
 
 
 def index(path: str, task: Task) -> File:
@@ -97,24 +115,31 @@ def index(path: str, task: Task) -> File:
     return task.indexed[key]
 
 
-def link_and_judge(
-    files: Files, task: Task, processes: int
-) -> tuple[dict[str, Seen], tuple[str, ...]]:
+def link_and_judge(files: Files, task: Task, processes: int) -> Linked:
     """What the rules say of each file, and sentences about what could not be linked."""
+    begun = time.process_time()
     rules = [replace(rule, words=words_of(rule, files)) for rule in task.rules]
     words = frozenset(word for rule in rules if Trait.HOT not in rule.needs for word in rule.words)
     everywhere = frozenset(word for rule in rules if rule.misuse for word in rule.words)
     if any(Trait.HOT in rule.needs for rule in rules):
         everywhere |= HEAT_WORDS
     program = Program(files, words | everywhere)
+    link_time = time.process_time() - begun
     paths = [path for path in files.own if path in task.reported]
-    judged = spread(
-        lambda path: look_at(files.own[path], program, task.texts, rules),
-        paths,
-        [len(task.texts[path].text) for path in paths],
-        processes,
+
+    def look(path: str) -> tuple[Seen, Judging | None]:
+        watch = Watch(path) if task.timed else None
+        seen = look_at(files.own[path], program, task.texts, rules, watch)
+        return seen, watch.judging() if watch is not None else None
+
+    looked = spread(look, paths, [len(task.texts[path].text) for path in paths], processes)
+    judged = tuple(judging for _, judging in looked if judging is not None)
+    measured = Measured(0.0, link_time, len(files.own), *program.size, judged)
+    return Linked(
+        {path: seen for path, (seen, _) in zip(paths, looked, strict=True)},
+        tuple(program.failures),
+        measured if task.timed else None,
     )
-    return dict(zip(paths, judged, strict=True)), tuple(program.failures)
 
 
 def words_of(rule: Rule, files: Files) -> frozenset[str]:
@@ -124,11 +149,18 @@ def words_of(rule: Rule, files: Files) -> frozenset[str]:
     return files.with_aliases(rule.words)
 
 
-def look_at(file: File, program: Program, texts: Mapping[str, Text], rules: Sequence[Rule]) -> Seen:
+def look_at(
+    file: File,
+    program: Program,
+    texts: Mapping[str, Text],
+    rules: Sequence[Rule],
+    watch: Watch | None,
+) -> Seen:
     """Let the rules look at one file. What fails there is a problem of this file alone."""
     path = file.path
     try:
-        judged = judge(path, texts[path], file.tree, program.answers(path), rules, texts.get)
+        answers = program.answers(path)
+        judged = judge(path, texts[path], file.tree, answers, rules, texts.get, watch)
     except Exception as error:
         return Seen(problems=(f"{path}: amplint failed on this file: {describe(error)}",))
     names = {rule.code: rule.name for rule in rules}

@@ -12,13 +12,14 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from amplint import __version__
-from amplint.console import CLEAN, FAILED, counts, preview, show, tell, write_to_stdout
+from amplint.console import CLEAN, FAILED, counts, preview, show, tell, tell_timing, write_to_stdout
 from amplint.options import (
     PROGRAM,
     Running,
@@ -27,6 +28,7 @@ from amplint.options import (
     program_options,
     settings_options,
 )
+from amplint.timing import Timing
 
 FORMATS = ("text", "concise", "json", "sarif", "github")
 
@@ -82,7 +84,8 @@ def cli() -> None:
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("--quiet", "-q", is_flag=True, help="Print findings and errors, nothing else.")
 @click.option("--statistics", is_flag=True, help="Count the findings of each rule instead.")
-def check(format_: str, quiet: bool, statistics: bool, **given: Any) -> int:
+@click.option("--timing", is_flag=True, help="Tell which rules and files have taken longest.")
+def check(format_: str, quiet: bool, statistics: bool, timing: bool, **given: Any) -> int:
     """Report the mistakes in files and directories.
 
     Without PATHS, what is here; with `-`, standard input. The project around the paths is analysed
@@ -90,11 +93,14 @@ def check(format_: str, quiet: bool, statistics: bool, **given: Any) -> int:
     """
     from amplint import engine
 
+    measured = Timing() if timing else None
     if statistics and format_ != "text":
         raise click.UsageError("--statistics goes with --format text")
     request, _ = make_request(**given)
-    outcome = engine.run(request)
+    outcome = engine.run(replace(request, timing=measured))
     show(outcome, request, "statistics" if statistics else format_, quiet)
+    if measured is not None:
+        tell_timing(measured, outcome.root)
     return outcome.status
 
 

@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from amplint import timing
 
 if TYPE_CHECKING:
     from amplint.engine import Outcome, Request
@@ -33,6 +36,18 @@ def show(outcome: Outcome, request: Request, format_: str = "text", quiet: bool 
         for notice in outcome.notices:
             click.echo(f"amplint: {notice}", err=True)
     tell(outcome.problems)
+
+
+def tell_timing(measured: timing.Timing, root: Path) -> None:
+    """What the run has taken until now, on standard error: formats stay what they are."""
+    from amplint.report import path_from
+
+    elapsed = time.perf_counter() - measured.begun
+    processor = timing.processor_time()
+    text = timing.render(
+        measured, elapsed, processor, lambda path: path_from(Path.cwd(), root, path)
+    )
+    click.echo(f"amplint: {text}", err=True)
 
 
 def preview(fixed: FixOutcome, request: Request) -> int:

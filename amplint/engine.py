@@ -5,6 +5,7 @@ Nothing heavy is imported here: a run that is in the cache needs neither LibCST 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from amplint.discover import Project
 from amplint.finding import Finding
 from amplint.reading import Reading, Texts, read
 from amplint.text import Text
+from amplint.timing import Timing
 
 if TYPE_CHECKING:
     from amplint.index import File
@@ -35,6 +37,7 @@ class Request:
         cache: what was found before; None to find all of it now, and to keep nothing.
         indexed: files indexed in an earlier run of this request, so that the rounds of fixing read
             again only what they have changed.
+        timing: to be filled in with what the run takes; None not to measure it.
     """
 
     project: Project
@@ -43,6 +46,7 @@ class Request:
     overlays: Mapping[str, str] = field(default_factory=dict)
     cache: Cache | None = field(default=None, compare=False, repr=False)
     indexed: dict[tuple[str, str], File] = field(default_factory=dict, compare=False, repr=False)
+    timing: Timing | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,11 @@ def run(request: Request) -> Outcome:
     Raises ConfigError for settings that name a rule which does not exist.
     """
     project = request.project
+    begun = time.process_time()
     reading = read(project, request.overlays)
+    if request.timing is not None:
+        request.timing.read = time.process_time() - begun
+        request.timing.files = len(reading.data)
     told = remembered(request, reading) if request.cache is not None else analysed(request, reading)
     kept = request.cache.notices if request.cache is not None else []
     return Outcome(

@@ -90,6 +90,11 @@ class Program:
             for f, text in sorted(self._inference.failures.items())
         ]
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many functions there are, and how many of them were evaluated."""
+        return len(self._inference.functions), len(self._inference.states)
+
     def answers(self, path: str) -> FileAnswers:
         """The answers about one file."""
         return FileAnswers(

@@ -33,9 +33,12 @@ def analyse(request: Request, reading: Reading) -> Told:
         warnings.simplefilter("ignore")  # the parser's, about the code that is read
         texts, undecoded = decoded(reading)
         rules = rules_of(request)
-        task = Task(texts, request.project.reported, rules, request.indexed)
-        parts = [*analyse_parts(task, request, reading), undecoded]
-        return settled(request, texts, rules, parts)
+        timing = request.timing
+        task = Task(texts, request.project.reported, rules, request.indexed, timing is not None)
+        parts = analyse_parts(task, request, reading)
+        if timing is not None:
+            timing.parts += [part.measured for part in parts]
+        return settled(request, texts, rules, [*parts, undecoded])
 
 
 @contextlib.contextmanager

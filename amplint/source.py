@@ -25,6 +25,7 @@ from amplint.scaling import Misuse
 from amplint.scopes import Scopes, assignments
 from amplint.staleness import Stale
 from amplint.text import Text
+from amplint.timing import Watch
 from amplint.units import RefusedUnitError, Unit, Units
 from amplint.values import (
     UNKNOWN,
@@ -513,13 +514,15 @@ def judge(
     answers: Answers,
     rules: Sequence[Rule],
     texts: Texts = lambda _: None,
+    watch: Watch | None = None,
 ) -> Judged:
     """Show a file to the rules: each unit that can matter, once, to those that wait for its words.
 
     A rule that raises is a problem of its own; what it and the others have found stays.
     """
     source = Source(path, text, module, answers, texts)
-    return show(source, waiting(source.units, answers, rules))
+    shown = waiting(source.units, answers, rules)
+    return show(source, shown if watch is None else watch.over(shown, source.units))
 
 
 def waiting(

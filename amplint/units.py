@@ -183,6 +183,11 @@ class Units:
         return tree
 
     @property
+    def parsed(self) -> int:
+        """How many units have gone through LibCST."""
+        return len(self._trees)
+
+    @property
     def parsed_whole(self) -> bool:
         """Whether the whole file had to go through LibCST."""
         return "_whole" in self.__dict__

@@ -116,6 +116,7 @@ def judge_whole(
     answers: Answers,
     rules: Sequence[Rule],
     texts: Texts = lambda _: None,
+    _watch: None = None,
 ) -> Judged:
     """`amplint.source.judge`, but for what it leaves out: every node is shown to every rule."""
     source = WholeSource(path, text, module, answers, texts)
