@@ -17,6 +17,7 @@ from amplint.heat import HEAT_WORDS
 from amplint.index import File
 from amplint.link import Program
 from amplint.processes import spread
+from amplint.progress import SILENT, Progress
 from amplint.registry import UNPARSABLE
 from amplint.rule import Rule
 from amplint.source import judge
@@ -69,6 +70,7 @@ class Task:
         reported: the files whose findings were asked for.
         rules: what is to judge them.
         indexed: files that were indexed before, by path and text; what is indexed is added.
+        progress: to be told how far the analysis is.
         timed: whether it is measured what this takes.
     """
 
@@ -76,6 +78,7 @@ class Task:
     reported: frozenset[str]
     rules: Sequence[Rule]
     indexed: dict[tuple[str, str], File] = field(default_factory=dict)
+    progress: Progress = SILENT
     timed: bool = False
 
 
@@ -93,6 +96,7 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
     begun = time.process_time()
     own: dict[str, File] = {}
     unread: dict[str, Seen] = {}
+    task.progress.at("indexing files", lambda: (len(own), len(part)))
     for path in part:
         # Read at the usual recursion limit, by which `ast.parse` decides what is nested too deeply.
         try:
@@ -123,7 +127,7 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Linked:
     everywhere = frozenset(word for rule in rules if rule.misuse for word in rule.words)
     if any(Trait.HOT in rule.needs for rule in rules):
         everywhere |= HEAT_WORDS
-    program = Program(files, words | everywhere)
+    program = Program(files, words | everywhere, task.progress)
     link_time = time.process_time() - begun
     paths = [path for path in files.own if path in task.reported]
 
@@ -132,7 +136,12 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Linked:
         seen = look_at(files.own[path], program, task.texts, rules, watch)
         return seen, watch.judging() if watch is not None else None
 
-    looked = spread(look, paths, [len(task.texts[path].text) for path in paths], processes)
+    looked = spread(
+        task.progress.counted("judging files", look, paths),
+        paths,
+        [len(task.texts[path].text) for path in paths],
+        processes,
+    )
     judged = tuple(judging for _, judging in looked if judging is not None)
     measured = Measured(0.0, link_time, len(files.own), *program.size, judged)
     return Linked(

@@ -91,13 +91,14 @@ def check(format_: str, quiet: bool, statistics: bool, timing: bool, **given: An
     Without PATHS, what is here; with `-`, standard input. The project around the paths is analysed
     too, so that what is found in a file does not depend on which others are named.
     """
-    from amplint import engine
+    from amplint import engine, progress
 
     measured = Timing() if timing else None
     if statistics and format_ != "text":
         raise click.UsageError("--statistics goes with --format text")
     request, _ = make_request(**given)
-    outcome = engine.run(replace(request, timing=measured))
+    with progress.shown(sys.stderr, wanted=not quiet) as shown:
+        outcome = engine.run(replace(request, timing=measured, progress=shown))
     show(outcome, request, "statistics" if statistics else format_, quiet)
     if measured is not None:
         tell_timing(measured, outcome.root)
@@ -119,7 +120,7 @@ def fix(write: bool, unsafe: bool, verify: bool, **given: Any) -> int:
     is written, and the status is 1 if there is anything to fix. With --apply --verify, the program
     named by --entry, --script or --pytest is run, with your rights; see `amplint verify --help`.
     """
-    from amplint import fixing
+    from amplint import fixing, progress
 
     program = {name: given.pop(name) for name in PROGRAM}
     if verify and not write:
@@ -132,7 +133,8 @@ def fix(write: bool, unsafe: bool, verify: bool, **given: Any) -> int:
 
         options = projects.options(request, unsafe=unsafe, arguments=behind(), **program)
         return projects.fix(request, options)
-    fixed = fixing.fix_project(request, unsafe)
+    with progress.shown(sys.stderr) as shown:
+        fixed = fixing.fix_project(replace(request, progress=shown), unsafe)
     if text is not None:
         return write_to_stdout(fixed, text, request)
     if not write:

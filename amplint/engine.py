@@ -16,6 +16,7 @@ from amplint.cache import Cache
 from amplint.config import Settings
 from amplint.discover import Project
 from amplint.finding import Finding
+from amplint.progress import SILENT, Progress
 from amplint.reading import Reading, Texts, read
 from amplint.text import Text
 from amplint.timing import Timing
@@ -38,6 +39,7 @@ class Request:
         indexed: files indexed in an earlier run of this request, so that the rounds of fixing read
             again only what they have changed.
         timing: to be filled in with what the run takes; None not to measure it.
+        progress: to be told how far the run is.
     """
 
     project: Project
@@ -47,6 +49,7 @@ class Request:
     cache: Cache | None = field(default=None, compare=False, repr=False)
     indexed: dict[tuple[str, str], File] = field(default_factory=dict, compare=False, repr=False)
     timing: Timing | None = field(default=None, compare=False, repr=False)
+    progress: Progress = field(default=SILENT, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ def run(request: Request) -> Outcome:
     """
     project = request.project
     begun = time.process_time()
-    reading = read(project, request.overlays)
+    reading = read(project, request.overlays, request.progress)
     if request.timing is not None:
         request.timing.read = time.process_time() - begun
         request.timing.files = len(reading.data)

@@ -17,6 +17,7 @@ from amplint.heat import HeatMap
 from amplint.index import File, Standing
 from amplint.infer import Inference
 from amplint.origins import Origins
+from amplint.progress import SILENT, Progress
 from amplint.scaling import Misuse, Misuses
 from amplint.staleness import Stale, Staleness
 from amplint.threads import products
@@ -47,11 +48,13 @@ class Program:
         words: the identifiers without which nothing matters: those of the rules, and those that
             make a loop hot. (What findings were asked for is no matter: of a file the same is
             said whichever files are named beside it.)
+        progress: to be told how many functions have been evaluated.
     """
 
-    def __init__(self, files: Files, words: frozenset[str]) -> None:
+    def __init__(self, files: Files, words: frozenset[str], progress: Progress = SILENT) -> None:
         self._files = files
-        self._inference = Inference(files)
+        self._inference = inference = Inference(files)
+        progress.at("linking functions", lambda: (len(inference.states), len(inference.functions)))
         own = [file.facts for file in files.own.values() if file.facts.words & words]
         self._inference.settle(
             function.id

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from amplint.discover import Project
+from amplint.progress import SILENT, Progress
 from amplint.text import Text, UndecodableError
 
 
@@ -69,9 +70,10 @@ class Texts(Mapping[str, Text]):
         return len(self._paths)
 
 
-def read(project: Project, overlays: Mapping[str, str]) -> Reading:
+def read(project: Project, overlays: Mapping[str, str], progress: Progress = SILENT) -> Reading:
     """Read every file; one that fails does not stop the others."""
     data: dict[str, bytes] = {}
+    progress.at("reading files", lambda: (len(data), len(project.files)))
     problems: list[str] = []
     for path in project.files:
         try:

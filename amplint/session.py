@@ -34,7 +34,14 @@ def analyse(request: Request, reading: Reading) -> Told:
         texts, undecoded = decoded(reading)
         rules = rules_of(request)
         timing = request.timing
-        task = Task(texts, request.project.reported, rules, request.indexed, timing is not None)
+        task = Task(
+            texts,
+            request.project.reported,
+            rules,
+            request.indexed,
+            request.progress,
+            timing is not None,
+        )
         parts = analyse_parts(task, request, reading)
         if timing is not None:
             timing.parts += [part.measured for part in parts]
@@ -115,8 +122,12 @@ def analyse_parts(task: Task, request: Request, reading: Reading) -> list[Analys
     known = {part: memory.recall(part) for part in parts}
     missing = [part for part in parts if known[part] is None]
     at_once = max(min(available(), len(missing)), 1)
+
+    def work(part: tuple[str, ...]) -> Analysed:
+        return analyse_part(part, task, max(available() // at_once, 1))
+
     found = each(
-        lambda part: analyse_part(part, task, max(available() // at_once, 1)),
+        task.progress.noted("parts", work, missing),
         missing,
         [sum(sizes[path] for path in part) for part in missing],
     )

@@ -184,11 +184,14 @@ def stages(
     evaluated = sum(part.evaluated for part in parts)
     units = counted(sum(one.units for one in judged), "unit")
     parsed = sum(one.parsed for one in judged)
+    judging = sum(one.seconds for one in judged)
+    rules = sum(seconds for one in judged for seconds, _ in one.rules.values())
     rows = [
         (timing.read, f"read {counted(timing.files, 'file')}"),
         (sum(part.index for part in parts), f"index {files}"),
-        (sum(part.link for part in parts), f"link {functions}, {evaluated:,} of them evaluated"),
-        (sum(one.seconds for one in judged), f"judge {units}, {parsed:,} of them through LibCST"),
+        (sum(part.link for part in parts), f"link: {functions}, {evaluated:,} of them evaluated"),
+        (judging - rules, f"judge: {units}, {parsed:,} of them through LibCST"),
+        (rules, "judge: what the rules do"),
     ]
     rest = processor - sum(seconds for seconds, _ in rows)
     return [*rows, (max(rest, 0.0), "start, cache, report")]

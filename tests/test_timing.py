@@ -85,7 +85,7 @@ def test_it_tells_how_much_there_was_to_do(capfd: pytest.CaptureFixture[str]) ->
     assert {
         "read 2 files",
         "index 2 files",
-        "judge 3 units, 1 of them through LibCST",
+        "judge: 3 units, 1 of them through LibCST",
     } < rows.keys()
     assert not [what for what in rows if "whole" in what]
 
@@ -132,8 +132,9 @@ def test_parts_that_were_in_the_cache_are_counted() -> None:
     assert list(seconds(text).items()) == [
         ("read 1,500 files", 0.1),
         ("index 1,200 files", 0.5),
-        ("link 40,000 functions, 2,000 of them evaluated", 3.0),
-        ("judge 11 units, 5 of them through LibCST", 3.0),
+        ("link: 40,000 functions, 2,000 of them evaluated", 3.0),
+        ("judge: 11 units, 5 of them through LibCST", 0.75),
+        ("judge: what the rules do", 2.25),
         ("start, cache, report", 0.4),
         ("AMP101 a, 3 units", 1.5),
         ("AMP102 b, 2 units", 0.75),
