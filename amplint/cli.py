@@ -19,7 +19,17 @@ from typing import Any
 import click
 
 from amplint import __version__
-from amplint.console import CLEAN, FAILED, counts, preview, show, tell, tell_timing, write_to_stdout
+from amplint.console import (
+    CLEAN,
+    FAILED,
+    begin_timing,
+    counts,
+    preview,
+    show,
+    tell,
+    tell_timing,
+    write_to_stdout,
+)
 from amplint.options import (
     PROGRAM,
     Running,
@@ -28,7 +38,6 @@ from amplint.options import (
     program_options,
     settings_options,
 )
-from amplint.timing import Timing
 
 FORMATS = ("text", "concise", "json", "sarif", "github")
 
@@ -93,7 +102,7 @@ def check(format_: str, quiet: bool, statistics: bool, timing: bool, **given: An
     """
     from amplint import engine, progress
 
-    measured = Timing() if timing else None
+    measured = begin_timing() if timing else None
     if statistics and format_ != "text":
         raise click.UsageError("--statistics goes with --format text")
     request, _ = make_request(**given)

@@ -6,19 +6,17 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from amplint import timing
-
 if TYPE_CHECKING:
     from amplint.engine import Outcome, Request
     from amplint.fixing import FixOutcome
     from amplint.text import Text
+    from amplint.timing import Timing
 
 CLEAN, FINDINGS, FAILED = 0, 1, 2
 STDIN = "-"
@@ -38,15 +36,12 @@ def show(outcome: Outcome, request: Request, format_: str = "text", quiet: bool 
     tell(outcome.problems)
 
 
-def tell_timing(measured: timing.Timing, root: Path) -> None:
+def tell_timing(timing: Timing, root: Path) -> None:
     """What the run has taken until now, on standard error: formats stay what they are."""
     from amplint.report import path_from
+    from amplint.timing import render, until_now
 
-    elapsed = time.perf_counter() - measured.begun
-    processor = timing.processor_time()
-    text = timing.render(
-        measured, elapsed, processor, lambda path: path_from(Path.cwd(), root, path)
-    )
+    text = render(timing, *until_now(timing), lambda path: path_from(Path.cwd(), root, path))
     click.echo(f"amplint: {text}", err=True)
 
 

@@ -19,11 +19,11 @@ from amplint.finding import Finding
 from amplint.progress import SILENT, Progress
 from amplint.reading import Reading, Texts, read
 from amplint.text import Text
-from amplint.timing import Timing
 
 if TYPE_CHECKING:
     from amplint.index import File
     from amplint.rule import Rule
+    from amplint.timing import Timing
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -25,7 +26,6 @@ from amplint.scaling import Misuse
 from amplint.scopes import Scopes, assignments
 from amplint.staleness import Stale
 from amplint.text import Text
-from amplint.timing import Watch
 from amplint.units import RefusedUnitError, Unit, Units
 from amplint.values import (
     UNKNOWN,
@@ -41,6 +41,9 @@ from amplint.values import (
     one,
     only,
 )
+
+if TYPE_CHECKING:
+    from amplint.timing import Watch
 
 Texts = Callable[[str], Text | None]
 Traits = Sequence[tuple[int, int, frozenset[Trait]]]

@@ -141,10 +141,11 @@ def label(rule: Rule) -> str:
 # ------------------------------------------------------------------------------ what is told
 
 
-def processor_time() -> float:
-    """The seconds of a processor that this process and those it has started have taken."""
+def until_now(timing: Timing) -> tuple[float, float]:
+    """What has passed on the clock, and the seconds of processors that it took."""
     times = os.times()
-    return time.process_time() + times.children_user + times.children_system
+    processor = time.process_time() + times.children_user + times.children_system
+    return time.perf_counter() - timing.begun, processor
 
 
 def render(
