@@ -22,7 +22,6 @@ from amplint import __version__
 from amplint.console import (
     CLEAN,
     FAILED,
-    begin_timing,
     counts,
     preview,
     show,
@@ -102,7 +101,11 @@ def check(format_: str, quiet: bool, statistics: bool, timing: bool, **given: An
     """
     from amplint import engine, progress
 
-    measured = begin_timing() if timing else None
+    measured = None
+    if timing:
+        from amplint.timing import Timing
+
+        measured = Timing()
     if statistics and format_ != "text":
         raise click.UsageError("--statistics goes with --format text")
     request, _ = make_request(**given)
