@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import platform
 import sys
 import threading
@@ -129,6 +130,8 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Linked:
         everywhere |= HEAT_WORDS
     program = Program(files, words | everywhere, task.progress)
     link_time = time.process_time() - begun
+    gc.freeze()  # what is linked stays; what the rules leave behind is to be found
+    gc.enable()
     paths = [path for path in files.own if path in task.reported]
 
     def look(path: str) -> tuple[Seen, Judging | None]:

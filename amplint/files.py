@@ -74,11 +74,13 @@ class Files(Mapping[str, File]):
 
     def may_bind(self, path: str, name: str) -> bool:
         """Whether a module may have a name."""
-        return path in self.own or path in self._indexed or self.ask("binds", name, path)
+        if path in self.own or path in self._indexed:
+            return True
+        return self.ask("has star", "", path) or self.ask("binds", name, path)
 
-    def may_match(self, path: str, pattern: str) -> bool:
-        """Whether the text of another file matches; one's own is worth a look in any case."""
-        return path in self.own or self.ask("matches", pattern, path)
+    def another_matches(self, pattern: str) -> bool:
+        """Whether the text of a file that is not its own matches."""
+        return any(self.ask("matches", pattern, path) for path in self._others)
 
     def holding(self, *words: str) -> Iterator[str]:
         """The files whose code holds all these identifiers."""
@@ -142,10 +144,9 @@ def indexed_or_empty(path: str, text: str) -> File:
 
 
 def binds(text: str, name: str) -> bool:
-    """Whether a module may have a name: its text defines it, or names it without using it, or a
-    star may bring it."""
-    if STAR.search(text) is not None:
-        return True
+    """Whether a module may have a name: its text defines it, or names it without using it."""
+    if name not in text:
+        return False
     if hasattr(builtins, name):  # such as "set", a word of every comment
         bound = rf"^(?:def|class)[ \t]+{name}\b|^{name}[ \t]*=|^from\b.*\b{name}\b"
     else:
@@ -159,7 +160,13 @@ def holds(text: str, words: str) -> bool:
     return all(word in text for word in wanted) and words_of(code_of(text)).issuperset(wanted)
 
 
+def has_star(text: str, _: str) -> bool:
+    """Whether a module may have names that others bind."""
+    return STAR.search(text) is not None
+
+
 def has_line(text: str, pattern: str) -> bool:
+    # (To rule out the text as a whole first takes longer: some patterns look far ahead.)
     return any(map(re.compile(pattern).search, LINE_END.split(text)))
 
 
@@ -170,6 +177,7 @@ def matches(text: str, pattern: str) -> bool:
 # What may be asked of a text, by the name under which the question is kept.
 QUESTIONS: Mapping[str, Callable[[str, str], bool]] = {
     "binds": binds,
+    "has star": has_star,
     "holds": holds,
     "has line": has_line,
     "matches": matches,

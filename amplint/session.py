@@ -57,6 +57,7 @@ def without_collector() -> Iterator[None]:
     try:
         yield
     finally:
+        gc.unfreeze()
         if enabled:
             gc.enable()
 

@@ -196,9 +196,22 @@ class Evaluation(Calls):
         return self.inference.outer_name(self.facts, node.data)
 
     def op_import(self, node: Node) -> Value:
-        if node.data[1] == "*":
+        if node.data[1] == "*" or self.is_idle_import():
             return BOTTOM
         return self.inference.import_value(self.facts.path, node.data)
+
+    def is_idle_import(self) -> bool:
+        """Whether a module of another part imports what nothing in it is made of, and nobody asks
+        it for: following all of them would lead through the whole project."""
+        state, name = self.state, self.state.names.get(self.number, "")
+        if (
+            self.inference.outside
+            and not state.users[self.number]
+            and not self.inference.is_demanded(("name", self.facts.id, name))
+        ):
+            state.passed_over.add(self.number)
+            return True
+        return False
 
     def op_param(self, node: Node) -> Value:
         infer, facts, name = self.inference, self.facts, node.data

@@ -40,7 +40,9 @@ class Inference(Project):
     def demand(self, key: Key) -> None:
         """Have whoever writes the key evaluated."""
         kind, owner = key[0], key[1]
-        if kind in ("return", "yield", "context", "name"):
+        if kind == "name" and owner in self.states:
+            self._follow(owner, key[2])
+        elif kind in ("return", "yield", "context", "name"):
             self.need(owner)
         elif kind in ("param", "region"):
             for name in self.names_called(owner):
@@ -59,6 +61,14 @@ class Inference(Project):
             if parent is not None:
                 self.need(parent)
 
+    def _follow(self, module: str, name: str) -> None:
+        """Evaluate the import of a name that nobody had asked a module of another part for."""
+        state = self.states[module]
+        for number in state.passed_over.intersection(state.graph.bindings.get(name, ())):
+            state.passed_over.discard(number)
+            state.rounds -= 1  # it is not for want of an end that the module is evaluated again
+            self._enqueue(module, number)
+
     def _evaluate(self, function: str, nodes: set[int]) -> None:
         facts = self.functions[function]
         graph = self.files[facts.path].graph(function)
@@ -70,5 +80,6 @@ class Inference(Project):
             nodes = {WHOLE}
         state.rounds += 1
         self._current = function
+        self.outside = facts.path not in self.files.own
         Evaluation(self, facts, state).run(nodes)
         self.node = WHOLE

@@ -11,6 +11,9 @@ from amplint.infer.state import SiteId
 from amplint.infer.store import TEST_PATH
 from amplint.values import BOTTOM, Atom, Value
 
+# What assigns an attribute, as text: other parts of a project are not indexed to be asked this.
+STORE = r"(?<!\bself)\.{0}\b(?:[^=\n()]*[^=\n!<>()])?=(?!=)"
+
 
 class Project(Hierarchy):
     """What is known of all functions together, while they are evaluated and afterwards."""
@@ -62,10 +65,8 @@ class Project(Hierarchy):
         """Whether some file assigns an attribute of that name to something other than `self`."""
         if attribute not in self._stored:
             self._stored[attribute] = any(
-                attribute in self.files[path].stored_from_outside
-                for path in self.files.holding(attribute)
-                if self.files.may_match(path, rf"(?<!\bself)\.{attribute}\b")
-            )
+                attribute in file.stored_from_outside for file in self.files.own.values()
+            ) or self.files.another_matches(STORE.format(attribute))
         return self._stored[attribute]
 
     def names_called(self, function: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -26,6 +26,12 @@ class State:
     values: list[Value]
     rounds: int = 0
     regions: dict[int, Region | None] = field(default_factory=dict)
+    passed_over: set[int] = field(default_factory=set)  # imports that nobody has asked for
+
+    @cached_property
+    def names(self) -> Mapping[int, str]:
+        """By node: the name that it was bound to."""
+        return {n: name for name, nodes in self.graph.bindings.items() for n in nodes}
 
     @cached_property
     def users(self) -> Sequence[Sequence[int]]:

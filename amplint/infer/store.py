@@ -29,6 +29,8 @@ OF_CODE = frozenset({"param", "field"})  # keys that other files may write
 # Keys of which one node alone makes something. What else is read may matter to the whole function,
 # or is remembered for the next node that asks.
 OF_NODES = frozenset({"param", "return", "yield", "field", "name"})
+# Of these, a function of another part that asks for one learns nothing: see `Store.need`.
+FOLLOWED_ONCE = frozenset({"return", "yield", "context", "field"})
 TEST_PATH = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
 
 
@@ -71,6 +73,7 @@ class Store(ABC):
         self._dispatches: dict[str, dict[Dispatch, frozenset[str]]] = {}
         self._queue: dict[str, set[int]] = {}  # by function: the nodes that are to be evaluated
         self._current = ""
+        self.outside = False  # whether that is a function of another part of the project
         self.node = WHOLE  # of the function that is evaluated now
         self._tests: dict[str, bool] = {}
 
@@ -101,9 +104,13 @@ class Store(ABC):
         node = self.node if key[0] in OF_NODES else WHOLE
         self._readers.setdefault(key, set()).add((self._current, node))
         if key not in self._demanded:
-            self._demanded.add(key)
+            if not self.outside or key[0] not in FOLLOWED_ONCE:
+                self._demanded.add(key)
             self.demand(key)
-        return self._joined.get(key, BOTTOM)
+        known = self._joined.get(key)
+        if known is None:
+            return UNKNOWN if self.outside and key[0] in FOLLOWED_ONCE else BOTTOM
+        return known
 
     def write(self, key: Key, site: SiteId, value: Value) -> None:
         """Contribute the part of one site to a key."""
@@ -131,6 +138,9 @@ class Store(ABC):
             self._joined[key] = after
             self._tell_readers(key)
 
+    def is_demanded(self, key: Key) -> bool:
+        return key in self._demanded
+
     def parts(self, key: Key) -> frozenset[Value]:
         """What those that write to a key give, each of them."""
         return frozenset(self._parts.get(key, {}).values())
@@ -155,8 +165,16 @@ class Store(ABC):
         return sorted(name for name in constants if isinstance(name, str))
 
     def need(self, function: str) -> None:
-        """Have a function evaluated, if it was not."""
-        if function not in self.states and function not in self.failures:
+        """Have a function evaluated, if it was not.
+
+        What another part of the project does is followed one call deep: what its functions call
+        there in turn is not known, unless something of this part calls it too.
+        """
+        if function in self.states or function in self.failures:
+            return
+        facts = self.functions[function]
+        inside = facts.path in self.files.own or facts.kind != "function"
+        if inside or not self.outside:
             self._enqueue(function)
 
     def inherited_region(self, function: str) -> Region | None:
