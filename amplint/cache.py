@@ -15,6 +15,7 @@ import platform
 import shutil
 import time
 from collections.abc import Iterable
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
@@ -115,6 +116,7 @@ def key_of(*parts: object) -> str:
     return digest(json.dumps(parts, sort_keys=True).encode())
 
 
+@cache
 def environment() -> list[str]:
     """What decides, beside the files and the settings, what is found: amplint's own code, LibCST,
     and the Python whose grammar reads the files."""

@@ -98,7 +98,9 @@ def run(request: Request) -> Outcome:
     if request.timing is not None:
         request.timing.read = time.process_time() - begun
         request.timing.files = len(reading.data)
-    told = remembered(request, reading) if request.cache is not None else analysed(request, reading)
+    # A text that is on no disk is not seen again: the rounds of fixing each have others.
+    keeps = request.cache is not None and not request.overlays
+    told = remembered(request, reading) if keeps else analysed(request, reading)
     kept = request.cache.notices if request.cache is not None else []
     return Outcome(
         root=project.root,

@@ -213,7 +213,7 @@ class Calls(Frame):
                 and infer.module_methods(atom.name)
             ):
                 results.append(self.call_by_name(atom.name, arguments, node))
-            elif atom == Unknown() and self.graph.nodes[node.operands[0]].op == "attr":
+            elif isinstance(atom, Unknown) and self.graph.nodes[node.operands[0]].op == "attr":
                 results.append(self.call_overridden(arguments, node))
             else:
                 results.append(self.call(atom, arguments, node))
@@ -364,7 +364,7 @@ class Calls(Frame):
             self.enter_held(atom.holds, node)
         if isinstance(atom, Method) and isinstance(atom.of, Class):
             return self.apply_function(atom.of, arguments, node)
-        if atom == Unknown() or (isinstance(atom, Method) and atom.name == "step"):
+        if isinstance(atom, Unknown) or (isinstance(atom, Method) and atom.name == "step"):
             self.run_closure(arguments, node)
         if isinstance(atom, Symbol):
             special = self.call_special(atom.name, arguments, node)
