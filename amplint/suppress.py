@@ -26,7 +26,7 @@ from amplint.rule import Rule
 from amplint.text import LINE_END, Text
 
 MAY_SUPPRESS = re.compile(r"amplint:|noqa", re.IGNORECASE)
-# One comment may hold several remarks: `# type: ignore[x]  # amplint: ignore[AMP101] see #12`.
+# One comment may hold several remarks, each behind a "#" of its own.
 NEXT_REMARK = re.compile(r"\s#\s*(?=noqa\b|[a-z][\w-]*:)", re.IGNORECASE)
 AMPLINT = re.compile(
     r"#\s*amplint:\s*(?P<verb>[\w-]*)\s*(?:\[(?P<words>[^\]]*)\])?(?P<reason>.*)", re.IGNORECASE

@@ -290,3 +290,8 @@ def test_edits_of_fixes_are_offsets_into_the_text_without_its_byte_order_mark() 
     assert text == "# é\r\n" + LEGACY.replace(
         "torch.cuda.amp.autocast()", 'torch.amp.autocast("cuda")'
     )
+
+
+def test_a_suppression_is_unused_also_where_a_word_of_its_rule_has_another_name() -> None:
+    Path("a.py").write_text("from torch import zeros as empty_handed  # amplint: ignore[AMP501]\n")
+    assert codes(look()) == [("a.py", 1, "AMP001")]
