@@ -95,6 +95,7 @@ class Linked:
 def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analysed:
     """Analyse the files of a part, in as many processes at most."""
     begun = time.process_time()
+    gc.disable()  # see `session.without_collector`; the part before this one has enabled it
     own: dict[str, File] = {}
     unread: dict[str, Seen] = {}
     task.progress.at("indexing files", lambda: (len(own), len(part)))

@@ -7,6 +7,7 @@ process does it all.
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import selectors
@@ -62,7 +63,7 @@ def each(
     """The same, each item in a process of its own, whose memory is free again when it is done; as
     many at a time as there are processors, those with most work first."""
     if sys.platform != "linux":
-        return [work(item) for item in items]
+        return [work_and_forget(work, item) for item in items]
     waiting = sorted(range(len(items)), key=lambda i: (weights[i], -i))
     results: dict[int, Result] = {}
     with selectors.DefaultSelector() as selector:
@@ -82,6 +83,14 @@ def each(
                 # It was killed, for want of memory perhaps.
                 results[running.number] = work(items[running.number]) if found is None else found[0]
     return [results[i] for i in range(len(items))]
+
+
+def work_and_forget(work: Callable[[Item], Result], item: Item) -> Result:
+    """Do it here, and give back the memory that is left in cycles, frozen or not."""
+    result = work(item)
+    gc.unfreeze()
+    gc.collect()
+    return result
 
 
 CHUNK = 1 << 20

@@ -67,6 +67,12 @@ def test_each_item_has_a_process_of_its_own() -> None:
     assert os.getpid() not in {process for _, process, _ in results}
 
 
+def test_where_processes_cannot_fork_one_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes.sys, "platform", "darwin")
+    results = each(lambda item: (item, os.getpid()), [3, 1, 2], [1, 1, 1])
+    assert results == [(item, os.getpid()) for item in (3, 1, 2)]
+
+
 @pytest.mark.usefixtures("four")
 def test_an_item_whose_process_is_killed_is_done_here() -> None:
     here = os.getpid()
