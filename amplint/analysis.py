@@ -83,15 +83,6 @@ class Task:
     timed: bool = False
 
 
-@dataclass(frozen=True)
-class Linked:
-    """What came of the files of a part that could be read; see `Analysed`."""
-
-    seen: Mapping[str, Seen]
-    problems: tuple[str, ...]
-    measured: Measured | None
-
-
 def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analysed:
     """Analyse the files of a part, in as many processes at most."""
     begun = time.process_time()
@@ -110,8 +101,14 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
     index_time = time.process_time() - begun
     linked = deeply(lambda: link_and_judge(files, task, processes))
     seen = {**linked.seen, **{path: unread[path] for path in unread.keys() & task.reported}}
-    measured = linked.measured and replace(linked.measured, index=index_time)
-    return Analysed(seen, linked.problems, frozenset(unread), files.used, files.asked, measured)
+    return replace(
+        linked,
+        seen=seen,
+        unread=frozenset(unread),
+        used=files.used,
+        asked=files.asked,
+        measured=linked.measured and replace(linked.measured, index=index_time),
+    )
 
 
 def index(path: str, task: Task) -> File:
@@ -121,8 +118,8 @@ def index(path: str, task: Task) -> File:
     return task.indexed[key]
 
 
-def link_and_judge(files: Files, task: Task, processes: int) -> Linked:
-    """What the rules say of each file, and sentences about what could not be linked."""
+def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
+    """What came of the files that could be read."""
     begun = time.process_time()
     rules = [replace(rule, words=words_of(rule, files)) for rule in task.rules]
     words = frozenset(word for rule in rules if Trait.HOT not in rule.needs for word in rule.words)
@@ -148,10 +145,10 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Linked:
     )
     judged = tuple(judging for _, judging in looked if judging is not None)
     measured = Measured(0.0, link_time, len(files.own), *program.size, judged)
-    return Linked(
+    return Analysed(
         {path: seen for path, (seen, _) in zip(paths, looked, strict=True)},
         tuple(program.failures),
-        measured if task.timed else None,
+        measured=measured if task.timed else None,
     )
 
 

@@ -55,7 +55,7 @@ class Cache:
             if head != MAGIC + digest(body).encode():
                 raise ValueError("it is not what amplint has written")
             entry = msgspec.json.decode(body, type=kind)
-        except (ValueError, msgspec.MsgspecError) as error:
+        except (ValueError, RecursionError, msgspec.MsgspecError) as error:
             self.notices.append(f"{NAME}/{key} is ignored: {error}")
             return None
         with contextlib.suppress(OSError):
@@ -70,11 +70,10 @@ class Cache:
             new = self.directory / f"new-{os.getpid()}-{key}"
             new.write_bytes(MAGIC + digest(body).encode() + b"\n" + body)
             new.replace(self.directory / key)
+            self.prune()
         except OSError as error:
             reason = error.strerror or str(error)
             self.notices.append(f"{NAME} cannot be written: {reason} (--no-cache does without)")
-            return
-        self.prune()
 
     def _make(self) -> None:
         self.directory.mkdir(exist_ok=True)

@@ -99,28 +99,27 @@ def run(request: Request) -> Outcome:
         request.timing.read = time.process_time() - begun
         request.timing.files = len(reading.data)
     # A text that is on no disk is not seen again: the rounds of fixing each have others.
-    keeps = request.cache is not None and not request.overlays
-    told = remembered(request, reading) if keeps else analysed(request, reading)
-    kept = request.cache.notices if request.cache is not None else []
+    cache = request.cache if not request.overlays else None
+    told = analysed(request, reading) if cache is None else remembered(request, cache, reading)
+    noticed = dict.fromkeys(request.cache.notices) if request.cache is not None else ()
     return Outcome(
         root=project.root,
         findings=told.findings,
         problems=(*project.problems, *reading.problems, *told.problems),
-        notices=(*project.notices, *told.notices, *kept),
+        notices=(*project.notices, *told.notices, *noticed),
         files=tuple(sorted(project.reported)),
         texts=Texts(reading, project.reported),
     )
 
 
-def remembered(request: Request, reading: Reading) -> Told:
+def remembered(request: Request, cache: Cache, reading: Reading) -> Told:
     """What the cache tells of the same run, else what an analysis tells."""
-    assert request.cache is not None
     key = key_of(request, reading)
-    told = request.cache.get(key, Told)
+    told = cache.get(key, Told)
     if told is None:
         told = analysed(request, reading)
         if not told.problems:
-            request.cache.put(key, told)
+            cache.put(key, told)
     return told
 
 

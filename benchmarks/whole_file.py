@@ -248,7 +248,7 @@ def run_whole(request: Request, divide: Divide = parts.divide) -> Whole:
     def judged(*arguments: object) -> Judged:
         with count.get_lock():
             count.value += 1
-        return judge_whole(*arguments)  # type: ignore[arg-type]
+        return judge_whole(*arguments)  # type: ignore[arg-type]  # they are those of `judge`
 
     with (
         mock.patch.object(session, "divide", divide),

@@ -266,3 +266,18 @@ def test_a_run_from_the_cache_imports_neither_libcst_nor_the_rules() -> None:
     assert first.stdout == second.stdout
     assert b"libcst" in first.stderr
     assert second.stderr.splitlines() == [b"[]"]
+
+
+def test_a_directory_that_another_process_cleans_meanwhile_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Cache(tmp_path / NAME)
+
+    def cleaned(directory: Path) -> None:
+        raise FileNotFoundError(2, "No such file or directory", str(directory))
+
+    monkeypatch.setattr(os, "scandir", cleaned)
+    cache.put("key", Told((), (), ()))
+    assert cache.notices == [
+        f"{NAME} cannot be written: No such file or directory (--no-cache does without)"
+    ]

@@ -65,7 +65,8 @@ class Project(Hierarchy):
         """Whether some file assigns an attribute of that name to something other than `self`."""
         if attribute not in self._stored:
             self._stored[attribute] = any(
-                attribute in file.stored_from_outside for file in self.files.own.values()
+                attribute in file.facts.words and attribute in file.stored_from_outside
+                for file in self.files.own.values()
             ) or self.files.another_matches(STORE.format(attribute))
         return self._stored[attribute]
 
