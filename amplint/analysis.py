@@ -24,6 +24,7 @@ from amplint.rule import Rule
 from amplint.source import judge
 from amplint.text import Text
 from amplint.timing import Judging, Measured, Watch
+from amplint.trees import Shelf
 from amplint.values import Trait
 
 Result = TypeVar("Result")
@@ -71,6 +72,7 @@ class Task:
         reported: the files whose findings were asked for.
         rules: what is to judge them.
         indexed: files that were indexed before, by path and text; what is indexed is added.
+        shelf: where trees are kept for a while; without one, all are kept.
         progress: to be told how far the analysis is.
         timed: whether it is measured what this takes.
     """
@@ -79,6 +81,7 @@ class Task:
     reported: frozenset[str]
     rules: Sequence[Rule]
     indexed: dict[tuple[str, str], File] = field(default_factory=dict)
+    shelf: Shelf | None = None
     progress: Progress = SILENT
     timed: bool = False
 
@@ -97,7 +100,9 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             unread[path] = why_unread(path, task.texts[path].text, error)
     others = {path: text.text for path, text in task.texts.items() if path not in own}
-    files = Files(own, {path: text for path, text in others.items() if path not in unread})
+    files = Files(
+        own, {path: text for path, text in others.items() if path not in unread}, task.shelf
+    )
     index_time = time.process_time() - begun
     linked = deeply(lambda: link_and_judge(files, task, processes))
     seen = {**linked.seen, **{path: unread[path] for path in unread.keys() & task.reported}}
@@ -114,7 +119,7 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
 def index(path: str, task: Task) -> File:
     key = (path, task.texts[path].text)
     if key not in task.indexed:
-        task.indexed[key] = File(*key)
+        task.indexed[key] = File(*key, task.shelf)
     return task.indexed[key]
 
 
@@ -170,7 +175,7 @@ def look_at(
     path = file.path
     try:
         answers = program.answers(path)
-        judged = judge(path, texts[path], file.tree, answers, rules, texts.get, watch)
+        judged = judge(path, texts[path], answers.module, answers, rules, texts.get, watch)
     except Exception as error:
         return Seen(problems=(f"{path}: amplint failed on this file: {describe(error)}",))
     names = {rule.code: rule.name for rule in rules}

@@ -97,7 +97,7 @@ def run(request: Request) -> Outcome:
     reading = read(project, request.overlays, request.progress)
     if request.timing is not None:
         request.timing.read = time.process_time() - begun
-        request.timing.files = len(reading.data)
+        request.timing.files = len(reading.paths)
     # A text that is on no disk is not seen again: the rounds of fixing each have others.
     cache = request.cache if not request.overlays else None
     told = analysed(request, reading) if cache is None else remembered(request, cache, reading)
@@ -130,9 +130,9 @@ def key_of(request: Request, reading: Reading) -> str:
         "run",
         caching.environment(),
         request.settings.identity(project.root),
-        {path: reading.digest(path) for path in reading.data},
-        sorted(project.reported & reading.data.keys()),
-        [project.whole, len(project.files) == len(reading.data)],
+        {path: reading.digest(path) for path in reading.paths},
+        sorted(project.reported.intersection(reading.paths)),
+        [project.whole, len(project.files) == len(reading.paths)],
     )
 
 

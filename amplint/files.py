@@ -15,6 +15,7 @@ from functools import cached_property
 from amplint.index import File, aliases, words_of
 from amplint.names import Modules
 from amplint.text import LINE_END, code_of
+from amplint.trees import Shelf
 
 # What is imported, read off the text: a word too many only has a file's text looked at.
 IMPORT = re.compile(
@@ -31,19 +32,26 @@ class Files(Mapping[str, File]):
     Args:
         own: the files that are analysed, indexed.
         others: the texts of the files of the project that are not.
+        shelf: where the trees of these are kept for a while.
     """
 
-    def __init__(self, own: Mapping[str, File], others: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        own: Mapping[str, File],
+        others: Mapping[str, str] | None = None,
+        shelf: Shelf | None = None,
+    ) -> None:
         self.own = dict(own)
         self.asked: dict[tuple[str, str], dict[str, bool]] = {}
         self._others = dict(others or {})
         self._indexed: dict[str, File] = {}
+        self._shelf = shelf
 
     def __getitem__(self, path: str) -> File:
         if path in self.own:
             return self.own[path]
         if path not in self._indexed:
-            self._indexed[path] = indexed_or_empty(path, self._others[path])
+            self._indexed[path] = indexed_or_empty(path, self._others[path], self._shelf)
         return self._indexed[path]
 
     def __iter__(self) -> Iterator[str]:
@@ -134,11 +142,11 @@ class Files(Mapping[str, File]):
         return frozenset(path for path in self._others if path in found)
 
 
-def indexed_or_empty(path: str, text: str) -> File:
+def indexed_or_empty(path: str, text: str, shelf: Shelf | None) -> File:
     """The file; one that Python cannot read has no names. (That it cannot is reported where it is
     among the files of an analysis.)"""
     try:
-        return File(path, text)
+        return File(path, text, shelf)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return File(path, "")
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
 
-from amplint.facts import ClassFacts, FileFacts, FunctionFacts, Graph, Param
-from amplint.graph import build
+from amplint.facts import ClassFacts, FileFacts, FunctionFacts, Graph, Location, Param
+from amplint.graph import build, where
 from amplint.text import LINE_END, code_of
+from amplint.trees import FunctionNode, Parsed, Scope, Shelf, Standing, function_alone
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
 # `import a.b as c`, `from m import b as c`, `c = m.b`, `c = m.b if d else e`, `class c(m.b)`: c is
@@ -28,67 +29,113 @@ ALIAS = re.compile(
     r"|\b(?P<h>\w+)[ \t]*=[ \t]*(?:\w+\.)*(?P<g>\w*Loss)[ \t]*\(",
     re.MULTILINE,
 )
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
-Scope = ast.Module | ast.ClassDef | FunctionNode | ast.Lambda
-
-
-class Standing(NamedTuple):
-    """Where an expression of the `ast` stands: its function, its node there, and its block."""
-
-    function: str
-    node: int
-    block: int
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
 class File:
-    """One indexed file: its facts, its tree, and its value graphs on demand."""
+    """One indexed file: its facts, and on demand its tree and its value graphs."""
 
-    def __init__(self, path: str, text: str) -> None:
+    def __init__(self, path: str, text: str, shelf: Shelf | None = None) -> None:
         """Parse and scan.
 
         Args:
             path: relative to the project's root, with forward slashes.
             text: decoded, without a BOM.
+            shelf: where its tree is kept for a while; without one, for good.
 
         Raises:
             SyntaxError, ValueError (NUL bytes), RecursionError, MemoryError: as `ast.parse` does.
         """
         self.path = path
-        self.tree = ast.parse(text)
-        self.lines = LINE_END.split(text)
-        code = code_of(text)
-        self._code = LINE_END.split(code)
+        self.text = text
+        self._shelf = shelf
+        self._parsed: Parsed | None = None
         self._functions: dict[str, FunctionFacts] = {}
         self._classes: dict[str, ClassFacts] = {}
-        self._scopes: dict[str, Scope] = {}
-        self._ids: dict[ast.AST, str] = {}
+        self._ids: dict[Location, str] = {}  # of functions, classes and lambdas
         self._graphs: dict[str, Graph] = {}
         self._lambdas: dict[str, FunctionFacts] = {}
-        self.node_of: dict[ast.AST, Standing] = {}
-        self._scan_module()
+        self._scan_module(self.parsed.module)
         self.facts = FileFacts(
             path,
             self._functions,
             self._classes,
-            words_of(code),
-            frozenset(aliases(code)),
+            words_of("\n".join(self._code)),
+            frozenset(aliases("\n".join(self._code))),
         )
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines of its text, without their ends."""
+        return LINE_END.split(self.text)
+
+    @cached_property
+    def _code(self) -> list[str]:
+        return LINE_END.split(code_of(self.text))
+
+    # -- its tree
+
+    @property
+    def parsed(self) -> Parsed:
+        """Its tree. Whoever holds on to nodes of it holds on to the tree: another one may be made
+        of the text later, of which they are no part."""
+        if self._parsed is None:
+            self._parsed = Parsed(ast.parse(self.text))
+            self._parsed.scopes[f"{self.path}::"] = self._parsed.module
+            for node in ast.walk(self._parsed.module) if self._ids else ():
+                if isinstance(node, DEFINITIONS) and where(node) in self._ids:
+                    self._parsed.scopes[self._ids[where(node)]] = node
+        if self._shelf is not None:
+            self._shelf.put(self)
+        return self._parsed
+
+    def forget(self) -> None:
+        """Give back the memory of what can be made of the text again."""
+        self._parsed = None
+        self.__dict__.pop("lines", None)
+        self.__dict__.pop("_code", None)
+
+    def placed(self) -> Parsed:
+        """Its tree, of which it is said where the expressions of all functions stand that have a
+        graph."""
+        parsed = self.parsed
+        for function in self._graphs:
+            if function not in parsed.placed:
+                self._build(parsed, function)
+        return parsed
+
+    # -- its value graphs
 
     def graph(self, function: str) -> Graph:
         """The value graph of a function of this file; lambdas appear when their graph is built."""
         if function not in self._graphs:
-            graph, places = build(self._scopes[function], self._functions[function], self._define)
-            self._graphs[function] = graph
-            for node, (number, block) in places.items():
-                self.node_of[node] = Standing(function, number, block)
+            facts = self._functions[function]
+            alone = None
+            if self._parsed is None and facts.kind == "function":
+                alone = function_alone(self.lines, facts.location)
+            self._graphs[function] = (
+                self._build(self.parsed, function)
+                if alone is None
+                else build(alone, facts, self._define)[0]
+            )
         return self._graphs[function]
+
+    def _build(self, parsed: Parsed, function: str) -> Graph:
+        facts = self._functions[function]
+        if function not in parsed.scopes and facts.parent is not None:
+            self._build(parsed, facts.parent)  # a lambda is found where it is defined
+        graph, places = build(parsed.scopes[function], facts, self._define)
+        for node, (number, block) in places.items():
+            parsed.node_of[node] = Standing(function, number, block)
+        parsed.placed.add(function)
+        return graph
 
     @cached_property
     def stored_from_outside(self) -> frozenset[str]:
         """The attributes that the file assigns to something other than `self`."""
         return frozenset(
             node.attr
-            for node in ast.walk(self.tree)
+            for node in ast.walk(self.parsed.module)
             if isinstance(node, ast.Attribute)
             and isinstance(node.ctx, ast.Store)
             and not (isinstance(node.value, ast.Name) and node.value.id == "self")
@@ -101,22 +148,25 @@ class File:
 
     def _define(self, node: ast.AST, inside: FunctionFacts) -> str:
         """The id of a function or class that is defined in a graph; a lambda gets one now."""
-        if node not in self._ids and isinstance(node, ast.Lambda):
+        assert isinstance(node, DEFINITIONS)
+        if where(node) not in self._ids:
+            assert isinstance(node, ast.Lambda)
             facts = self._add_function(node, "<lambda>", "lambda", inside, None)
             self._lambdas[facts.id] = facts
-        return self._ids[node]
+        identity = self._ids[where(node)]
+        if self._parsed is not None:
+            self._parsed.scopes.setdefault(identity, node)
+        return identity
 
-    def _scan_module(self) -> None:
+    def _scan_module(self, tree: ast.Module) -> None:
         last = max(1, len(self.lines))
         module = FunctionFacts(
             f"{self.path}::", self.path, "", "", "module", None, None, (), (), False,
             frozenset(), (1, 0, last, 0),
         )  # fmt: skip
         self._functions[module.id] = module
-        self._scopes[module.id] = self.tree
-        self._ids[self.tree] = module.id
-        self._scan(self.tree.body, module, None)
-        words = self._words_outside_definitions(self.tree)
+        self._scan(tree.body, module, None)
+        words = self._words_outside_definitions(tree)
         self._functions[module.id] = replace(module, words=words)
 
     def _scan(self, body: list[ast.stmt], inside: FunctionFacts, cls: str | None) -> None:
@@ -134,7 +184,7 @@ class File:
         for statement in definitions(node.body):
             if not isinstance(statement, ast.ClassDef):
                 known = methods.get(statement.name, ())
-                methods[statement.name] = (*known, self._ids[statement])
+                methods[statement.name] = (*known, self._ids[where(statement)])
         self._classes[facts.id] = ClassFacts(
             id=facts.id,
             path=self.path,
@@ -172,11 +222,12 @@ class File:
             decorated=tuple(map(last_identifier, getattr(node, "decorator_list", []))),
             is_async=isinstance(node, ast.AsyncFunctionDef),
             words=words_of(text),
-            location=(node.lineno, node.col_offset, end_row, node.end_col_offset or 0),
+            location=where(node),
         )
         self._functions[identity] = facts
-        self._scopes[identity] = node
-        self._ids[node] = identity
+        self._ids[where(node)] = identity
+        if self._parsed is not None:
+            self._parsed.scopes[identity] = node
         return facts
 
     def _words_outside_definitions(self, tree: ast.Module) -> frozenset[str]:
@@ -190,7 +241,7 @@ class File:
 
 def words_of(code: str) -> frozenset[str]:
     """The identifiers in a text without comments."""
-    return frozenset(IDENTIFIER.findall(code))
+    return frozenset(map(sys.intern, IDENTIFIER.findall(code)))
 
 
 def aliases(text: str) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from amplint.files import Files
 from amplint.gradmode import GradMode
 from amplint.graph import where
 from amplint.heat import HeatMap
-from amplint.index import File, Standing
+from amplint.index import File
 from amplint.infer import Inference
 from amplint.origins import Origins
 from amplint.progress import SILENT, Progress
@@ -23,6 +23,7 @@ from amplint.staleness import Stale, Staleness
 from amplint.threads import products
 from amplint.traits import is_half
 from amplint.transfer import canonical
+from amplint.trees import Standing
 from amplint.values import (
     UNKNOWN,
     Class,
@@ -112,7 +113,7 @@ class Program:
 
 
 class FileAnswers:
-    """`amplint.answers.Answers` for one file."""
+    """`amplint.answers.Answers` for one file, about the nodes of `module`."""
 
     def __init__(
         self,
@@ -125,6 +126,9 @@ class FileAnswers:
         origins: Origins,
     ) -> None:
         self._file = file
+        parsed = file.placed()
+        self.module = parsed.module
+        self._node_of = parsed.node_of
         self._inference = inference
         self._heat = heat
         self._misuses = misuses
@@ -135,7 +139,7 @@ class FileAnswers:
         self._joins: dict[str, frozenset[int]] = {}
 
     def _place(self, node: ast.AST) -> Standing | None:
-        place = self._file.node_of.get(node)
+        place = self._node_of.get(node)
         return place if place is not None and place.function in self._inference.states else None
 
     def value(self, node: ast.expr) -> Value:
@@ -386,7 +390,7 @@ class FileAnswers:
             return ()
         if self._readers is None:
             self._readers = {}
-            for reader, where in self._file.node_of.items():
+            for reader, where in self._node_of.items():
                 if isinstance(reader, ast.Name) and isinstance(reader.ctx, ast.Load):
                     self._readers.setdefault(where[:2], []).append(reader)
         return [reader for reader in self._readers.get(place[:2], ()) if reader is not node]
@@ -420,7 +424,7 @@ class FileAnswers:
             joins = {n for n, node in enumerate(graph.nodes) if node.op in JOINS}
             found = {block.node for block in graph.blocks}
             found.update(n for node in graph.nodes if node.op not in JOINS for n in node.operands)
-            found.update(at.node for at in self._file.node_of.values() if at.function == function)
+            found.update(at.node for at in self._node_of.values() if at.function == function)
             stack = list(found & joins)
             read = set(stack)
             while stack:

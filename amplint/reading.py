@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from amplint.discover import Project
@@ -12,37 +12,56 @@ from amplint.progress import SILENT, Progress
 from amplint.text import Text, UndecodableError
 
 
-@dataclass(frozen=True)
 class Reading:
-    """What was read.
+    """What was read: the bytes of each file, or its text from when somebody has asked for it. (Both
+    would be a sixth of the memory that an analysis of a large project takes.)
 
     Args:
-        data: the bytes of the files that could be opened, by path.
+        data: the bytes of the files that could be opened, by path; they are taken out of it.
         overlays: texts to take instead of theirs.
         problems: sentences about reported files that could not be opened.
     """
 
-    data: Mapping[str, bytes]
-    overlays: Mapping[str, str] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()
+    def __init__(
+        self,
+        data: dict[str, bytes],
+        overlays: Mapping[str, str] | None = None,
+        problems: tuple[str, ...] = (),
+    ) -> None:
+        self.paths = tuple(data)
+        self.problems = problems
+        self._data = data
+        self._overlays = overlays or {}
+        self._digests: dict[str, str] = {}
+        self._texts: dict[str, Text] = {}
 
     def digest(self, path: str) -> str:
         """What tells the content of a file from any other."""
-        content = self.data[path]
-        if path in self.overlays:
-            # The bytes besides, for they say in which encoding a fix must be written.
-            content = b"\0".join((self.overlays[path].encode("utf-8", "surrogatepass"), content))
-        return hashlib.blake2b(content, digest_size=16).hexdigest()
+        if path not in self._digests:
+            content = self._data[path]
+            if path in self._overlays:
+                # The bytes besides, for they say in which encoding a fix must be written.
+                overlay = self._overlays[path].encode("utf-8", "surrogatepass")
+                content = b"\0".join((overlay, content))
+            self._digests[path] = hashlib.blake2b(content, digest_size=16).hexdigest()
+        return self._digests[path]
 
     def text(self, path: str) -> Text:
         """The text of a file. Raises UndecodableError."""
-        if path not in self.overlays:
-            return Text.decode(self.data[path])
+        if path not in self._texts:
+            self.digest(path)
+            self._texts[path] = self._decoded(path)
+            del self._data[path]
+        return self._texts[path]
+
+    def _decoded(self, path: str) -> Text:
+        if path not in self._overlays:
+            return Text.decode(self._data[path])
         try:
-            text = Text.decode(self.data[path])
+            text = Text.decode(self._data[path])
         except UndecodableError:
             text = Text("")
-        return replace(text, text=self.overlays[path])
+        return replace(text, text=self._overlays[path])
 
 
 class Texts(Mapping[str, Text]):
@@ -50,18 +69,15 @@ class Texts(Mapping[str, Text]):
 
     def __init__(self, reading: Reading, paths: frozenset[str]) -> None:
         self._reading = reading
-        self._paths = paths & reading.data.keys()
-        self._decoded: dict[str, Text] = {}
+        self._paths = paths.intersection(reading.paths)
 
     def __getitem__(self, path: str) -> Text:
         if path not in self._paths:
             raise KeyError(path)
-        if path not in self._decoded:
-            try:
-                self._decoded[path] = self._reading.text(path)
-            except UndecodableError:
-                self._decoded[path] = Text("")
-        return self._decoded[path]
+        try:
+            return self._reading.text(path)
+        except UndecodableError:
+            return Text("")
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._paths))

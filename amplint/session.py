@@ -6,7 +6,7 @@ import contextlib
 import gc
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from amplint import cache as caching
 from amplint import registry
@@ -21,6 +21,7 @@ from amplint.reading import Reading
 from amplint.rule import Rule
 from amplint.settling import settle
 from amplint.text import Text, UndecodableError
+from amplint.trees import ROOM, Shelf
 
 
 def analyse(request: Request, reading: Reading) -> Told:
@@ -39,8 +40,8 @@ def analyse(request: Request, reading: Reading) -> Told:
             request.project.reported,
             rules,
             request.indexed,
-            request.progress,
-            timing is not None,
+            progress=request.progress,
+            timed=timing is not None,
         )
         parts = analyse_parts(task, request, reading)
         if timing is not None:
@@ -66,7 +67,7 @@ def decoded(reading: Reading) -> tuple[dict[str, Text], Analysed]:
     """The texts of the files that have one, and what is said of those whose bytes are none."""
     texts: dict[str, Text] = {}
     seen: dict[str, Seen] = {}
-    for path in reading.data:
+    for path in reading.paths:
         try:
             texts[path] = reading.text(path)
         except UndecodableError as error:
@@ -119,6 +120,7 @@ def analyse_parts(task: Task, request: Request, reading: Reading) -> list[Analys
         # The whole project, of which something has changed: the cache was asked for it before.
         return [analyse_part(divided[0], task, available())]
     parts = [part for part in divided if not task.reported.isdisjoint(part)]
+    task = replace(task, shelf=Shelf(ROOM))
     memory = Memory(task, request, reading)
     known = {part: memory.recall(part) for part in parts}
     missing = [part for part in parts if known[part] is None]

@@ -284,8 +284,14 @@ def ordered(value: Value) -> list[Atom]:
 
 
 def _order(atom: Atom) -> tuple[str, ...]:
-    parts = (getattr(atom, part, "") for part in ("id", "cls", "name", "type", "kind", "path"))
-    return (type(atom).__name__, *map(str, parts))
+    if isinstance(atom, Function):
+        given = f"{atom.given} {sorted(atom.given_names)}"
+        bound = ("",) if atom.bound is None else _order(atom.bound)
+        return ("Function", atom.id, given, *bound)
+    if isinstance(atom, Method):
+        return ("Method", atom.name, *_order(atom.of))
+    parts = ("id", "cls", "name", "type", "kind", "path", "const", "dtype")
+    return (type(atom).__name__, *(str(getattr(atom, part, "")) for part in parts))
 
 
 def join(values: Iterable[Value]) -> Value:
@@ -296,8 +302,56 @@ def join(values: Iterable[Value]) -> Value:
         if not joined:
             joined = value
         elif value and value is not joined:
-            return normalise(joined.union(value, *rest))
+            return normalise(united([joined, value, *rest]))
     return joined if len(joined) <= 1 else normalise(joined)
+
+
+def united(values: list[Value]) -> Value:
+    """The alternatives of all. Of those that are equal, the one whose evidence comes first: which
+    one a set would keep depends on its order, and so on the hashes of this process."""
+    union = BOTTOM.union(*values)
+    if len(union) == sum(map(len, values)):
+        return union
+    first: dict[Atom, Atom] = {}
+    for value in values:
+        for atom in value:
+            if type(atom) not in PLAIN:
+                known = first.setdefault(atom, atom)
+                if known is not atom and evidence(atom) < evidence(known):
+                    first[atom] = atom
+    if not first:
+        return union
+    return frozenset([*first.values(), *(atom for atom in union if type(atom) in PLAIN)])
+
+
+PLAIN = frozenset({Host, Symbol, Module, Class, Super, NoGrad, DType, Unknown})  # no evidence
+
+
+def evidence(thing: object) -> str:
+    """What is known of a value, or of a part of it, that does not count when it is compared."""
+    if isinstance(thing, Device):
+        return repr(thing.why)
+    if isinstance(thing, Tensor):
+        return f"{thing.device.why} {thing.settled_dtype}"
+    if isinstance(thing, Blob | Instance):
+        return repr(thing.device.why)
+    if isinstance(thing, Object):
+        return f"{thing.device.why} {evidence(thing.holds)}"
+    if isinstance(thing, Autocast):
+        return repr(thing.why)
+    if isinstance(thing, Sequence):
+        return f"{evidence(thing.items)} {evidence(thing.element)}"
+    if isinstance(thing, Mapping):
+        return f"{evidence(thing.element)} {evidence(tuple(v for _, v in thing.items))}"
+    if isinstance(thing, Method):
+        return evidence(thing.of)
+    if isinstance(thing, Function):
+        return evidence(thing.bound)
+    if isinstance(thing, frozenset):
+        return " ".join(sorted(map(evidence, thing)))
+    if isinstance(thing, tuple):
+        return " ".join(map(evidence, thing))
+    return ""
 
 
 def normalise(atoms: Iterable[Atom]) -> Value:
@@ -305,11 +359,11 @@ def normalise(atoms: Iterable[Atom]) -> Value:
     atoms = frozenset(atoms)
     if len(atoms) <= 1:
         return atoms
+    if len(set(map(type, atoms))) == len(atoms) <= MAX_ALTERNATIVES:
+        return atoms
     by_type: dict[type, list[Atom]] = {}
     for atom in atoms:
         by_type.setdefault(type(atom), []).append(atom)
-    if len(by_type) == len(atoms) <= MAX_ALTERNATIVES:
-        return atoms
     merged: set[Atom] = set()
     for kind, alike in by_type.items():
         merge = MERGES.get(kind)
@@ -422,7 +476,7 @@ MERGES: dict[type, Callable[[list[Any]], Iterable[Atom]]] = {
 }
 
 
-CONTAINERS = (Sequence, Mapping)
+CONTAINERS = frozenset({Sequence, Mapping})
 
 
 def depth(value: Value, limit: int = MAX_DEPTH + 1) -> int:
@@ -445,7 +499,7 @@ def depth(value: Value, limit: int = MAX_DEPTH + 1) -> int:
 def shallow(value: Value) -> Value:
     """The value, or Unknown where containers nest so deep that a fixpoint might not end."""
     for atom in value:
-        if isinstance(atom, CONTAINERS):
+        if type(atom) in CONTAINERS:
             return UNKNOWN if depth(value) > MAX_DEPTH else value
     return value
 

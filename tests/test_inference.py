@@ -45,7 +45,7 @@ def expression(file: File, text: str) -> ast.expr:
     """The last expression of the file that reads like this."""
     found = [
         node
-        for node in ast.walk(file.tree)
+        for node in ast.walk(file.parsed.module)
         if isinstance(node, ast.expr) and ast.unparse(node) == text
     ]
     assert found, f"no expression `{text}`"

@@ -26,7 +26,7 @@ def test_every_file_is_in_one_part_and_no_part_is_too_large(
     sizes: dict[str, int], largest: int
 ) -> None:
     sizes = {f"{path}/x.py": size for path, size in sizes.items()}
-    found = divide(sizes, largest)
+    found = divide(sizes, largest, 0)
     assert sorted(path for part in found for path in part) == sorted(sizes)
     assert all(sum(sizes[p] for p in part) <= largest or len(part) == 1 for part in found)
 
@@ -34,7 +34,7 @@ def test_every_file_is_in_one_part_and_no_part_is_too_large(
 def test_directories_stay_together() -> None:
     sizes = {"m/a/x.py": 3, "m/a/y.py": 3, "m/b/x.py": 3, "m/b/y.py": 3, "u.py": 1}
     assert divide(sizes, 100) == [tuple(sorted(sizes))]
-    assert divide(sizes, 7) == [("m/a/x.py", "m/a/y.py"), ("m/b/x.py", "m/b/y.py"), ("u.py",)]
+    assert divide(sizes, 7, 0) == [("m/a/x.py", "m/a/y.py"), ("m/b/x.py", "m/b/y.py"), ("u.py",)]
 
 
 # ------------------------------------------------------------------------ two parts of a project
@@ -81,7 +81,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(session, "divide", lambda sizes: parts.divide(sizes, 300))
+    monkeypatch.setattr(session, "divide", lambda sizes: parts.divide(sizes, 300, 0))
     return tmp_path
 
 

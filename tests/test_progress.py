@@ -161,7 +161,7 @@ analysis.look_at = slowly
 session.available = lambda: 2
 progress.DELAY = progress.EVERY = 0.02
 if sys.argv[1] == "parts":
-    session.divide = lambda sizes: parts.divide(sizes, 700_000)
+    session.divide = lambda sizes: parts.divide(sizes, 700_000, 0)
 sys.exit(cli.main(["check", "--no-cache", "--format", "concise", *sys.argv[2:]]))
 """
 LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"

@@ -104,7 +104,7 @@ def linked(text: str) -> Source:
     file = File("a.py", text)
     words = frozenset(file.facts.words)
     answers = Program(Files({"a.py": file}), words).answers("a.py")
-    src = Source("a.py", Text(text), file.tree, answers, {}.get)
+    src = Source("a.py", Text(text), file.parsed.module, answers, {}.get)
     for unit in src.units.units:
         src.open(unit)
     return src

@@ -66,7 +66,7 @@ def believed(text: str) -> dict[str, object]:
     answers = Program(Files({"main.py": file}), frozenset({"use"})).answers("main.py")
     return {
         node.args[0].id: only(answers.value(node.args[0]))
-        for node in ast.walk(file.tree)
+        for node in ast.walk(file.parsed.module)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "use"
         if isinstance(node.args[0], ast.Name)
     }

@@ -396,7 +396,7 @@ class Calls(Frame):
         if callee.op != "attr" or callee.data != "step":
             return
         for value in arguments.positional[:1]:
-            for atom in value:
+            for atom in ordered(value):
                 if isinstance(atom, Function):
                     self.call_function(atom, Arguments(), node)
 
@@ -426,9 +426,9 @@ class Calls(Frame):
             inner = replace(arguments, positional=arguments.positional[1:])
             if name == "builtins.map":
                 inner = Arguments(tuple(transfer.iterate(v) for v in arguments.positional[1:]))
-                result = join(self.call(a, inner, node) for a in arguments.positional[0])
+                result = join(self.call(a, inner, node) for a in ordered(arguments.positional[0]))
                 return one(Sequence(None, result))
-            return join(self.call(a, inner, node) for a in arguments.positional[0])
+            return join(self.call(a, inner, node) for a in ordered(arguments.positional[0]))
         if name == "functools.reduce" and len(arguments.positional) >= 2:
             drawn = transfer.iterate(arguments.positional[1])
             start = join([drawn, *arguments.positional[2:3]])
@@ -438,7 +438,7 @@ class Calls(Frame):
             owner, given = arguments.positional[:2]
             attribute = constant(given)
             if isinstance(attribute, str):
-                found = [self.attribute(a, attribute, node) for a in owner]
+                found = [self.attribute(a, attribute, node) for a in ordered(owner)]
                 return join([*found, *arguments.positional[2:3]])
             names = self.names_given(node.operands[2])
             if names:
@@ -567,7 +567,7 @@ class Calls(Frame):
     def attribute_by_prefix(self, owner: Value, prefix: str, node: Node) -> Value:
         """`getattr(self, f"loss_{name}")`: any method of the class whose name starts so."""
         found: list[Value] = []
-        for atom in owner:
+        for atom in ordered(owner):
             if isinstance(atom, Instance) and prefix:
                 names = {n for c in self.inference.mro(atom.cls) for n in self.names_in(c)}
                 chosen = sorted(n for n in names if n.startswith(prefix))[:MAX_BY_PREFIX]
@@ -592,7 +592,7 @@ class Calls(Frame):
     def partial(self, arguments: Arguments, node: Node) -> Value:
         results: list[Value] = []
         given = arguments.positional[1:]
-        for atom in arguments.positional[0]:
+        for atom in ordered(arguments.positional[0]):
             if isinstance(atom, Function):
                 self.bind(atom, replace(arguments, positional=given))
                 names = atom.given_names | frozenset(arguments.keywords)

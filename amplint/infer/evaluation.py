@@ -128,7 +128,9 @@ class Evaluation(Calls):
             infer.write(("yield", identity), (identity, -1), element)
             if set(self.facts.decorated) & CONTEXT_MAKERS:
                 self.publish_context()
-        for name, nodes in self.graph.bindings.items():
+        # What a function binds is read by the scopes in it, if there are any.
+        local = self.facts.kind == "function" and not self.state.nests
+        for name, nodes in () if local else self.graph.bindings.items():
             if name != "*":
                 infer.write(
                     ("name", identity, name), (identity, -1), join(self.values[n] for n in nodes)
@@ -315,7 +317,7 @@ class Evaluation(Calls):
         if self.graph.nodes[node.operands[1]].op in ("add", "put"):
             # `self.xs.append(x)`: what is unknown of the list must not come back as its own proof.
             value -= UNKNOWN
-        for atom in target:
+        for atom in ordered(target):
             if isinstance(atom, Instance):
                 site = (self.facts.id, self.number)
                 self.inference.write(("field", atom.cls, node.data), site, value)
@@ -461,13 +463,13 @@ class Evaluation(Calls):
     def op_unpack(self, node: Node) -> Value:
         rows = (
             (isinstance(a, Instance) and self.named_tuple(a)) or a
-            for a in self.of(node.operands[0])
+            for a in ordered(self.of(node.operands[0]))
         )
         return transfer.unpack(frozenset(rows), node.data[0], node.data[2])
 
     def op_enter(self, node: Node) -> Value:
         results: list[Value] = []
-        for atom in self.of(node.operands[0]):
+        for atom in ordered(self.of(node.operands[0])):
             if isinstance(atom, Instance):
                 made = self.call_dunder(atom, "__enter__", Arguments(), node)
                 results.append(made)
@@ -499,13 +501,13 @@ class Evaluation(Calls):
         """The function, through the decorators of the project."""
         identity = node.data
         decorators = self.operands(node)
-        self.inference.write(
-            ("decorators", identity), (self.facts.id, self.number), join(decorators)
-        )
+        if decorators:
+            site = (self.facts.id, self.number)
+            self.inference.write(("decorators", identity), site, join(decorators))
         value = one(Function(identity))
         for decorator in reversed(decorators):
             made: list[Value] = []
-            for atom in decorator:
+            for atom in ordered(decorator):
                 if isinstance(atom, Function | Class) or is_registrar(atom):
                     result = self.call(atom, Arguments((value,)), node)
                     made.append(frozenset(a for a in result if is_callee(a)))

@@ -24,6 +24,7 @@ from amplint.values import (
     Value,
     Why,
     one,
+    ordered,
 )
 
 
@@ -52,7 +53,7 @@ class Frame:
         decorators = (
             self.inference.read(("decorators", self.facts.id)) if self.facts.decorated else BOTTOM
         )
-        for atom in decorators:
+        for atom in ordered(decorators):
             if isinstance(atom, Autocast):
                 return as_region(atom)
         parent = self.facts.parent
@@ -68,7 +69,7 @@ class Frame:
             facts = self.graph.blocks[block]
             around = self.region(facts.parent)
             if facts.kind == "with" and facts.node >= 0:
-                for atom in self.values[facts.node]:
+                for atom in ordered(self.values[facts.node]):
                     if isinstance(atom, Autocast):
                         around = nested(as_region(atom), around)
                         break

@@ -5,7 +5,7 @@ from __future__ import annotations
 from amplint import libraries, transfer
 from amplint.files import Files
 from amplint.infer.bindings import MAX_IMPORTS, Bindings
-from amplint.values import Class, Function, Symbol, Value, constant
+from amplint.values import Class, Function, Symbol, Value, constant, ordered
 
 MAX_BY_NAME = 200  # methods of one name, above which a call by name says nothing
 MODULE_BASES = ("torch.nn.", "lightning.", "pytorch_lightning.", "lightning_fabric.")
@@ -109,7 +109,10 @@ class Hierarchy(Bindings):
             self.read(("bases", current))
             bases = self.own_bases.get(current, ())
             stack.extend(
-                atom.id for base in reversed(bases) for atom in base if isinstance(atom, Class)
+                atom.id
+                for base in reversed(bases)
+                for atom in ordered(base)
+                if isinstance(atom, Class)
             )
         return list(order)
 

@@ -50,7 +50,7 @@ class Project(Hierarchy):
                 called_name(node) in names
                 for path in sorted(paths)
                 if not TEST_PATH.search(path)
-                for node in ast.walk(self.files[path].tree)
+                for node in ast.walk(self.files[path].parsed.module)
                 if isinstance(node, ast.Call)
             )
         return self._calls[names]

@@ -34,6 +34,11 @@ class State:
         return {n: name for name, nodes in self.graph.bindings.items() for n in nodes}
 
     @cached_property
+    def nests(self) -> bool:
+        """Whether a scope stands in it, from which its names can be read."""
+        return any(node.op in ("def", "class", "lambda") for node in self.graph.nodes)
+
+    @cached_property
     def users(self) -> Sequence[Sequence[int]]:
         """By node: those that are computed from it, themselves alone."""
         users: list[list[int]] = [[] for _ in self.graph.nodes]

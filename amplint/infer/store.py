@@ -126,8 +126,8 @@ class Store(ABC):
         before = self._joined.get(key, BOTTOM)
         # A part that adds nothing to the join is nearly all that there is: a function with a
         # thousand callers is not joined anew for each of them.
-        grows = old is None or join([old, value]) == value
-        if key in self._crowded or (grows and join([before, value]) == before):
+        grows = old is None or old <= value or join([old, value]) == value
+        if key in self._crowded or (grows and (value <= before or join([before, value]) == before)):
             return
         after = join(parts.values())
         if key[0] == "param" and len(after) > MAX_ALTERNATIVES:

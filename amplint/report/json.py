@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from amplint.finding import Edit, Finding, Position, Related
@@ -13,7 +13,7 @@ from amplint.text import Text
 
 
 def render(report: Report) -> str:
-    rows = cache(Rows)
+    rows = lru_cache(maxsize=1)(Rows)  # findings come file by file, and tokens take memory
     found = [
         entry(finding, report, rows(text_of(finding, report)))
         for finding in report.outcome.findings

@@ -26,6 +26,7 @@ from amplint.values import (
     join,
     join_devices,
     one,
+    ordered,
 )
 
 
@@ -156,7 +157,7 @@ ORDERING = frozenset({"Lt", "LtE", "Gt", "GtE"})
 
 def without_nests(value: Value) -> Value:
     """The value, where it cannot be a nest of tensors: what may be one is a tensor."""
-    return frozenset(Tensor(device=a.device) if isinstance(a, Blob) else a for a in value)
+    return frozenset(Tensor(device=a.device) if isinstance(a, Blob) else a for a in ordered(value))
 
 
 def _is_number(atom: Atom) -> bool:
