@@ -120,6 +120,8 @@ def index(path: str, task: Task) -> File:
     key = (path, task.texts[path].text)
     if key not in task.indexed:
         task.indexed[key] = File(*key, task.shelf)
+        if task.shelf is not None:
+            task.indexed[key].build_graphs()  # nearly all are asked for, when its tree is gone
     return task.indexed[key]
 
 

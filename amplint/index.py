@@ -120,6 +120,14 @@ class File:
             )
         return self._graphs[function]
 
+    def build_graphs(self) -> None:
+        """Build all of them, while the tree is there."""
+        built: set[str] = set()
+        while new := self._functions.keys() - built:
+            for function in sorted(new):
+                self.graph(function)
+            built |= new
+
     def _build(self, parsed: Parsed, function: str) -> Graph:
         facts = self._functions[function]
         if function not in parsed.scopes and facts.parent is not None:

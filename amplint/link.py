@@ -57,6 +57,9 @@ class Program:
         self._inference = inference = Inference(files)
         progress.at("linking functions", lambda: (len(inference.states), len(inference.functions)))
         own = [file.facts for file in files.own.values() if file.facts.words & words]
+        # Modules first: what a class derives from and how a function is decorated changes all that
+        # is known in them, and would have them evaluated again.
+        self._inference.settle(facts.module for facts in own)
         self._inference.settle(
             function.id
             for facts in own
@@ -68,9 +71,7 @@ class Program:
             function.id
             for facts in own
             for function in list(facts.functions.values())
-            if function.kind == "lambda"
-            and function.words & words
-            and function.id not in self._inference.states
+            if function.kind == "lambda" and function.words & words
         )
         # Class bodies hold defaults and nested calls; they are judged like any other code.
         self._inference.settle(

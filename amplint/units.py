@@ -23,6 +23,7 @@ import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 from libcst.metadata.span_provider import CodeSpan
 
+from amplint.index import words_of
 from amplint.pairing import ast_nodes, pair_by_order, walk
 from amplint.text import Text, code_of
 
@@ -154,7 +155,7 @@ class Units:
             return []
         text = code_of(self.text.text)
         found: dict[int, set[str]] = defaultdict(set)
-        present = [word for word in words if word in text]
+        present = words_of(text).intersection(words)
         if present:
             pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, present))})\b")
             for match in pattern.finditer(text):

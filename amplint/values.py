@@ -39,7 +39,7 @@ class Why(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Device:
     """Where a tensor lives: `accelerator` (cuda, xpu, mps ...), `cpu`, or unknown (None).
 
@@ -58,7 +58,7 @@ PERHAPS_CPU = Device("cpu or not")  # the CPU on one path; on another elsewhere,
 ACCELERATOR = "accelerator"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Tensor:
     """A torch.Tensor.
 
@@ -82,7 +82,7 @@ class Tensor:
     dims: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Blob:
     """A tensor, or a nest of containers of tensors: a batch, the output of a model.
 
@@ -93,7 +93,7 @@ class Blob:
     source: str = "batch"  # or "output"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Host:
     """A value of the host: kind is int, float, bool, str, number, numpy, none, size or object."""
 
@@ -104,21 +104,21 @@ class Host:
     rank: int | None = None  # of an array: 1 for at least one dimension
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Symbol:
     """Something imported from outside the project, by its dotted name: `torch.zeros`."""
 
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Module:
     """A module (file) of the project, by its path."""
 
     path: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Function:
     """A function, method or lambda of the project, perhaps bound to a receiver."""
 
@@ -128,14 +128,14 @@ class Function:
     given_names: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Class:
     """A class of the project."""
 
     id: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Instance:
     """An instance of a class of the project."""
 
@@ -143,7 +143,7 @@ class Instance:
     device: Device = NO_DEVICE
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Super:
     """`super()` inside a method of a class of the project."""
 
@@ -154,7 +154,7 @@ class Super:
 BOTTOM: frozenset[Atom] = frozenset()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Object:
     """An instance of a library class that amplint knows.
 
@@ -172,7 +172,7 @@ class Object:
     last: str | None = None  # of a Sequential: the layer that settles the dtype of what it gives
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sequence:
     """A list, tuple, set or iterator; `items` where the length is known, else `element` for all.
 
@@ -186,7 +186,7 @@ class Sequence:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Mapping:
     """A dict: the join of its values, and those of constant keys.
 
@@ -198,7 +198,7 @@ class Mapping:
     crowded: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Method:
     """A method of a library value: `x.item`, `loader.__iter__`, `scaler.scale`."""
 
@@ -206,7 +206,7 @@ class Method:
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Autocast:
     """An autocast context: what `torch.autocast(...)` and its kin return.
 
@@ -220,19 +220,19 @@ class Autocast:
     why: Why | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class NoGrad:
     """A torch.no_grad() or torch.inference_mode() context or decorator."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DType:
     """A torch.dtype."""
 
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """Anything at all."""
 
@@ -513,7 +513,7 @@ class Trait(Enum):
     WORKER = "runs in a worker process of a loader"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Arguments:
     """What a call is given. `stars`: `*args` or `**kwargs` is among it, so positions are unsure.
 
@@ -550,7 +550,7 @@ def moved(atom: Tensor | Blob, device: Device) -> Tensor | Blob:
     return replace(atom, device=device)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Region:
     """The autocast state around a node: the innermost context that decides.
 
@@ -566,7 +566,7 @@ class Region:
     inherited: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Heat:
     """Why a node runs for every batch: `training` or `evaluation`, and the chain of reasons."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from amplint import dims, operators, transfer
 from amplint.facts import Node
@@ -178,7 +179,7 @@ class Evaluation(Calls):
         if value is None:
             return one(NONE)
         if isinstance(value, bool | int | float | str):
-            return one(Host(type(value).__name__, value, True))
+            return of_constant(type(value).__name__, value)
         return one(dims.ELLIPSIS) if value is ... else transfer.OBJECT
 
     def op_opaque(self, _: Node) -> Value:
@@ -560,6 +561,12 @@ HANDLERS: Mapping[str, Callable[[Evaluation, Node], Value]] = {
     for name, method in vars(cls).items()
     if name.startswith("op_")
 }
+
+
+@lru_cache(maxsize=10_000)  # a sixth of all nodes are constants, most of them the same few
+def of_constant(kind: str, value: bool | float | str) -> Value:
+    """The value that is a constant. (The kind tells True and 1.0 from 1.)"""
+    return one(Host(kind, value, True))
 
 
 def is_vague(atom: Atom) -> bool:

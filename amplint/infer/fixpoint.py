@@ -24,9 +24,11 @@ class Inference(Project):
         self._called: set[str] = set()  # names whose callers have been asked for
 
     def settle(self, roots: Iterable[str]) -> None:
-        """Evaluate the given functions, and all that they need, until nothing changes."""
+        """Evaluate the given functions, those that were not, and all that they need, until nothing
+        changes."""
         for root in sorted(roots):
-            self._enqueue(root)
+            if root not in self.states:
+                self._enqueue(root)
         while self._queue:
             function = next(iter(self._queue))
             nodes = self._queue.pop(function)

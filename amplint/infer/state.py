@@ -41,9 +41,10 @@ class State:
     @cached_property
     def users(self) -> Sequence[Sequence[int]]:
         """By node: those that are computed from it, themselves alone."""
-        users: list[list[int]] = [[] for _ in self.graph.nodes]
+        # Tuples: most nodes have no user or one, and as lists they took twice the memory.
+        users: list[tuple[int, ...]] = [()] * len(self.graph.nodes)
         for number, node in enumerate(self.graph.nodes):
             for operand in node.operands:
                 if operand >= 0:
-                    users[operand].append(number)
+                    users[operand] += (number,)
         return users
