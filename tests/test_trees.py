@@ -102,9 +102,26 @@ def places(file: File) -> list[tuple[str, str, int, int]]:
     )
 
 
+LAMBDAS = """\
+def f():
+    return f"{(lambda x: x + 1)(2)}" f"{(lambda y, q=3: y.item())(3)} {(lambda: 0)()}"
+
+class C:
+    x: "lambda: 0" = 1
+    def g(self, k: "(lambda: 1)()" = lambda: 2): return lambda: lambda v: v
+"""
+
+
 @pytest.mark.parametrize("path", sorted(ROOT.glob("amplint/**/*.py")), ids=str)
 def test_graphs_and_places_are_the_same_when_the_tree_was_forgotten(path: Path) -> None:
-    text = Text.read(path).text
+    are_the_same_when_the_tree_was_forgotten(Text.read(path).text)
+
+
+def test_lambdas_are_the_same_when_the_tree_was_forgotten() -> None:
+    are_the_same_when_the_tree_was_forgotten(LAMBDAS)
+
+
+def are_the_same_when_the_tree_was_forgotten(text: str) -> None:
     kept, forgetful = File("a.py", text), File("a.py", text)
     forgetful.forget()
     assert graphs(forgetful) == graphs(kept)
