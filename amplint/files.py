@@ -23,7 +23,9 @@ IMPORT = re.compile(
     r"|import[ \t]+(?P<names>[\w., \t]+))",
     re.MULTILINE,
 )
-STAR = re.compile(r"\bimport[ \t]*\(?[ \t]*\*")
+STAR = re.compile(r"import(?<=\bimport)[ \t]*\(?[ \t]*\*")  # a letter first, to search for
+# What assigns an attribute, as text: other parts of a project are not indexed to be asked this.
+STORE = r"(?<!\bself)\.{0}\b(?:[^=\n()]*[^=\n!<>()])?=(?!=)"
 
 
 class Files(Mapping[str, File]):
@@ -86,9 +88,9 @@ class Files(Mapping[str, File]):
             return True
         return self.ask("has star", "", path) or self.ask("binds", name, path)
 
-    def another_matches(self, pattern: str) -> bool:
-        """Whether the text of a file that is not its own matches."""
-        return any(self.ask("matches", pattern, path) for path in self._others)
+    def another_stores(self, attribute: str) -> bool:
+        """Whether a file that is not its own assigns the attribute of something but `self`."""
+        return any(self.ask("stores", attribute, path) for path in self._others)
 
     def holding(self, *words: str) -> Iterator[str]:
         """The files whose code holds all these identifiers."""
@@ -178,8 +180,9 @@ def has_line(text: str, pattern: str) -> bool:
     return any(map(re.compile(pattern).search, LINE_END.split(text)))
 
 
-def matches(text: str, pattern: str) -> bool:
-    return re.search(pattern, text) is not None
+def stores(text: str, attribute: str) -> bool:
+    # (The pattern begins with no letter that could be searched for: that took a tenth of a part.)
+    return f".{attribute}" in text and re.search(STORE.format(attribute), text) is not None
 
 
 # What may be asked of a text, by the name under which the question is kept.
@@ -188,5 +191,5 @@ QUESTIONS: Mapping[str, Callable[[str, str], bool]] = {
     "has star": has_star,
     "holds": holds,
     "has line": has_line,
-    "matches": matches,
+    "stores": stores,
 }

@@ -13,7 +13,7 @@ from amplint.cache import NAME, Cache
 from amplint.config import load
 from amplint.discover import project
 from amplint.engine import Outcome, Request, run
-from amplint.files import Files
+from amplint.files import QUESTIONS, Files
 from amplint.index import File
 from amplint.parts import divide
 
@@ -186,3 +186,34 @@ def test_a_word_in_another_part_is_asked_for_again(tree: Path) -> None:
     assert before.fix is not None
     assert after.fix is not None
     assert before.fix.safety != after.fix.safety
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ("model.scale = 2\n", True),
+        ("a.b.scale, y = 1, 2\n", True),
+        ("self.scale = 2\n", False),
+        ("myself.scale = 2\n", True),
+        ("if model.scale == 2: pass\n", False),
+        ("model.scales = 2\n", False),
+        ("print(model.scale)\n", False),
+    ],
+)
+def test_what_a_text_stores(text: str, stored: bool) -> None:
+    assert QUESTIONS["stores"](text, "scale") is stored
+
+
+@pytest.mark.parametrize(
+    ("text", "star"),
+    [
+        ("from a import *\n", True),
+        ("from a import\t( *)\n", True),
+        ("from a import*\n", True),
+        ("important = 2 * 3\n", False),
+        ("reimport *\n", False),
+        ("from a import b\nx = b * 2\n", False),
+    ],
+)
+def test_whether_a_text_has_names_of_others(text: str, star: bool) -> None:
+    assert QUESTIONS["has star"](text, "") is star

@@ -11,9 +11,6 @@ from amplint.infer.state import SiteId
 from amplint.infer.store import TEST_PATH
 from amplint.values import BOTTOM, Atom, Value
 
-# What assigns an attribute, as text: other parts of a project are not indexed to be asked this.
-STORE = r"(?<!\bself)\.{0}\b(?:[^=\n()]*[^=\n!<>()])?=(?!=)"
-
 
 class Project(Hierarchy):
     """What is known of all functions together, while they are evaluated and afterwards."""
@@ -67,7 +64,7 @@ class Project(Hierarchy):
             self._stored[attribute] = any(
                 attribute in file.facts.words and attribute in file.stored_from_outside
                 for file in self.files.own.values()
-            ) or self.files.another_matches(STORE.format(attribute))
+            ) or self.files.another_stores(attribute)
         return self._stored[attribute]
 
     def names_called(self, function: str) -> list[str]:
