@@ -56,12 +56,9 @@ class File:
         self._graphs: dict[str, Graph] = {}
         self._lambdas: dict[str, FunctionFacts] = {}
         self._scan_module(self.parsed.module)
+        code = "\n".join(self._code)
         self.facts = FileFacts(
-            path,
-            self._functions,
-            self._classes,
-            words_of("\n".join(self._code)),
-            frozenset(aliases("\n".join(self._code))),
+            path, self._functions, self._classes, words_of(code), frozenset(aliases(code))
         )
 
     @cached_property

@@ -1,9 +1,9 @@
 """Which files are linked together.
 
 A project is one part, unless it is so large that linking it at once would take a gigabyte: then
-neighbouring directories make up parts, each of which takes less than half of that. What a part
-imports of another one is followed; what another one calls of it is not known, as what is outside
-of the project never is.
+neighbouring directories make up parts, which forget the trees that they are through with. What a
+part imports of another one is followed; what another one calls of it is not known, as what is
+outside of the project never is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 # In characters of code; 6.5 million are some 170,000 lines. An analysis takes about 125 bytes of
-# memory for each, and 75 where trees are not kept.
+# memory for each, and 75 besides the texts where trees are not kept.
 UNDIVIDED = 6_500_000
 LARGEST = 4_500_000
 

@@ -189,31 +189,22 @@ def test_a_word_in_another_part_is_asked_for_again(tree: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "stored"),
+    ("question", "about", "text", "answer"),
     [
-        ("model.scale = 2\n", True),
-        ("a.b.scale, y = 1, 2\n", True),
-        ("self.scale = 2\n", False),
-        ("myself.scale = 2\n", True),
-        ("if model.scale == 2: pass\n", False),
-        ("model.scales = 2\n", False),
-        ("print(model.scale)\n", False),
+        ("stores", "scale", "model.scale = 2\n", True),
+        ("stores", "scale", "a.b.scale, y = 1, 2\n", True),
+        ("stores", "scale", "myself.scale = 2\n", True),
+        ("stores", "scale", "self.scale = 2\n", False),
+        ("stores", "scale", "if model.scale == 2: pass\n", False),
+        ("stores", "scale", "model.scales = 2\n", False),
+        ("stores", "scale", "print(model.scale)\n", False),
+        ("has star", "", "from a import *\n", True),
+        ("has star", "", "from a import\t( *)\n", True),
+        ("has star", "", "from a import*\n", True),
+        ("has star", "", "important = 2 * 3\n", False),
+        ("has star", "", "reimport *\n", False),
+        ("has star", "", "from a import b\nx = b * 2\n", False),
     ],
 )
-def test_what_a_text_stores(text: str, stored: bool) -> None:
-    assert QUESTIONS["stores"](text, "scale") is stored
-
-
-@pytest.mark.parametrize(
-    ("text", "star"),
-    [
-        ("from a import *\n", True),
-        ("from a import\t( *)\n", True),
-        ("from a import*\n", True),
-        ("important = 2 * 3\n", False),
-        ("reimport *\n", False),
-        ("from a import b\nx = b * 2\n", False),
-    ],
-)
-def test_whether_a_text_has_names_of_others(text: str, star: bool) -> None:
-    assert QUESTIONS["has star"](text, "") is star
+def test_what_a_text_is_asked(question: str, about: str, text: str, answer: bool) -> None:
+    assert QUESTIONS[question](text, about) is answer

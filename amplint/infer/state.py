@@ -41,10 +41,10 @@ class State:
     @cached_property
     def users(self) -> Sequence[Sequence[int]]:
         """By node: those that are computed from it, themselves alone."""
-        # Tuples: most nodes have no user or one, and as lists they took twice the memory.
-        users: list[tuple[int, ...]] = [()] * len(self.graph.nodes)
+        users: dict[int, list[int]] = {}
         for number, node in enumerate(self.graph.nodes):
             for operand in node.operands:
                 if operand >= 0:
-                    users[operand] += (number,)
-        return users
+                    users.setdefault(operand, []).append(number)
+        # Tuples stay: many nodes have no user, and most others one.
+        return [tuple(users.get(number, ())) for number in range(len(self.graph.nodes))]
