@@ -1,0 +1,1 @@
+"""Types and small tools that every other package of amplint builds on."""
