@@ -1,84 +1,98 @@
 """amplint: a linter for PyTorch training code that knows mixed precision.
 
-What is imported here is what the author of a rule needs. Names are loaded when they are asked for,
-so that `amplint --help` does not pay for LibCST.
+This module offers all that the author of a rule needs. A name is imported when it is first used, so
+that `amplint --help` does not pay for LibCST.
 """
 
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "Edit": "finding", "Finding": "finding", "Fix": "finding", "Group": "finding",
-    "Related": "finding", "Safety": "finding",
-    "Change": "rule", "Differs": "rule", "Dtype": "rule", "Raises": "rule", "Rule": "rule",
-    "Same": "rule", "Syncs": "rule", "Unrun": "rule", "Warns": "rule", "Witness": "rule",
-    "Source": "source",
-    "DType": "values", "Device": "values", "Function": "values", "Host": "values",
-    "Instance": "values", "Method": "values",
-    "Object": "values", "Sequence": "values", "Tensor": "values", "only": "values",
-}  # fmt: skip
+_CHECKOUT = Path(__file__).resolve().parent.parent
+if (_CHECKOUT / "rules" / "__init__.py").is_file():  # not installed: rules/ lies beside amplint/
+    __path__.append(str(_CHECKOUT))
+
+_EXPORTS = {
+    "core.finding": "Edit Finding Fix Group Related Safety",
+    "core.rule": "Change Differs Dtype Raises Rule Same Syncs Unrun Warns Witness",
+    "core.values": (
+        "ACCELERATOR CPU NONE UNKNOWN Atom Autocast Blob DType Device Function Heat Host Instance "
+        "Mapping Method NoGrad Object Region Sequence Symbol Tensor Trait Unknown Value Why "
+        "constant join_devices only"
+    ),
+    "inference.transfer": (
+        "DEVICE_HINTS FLOATS GRADIENT_NORMS HALF canonical region_dtype tensors_in"
+    ),
+    "gradscaler.checker": "Misuse",
+    "analyses.backward_support": "Support",
+    "analyses.cast_cache": "Stale",
+    "analyses.hotness": "EVALUATION TRAINING",
+    "source": "Source",
+}
+_HOME = {name: module for module, names in _EXPORTS.items() for name in names.split()}
 
 if TYPE_CHECKING:
-    from amplint.finding import Edit, Finding, Fix, Group, Related, Safety
-    from amplint.rule import (
-        Change,
-        Differs,
-        Dtype,
-        Raises,
-        Rule,
-        Same,
-        Syncs,
-        Unrun,
-        Warns,
-        Witness,
-    )
-    from amplint.source import Source
-    from amplint.values import (
-        Device,
-        DType,
-        Function,
-        Host,
-        Instance,
-        Method,
-        Object,
-        Sequence,
-        Tensor,
-        only,
-    )
-
-__all__ = [
-    "Change",
-    "DType",
-    "Device",
-    "Differs",
-    "Dtype",
-    "Edit",
-    "Finding",
-    "Fix",
-    "Function",
-    "Group",
-    "Host",
-    "Instance",
-    "Method",
-    "Object",
-    "Raises",
-    "Related",
-    "Rule",
-    "Safety",
-    "Same",
-    "Sequence",
-    "Source",
-    "Syncs",
-    "Tensor",
-    "Unrun",
-    "Warns",
-    "Witness",
-    "only",
-]
+    from amplint.analyses.backward_support import Support as Support
+    from amplint.analyses.cast_cache import Stale as Stale
+    from amplint.analyses.hotness import EVALUATION as EVALUATION
+    from amplint.analyses.hotness import TRAINING as TRAINING
+    from amplint.core.finding import Edit as Edit
+    from amplint.core.finding import Finding as Finding
+    from amplint.core.finding import Fix as Fix
+    from amplint.core.finding import Group as Group
+    from amplint.core.finding import Related as Related
+    from amplint.core.finding import Safety as Safety
+    from amplint.core.rule import Change as Change
+    from amplint.core.rule import Differs as Differs
+    from amplint.core.rule import Dtype as Dtype
+    from amplint.core.rule import Raises as Raises
+    from amplint.core.rule import Rule as Rule
+    from amplint.core.rule import Same as Same
+    from amplint.core.rule import Syncs as Syncs
+    from amplint.core.rule import Unrun as Unrun
+    from amplint.core.rule import Warns as Warns
+    from amplint.core.rule import Witness as Witness
+    from amplint.core.values import ACCELERATOR as ACCELERATOR
+    from amplint.core.values import CPU as CPU
+    from amplint.core.values import NONE as NONE
+    from amplint.core.values import UNKNOWN as UNKNOWN
+    from amplint.core.values import Atom as Atom
+    from amplint.core.values import Autocast as Autocast
+    from amplint.core.values import Blob as Blob
+    from amplint.core.values import Device as Device
+    from amplint.core.values import DType as DType
+    from amplint.core.values import Function as Function
+    from amplint.core.values import Heat as Heat
+    from amplint.core.values import Host as Host
+    from amplint.core.values import Instance as Instance
+    from amplint.core.values import Mapping as Mapping
+    from amplint.core.values import Method as Method
+    from amplint.core.values import NoGrad as NoGrad
+    from amplint.core.values import Object as Object
+    from amplint.core.values import Region as Region
+    from amplint.core.values import Sequence as Sequence
+    from amplint.core.values import Symbol as Symbol
+    from amplint.core.values import Tensor as Tensor
+    from amplint.core.values import Trait as Trait
+    from amplint.core.values import Unknown as Unknown
+    from amplint.core.values import Value as Value
+    from amplint.core.values import Why as Why
+    from amplint.core.values import constant as constant
+    from amplint.core.values import join_devices as join_devices
+    from amplint.core.values import only as only
+    from amplint.gradscaler.checker import Misuse as Misuse
+    from amplint.inference.transfer import DEVICE_HINTS as DEVICE_HINTS
+    from amplint.inference.transfer import FLOATS as FLOATS
+    from amplint.inference.transfer import GRADIENT_NORMS as GRADIENT_NORMS
+    from amplint.inference.transfer import HALF as HALF
+    from amplint.inference.transfer import canonical as canonical
+    from amplint.inference.transfer import region_dtype as region_dtype
+    from amplint.inference.transfer import tensors_in as tensors_in
+    from amplint.source import Source as Source
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 import sys
 
-from amplint.cli import main
+from amplint.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

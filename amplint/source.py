@@ -1,8 +1,9 @@
 """`Source`: one file as a rule sees it, and `judge`, which shows it to all rules.
 
 A rule is handed LibCST nodes and asks about them here. How the code is written is answered from
-LibCST's tree (`amplint.layout`), what it means from what link has found out (`amplint.answers`),
-and edits are built from both (`amplint.edits`, `amplint.imports`).
+LibCST's tree (`amplint.cst.navigation`), what it means from what link has found out
+(`amplint.analyses.answers`), and edits are built from both (`amplint.cst.edits`,
+`amplint.cst.imports`).
 """
 
 from __future__ import annotations
@@ -16,18 +17,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from amplint.answers import Answers
-from amplint.edits import REFUSED, Edits
-from amplint.evidence import Support
-from amplint.finding import Finding, Fix, Group, Related, Safety, Span
-from amplint.imports import Imports, Spelling
-from amplint.rule import Check, Rule
-from amplint.scaling import Misuse
-from amplint.scopes import Scopes, assignments
-from amplint.staleness import Stale
-from amplint.text import Text
-from amplint.units import RefusedUnitError, Unit, Units
-from amplint.values import (
+from amplint.analyses.answers import Answers
+from amplint.analyses.backward_support import Support
+from amplint.analyses.cast_cache import Stale
+from amplint.core.finding import Finding, Fix, Group, Related, Safety, Span
+from amplint.core.rule import Check, Rule
+from amplint.core.text import Text
+from amplint.core.values import (
     UNKNOWN,
     Autocast,
     Class,
@@ -41,9 +37,14 @@ from amplint.values import (
     one,
     only,
 )
+from amplint.cst.edits import REFUSED, Edits
+from amplint.cst.imports import Imports, Spelling
+from amplint.cst.scopes import Scopes, assignments
+from amplint.cst.segments import RefusedUnitError, Unit, Units
+from amplint.gradscaler.checker import Misuse
 
 if TYPE_CHECKING:
-    from amplint.timing import Watch
+    from amplint.run.timing import Watch
 
 Texts = Callable[[str], Text | None]
 Traits = Sequence[tuple[int, int, frozenset[Trait]]]

@@ -25,11 +25,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from amplint import analysis, engine, link
-from amplint.engine import Request
-from amplint.heat import HeatMap
-from amplint.infer import Inference, SiteId
-from amplint.values import Value
+from amplint.analyses import program
+from amplint.analyses.hotness import HeatMap
+from amplint.core.values import Value
+from amplint.inference import Inference, SiteId
+from amplint.run import analysis, engine
+from amplint.run.engine import Request
 from benchmarks.packages import RESULTS, arguments, fetch, load, sources
 from benchmarks.whole_file import default_packages, request_for
 
@@ -105,7 +106,7 @@ def watch(request: Request) -> tuple[Inference, Readers]:
     def spread(work: Any, items: Sequence[Any], *_: object) -> list[Any]:
         return [work(item) for item in items]
 
-    with patch.object(link, "HeatMap", WatchedHeat), patch.object(analysis, "spread", spread):
+    with patch.object(program, "HeatMap", WatchedHeat), patch.object(analysis, "spread", spread):
         engine.run(request)
     return linked[0], readers
 

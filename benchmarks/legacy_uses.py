@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from amplint.guards import ASKS_VERSION
-from amplint.libraries import (
+from amplint.rules._shared.guards import ASKS_VERSION
+
+from amplint.knowledge.libraries import (
     AUTOCASTS,
     LEGACY_CUSTOM,
     LEGACY_STATE,

@@ -26,13 +26,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from amplint import registry, values
-from amplint.files import Files
-from amplint.heat import HEAT_WORDS, HeatMap
-from amplint.index import File
-from amplint.infer import Evaluation, Inference
-from amplint.link import Program
-from amplint.values import Trait
+from amplint.analyses.hotness import HEAT_WORDS, HeatMap
+from amplint.analyses.program import Program
+from amplint.core import registry, values
+from amplint.core.values import Trait
+from amplint.inference import Evaluation, Inference
+from amplint.ir.file_index import File
+from amplint.ir.file_set import Files
 from benchmarks.packages import RESULTS, arguments, fetch, load, sources
 
 SIZES = (1, 2, 4, 8)

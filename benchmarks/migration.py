@@ -4,10 +4,10 @@
 
 Each package is copied, and the fixes of the migration rules are applied: the safe ones, then the
 others. Writes what became of each to results/migration.json, from which `pytest --update
-tests/test_migration.py` makes the tables of docs/migration.md. Exits with 1 when amplint could not
-do its work, a changed file no longer compiles, pyflakes finds a name that is now undefined, unused
-or defined twice, a second run changes anything, or a form of a deprecated name is more frequent
-than it was. The packages' code is read and compiled, and never run.
+tests/fixtures/test_migration.py` makes the tables of docs/migration.md. Exits with 1 when amplint
+could not do its work, a changed file no longer compiles, pyflakes finds a name that is now
+undefined, unused or defined twice, a second run changes anything, or a form of a deprecated name
+is more frequent than it was. The packages' code is read and compiled, and never run.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from amplint import fixing, registry
-from amplint.config import Settings
-from amplint.discover import project
-from amplint.engine import Request
-from amplint.fixing import FixOutcome
+from amplint.core import registry
+from amplint.output import fixing
+from amplint.output.fixing import FixOutcome
+from amplint.project.config import Settings
+from amplint.project.discover import project
+from amplint.run.engine import Request
 from benchmarks.legacy_uses import Use, uses
 from benchmarks.packages import RESULTS, Package, arguments, fetch, load
 from benchmarks.real import Snapshot, by_code, changed, snapshot, worse

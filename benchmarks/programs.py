@@ -13,13 +13,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from amplint import registry
-from amplint.config import Settings
-from amplint.discover import project
-from amplint.engine import Request
-from amplint.verify import projects, report
-from amplint.verify.backends import BACKENDS
-from amplint.verify.drivers import Kind, Program
+from amplint.core import registry
+from amplint.project.config import Settings
+from amplint.project.discover import project
+from amplint.run.engine import Request
+from amplint.verify import projects
+from amplint.verify.backends.choice import BACKENDS
+from amplint.verify.report import findings as report
+from amplint.verify.runs.drivers import Kind, Program
 
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "verify_programs"

@@ -32,11 +32,13 @@ import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from amplint import engine, fixing, registry
-from amplint.config import Settings
-from amplint.discover import Project
-from amplint.engine import Request
-from amplint.finding import Finding
+from amplint.core import registry
+from amplint.core.finding import Finding
+from amplint.output import fixing
+from amplint.project.config import Settings
+from amplint.project.discover import Project
+from amplint.run import engine
+from amplint.run.engine import Request
 
 FILE = "main.py"
 Factors = Mapping[str, Sequence[str]]

@@ -36,20 +36,22 @@ from unittest import mock
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
-from amplint import analysis, engine, link, parts, registry, session
-from amplint.answers import Answers
-from amplint.config import Settings
-from amplint.discover import Project
-from amplint.engine import Outcome, Request
-from amplint.finding import Finding
-from amplint.heat import HeatMap
-from amplint.infer import Inference
-from amplint.layout import FSTRING_PLACES_HOLD
-from amplint.pairing import KINDS, ast_nodes, pair_by_order, walk
-from amplint.rule import Rule
+from amplint.analyses import program
+from amplint.analyses.answers import Answers
+from amplint.analyses.hotness import HeatMap
+from amplint.core import registry
+from amplint.core.finding import Finding
+from amplint.core.rule import Rule
+from amplint.core.text import Text
+from amplint.cst.navigation import FSTRING_PLACES_HOLD
+from amplint.cst.pairing import KINDS, ast_nodes, pair_by_order, walk
+from amplint.cst.segments import RefusedUnitError, Spans, Tree, Unit, Units, place
+from amplint.inference import Inference
+from amplint.project.config import Settings
+from amplint.project.discover import Project
+from amplint.run import analysis, engine, parts, session
+from amplint.run.engine import Outcome, Request
 from amplint.source import Judged, Source, Texts, show
-from amplint.text import Text
-from amplint.units import RefusedUnitError, Spans, Tree, Unit, Units, place
 from benchmarks.packages import RESULTS, Package, arguments, fetch, load, sources
 from benchmarks.speed import TREES
 
@@ -253,7 +255,7 @@ def run_whole(request: Request, divide: Divide = parts.divide) -> Whole:
     with (
         mock.patch.object(session, "divide", divide),
         mock.patch.object(analysis, "judge", judged),
-        mock.patch.object(link, "HeatMap", heat_of_all),
+        mock.patch.object(program, "HeatMap", heat_of_all),
     ):
         outcome = engine.run(replace(request, indexed={}, cache=None))
     return Whole(outcome, count.value)

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from amplint import fixing, registry
-from amplint.config import Settings
-from amplint.discover import Project
-from amplint.engine import Outcome, Request, run
-from amplint.finding import Finding, Safety
-from amplint.index import File
-from amplint.rule import Rule
+from amplint.core import registry
+from amplint.core.finding import Finding, Safety
+from amplint.core.rule import Rule
+from amplint.ir.file_index import File
+from amplint.output import fixing
+from amplint.project.config import Settings
+from amplint.project.discover import Project
+from amplint.run.engine import Outcome, Request, run
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"

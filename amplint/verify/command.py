@@ -13,8 +13,7 @@ from typing import Any
 
 import click
 
-from amplint.errors import Failure
-from amplint.options import (
+from amplint.cli.options import (
     PROGRAM,
     Running,
     behind,
@@ -22,7 +21,8 @@ from amplint.options import (
     program_options,
     settings_options,
 )
-from amplint.verify.backends import AUTO, BACKENDS
+from amplint.core.errors import Failure
+from amplint.verify.backends.choice import AUTO, BACKENDS
 
 SIZES = (8, 16, 32)  # of batches
 
@@ -116,15 +116,15 @@ def verify(
 
 def backends_of(names: Sequence[str]) -> tuple[Any, ...]:
     """The back ends that the options name; those that this machine has, if none is named."""
-    from amplint.verify import backends
+    from amplint.verify.backends import choice
 
     if not names:
-        return backends.available()
+        return choice.available()
     for name in names:
-        reason = backends.missing(name) if name != AUTO else None
+        reason = choice.missing(name) if name != AUTO else None
         if reason:
             raise Failure(f"the back end {name} is not to be had here: {reason}")
-    found = (backend.name for name in names for backend in backends.chosen(name))
+    found = (backend.name for name in names for backend in choice.chosen(name))
     return tuple(BACKENDS[name] for name in dict.fromkeys(found))
 
 
@@ -147,9 +147,10 @@ def verify_harness(
         sizes: of batches to measure fixes with; None for not to measure: of the rules named, their
             examples; of all rules, also three training programs.
     """
-    from amplint import registry
-    from amplint.verify import examples, harness, page, witnesses
-    from amplint.verify.bench import Subject
+    from amplint.core import registry
+    from amplint.verify import examples, harness, witnesses
+    from amplint.verify.compare.bench import Subject
+    from amplint.verify.report import page
 
     try:
         rules = () if codes is None else witnesses.chosen(codes)

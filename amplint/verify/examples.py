@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 
 import amplint
-from amplint.rule import Rule, Same, Syncs
+from amplint.core.rule import Rule, Same, Syncs
 from amplint.verify import witnesses
-from amplint.verify.bench import AS_WRITTEN, Subject
-from amplint.verify.drivers import Kind, Program
+from amplint.verify.compare.bench import AS_WRITTEN, Subject
+from amplint.verify.runs.drivers import Kind, Program
 
 PROGRAMS = ("cifar", "gan", "lm")
 SAVES = (Same, Syncs)  # witnesses of fixes that change nothing but what a program costs

@@ -16,13 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from amplint import __version__
-from amplint.rule import Rule
-from amplint.verify import bench, page, report, selftest, witnesses
-from amplint.verify.backends import Aspect, Backend
-from amplint.verify.bench import Bench, Point, Subject
-from amplint.verify.observation import to_json
-from amplint.verify.run import running
-from amplint.verify.spec import Spec
+from amplint.core.rule import Rule
+from amplint.verify import selftest, witnesses
+from amplint.verify.backends.choice import Aspect, Backend
+from amplint.verify.compare import bench
+from amplint.verify.compare.bench import Bench, Point, Subject
+from amplint.verify.recording.observation import to_json
+from amplint.verify.report import findings as report
+from amplint.verify.report import page
+from amplint.verify.runs.run import running
+from amplint.verify.runs.spec import Spec
 
 SCHEMA = 1
 WORST_FIRST = (1, 3, 0)  # exit statuses: refuted, not shown, verified

@@ -14,18 +14,21 @@ from pathlib import Path
 
 import click
 
-from amplint import console, fixing
-from amplint.engine import Request
-from amplint.errors import Failure
-from amplint.fixing import FixOutcome
-from amplint.reading import text_of
-from amplint.verify import backends, lab, page, report
-from amplint.verify.backends import AUTO, Backend
-from amplint.verify.bench import Bench, Point, Subject
-from amplint.verify.drivers import Kind, Program
-from amplint.verify.lab import Lab
-from amplint.verify.report import Report
-from amplint.verify.run import running
+from amplint.core.errors import Failure
+from amplint.output import console, fixing
+from amplint.output.fixing import FixOutcome
+from amplint.project.reading import text_of
+from amplint.run.engine import Request
+from amplint.verify.backends import choice
+from amplint.verify.backends.choice import AUTO, Backend
+from amplint.verify.compare import lab
+from amplint.verify.compare.bench import Bench, Point, Subject
+from amplint.verify.compare.lab import Lab
+from amplint.verify.report import findings as report
+from amplint.verify.report import page
+from amplint.verify.report.findings import Report
+from amplint.verify.runs.drivers import Kind, Program
+from amplint.verify.runs.run import running
 
 
 @dataclass(frozen=True)
@@ -179,9 +182,9 @@ def within(request: Request, file: str) -> str:
 
 def where(names: Sequence[str]) -> tuple[Backend, ...]:
     """The back ends of these names. Raises `Failure` for one that this machine has not."""
-    chosen = {each.name: each for name in names or (AUTO,) for each in backends.chosen(name)}
+    chosen = {each.name: each for name in names or (AUTO,) for each in choice.chosen(name)}
     for name in chosen:
-        reason = backends.missing(name)
+        reason = choice.missing(name)
         if reason is not None:
             raise Failure(f"the back end {name} is not to be had here: {reason}")
     return tuple(chosen.values())

@@ -20,10 +20,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from amplint.verify.backends import Aspect, Backend, Shows
-from amplint.verify.observation import Observation, Outcome
-from amplint.verify.run import Runner
-from amplint.verify.spec import Spec
+from amplint.verify.backends.choice import Aspect, Backend, Shows
+from amplint.verify.recording.observation import Observation, Outcome
+from amplint.verify.runs.run import Runner
+from amplint.verify.runs.spec import Spec
 
 LISTS = "torch.testing._internal.autocast_test_lists"
 RIGHT, WRONG, ABSENT = "right", "wrong", "no kernel"

@@ -18,15 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import amplint
-from amplint import fixing, registry
-from amplint.config import Settings
-from amplint.discover import Project
-from amplint.engine import Request
-from amplint.rule import Differs, Dtype, Raises, Rule, Same, Syncs, Unrun, Warns, Witness
-from amplint.verify.backends import BACKENDS, Aspect, Backend, Shows
-from amplint.verify.observation import Leaf, Observation, Outcome
-from amplint.verify.run import Runner
-from amplint.verify.spec import Spec
+from amplint.core import registry
+from amplint.core.rule import Differs, Dtype, Raises, Rule, Same, Syncs, Unrun, Warns, Witness
+from amplint.output import fixing
+from amplint.project.config import Settings
+from amplint.project.discover import Project
+from amplint.run.engine import Request
+from amplint.verify.backends.choice import BACKENDS, Aspect, Backend, Shows
+from amplint.verify.recording.observation import Leaf, Observation, Outcome
+from amplint.verify.runs.run import Runner
+from amplint.verify.runs.spec import Spec
 
 Files = Mapping[str, bytes]
 
@@ -229,7 +230,7 @@ def numbers(leaf: Leaf) -> Any:
     """The numbers of a leaf, in float64."""
     import torch  # noqa: PLC0415
 
-    from amplint.verify.snapshot import restored  # noqa: PLC0415
+    from amplint.verify.recording.snapshot import restored  # noqa: PLC0415
 
     if leaf.tensor is not None:
         values = restored(leaf.tensor)

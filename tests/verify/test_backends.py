@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from amplint.verify import backends
-from amplint.verify.backends import BACKENDS, Aspect, Shows
+from amplint.verify.backends import choice
+from amplint.verify.backends.choice import BACKENDS, Aspect, Shows
 from tests.helpers import ROOT
 
 torch = pytest.importorskip("torch")
@@ -25,25 +25,28 @@ def test_what_is_shown_partly_is_explained() -> None:
 
 def test_simulation_and_policy_stand_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert [backend.name for backend in backends.chosen("auto")] == ["sim", "policy"]
-    assert backends.missing("cuda") == "torch sees no CUDA GPU"
+    assert [backend.name for backend in choice.chosen("auto")] == ["sim", "policy"]
+    assert choice.missing("cuda") == "torch sees no CUDA GPU"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert [backend.name for backend in backends.chosen("auto")] == ["cuda"]
-    assert [backend.name for backend in backends.chosen("cpu")] == ["cpu"]
+    assert [backend.name for backend in choice.chosen("auto")] == ["cuda"]
+    assert [backend.name for backend in choice.chosen("cpu")] == ["cpu"]
 
 
 def test_without_torch_there_is_no_back_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    assert backends.available() == ()
-    assert "pip install 'amplint[verify]'" in (backends.missing("cpu") or "")
+    assert choice.available() == ()
+    assert "pip install 'amplint[verify]'" in (choice.missing("cpu") or "")
 
 
 def test_what_is_simulated_is_not_called_real() -> None:
-    assert "real" not in backends.table()
-    assert "simulated CUDA autocast" in backends.table()
+    assert "real" not in choice.table()
+    assert "simulated CUDA autocast" in choice.table()
 
 
 def test_the_table_stands_in_the_documentation() -> None:
     page = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
-    begin, end = "<!-- the table of amplint/verify/backends.py -->\n", "<!-- end of the table -->"
-    assert page.partition(begin)[2].partition(end)[0] == backends.table()
+    begin, end = (
+        "<!-- the table of amplint/verify/backends/choice.py -->\n",
+        "<!-- end of the table -->",
+    )
+    assert page.partition(begin)[2].partition(end)[0] == choice.table()

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from amplint.verify.backends import BACKENDS
-from amplint.verify.bench import PAIRS, Bench, Counts, Point, Subject, text
-from amplint.verify.drivers import Kind, Program
-from amplint.verify.ratios import Claim
+from amplint.verify.backends.choice import BACKENDS
+from amplint.verify.compare.bench import PAIRS, Bench, Counts, Point, Subject, text
+from amplint.verify.compare.ratios import Claim
+from amplint.verify.runs.drivers import Kind, Program
 from tests.helpers import write
 
 pytest.importorskip("torch")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from amplint.verify.drivers import Kind, Program
-from amplint.verify.observation import Observation, Outcome, to_json
-from amplint.verify.spec import Spec
+from amplint.verify.recording.observation import Observation, Outcome, to_json
+from amplint.verify.runs.drivers import Kind, Program
+from amplint.verify.runs.spec import Spec
 from tests.helpers import write
 
 pytest.importorskip("torch")
@@ -22,7 +22,7 @@ def ran(runner: Any, tree: Path, program: Program, backend: str = "cpu") -> Obse
     observation = runner.run(
         Spec(
             root=str(tree),
-            target="amplint.verify.drivers:run",
+            target="amplint.verify.runs.drivers:run",
             backend=backend,
             args=(to_json(program), str(original), "{device}"),
             seconds=60,

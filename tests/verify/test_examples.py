@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from amplint import registry
-from amplint.rule import Same, Syncs
+from amplint.core import registry
+from amplint.core.rule import Same, Syncs
 from amplint.verify import examples, harness
-from amplint.verify.backends import BACKENDS
-from amplint.verify.bench import AS_WRITTEN, PRECISIONS, Counts
+from amplint.verify.backends.choice import BACKENDS
+from amplint.verify.compare.bench import AS_WRITTEN, PRECISIONS, Counts
 from tests.verify.test_page import check
 
 pytest.importorskip("torch")

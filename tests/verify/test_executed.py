@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 
-from amplint.finding import Edit
-from amplint.verify.executed import touched, unedited, unshown
+from amplint.core.finding import Edit
+from amplint.verify.compare.executed import touched, unedited, unshown
 
 OLD = """\
 import torch

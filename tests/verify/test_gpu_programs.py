@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from amplint.verify.observation import Observation, Outcome, Tensor, Wait
-from amplint.verify.run import Runner, running
-from amplint.verify.spec import Spec
+from amplint.verify.recording.observation import Observation, Outcome, Tensor, Wait
+from amplint.verify.runs.run import Runner, running
+from amplint.verify.runs.spec import Spec
 
 pytest.importorskip("torch")
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from amplint import cli
+from amplint.cli import main as cli
 from amplint.verify import harness, witnesses
-from amplint.verify.backends import BACKENDS
+from amplint.verify.backends.choice import BACKENDS
 from amplint.verify.harness import Checked
 from amplint.verify.selftest import RIGHT, WRONG, Report, Row
 from amplint.verify.witnesses import Result, Verdict

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from amplint.rule import Change
-from amplint.verify.backends import BACKENDS
-from amplint.verify.drivers import Kind, Program
-from amplint.verify.lab import Lab, Verified, verify
-from amplint.verify.verdicts import Verdict
+from amplint.core.rule import Change
+from amplint.verify.backends.choice import BACKENDS
+from amplint.verify.compare.lab import Lab, Verified, verify
+from amplint.verify.compare.verdicts import Verdict
+from amplint.verify.runs.drivers import Kind, Program
 from tests.verify import wrong
 
 pytest.importorskip("torch")

@@ -8,10 +8,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from amplint.verify import page, report
-from amplint.verify.bench import Counts, Point, Times
-from amplint.verify.page import Bars
-from amplint.verify.ratios import Claim, Ratio
+from amplint.verify.compare.bench import Counts, Point, Times
+from amplint.verify.compare.ratios import Claim, Ratio
+from amplint.verify.report import findings as report
+from amplint.verify.report import page
+from amplint.verify.report.page import Bars
 
 VOID = {"meta", "rect", "line", "br"}
 

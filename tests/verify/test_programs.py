@@ -10,17 +10,21 @@ from unittest import mock
 
 import pytest
 
-from amplint import engine, fixing, registry
-from amplint.config import Settings
-from amplint.discover import project
-from amplint.engine import Request
-from amplint.rule import Change
-from amplint.verify import lab, projects, report
-from amplint.verify.backends import BACKENDS
-from amplint.verify.drivers import Kind, Program
-from amplint.verify.observation import to_json
-from amplint.verify.spec import Spec
-from amplint.verify.verdicts import Judgement, Verdict
+from amplint.core import registry
+from amplint.core.rule import Change
+from amplint.output import fixing
+from amplint.project.config import Settings
+from amplint.project.discover import project
+from amplint.run import engine
+from amplint.run.engine import Request
+from amplint.verify import projects
+from amplint.verify.backends.choice import BACKENDS
+from amplint.verify.compare import lab
+from amplint.verify.compare.verdicts import Judgement, Verdict
+from amplint.verify.recording.observation import to_json
+from amplint.verify.report import findings as report
+from amplint.verify.runs.drivers import Kind, Program
+from amplint.verify.runs.spec import Spec
 from benchmarks import programs
 from tests.helpers import ROOT
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from amplint import cli, options
-from amplint.cli import main
+from amplint.cli import main as cli
+from amplint.cli import options
+from amplint.cli.main import main
 from amplint.verify import projects
-from amplint.verify.backends import AUTO, BACKENDS
+from amplint.verify.backends.choice import AUTO, BACKENDS
 from tests.helpers import write
 
 pytest.importorskip("torch")

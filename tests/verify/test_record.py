@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from amplint.verify.observation import Wait
+from amplint.verify.recording.observation import Wait
 
 torch = pytest.importorskip("torch")
 fake_tensor = pytest.importorskip("torch._subclasses.fake_tensor")
-record = pytest.importorskip("amplint.verify.record")
+record = pytest.importorskip("amplint.verify.recording.record")
 F = torch.nn.functional
 
 HERE = Path(__file__).resolve().parent

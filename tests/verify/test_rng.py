@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from amplint.verify import rng  # noqa: E402
+from amplint.verify.runs import rng  # noqa: E402
 
 Draw = Callable[[], "torch.Tensor"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from amplint.verify.observation import Observation, Outcome
-from amplint.verify.run import Runner, fresh, running
-from amplint.verify.spec import Spec
+from amplint.verify.recording.observation import Observation, Outcome
+from amplint.verify.runs.run import Runner, fresh, running
+from amplint.verify.runs.spec import Spec
 
 pytest.importorskip("torch")
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from amplint.engine import Outcome
-from amplint.finding import Finding, Safety
-from amplint.fixing import edited
-from amplint.registry import all_rules
-from amplint.verify import executed
-from amplint.verify.backends import BACKENDS
-from amplint.verify.compare import Place
-from amplint.verify.observation import Observation
-from amplint.verify.spec import Spec
-from amplint.verify.verdicts import Judgement, Runs, Verdict, judge
+from amplint.core.finding import Finding, Safety
+from amplint.core.registry import all_rules
+from amplint.output.fixing import edited
+from amplint.run.engine import Outcome
+from amplint.verify.backends.choice import BACKENDS
+from amplint.verify.compare import executed
+from amplint.verify.compare.operations import Place
+from amplint.verify.compare.verdicts import Judgement, Runs, Verdict, judge
+from amplint.verify.recording.observation import Observation
+from amplint.verify.runs.spec import Spec
 from tests.helpers import ROOT, lint
 from tests.verify.safe import CASES, Case, replaced
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from amplint.verify import selftest
-from amplint.verify.backends import BACKENDS
-from amplint.verify.observation import Observation, Outcome
-from amplint.verify.run import Runner, running
+from amplint.verify.backends.choice import BACKENDS
+from amplint.verify.recording.observation import Observation, Outcome
+from amplint.verify.runs.run import Runner, running
 from amplint.verify.selftest import ABSENT, RIGHT, WRONG, Call, Report, Row
 
 torch = pytest.importorskip("torch")

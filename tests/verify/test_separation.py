@@ -8,7 +8,7 @@ import pytest
 
 CODE = """\
 import sys
-from amplint.cli import main
+from amplint.cli.main import main
 status = main(sys.argv[1:])
 heavy = [name for name in sys.modules if name == "torch" or name.startswith("amplint.verify")]
 print(status, heavy)

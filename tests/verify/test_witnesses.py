@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from amplint import cli
-from amplint.rule import Differs, Dtype, Raises, Rule, Same, Syncs, Unrun, Warns, Witness
+from amplint.cli import main as cli
+from amplint.core.rule import Differs, Dtype, Raises, Rule, Same, Syncs, Unrun, Warns, Witness
 from amplint.verify import witnesses
-from amplint.verify.backends import BACKENDS, Shows
-from amplint.verify.observation import Count, Flag, Leaf, Observation, Outcome, Tensor
-from amplint.verify.run import Runner, running
+from amplint.verify.backends.choice import BACKENDS, Shows
+from amplint.verify.recording.observation import Count, Flag, Leaf, Observation, Outcome, Tensor
+from amplint.verify.runs.run import Runner, running
 from amplint.verify.witnesses import DEMANDS, Result, Verdict
 from tests.helpers import FIXTURES, ROOT, expectations, fixture_rules
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import libcst as cst
 
-from amplint.config import Settings
-from amplint.discover import Project
-from amplint.engine import Request
-from amplint.finding import Finding, Fix, Group
-from amplint.rule import Change, Rule, Unrun
+from amplint.core.finding import Finding, Fix, Group
+from amplint.core.rule import Change, Rule, Unrun
+from amplint.project.config import Settings
+from amplint.project.discover import Project
+from amplint.run.engine import Request
 from amplint.source import Source
 from tests.helpers import Files, write
 

@@ -1,0 +1,1 @@
+"""Facts about functions and nodes that rest on inference: hotness, provenance, reach."""

@@ -1,0 +1,99 @@
+"""Which functions run in the worker processes of a loader.
+
+These are what gives the items of its dataset, what makes batches of them, and what both call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+from amplint.core.values import Function, Instance, Place, Symbol, Value, Why, constant, ordered
+from amplint.inference import Inference, State, transfer
+from amplint.ir.model import Node, argument
+from amplint.knowledge import libraries
+
+# What workers call of a dataset; one that can be indexed is not iterated.
+OF_ITERABLE = ("__iter__", "__next__")
+OF_INDEXED = ("__getitem__", "__getitems__")
+CONTEXT = "multiprocessing_context"
+CONTEXT_AT = libraries.WORKER_ARGUMENTS[CONTEXT]
+COUNTS = frozenset({"os.cpu_count", "multiprocessing.cpu_count"})
+
+
+class Workers:
+    """The functions that workers run, found when the first is asked for."""
+
+    def __init__(self, inference: Inference) -> None:
+        self._inference = inference
+
+    def chain(self, function: str) -> tuple[Why, ...] | None:
+        """The places that lead from a loader with workers to a function."""
+        return self._chains.get(function)
+
+    @cached_property
+    def _chains(self) -> dict[str, tuple[Why, ...]]:
+        found: dict[str, tuple[Why, ...]] = {}
+        for function, state in sorted(self._inference.states.items()):
+            for node in state.graph.nodes:
+                if node.op == "call" and self._has_workers(state, node):
+                    why = self._why(function, node, "this loader has worker processes")
+                    for run in self._run(state, node):
+                        found.setdefault(run, (why,))
+        queue = list(found)
+        for caller in queue:  # grows
+            for number, node in enumerate(self._nodes(caller)):
+                for callee in sorted(self._inference.edges.get((caller, number), ())):
+                    if callee not in found:
+                        why = self._why(caller, node, "called here in a worker")
+                        found[callee] = (*found[caller], why)
+                        queue.append(callee)
+        return found
+
+    def _nodes(self, function: str) -> tuple[Node, ...]:
+        state = self._inference.states.get(function)
+        return state.graph.nodes if state is not None else ()
+
+    def _why(self, function: str, node: Node, text: str) -> Why:
+        return Why(Place(self._inference.functions[function].path, *node.location), text)
+
+    def _has_workers(self, state: State, call: Node) -> bool:
+        """Whether a call makes a loader whose workers are forked, as far as it says."""
+        names = (
+            transfer.canonical(atom.name)
+            for atom in state.values[call.operands[0]]
+            if isinstance(atom, Symbol)
+        )
+        if libraries.LOADERS.isdisjoint(names) or argument(call, CONTEXT, CONTEXT_AT) >= 0:
+            return False
+        given = argument(call, "num_workers", 5)
+        return given >= 0 and self._is_positive(state, given)
+
+    def _is_positive(self, state: State, number: int) -> bool:
+        count, node = constant(state.values[number]), state.graph.nodes[number]
+        if isinstance(count, int):
+            return count > 0
+        called = state.values[node.operands[0]] if node.op == "call" else frozenset()
+        return any(isinstance(atom, Symbol) and atom.name in COUNTS for atom in called)
+
+    def _run(self, state: State, call: Node) -> Iterator[str]:
+        """What the workers of a loader run."""
+        for value in given(state, call, "dataset", 0):
+            for atom in ordered(value):
+                if isinstance(atom, Instance):
+                    bases = self._inference.library_bases(atom.cls)
+                    iterable = any(base.endswith(".IterableDataset") for base in bases)
+                    for name in OF_ITERABLE if iterable else OF_INDEXED:
+                        yield from self._inference.methods(atom.cls, name, overridden=False)
+        for value in given(state, call, "collate_fn", 6):
+            for atom in ordered(value):
+                if isinstance(atom, Function):
+                    yield atom.id
+                elif isinstance(atom, Instance):
+                    yield from self._inference.methods(atom.cls, "__call__", overridden=False)
+
+
+def given(state: State, call: Node, name: str, position: int) -> Iterator[Value]:
+    number = argument(call, name, position)
+    if number >= 0:
+        yield state.values[number]

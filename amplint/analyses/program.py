@@ -1,0 +1,439 @@
+"""Link: from the facts of all files to settled answers about each."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from amplint.analyses.backward_reach import Backpropagations
+from amplint.analyses.backward_support import Search, Support
+from amplint.analyses.cast_cache import Stale, Staleness
+from amplint.analyses.grad_mode import GradMode
+from amplint.analyses.hotness import HeatMap
+from amplint.analyses.loader_workers import Workers
+from amplint.analyses.loop_invariance import built_of_constants, is_constant
+from amplint.analyses.provenance import Origins
+from amplint.analyses.tensor_certainty import is_tensor
+from amplint.analyses.thread_escape import products
+from amplint.analyses.traits import is_half
+from amplint.core.progress import SILENT, Progress
+from amplint.core.values import (
+    UNKNOWN,
+    Class,
+    Heat,
+    Instance,
+    Place,
+    Region,
+    Symbol,
+    Trait,
+    Value,
+    Why,
+)
+from amplint.gradscaler.checker import Misuse, Misuses
+from amplint.inference import Inference
+from amplint.inference.transfer import canonical
+from amplint.ir.ast_cache import Standing
+from amplint.ir.file_index import File
+from amplint.ir.file_set import Files
+from amplint.ir.model import FunctionFacts
+from amplint.ir.ssa import where
+
+CALLS_DEEP = 3  # how far the texts of what a call runs are followed
+
+
+class Program:
+    """A project, linked.
+
+    Args:
+        files: the files; its own are linked.
+        words: the identifiers without which nothing matters: those of the rules, and those that
+            make a loop hot. (What findings were asked for is no matter: of a file the same is
+            said whichever files are named beside it.)
+        progress: to be told how many functions have been evaluated.
+    """
+
+    def __init__(self, files: Files, words: frozenset[str], progress: Progress = SILENT) -> None:
+        self._files = files
+        self._inference = inference = Inference(files)
+        progress.at("linking functions", lambda: (len(inference.states), len(inference.functions)))
+        own = [file.facts for file in files.own.values() if file.facts.words & words]
+        # Modules first: what a class derives from and how a function is decorated changes all that
+        # is known in them, and would have them evaluated again.
+        self._inference.settle(facts.module for facts in own)
+        self._inference.settle(
+            function.id
+            for facts in own
+            for function in facts.functions.values()
+            if function.kind != "class" and function.words & words
+        )
+        # Lambdas are known once the graph of what is around them has been built.
+        self._inference.settle(
+            function.id
+            for facts in own
+            for function in list(facts.functions.values())
+            if function.kind == "lambda" and function.words & words
+        )
+        # Class bodies hold defaults and nested calls; they are judged like any other code.
+        self._inference.settle(
+            cls.id
+            for facts in own
+            for cls in facts.classes.values()
+            if facts.functions[cls.id].words & words
+        )
+        self._heat = HeatMap(self._inference)
+        self._misuses = Misuses(self._inference)
+        self._backprop = Backpropagations(self._heat)
+        self._workers = Workers(self._inference)
+        self._origins = Origins(self._heat)
+
+    @property
+    def failures(self) -> list[str]:
+        """Where inference failed: a fault of amplint's own, told as a sentence each."""
+        functions = self._inference.functions
+        return [
+            f"{functions[f].path}: amplint failed on `{functions[f].qualname or 'module'}`: {text}"
+            for f, text in sorted(self._inference.failures.items())
+        ]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many functions there are, and how many of them were evaluated."""
+        return len(self._inference.functions), len(self._inference.states)
+
+    def answers(self, path: str) -> FileAnswers:
+        """The answers about one file."""
+        return FileAnswers(
+            self._files.own[path],
+            self._inference,
+            self._heat,
+            self._misuses,
+            self._backprop,
+            self._workers,
+            self._origins,
+        )
+
+
+class FileAnswers:
+    """`amplint.analyses.answers.Answers` for one file, about the nodes of `module`."""
+
+    def __init__(
+        self,
+        file: File,
+        inference: Inference,
+        heat: HeatMap,
+        misuses: Misuses,
+        backprop: Backpropagations,
+        workers: Workers,
+        origins: Origins,
+    ) -> None:
+        self._file = file
+        parsed = file.placed()
+        self.module = parsed.module
+        self._node_of = parsed.node_of
+        self._inference = inference
+        self._heat = heat
+        self._misuses = misuses
+        self._backprop = backprop
+        self._workers = workers
+        self._origins = origins
+        self._readers: dict[tuple[str, int], list[ast.expr]] | None = None
+        self._joins: dict[str, frozenset[int]] = {}
+
+    def _place(self, node: ast.AST) -> Standing | None:
+        place = self._node_of.get(node)
+        return place if place is not None and place.function in self._inference.states else None
+
+    def value(self, node: ast.expr) -> Value:
+        """What the expression evaluates to."""
+        place = self._place(node)
+        if place is None:
+            return UNKNOWN
+        return self._inference.states[place.function].values[place.node] or UNKNOWN
+
+    def surely_tensor(self, node: ast.expr) -> bool:
+        """Whether the tensor that the expression is known to be is one by more than a guess."""
+        place = self._place(node)
+        return place is not None and is_tensor(self._inference, place.function, place.node)
+
+    def is_constant(self, node: ast.expr) -> bool:
+        """Whether the expression is of the host, and has the same value in every iteration."""
+        place = self._place(node)
+        return place is not None and is_constant(self._inference, place.function, place.node)
+
+    def built_of_constants(self, node: ast.expr) -> Place | None:
+        """Where the list of constants becomes a tensor from which alone the value is computed."""
+        place = self._place(node)
+        if place is None:
+            return None
+        return built_of_constants(self._inference, place.function, place.node)
+
+    def name(self, node: ast.expr) -> str | None:
+        """The dotted name of the library object that the expression certainly is."""
+        value = self.value(node)
+        if len(value) != 1:
+            return None
+        (atom,) = value
+        return canonical(atom.name) if isinstance(atom, Symbol) else None
+
+    def traits(self) -> Sequence[tuple[int, int, frozenset[Trait]]]:
+        """Of each function: its rows, first and last, and the traits of the places in it."""
+        return [
+            (facts.location[0], facts.location[2], frozenset(self._traits_of(identity)))
+            for identity, facts in self._file.facts.functions.items()
+            if identity in self._inference.states
+        ]
+
+    def _traits_of(self, function: str) -> Iterator[Trait]:
+        state = self._inference.states[function]
+        if self._heat.is_hot(function):
+            yield Trait.HOT
+        if any(region is not None for region in state.regions.values()):
+            yield Trait.REGION
+        if any(map(is_half, set(state.values))):
+            yield Trait.HALF
+        if self._workers.chain(function) is not None:
+            yield Trait.WORKER
+
+    def misuse_rows(self) -> Mapping[str, Collection[int]]:
+        """By the code of the rule, the rows of the calls that `misuses` has something about."""
+        rows: dict[str, set[int]] = {}
+        for code, function, number in self._misuses.sites():
+            if function in self._file.facts.functions:
+                graph = self._inference.states[function].graph
+                rows.setdefault(code, set()).add(graph.nodes[number].location[0])
+        return rows
+
+    def heat(self, node: ast.AST) -> Heat | None:
+        """Why the node runs for every batch."""
+        place = self._place(node)
+        return self._heat.heat(place.function, place.block) if place is not None else None
+
+    def region(self, node: ast.AST) -> Region | None:
+        """The innermost autocast region around the node."""
+        place = self._place(node)
+        if place is None:
+            return None
+        return self._inference.states[place.function].regions.get(place.block)
+
+    def is_outside(self, node: ast.AST) -> bool:
+        """Whether the node stands in no region, whichever of the known callers calls."""
+        place = self._place(node)
+        if place is None:
+            return False
+        region = self._inference.states[place.function].regions.get(place.block)
+        if region is not None:
+            return region.enabled is False and not region.inherited
+        return self._inference.is_outside(place.function)
+
+    def backward(self, call: ast.Call) -> tuple[Why, ...] | None:
+        """The chain of places from the call to the `backward()` that it runs."""
+        place = self._place(call)
+        return self._heat.backward(place.function, place.node) if place is not None else None
+
+    def backpropagated(self, node: ast.expr, itself: bool = False) -> Why | None:
+        """Where what the expression holds, or is computed of, goes through a backward pass."""
+        place = self._place(node)
+        if place is None:
+            return None
+        known = self._backprop.of(place.function)
+        return known.given(place.node) if itself else known.why(place.node)
+
+    def support(self, call: ast.Call) -> Support:
+        """What the forward work behind a backward pass in a region is known to be."""
+        place = self._place(call)
+        if place is None:
+            return Support(None, None, None, False)
+        return Search(self._inference).region(place.function, place.node)
+
+    def thread_work(self, call: ast.Call) -> Why | None:
+        """Where what the call hands to another thread multiplies."""
+        place = self._place(call)
+        return products(self._inference, *place[:2]) if place is not None else None
+
+    def stale(self, context: ast.expr) -> Stale | None:
+        """The weights that change within the autocast region which a `with` or a decorator opens,
+        and are used in it again."""
+        place = self._place(context)
+        if place is None:
+            return None
+        return Staleness(self._heat).of_context(place.function, place.node, where(context))
+
+    def misuses(self, call: ast.Call) -> Sequence[Misuse]:
+        """What is wrong with a call on the paths of a training step with a scaler."""
+        place = self._place(call)
+        return self._misuses.at(place.function, place.node) if place is not None else ()
+
+    def bases(self, node: ast.expr) -> frozenset[str]:
+        """The library classes that the class of the project, or its instance, derives from."""
+        return frozenset(
+            name
+            for atom in self.value(node)
+            if isinstance(atom, Class | Instance)
+            for name in self._inference.library_bases(
+                atom.id if isinstance(atom, Class) else atom.cls
+            )
+        )
+
+    def replicated(self, node: ast.expr) -> Why | None:
+        """Where the module that the expression is may have been wrapped by `nn.DataParallel`."""
+        place = self._place(node)
+        return self._origins.replicated(*place[:2]) if place is not None else None
+
+    def run_by_workers(self, node: ast.AST) -> tuple[Why, ...] | None:
+        """If the node runs in the worker processes of a loader: the chain that leads to it."""
+        place = self._place(node)
+        return self._workers.chain(place.function) if place is not None else None
+
+    def may_be_without_grad(self, node: ast.AST) -> bool:
+        """Whether gradients may be off where the node runs, by what is around it or a caller."""
+        place = self._place(node)
+        return place is None or GradMode(self._heat).may_be_off(place.function, place.block)
+
+    def moved_to_device(self, loader: ast.Call) -> Why | None:
+        """Where a batch of a loader that does not pin them is moved to the device."""
+        return self._origins.moved(Place(self._file.path, *where(loader)))
+
+    def class_bases(self, cls: ast.ClassDef) -> frozenset[str]:
+        """The library classes that a class derives from."""
+        identity = self._class(cls)
+        return frozenset(self._inference.library_bases(identity) if identity is not None else ())
+
+    def class_mentions(self, cls: ast.ClassDef, word: str) -> bool:
+        """Whether a class, one that it derives from, or one that derives from it, holds a word."""
+        identity, infer = self._class(cls), self._inference
+        if identity is None:
+            return False
+        family = (*infer.mro(identity), *infer.subclasses(identity))
+        return any(word in infer.functions[each].words for each in family)
+
+    def is_stored_from_outside(self, attribute: str) -> bool:
+        """Whether some file assigns an attribute of that name to something other than `self`."""
+        return self._inference.is_stored_from_outside(attribute)
+
+    def _class(self, cls: ast.ClassDef) -> str | None:
+        location = where(cls)
+        classes = self._file.facts.classes.values()
+        return next((facts.id for facts in classes if facts.location == location), None)
+
+    def is_module(self, node: ast.expr) -> bool:
+        """Whether the expression is a torch module of the project, or what is mixed into one."""
+        infer = self._inference
+        classes = {atom.cls for atom in self.value(node) if isinstance(atom, Instance)}
+        return bool(classes) and all(
+            infer.is_module(cls) or any(map(infer.is_module, infer.subclasses(cls)))
+            for cls in classes
+        )
+
+    def mentions(self, *words: str) -> bool:
+        """Whether some file of the project holds all these identifiers."""
+        return any(self._inference.files.holding(*words))
+
+    def is_called(self, *names: str) -> bool:
+        """Whether code of the project that is no test calls a function of one of these names."""
+        return self._inference.is_called(frozenset(names))
+
+    def matches(self, pattern: str) -> bool:
+        """Whether the regular expression matches a line of some file of the project."""
+        return self._inference.matches(pattern)
+
+    def text_around(self, place: Place) -> str:
+        """The text of the innermost function around a place, in whatever file."""
+        return self._text(self._function_at(place))
+
+    def bases_at(self, place: Place) -> frozenset[str]:
+        """The library classes that the class of the method around a place derives from."""
+        cls = self._function_at(place).cls
+        return frozenset(self._inference.library_bases(cls) if cls is not None else ())
+
+    def _function_at(self, place: Place) -> FunctionFacts:
+        """The innermost function around a place, in whatever file."""
+        around = [
+            facts
+            for facts in self._inference.files[place.path].facts.functions.values()
+            if facts.kind == "module" or facts.location[0] <= place.row <= facts.location[2]
+        ]
+        return max(around, key=lambda facts: (facts.kind != "module", facts.location))
+
+    def called_texts(self, call: ast.Call) -> Sequence[str]:
+        """The texts of the functions of the project that the call runs, a few calls deep, with the
+        names of their decorators."""
+        place = self._place(call)
+        if place is None:
+            return ()
+        edges, functions = self._inference.edges, self._inference.functions
+        reached: list[str] = sorted(edges.get((place.function, place.node), ()))
+        new = reached
+        for _ in range(CALLS_DEEP):
+            deeper = {
+                callee
+                for caller in new
+                if (state := self._inference.states.get(caller)) is not None
+                for number in range(len(state.graph.nodes))
+                for callee in edges.get((caller, number), ())
+            }
+            new = sorted(deeper - set(reached))
+            reached = [*reached, *new]
+        return [
+            "\n".join([*functions[function].decorated, self._text(functions[function])])
+            for function in reached
+        ]
+
+    def _text(self, facts: FunctionFacts) -> str:
+        lines = self._inference.files[facts.path].lines
+        if facts.kind == "module":
+            return "\n".join(lines)
+        return "\n".join(lines[facts.location[0] - 1 : facts.location[2]])
+
+    def uses(self, node: ast.expr) -> Sequence[ast.expr]:
+        """The expressions that read the value of `node`, by data flow within its function."""
+        place = self._place(node)
+        if place is None:
+            return ()
+        if self._readers is None:
+            self._readers = {}
+            for reader, where in self._node_of.items():
+                if isinstance(reader, ast.Name) and isinstance(reader.ctx, ast.Load):
+                    self._readers.setdefault(where[:2], []).append(reader)
+        return [reader for reader in self._readers.get(place[:2], ()) if reader is not node]
+
+    def parameter(self, node: ast.expr) -> str | None:
+        """The parameter whose value the expression certainly is."""
+        place = self._place(node)
+        if place is None:
+            return None
+        nodes = self._inference.states[place.function].graph.nodes
+        at = nodes[place.node]
+        while at.op == "narrow":
+            at = nodes[at.operands[0]]
+        return str(at.data) if at.op == "param" else None
+
+    def joined(self, node: ast.expr) -> bool:
+        """Whether the value may be one of several at some place that reads it."""
+        place = self._place(node)
+        if place is None:
+            return True
+        nodes = self._inference.states[place.function].graph.nodes
+        return any(place.node in nodes[join].operands for join in self._read_joins(place.function))
+
+    def _read_joins(self, function: str) -> frozenset[int]:
+        """The nodes that join or narrow values, and that something reads.
+
+        A loop joins what its body binds whether or not anybody reads the name in the next round.
+        """
+        if function not in self._joins:
+            graph = self._inference.states[function].graph
+            joins = {n for n, node in enumerate(graph.nodes) if node.op in JOINS}
+            found = {block.node for block in graph.blocks}
+            found.update(n for node in graph.nodes if node.op not in JOINS for n in node.operands)
+            found.update(at.node for at in self._node_of.values() if at.function == function)
+            stack = list(found & joins)
+            read = set(stack)
+            while stack:
+                more = joins & set(graph.nodes[stack.pop()].operands) - read
+                read |= more
+                stack.extend(more)
+            self._joins[function] = frozenset(read)
+        return self._joins[function]
+
+
+JOINS = frozenset({"phi", "narrow"})

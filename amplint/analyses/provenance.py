@@ -1,0 +1,239 @@
+"""Where a value comes from, unchanged: the calls that may have made it.
+
+They are looked for when a rule asks, from a use back through names, fields, parameters and what
+functions return: the value of a module does not show its wrapper, nor that of a batch its loader.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+from amplint.analyses.hotness import HeatMap
+from amplint.core.values import (
+    ACCELERATOR,
+    CPU,
+    Blob,
+    Class,
+    Device,
+    Instance,
+    Place,
+    Symbol,
+    Tensor,
+    Why,
+    only,
+)
+from amplint.inference import transfer
+from amplint.ir.model import Node, argument
+from amplint.knowledge import libraries
+
+MAX_NODES = 200  # that are looked at for one use
+# What gives the module back that it is called on.
+KEEPING = frozenset({"to", "cuda", "train", "eval", "requires_grad_", "half", "float"})
+# What gives the batches of a loader, or the tensors of a batch.
+DRAWING = frozenset({"items", "values", "get", "pop"})
+MOVING = frozenset({"cuda", "to"})
+At = tuple[str, int]  # a function's id, and one of its nodes
+
+
+class Origins:
+    """The calls that make values, looked for from where these are used."""
+
+    def __init__(self, heat: HeatMap) -> None:
+        self._inference = heat.inference
+        self._callers = heat.callers
+
+    def replicated(self, function: str, number: int) -> Why | None:
+        """Where the module that a node holds may have been wrapped by `nn.DataParallel`."""
+        at = next(self._search((function, number), self._replicates), None)
+        return self._why(at, "wrapped in `DataParallel` here") if at is not None else None
+
+    def moved(self, loader: Place) -> Why | None:
+        """Where a batch of a loader that does not pin them is moved to the device."""
+        return self._moves.get(loader)
+
+    @cached_property
+    def _moves(self) -> dict[Place, Why]:
+        """The loaders that do not pin their batches -> the first move of one."""
+        found: dict[Place, Why] = {}
+        for function, state in sorted(self._inference.states.items()):
+            for number, node in enumerate(state.graph.nodes):
+                if node.op == "call" and self._moves_to_device((function, number)):
+                    batch = (function, self._node((function, node.operands[0])).operands[0])
+                    for loader in self._search(batch, self._leaves_unpinned, drawn=True):
+                        why = self._why((function, number), "moved to the device here")
+                        found.setdefault(self._why(loader, "").place, why)
+        return found
+
+    def _moves_to_device(self, at: At) -> bool:
+        """Whether a call moves what is in ordinary memory."""
+        callee = self._node((at[0], self._node(at).operands[0]))
+        if callee.op != "attr" or callee.data not in MOVING:
+            return False
+        before, after = self._device((at[0], callee.operands[0])), self._device(at)
+        return before.kind == CPU.kind and not before.pinned and after.kind == ACCELERATOR
+
+    def _device(self, at: At) -> Device:
+        atom = only(self._inference.states[at[0]].values[at[1]] or frozenset())
+        return atom.device if isinstance(atom, Tensor | Blob) else Device(None)
+
+    def _leaves_unpinned(self, at: At) -> bool:
+        """Whether a call makes a loader that could pin its batches, and is not told."""
+        node = self._node(at)
+        names = self._names(at) if node.op == "call" else frozenset()
+        return (
+            any(n.startswith(libraries.PINNING_LOADERS) for n in names & libraries.LOADERS)
+            and not node.data.stars
+            and argument(node, "pin_memory", 7) < 0
+            and argument(node, "collate_fn", 6) < 0
+        )
+
+    def _replicates(self, at: At) -> bool:
+        """Whether a call makes a DataParallel, unless it names one device alone."""
+        node = self._node(at)
+        if node.op != "call" or self._names(at).isdisjoint(libraries.DATA_PARALLEL):
+            return False
+        given = argument(node, "device_ids", 1)
+        devices = self._node((at[0], given)) if given >= 0 else None
+        return devices is None or devices.op not in ("list", "tuple") or len(devices.operands) > 1
+
+    def _names(self, call: At) -> frozenset[str]:
+        """What of a library is called, or what a class that is called derives from."""
+        names: set[str] = set()
+        for atom in self._inference.states[call[0]].values[self._node(call).operands[0]]:
+            if isinstance(atom, Symbol):
+                names.add(transfer.canonical(atom.name))
+            elif isinstance(atom, Class):
+                names |= self._inference.library_bases(atom.id)
+        return frozenset(names)
+
+    def _search(self, start: At, ends: Callable[[At], bool], drawn: bool = False) -> Iterator[At]:
+        """The nodes from which a value comes, the nearest first, that end the search.
+
+        Args:
+            start: the node that holds the value.
+            ends: whether it ends at a node.
+            drawn: whether the value may also be drawn from what is looked for.
+        """
+        queue = deque([start])
+        seen = {start}
+        while queue and len(seen) < MAX_NODES:
+            at = queue.popleft()
+            if ends(at):
+                yield at
+                continue
+            sources = [*self._sources(at), *(self._containers(at) if drawn else ())]
+            new = [each for each in sources if self._is_known(each) and each not in seen]
+            queue.extend(new)
+            seen.update(new)
+
+    def _is_known(self, at: At) -> bool:
+        return at[0] in self._inference.states and at[1] >= 0
+
+    def _node(self, at: At) -> Node:
+        return self._inference.states[at[0]].graph.nodes[at[1]]
+
+    def _why(self, at: At, text: str) -> Why:
+        place = Place(self._inference.functions[at[0]].path, *self._node(at).location)
+        return Why(place, text)
+
+    def _containers(self, at: At) -> Iterator[At]:
+        """The nodes that hold what the value of a node is drawn from."""
+        node, (function, _) = self._node(at), at
+        if node.op in ("iter", "unpack", "subscript"):
+            yield function, node.operands[0]
+        elif node.op == "call":
+            callee = self._node((function, node.operands[0]))
+            names = self._names(at)
+            passed = any(libraries.PASS_THROUGH.get(n) in ("elements", "enumerate") for n in names)
+            if callee.op == "attr" and callee.data in DRAWING:
+                yield function, callee.operands[0]
+            elif (passed or "builtins.next" in names) and node.data.positional:
+                yield function, node.operands[1]
+
+    def _sources(self, at: At) -> Iterator[At]:
+        """The nodes from which the value of a node may come, unchanged."""
+        node, (function, number) = self._node(at), at
+        match node.op:
+            case "narrow":
+                yield function, node.operands[0]
+            case "phi":
+                yield from ((function, operand) for operand in node.operands)
+            case "attr":
+                yield from self._stored(at)
+            case "param":
+                yield from self._given(function, str(node.data))
+            case "name":
+                yield from self._bound(function, str(node.data))
+            case "call":
+                callee = self._node((function, node.operands[0]))
+                if callee.op == "attr" and callee.data in KEEPING:
+                    yield function, callee.operands[0]
+                else:
+                    yield from self._returned(function, number, None)
+                    if node.data.positional:
+                        yield from self._kept(function, node)
+            case "unpack":
+                of, (index, _, starred) = node.operands[0], node.data
+                source = self._node((function, of))
+                if not starred and source.op == "tuple" and index < len(source.operands):
+                    yield function, source.operands[index]
+                elif not starred and source.op == "call":
+                    yield from self._returned(function, of, index)
+
+    def _kept(self, function: str, node: Node) -> Iterator[At]:
+        """Ex) `model` of torch.compile(model)"""
+        for atom in self._inference.states[function].values[node.operands[0]]:
+            name = transfer.canonical(atom.name) if isinstance(atom, Symbol) else ""
+            if libraries.MODULE_WRAPPERS.get(name) == "same":
+                yield function, node.operands[1]
+
+    def _stored(self, at: At) -> Iterator[At]:
+        """What methods store in a field: self.model"""
+        node, infer = self._node(at), self._inference
+        holders = infer.states[at[0]].values[node.operands[0]]
+        for cls in sorted(atom.cls for atom in holders if isinstance(atom, Instance)):
+            for related in (*infer.mro(cls), *infer.subclasses(cls)):
+                for method in infer.writers_of_field(related, str(node.data)):
+                    state = infer.states.get(method)
+                    for other in state.graph.nodes if state is not None else ():
+                        if (other.op, other.data) == ("store", node.data):
+                            yield method, other.operands[1]
+
+    def _given(self, function: str, name: str) -> Iterator[At]:
+        """What the callers give for a parameter."""
+        facts = self._inference.functions[function]
+        positional = [param.name for param in facts.params if param.kind == "positional"]
+        if facts.cls is not None and "staticmethod" not in facts.decorated:
+            positional = positional[1:]
+        position = positional.index(name) if name in positional else None
+        for caller, number in self._callers.get(function, ()):
+            given = argument(self._node((caller, number)), name, position)
+            if given >= 0:
+                yield caller, given
+
+    def _bound(self, function: str, name: str) -> Iterator[At]:
+        """What a name of a function around, or of the module, is bound to."""
+        outer = self._inference.functions[function].parent
+        while outer is not None:
+            state = self._inference.states.get(outer)
+            bound = state.graph.bindings.get(name, ()) if state is not None else ()
+            if bound:
+                yield from ((outer, number) for number in bound)
+                return
+            outer = self._inference.functions[outer].parent
+
+    def _returned(self, function: str, number: int, index: int | None) -> Iterator[At]:
+        """What a call returns; of a tuple, one of its elements."""
+        for callee in sorted(self._inference.edges.get((function, number), ())):
+            state = self._inference.states.get(callee)
+            for returned in state.graph.returns if state is not None else ():
+                node = self._node((callee, returned))
+                value = node.operands[0] if node.op == "return" else returned
+                if index is None:
+                    yield callee, value
+                    continue
+                row = self._node((callee, value)) if value >= 0 else None
+                if row is not None and row.op == "tuple" and index < len(row.operands):
+                    yield callee, row.operands[index]

@@ -1,0 +1,243 @@
+"""The arguments and options of the commands, and the request that they make."""
+
+# Some modules are imported where they are needed: a command pays for what it uses.
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from amplint.core.errors import Failure
+from amplint.output.console import STDIN
+
+if TYPE_CHECKING:
+    from amplint.core.text import Text
+    from amplint.run.engine import Request
+
+BEHIND = "amplint.behind"
+WHERE = ("auto", "cuda", "sim", "policy", "cpu")
+PROGRAM = (
+    "entry", "inputs", "script", "pytest", "backend", "dtype", "steps", "timeout", "memory",
+)  # fmt: skip
+
+Command = TypeVar("Command", bound=Callable[..., int])
+
+
+class Running(click.Command):
+    """A command that runs a program, whose own arguments come last.
+
+    `--script train.py --epochs 1` and `--pytest -k small` hand on all that follows, as Python does
+    with the arguments of a script; with `--` in between, options may stand before it.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        own, program = divide(args)
+        ctx.meta[BEHIND] = program
+        return super().parse_args(ctx, own)
+
+
+def divide(args: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The arguments of the command, and those of the script or of pytest that it runs."""
+    named = [at for at, arg in enumerate(args) if arg.startswith(("--script", "--pytest"))]
+    if not named:
+        return list(args), []
+    at = named[0]
+    end = at + 2 if args[at] == "--script" else at + 1
+    if "--" in args[end:]:
+        end = args.index("--", end)
+    rest = list(args[end:])
+    return list(args[:end]), rest[1:] if rest[:1] == ["--"] else rest
+
+
+def behind() -> list[str]:
+    """The arguments of the script, or of pytest, that the command runs."""
+    return list(click.get_current_context().meta.get(BEHIND, ()))
+
+
+def comma_separated(_: click.Context, __: click.Parameter, values: Iterable[str]) -> list[str]:
+    return [item.strip() for value in values for item in value.split(",") if item.strip()]
+
+
+def pattern_with_codes(
+    _: click.Context, parameter: click.Parameter, values: Iterable[str]
+) -> dict[str, list[str]]:
+    table: dict[str, list[str]] = {}
+    for value in values:
+        pattern, colon, codes = value.rpartition(":")
+        if not colon or not pattern or not codes:
+            raise click.BadParameter(
+                f"{value!r} is not of the form PATTERN:CODE,CODE", param=parameter
+            )
+        table.setdefault(pattern, []).extend(comma_separated(_, parameter, [codes]))
+    return table
+
+
+def settings_options(command: Command) -> Command:
+    """The arguments that `check` and `fix` share."""
+    many: dict[str, Any] = {"multiple": True, "callback": comma_separated}
+    decorators = [
+        click.argument("paths", nargs=-1, type=click.Path(), metavar="[PATHS]..."),
+        click.option("--select", metavar="CODES", help="Report these and no others.", **many),
+        click.option("--ignore", metavar="CODES", help="Do not report these.", **many),
+        click.option("--extend-select", metavar="CODES", help="Report these too.", **many),
+        click.option(
+            "--exclude", metavar="PATTERNS", help="Leave out files, as in .gitignore.", **many
+        ),
+        click.option(
+            "--per-file-ignores",
+            metavar="PATTERN:CODES",
+            multiple=True,
+            callback=pattern_with_codes,
+            help="Do not report these in files that match.",
+        ),
+        click.option(
+            "--target-torch", metavar="VERSION", help='The lowest torch to support, e.g. "2.4".'
+        ),
+        click.option(
+            "--config",
+            metavar="FILE",
+            type=click.Path(path_type=Path),
+            help="Take [tool.amplint] from this file, not from the nearest pyproject.toml.",
+        ),
+        click.option(
+            "--force-exclude",
+            is_flag=True,
+            help="Leave out excluded and ignored files even if they are named.",
+        ),
+        click.option(
+            "--no-cache",
+            is_flag=True,
+            help="Neither take what was found before nor keep what is found.",
+        ),
+        click.option(
+            "--stdin-filename",
+            metavar="PATH",
+            help="With `-` as the path: the file that standard input stands for.",
+        ),
+    ]
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+def program_options(command: Command) -> Command:
+    """What `verify` and `fix --verify` run, and how. `projects.options` reads them."""
+    decorators = [
+        click.option("--entry", metavar="MODULE:FUNCTION", help="Run this function."),
+        click.option(
+            "--inputs",
+            metavar="MODULE:FUNCTION",
+            help="Call the entry with what this one returns: a tuple, a dict, or one argument.",
+        ),
+        click.option(
+            "--script",
+            metavar="FILE",
+            help="Run this script; what follows are its arguments.",
+        ),
+        click.option(
+            "--pytest",
+            metavar="[FILE]",
+            is_flag=False,
+            flag_value="",
+            help="Run the tests; what follows are arguments of pytest.",
+        ),
+        click.option(
+            "--backend",
+            type=click.Choice(WHERE),
+            multiple=True,
+            help="Where to run; auto is a GPU if there is one, else sim and policy.",
+        ),
+        click.option(
+            "--dtype",
+            type=click.Choice(["fp16", "bf16"]),
+            help="What autocast casts to where the program does not say.",
+        ),
+        click.option(
+            "--steps",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="End a run after so many steps of optimizers.",
+        ),
+        click.option(
+            "--timeout",
+            type=click.FloatRange(min=0, min_open=True),
+            default=120,
+            show_default=True,
+            metavar="SECONDS",
+            help="End a run after so long.",
+        ),
+        click.option(
+            "--memory",
+            type=click.FloatRange(min=0, min_open=True),
+            default=8,
+            show_default=True,
+            metavar="GIB",
+            help="What a run may take beyond torch itself.",
+        ),
+    ]
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+def make_request(
+    paths: Sequence[str],
+    stdin_filename: str | None,
+    force_exclude: bool,
+    config: Path | None,
+    no_cache: bool,
+    **options: Any,
+) -> tuple[Request, Text | None]:
+    """The request that the command line makes, and the text if it came from standard input."""
+    from amplint.core import registry
+    from amplint.project import discover
+    from amplint.project.config import load
+    from amplint.run import cache
+    from amplint.run.engine import Request
+
+    known = registry.AllRules()
+    given = {key.replace("_", "-"): value for key, value in options.items() if value}
+    from_stdin = STDIN in paths
+    if from_stdin and len(paths) > 1:
+        raise click.UsageError("`-` stands alone: standard input is one file")
+    if stdin_filename is not None and not from_stdin:
+        raise click.UsageError("--stdin-filename goes with `-` as the path")
+    if from_stdin:
+        paths = (stdin_filename,) if stdin_filename else ()
+    else:
+        paths = paths or (".",)
+    settings = load(starting_point(paths), given, config)
+    if not from_stdin:
+        project = discover.project(paths, settings, force_exclude)
+        kept = None if no_cache else cache.Cache(project.root / cache.NAME)
+        return Request(project, settings, known, cache=kept), None
+
+    text = text_of_stdin(stdin_filename)
+    if stdin_filename is None:
+        project = discover.lone_text(STDIN)
+    else:
+        project = discover.project(paths, settings, force_exclude, text_is_given=True)
+    overlays = dict.fromkeys(project.reported, text.text)
+    return Request(project, settings, known, overlays), text
+
+
+def starting_point(paths: Sequence[str]) -> Path:
+    """The directory from which the configuration is looked for."""
+    first = Path(paths[0]) if paths else Path.cwd()
+    return first if os.path.isdir(first) else first.parent  # noqa: PTH112  (never raises)
+
+
+def text_of_stdin(name: str | None) -> Text:
+    from amplint.core.text import Text, UndecodableError
+
+    try:
+        return Text.decode(sys.stdin.buffer.read())
+    except UndecodableError as error:
+        place = f"{name or 'standard input'}:{error.row}:{error.column}"
+        raise Failure(f"{place}: {error.reason}") from error

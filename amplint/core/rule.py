@@ -1,0 +1,179 @@
+"""What a rule is: a claim about training code, its proof obligation, and its checks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from amplint.core.finding import Finding, Group
+from amplint.core.values import Trait
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from amplint.source import Source
+
+Check = Callable[[Any, "Source"], Iterator[Finding]]
+CheckT = TypeVar("CheckT", bound=Callable[..., Iterator[Finding]])
+
+
+@dataclass(frozen=True)
+class Witness:
+    """What running the bad and the fixed program of a rule's fixture must show."""
+
+
+@dataclass(frozen=True)
+class Raises(Witness):
+    """The bad program raises an error whose text holds `text`; the fixed one runs.
+
+    Args:
+        text: in upper or lower case.
+        devices: whether the error is about devices, and not about dtypes.
+        policy: whether it is CUDA autocast that raises it, and no kernel.
+        backward: whether it is the backward pass that raises it: back ends without values only
+            model that pass.
+    """
+
+    text: str
+    devices: bool = False
+    policy: bool = False
+    backward: bool = False
+
+
+@dataclass(frozen=True)
+class Dtype(Witness):
+    """The bad program returns a tensor of dtype `bad`, the fixed one of dtype `good`."""
+
+    bad: str
+    good: str
+
+
+@dataclass(frozen=True)
+class Differs(Witness):
+    """The results of the bad and the fixed program differ by more than `rtol`, relatively."""
+
+    rtol: float
+
+
+@dataclass(frozen=True)
+class Same(Witness):
+    """The results are bitwise equal: the fix saves work and changes nothing else."""
+
+
+@dataclass(frozen=True)
+class Syncs(Witness):
+    """Reads of the device by the host: at least `before` in the bad program, `after` when fixed."""
+
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class Warns(Witness):
+    """The bad program warns with a text that holds `text`; the fixed one does not."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Unrun(Witness):
+    """Nothing here can run the claim; `reason` says why, `source` where the claim comes from."""
+
+    reason: str
+    source: str
+
+
+class Change(Enum):
+    """What the unsafe fixes of a rule may change beside what they are for.
+
+    A safe fix changes nothing. `amplint verify` takes what is not declared for a mistake.
+    """
+
+    DTYPE = "dtype"
+    ROUNDING = "rounding"
+    STREAM = "random stream"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a rule claims.
+
+    Args:
+        code: `AMPnnn`; never reused, never given another meaning.
+        doc: the module's docstring: summary line, what happens at run time, then the headings
+            `Fix safety:` and `Known limits:`.
+        group: strength of the claim; decides the default.
+        other_groups: the groups of findings whose evidence is stronger or weaker than usual.
+        since: the amplint version that introduced the rule.
+        witness: what running the rule's fixture must show.
+        words: identifiers without any of which the rule cannot fire in a unit (a top-level
+            statement or a statement of a top-level class body).
+        outranks: codes that stay silent where this rule speaks about the same node.
+        project_words: where any are named, some file of the project has to hold one of them.
+        safe_if: the conditions that its safe fixes rest on; each fix names those that it needs.
+        changes: what its unsafe fixes may change.
+        needs: what has to be known of some place in a unit for the rule to speak there; other units
+            are not shown to it.
+        by_needs: whether `needs` alone says which units it is shown, with a word or without; its
+            words then only start inference.
+        misuse: whether all that it speaks of is a `Source.misuse`: it is shown the units that hold
+            one, with a word or without, and its words start inference in every file.
+        torch: the lowest torch version for which the rule holds, e.g. "2.4"; None for any.
+        until: the first torch version for which it holds no more; then it speaks only where the
+            project says that it supports an older one. None for any.
+        name: the pattern, as in "allow NAME"; filled in from the module's name.
+    """
+
+    code: str
+    doc: str
+    group: Group
+    since: str
+    witness: Witness
+    words: frozenset[str]
+    outranks: tuple[str, ...] = ()
+    project_words: frozenset[str] = frozenset()
+    safe_if: tuple[str, ...] = ()
+    changes: frozenset[Change] = frozenset()
+    needs: tuple[Trait, ...] = ()
+    by_needs: bool = False
+    misuse: bool = False
+    torch: str | None = None
+    until: str | None = None
+    other_groups: tuple[Group, ...] = ()
+    name: str = ""
+    checks: list[tuple[tuple[type[cst.CSTNode], ...], Check]] = field(
+        default_factory=list, compare=False, repr=False
+    )
+
+    def on(self, *kinds: type[cst.CSTNode]) -> Callable[[CheckT], CheckT]:
+        """Register a check for CST nodes of the given kinds.
+
+        The check is a generator of findings. It holds no state between nodes, prints nothing and
+        changes nothing.
+        """
+
+        def register(check: CheckT) -> CheckT:
+            self.checks.append((kinds, check))
+            return check
+
+        return register
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """All groups that findings of the rule may be in."""
+        return self.group, *self.other_groups
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph of the docstring, on one line."""
+        return " ".join(self.doc.strip().split("\n\n")[0].split())
+
+    def section(self, heading: str) -> str:
+        """The paragraph that begins with `heading:` in the docstring, without the heading."""
+        match = re.search(
+            rf"^{re.escape(heading)}:\s*(.*?)(?=\n\n[A-Z][\w ]*:|\Z)", self.doc, re.M | re.S
+        )
+        return match.group(1).strip() if match else ""

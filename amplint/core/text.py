@@ -1,0 +1,177 @@
+"""A file's bytes as decoded text, and back: encoding, byte order mark, line ends, positions.
+
+`Text.text` has every character of the file but the byte order mark, so that an edit by offset
+leaves all else as it was. Lines end at \\n, \\r\\n and \\r only, as for Python itself;
+`str.splitlines` would also split at form feeds and at U+2028.
+"""
+
+from __future__ import annotations
+
+import re
+import tokenize
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from amplint.core.finding import Position
+
+LINE_END = re.compile(r"\r\n|\r|\n")
+# Comments and strings of several lines; other strings are named only to be passed over. What an
+# f-string holds is code, and so it is kept whatever its quotes are.
+NOISE = re.compile(
+    r"""
+    \#[^\r\n]*
+  | (?<!f)(?<!fr)(?:'''(?:[^\\']|\\.|'(?!''))*'''|\"""(?:[^\\"]|\\.|"(?!""))*\""")
+  | (?P<kept>'''(?:[^\\']|\\.|'(?!''))*'''|\"""(?:[^\\"]|\\.|"(?!""))*\"""
+      | '(?:[^'\\\r\n]|\\.)*'|"(?:[^"\\\r\n]|\\.)*")
+    """,
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+VISIBLE = re.compile(r"[^\r\n]")
+
+
+class UndecodableError(Exception):
+    """The bytes are not text in the encoding that the file declares; row and column from 1."""
+
+    def __init__(self, row: int, column: int, reason: str) -> None:
+        super().__init__(reason)
+        self.row = row
+        self.column = column
+        self.reason = reason
+
+
+class UnencodableError(Exception):
+    """The text cannot be written in the file's encoding without loss."""
+
+
+def code_of(text: str) -> str:
+    """The text with blanks for comments and strings of several lines, every place unchanged.
+
+    Docstrings are full of words such as "to" and "with", which rules wait for: of the
+    units of timm 1.0.22 that would be parsed, a third would be for their prose alone.
+    """
+
+    def blank(noise: re.Match[str]) -> str:
+        return noise.group() if noise.lastgroup else VISIBLE.sub(" ", noise.group())
+
+    return NOISE.sub(blank, text)
+
+
+@dataclass(frozen=True)
+class Text:
+    """Decoded text that remembers how to become the file's bytes again.
+
+    Args:
+        text: the text, byte order mark stripped, line ends kept.
+        encoding: the codec, "utf-8-sig" where the file begins with a byte order mark.
+        exact: whether encoding `text` gives back the file's bytes; a few codecs (utf-7,
+            iso-2022-jp) know several spellings of one text.
+    """
+
+    text: str
+    encoding: str = "utf-8"
+    exact: bool = True
+
+    @classmethod
+    def read(cls, path: Path) -> Text:
+        """The text of a file. Raises OSError and UndecodableError."""
+        return cls.decode(path.read_bytes())
+
+    @classmethod
+    def decode(cls, data: bytes) -> Text:
+        """The text of a file's bytes, by its byte order mark or PEP 263 cookie, else UTF-8."""
+        encoding = _declared_encoding(data)
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError as error:
+            raise _undecodable(data, error.start, encoding, error.reason) from None
+        except (LookupError, UnicodeError) as error:  # "rot13" is no text encoding; "undefined"
+            raise UndecodableError(1, 1, str(error)) from None
+        exact = encoding in ("utf-8", "utf-8-sig") or _encode(text, encoding) == data
+        return cls(text, encoding, exact)
+
+    def encode(self, new_text: str) -> bytes:
+        """Another text as bytes of this file: same encoding, same byte order mark."""
+        if not self.exact:
+            raise UnencodableError(f"{self.encoding} would not give back the bytes of the file")
+        data = _encode(new_text, self.encoding)
+        if data is None:
+            raise UnencodableError(f"the new text cannot be written in {self.encoding}")
+        return data
+
+    @property
+    def rows(self) -> int:
+        """How many lines there are; text that ends with a line end has an empty last one."""
+        return len(self._starts)
+
+    @cached_property
+    def newline(self) -> str:
+        """The line end to use for inserted lines: the first one in the text."""
+        match = LINE_END.search(self.text)
+        return match.group() if match else "\n"
+
+    def start(self, row: int) -> int:
+        """The offset where a line begins; the end of the text for rows beyond it."""
+        return self._starts[row - 1] if row <= len(self._starts) else len(self.text)
+
+    def line(self, row: int) -> str:
+        """A line without its end; empty for rows outside of the text."""
+        if not 1 <= row <= len(self._starts):
+            return ""
+        return self.text[self.start(row) : self.start(row + 1)].rstrip("\r\n")
+
+    def position(self, offset: int) -> Position:
+        """Where the character at an offset stands."""
+        row = bisect_right(self._starts, offset)
+        return Position(row, offset - self._starts[row - 1] + 1)
+
+    def offset(self, row: int, utf8_column: int) -> int:
+        """The offset of a place in the coordinates of `ast`: row from 1, column in UTF-8 bytes."""
+        start = self.start(row)
+        if self._ascii:
+            return start + utf8_column
+        # The line's first `utf8_column` characters are no fewer bytes than that, so they do.
+        prefix = self.text[start : start + utf8_column]
+        if prefix.isascii():
+            return start + utf8_column
+        head = prefix.encode("utf-8", "surrogatepass")[:utf8_column]
+        return start + len(head.decode("utf-8", "ignore"))
+
+    @cached_property
+    def _ascii(self) -> bool:
+        return self.text.isascii()
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *(match.end() for match in LINE_END.finditer(self.text))]
+
+
+def _declared_encoding(data: bytes) -> str:
+    # The interpreter ends lines at a lone \r too before it looks for the cookie; left to itself,
+    # `detect_encoding` would see a whole old-Mac file as one line.
+    lines = iter(data.splitlines(keepends=True))
+    try:
+        return tokenize.detect_encoding(lambda: next(lines, b""))[0]
+    except SyntaxError as error:
+        reason = str(error)
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start < len(b"".join(data.splitlines(keepends=True)[:2])):
+            raise _undecodable(data, error.start, "utf-8", error.reason) from None
+    raise UndecodableError(1, 1, reason)
+
+
+def _undecodable(data: bytes, start: int, encoding: str, reason: str) -> UndecodableError:
+    before = Text(data[:start].decode(encoding, "replace"))
+    row, column = before.position(len(before.text))
+    byte = f" (byte 0x{data[start]:02x})" if start < len(data) else ""
+    return UndecodableError(row, column, f"not valid {encoding}{byte}: {reason}")
+
+
+def _encode(text: str, encoding: str) -> bytes | None:
+    try:
+        return text.encode(encoding)
+    except (LookupError, UnicodeError):
+        return None

@@ -1,0 +1,392 @@
+"""Build edits of the text from LibCST nodes.
+
+An edit is a stretch of the file's text and what to put there; everything around it stays as it is,
+to the byte. Where an edit cannot be made, builders return `None` or no edits if that depends on how
+the code is written, and `REFUSED` if only because LibCST misreports offsets: `Source.finding` drops
+a fix that holds it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from amplint.core.finding import Edit
+from amplint.cst.navigation import Layout
+from amplint.cst.pairing import walk
+
+REFUSED = Edit(-1, -1, "")
+ATOMS = (
+    cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.List, cst.Set, cst.Dict, cst.ListComp,
+    cst.SetComp, cst.DictComp, cst.SimpleString, cst.FormattedString, cst.ConcatenatedString,
+)  # fmt: skip
+
+
+class Edits(Layout):
+    """A file's layout, and the edits that can be made in it."""
+
+    # ---------------------------------------------------------------------------- expressions
+
+    def replace(self, node: cst.CSTNode, text: str, parentheses: bool = False) -> Edit:
+        """Put other text in the place of a node; with `parentheses`, its own ones go too."""
+        return self._edit(self.offsets(node, parentheses), text)
+
+    def insert_before(self, node: cst.CSTNode, text: str) -> Edit:
+        """Insert text before a node and its own parentheses."""
+        span = self.offsets(node, parentheses=True)
+        return self._edit(span and (span[0], span[0]), text)
+
+    def insert_after(self, node: cst.CSTNode, text: str) -> Edit:
+        """Insert text after a node and its own parentheses."""
+        span = self.offsets(node, parentheses=True)
+        return self._edit(span and (span[1], span[1]), text)
+
+    def remove_between(self, inner: cst.CSTNode, outer: cst.CSTNode) -> Edit:
+        """Leave of `outer` only the node `inner` that it begins with: `x.to(d)` -> `x`."""
+        kept, whole = self.offsets(inner, parentheses=True), self.offsets(outer)
+        if kept is None or whole is None or kept[0] != whole[0]:
+            return REFUSED
+        return Edit(kept[1], whole[1], "")
+
+    def append_call(self, node: cst.BaseExpression, call: str) -> Edit:
+        """`node` -> `node.call`, with parentheses around the node where it needs some."""
+        if node.lpar or isinstance(node, ATOMS):
+            # `"a" "b".upper()` is right too: literals are joined first.
+            return self.insert_after(node, f".{call}")
+        return self.replace(node, f"({self.text(node)}).{call}")
+
+    def as_receiver(self, node: cst.BaseExpression) -> str:
+        """A node as it is written, in parentheses where `.name` could not follow it otherwise."""
+        text = self.text(node)
+        bare = not node.lpar and (not isinstance(node, ATOMS) or "\n" in text or "\r" in text)
+        return f"({text})" if bare else text
+
+    # ---------------------------------------------------------------------------- arguments
+
+    def add_argument(self, call: cst.Call, text: str) -> Edit | None:
+        """Add an argument at the end of a call, in its layout.
+
+        None after `**kwargs`, which may hold the argument already.
+        """
+        if any(arg.star == "**" for arg in call.args):
+            return None
+        if not call.args:
+            return self.insert_argument(call, text)
+        last = call.args[-1]
+        span, whole = self.offsets(last), self.offsets(call)
+        if span is None or whole is None:
+            return REFUSED
+        start, end = span
+        if _is_bare_generator(last):
+            return Edit(start, end, f"({self.content.text[start:end]}), {text}")
+        if not self._one_per_line(call):
+            return Edit(end, end, f", {text}")
+        # A comment behind the last argument stays there: the new one goes to the line below.
+        position = self.content.position(end)
+        line_end = self.content.start(position.row) + len(self.content.line(position.row))
+        tail = self.content.text[end:line_end]
+        trailing = isinstance(last.comma, cst.Comma)
+        if line_end >= whole[1] or (trailing and "," not in tail):
+            return Edit(end, end, f",{self._line_break(start)}{text}")
+        if not trailing:
+            return Edit(end, line_end, f",{tail}{self._line_break(start)}{text}")
+        return Edit(line_end, line_end, f"{self._line_break(start)}{text},")
+
+    def insert_argument(self, call: cst.Call, text: str) -> Edit | None:
+        """Insert an argument before all others; None where the first one is a bare generator."""
+        if not call.args:
+            opening = self.offsets(call.whitespace_before_args)
+            return self._edit(opening and (opening[0], opening[0]), text)
+        first = call.args[0]
+        span = self.offsets(first)
+        if span is None:
+            return REFUSED
+        if _is_bare_generator(first):
+            return None
+        start = span[0]
+        between = self._line_break(start) if self._one_per_line(call) else " "
+        return Edit(start, start, f"{text},{between}")
+
+    def name_argument(self, arg: cst.Arg, name: str) -> Edit | None:
+        """Give an argument by keyword, or by another one; None for `*args` and `**kwargs`."""
+        if arg.star:
+            return None
+        if arg.keyword is not None:
+            return self.replace(arg.keyword, name)
+        if isinstance(arg.value, (cst.GeneratorExp, cst.NamedExpr)) and not arg.value.lpar:
+            return self.replace(arg.value, f"{name}=({self.text(arg.value)})")
+        return self.insert_before(arg.value, f"{name}=")
+
+    def remove_argument(self, call: cst.Call, arg: cst.Arg) -> Edit:
+        """Remove an argument and the comma that goes with it."""
+        (edit,) = self.remove_arguments(call, [arg])
+        return edit
+
+    def remove_arguments(self, call: cst.Call, args: Sequence[cst.Arg]) -> tuple[Edit, ...]:
+        """Remove several arguments of a call, and the commas that go with them."""
+        spans = [self.offsets(arg) for arg in call.args]
+        whole, opening = self.offsets(call), self.offsets(call.whitespace_before_args)
+        places = [span for span in spans if span is not None]
+        if whole is None or opening is None or len(places) != len(spans):
+            return (REFUSED,) * len(args)
+        gone = [any(arg is other for other in args) for arg in call.args]
+        if all(gone):
+            return (Edit(opening[0], whole[1] - 1, ""),)
+        kept = max(index for index, removed in enumerate(gone) if not removed)
+        edits = [
+            Edit(places[index][0], places[index + 1][0], "") for index in range(kept) if gone[index]
+        ]
+        if kept + 1 < len(gone):
+            edits.append(
+                self._remove_tail(call, places[kept][1], places[kept + 1][0], places[-1][1])
+            )
+        return tuple(edits)
+
+    def _remove_tail(self, call: cst.Call, kept: int, start: int, end: int) -> Edit:
+        """Remove the last arguments, [start, end), after the one that ends at `kept`."""
+        text = self.content.text
+        comma = call.args[-1].comma
+        trailing = self.offsets(comma) if isinstance(comma, cst.Comma) else None
+        if trailing is not None:
+            end = trailing[0] + text[trailing[0] :].index(",") + 1
+        row = self.content.position(start).row
+        if self.content.position(kept).row == row:
+            if trailing is None:
+                return Edit(kept, end, "")
+            return Edit(kept + text[kept:start].index(",") + 1, end, "")
+        # On lines of their own. What stands behind the argument on its last line goes with it.
+        before = self.content.start(row - 1) + len(self.content.line(row - 1))
+        last = self.content.position(end).row
+        line_end = self.content.start(last) + len(self.content.line(last))
+        tail = text[end:line_end].lstrip()
+        return Edit(before, line_end if not tail or tail.startswith("#") else end, "")
+
+    def _one_per_line(self, call: cst.Call) -> bool:
+        """Whether each argument begins a line."""
+        for arg in call.args:
+            span = self.offsets(arg)
+            if span is None or self._before(span[0]).strip():
+                return False
+        return True
+
+    def _line_break(self, offset: int) -> str:
+        """What to write to go on in a new line with the indentation of the line at an offset."""
+        return self.content.newline + _indentation(self._before(offset))
+
+    def _before(self, offset: int) -> str:
+        """The beginning of a line up to an offset."""
+        return self.content.text[self.content.start(self.content.position(offset).row) : offset]
+
+    # ---------------------------------------------------------------------------- statements
+
+    def insert_statement_before(self, statement: cst.BaseStatement, text: str) -> Edit | None:
+        """Insert a line above a statement, with its indentation."""
+        rows = self._rows(statement)
+        if rows is None:
+            return None
+        start = self.content.start(rows[0])
+        return Edit(start, start, f"{self._indent(rows[0])}{text}{self.content.newline}")
+
+    def insert_statement_after(self, statement: cst.BaseStatement, text: str) -> Edit | None:
+        """Insert a line below a statement, with its indentation."""
+        rows = self._rows(statement)
+        if rows is None:
+            return None
+        first, last = rows
+        line = f"{self._indent(first)}{text}{self.content.newline}"
+        if last == self.content.rows:  # the file ends without a line end
+            end = len(self.content.text)
+            return Edit(end, end, f"{self.content.newline}{self._indent(first)}{text}")
+        start = self.content.start(last + 1)
+        return Edit(start, start, line)
+
+    def remove_statement(
+        self, statement: cst.BaseStatement | cst.BaseSmallStatement
+    ) -> Edit | None:
+        """Remove a statement with its line; where it is the only one of its block, it gives way to
+        `pass`. A comment on its line goes with it."""
+        line: cst.CSTNode | None = statement
+        if isinstance(statement, cst.BaseSmallStatement):
+            line = self.parent(statement)
+            if not isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+                return None
+            if len(line.body) > 1:
+                return self._remove_from_line(statement, line.body)
+        if line is None or self._is_all_of_its_block(line):
+            return self._edit(self._decorated(statement), "pass")
+        rows = self._rows(line)
+        if rows is None:
+            return None
+        return Edit(self.content.start(rows[0]), self.content.start(rows[1] + 1), "")
+
+    def _is_all_of_its_block(self, line: cst.CSTNode) -> bool:
+        block = self.parent(line)
+        if isinstance(line, cst.SimpleStatementSuite):
+            return True
+        if isinstance(block, cst.IndentedBlock):
+            return len(block.body) == 1
+        tree = self._tree(line)
+        return tree is not None and any(
+            isinstance(each, ast.ClassDef) and each.body == [*tree.unit.statements]
+            for each in self.module.body
+        )
+
+    def _remove_from_line(
+        self, statement: cst.BaseSmallStatement, line: Sequence[cst.BaseSmallStatement]
+    ) -> Edit:
+        index = next(i for i, each in enumerate(line) if each is statement)
+        span = self.offsets(statement)
+        last = index == len(line) - 1
+        other = self.offsets(line[index - 1] if last else line[index + 1])
+        if span is None or other is None:
+            return REFUSED
+        return Edit(other[1], span[1], "") if last else Edit(span[0], other[0], "")
+
+    def dedent(
+        self, statements: Sequence[cst.BaseStatement | cst.BaseSmallStatement]
+    ) -> tuple[Edit, ...]:
+        """Move the statements that end the block of a `with` out of it.
+
+        No edits where nothing would stay in the block, or the statements do not end it.
+        """
+        block = self.parent(statements[0]) if statements else None
+        if isinstance(block, cst.SimpleStatementLine):
+            return self._dedent_from_within_line(statements, block)
+        if isinstance(block, cst.SimpleStatementSuite):
+            region = self.parent(block)
+            return self._split_line(statements, block.body, region)
+        region = self.parent(block)
+        if not isinstance(block, cst.IndentedBlock) or not isinstance(region, cst.With):
+            return ()
+        if not _ends(statements, block.body):
+            return ()
+        return self._dedent_lines(statements, region) or ()
+
+    def indent(self, statements: Sequence[cst.BaseStatement], header: str) -> tuple[Edit, ...]:
+        """Put whole lines into a block of their own, below a line that opens it."""
+        first, last = self._rows(statements[0]), self._rows(statements[-1])
+        if first is None or last is None:
+            return ()
+        indentation = self._indent(first[0])
+        unit = "\t" if "\t" in indentation else "    "
+        strings = set(self._rows_within_strings(statements))
+        start = self.content.start(first[0])
+        opening = Edit(start, start, f"{indentation}{header}{self.content.newline}{unit}")
+        inside = (
+            Edit(self.content.start(row), self.content.start(row), unit)
+            for row in range(first[0] + 1, last[1] + 1)
+            if row not in strings and self.content.line(row).strip()
+        )
+        return (opening, *inside)
+
+    def _dedent_from_within_line(
+        self,
+        statements: Sequence[cst.BaseStatement | cst.BaseSmallStatement],
+        line: cst.SimpleStatementLine,
+    ) -> tuple[Edit, ...]:
+        """Ex) `y = model(x); y.sum().backward()`, and whole lines after it"""
+        block = self.parent(line)
+        region = self.parent(block)
+        if not isinstance(block, cst.IndentedBlock) or not isinstance(region, cst.With):
+            return ()
+        small = [each for each in statements if isinstance(each, cst.BaseSmallStatement)]
+        lines = [each for each in statements if isinstance(each, cst.BaseStatement)]
+        if [*small, *lines] != list(statements) or not _ends(
+            [line, *lines], block.body, whole_may_go=True
+        ):
+            return ()
+        split = self._split_line(small, line.body, region)
+        moved = self._dedent_lines(lines, region) if lines else ()
+        return (*split, *moved) if split and moved is not None else ()
+
+    def _split_line(
+        self,
+        statements: Sequence[cst.CSTNode],
+        line: Sequence[cst.BaseSmallStatement],
+        region: cst.CSTNode | None,
+    ) -> tuple[Edit, ...]:
+        """Put the statements that end a line on the next one, indented as the `with` is."""
+        rows = self._rows(region) if isinstance(region, cst.With) else None
+        if rows is None or not _ends(statements, line):
+            return ()
+        stays, first = (
+            self.offsets(line[-len(statements) - 1]),
+            self.offsets(line[-len(statements)]),
+        )
+        if stays is None or first is None:
+            return ()
+        return (Edit(stays[1], first[0], self.content.newline + self._indent(rows[0])),)
+
+    def _dedent_lines(
+        self, statements: Sequence[cst.CSTNode], region: cst.With
+    ) -> tuple[Edit, ...] | None:
+        first, last = self._rows(statements[0]), self._rows(statements[-1])
+        outside = self._rows(region)
+        if first is None or last is None or outside is None:
+            return None
+        outer, inner = self._indent(outside[0]), self._indent(first[0])
+        if not inner.startswith(outer) or len(inner) == len(outer):
+            return None
+        strings = set(self._rows_within_strings(statements))
+        rows = range(self._first_comment_row(first[0], inner), last[1] + 1)
+        return tuple(
+            Edit(self.content.start(row) + len(outer), self.content.start(row) + len(inner), "")
+            for row in rows
+            if row not in strings and self.content.line(row).startswith(inner)
+        )
+
+    def _first_comment_row(self, row: int, indentation: str) -> int:
+        """The first of the comment lines that stand right above a row, with its indentation."""
+        while row > 1 and re.match(re.escape(indentation) + "#", self.content.line(row - 1)):
+            row -= 1
+        return row
+
+    def _rows_within_strings(self, statements: Sequence[cst.CSTNode]) -> Iterator[int]:
+        """The rows that begin inside of a string."""
+        nodes, _ = walk(statements)
+        for node in nodes:
+            if isinstance(node, (cst.SimpleString, cst.FormattedString)):
+                rows = self._rows(node)
+                if rows is not None:
+                    yield from range(rows[0] + 1, rows[1] + 1)
+
+    def _rows(self, node: cst.CSTNode | None) -> tuple[int, int] | None:
+        """The first and the last row of a node, decorators included."""
+        span = None if node is None else self._decorated(node)
+        if span is None:
+            return None
+        return self.content.position(span[0]).row, self.content.position(span[1]).row
+
+    def _decorated(self, node: cst.CSTNode) -> tuple[int, int] | None:
+        """The offsets of a node with its decorators, which LibCST counts as what is above it."""
+        span = self.offsets(node)
+        decorators: Sequence[cst.Decorator] = getattr(node, "decorators", ())
+        first = self.offsets(decorators[0]) if decorators else span
+        return (first[0], span[1]) if first is not None and span is not None else None
+
+    def _indent(self, row: int) -> str:
+        return _indentation(self.content.line(row))
+
+    def _edit(self, span: tuple[int, int] | None, text: str) -> Edit:
+        return REFUSED if span is None else Edit(*span, text)
+
+
+def _indentation(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _is_bare_generator(arg: cst.Arg) -> bool:
+    """Ex) the argument of `f(x for x in y)`, which must be the only one"""
+    return isinstance(arg.value, cst.GeneratorExp) and not arg.value.lpar
+
+
+def _ends(
+    part: Sequence[cst.CSTNode], whole: Sequence[cst.CSTNode], *, whole_may_go: bool = False
+) -> bool:
+    """Whether `part` is the end of `whole`, and something is left before it."""
+    if not part or len(part) > len(whole) or (len(part) == len(whole) and not whole_may_go):
+        return False
+    return all(a is b for a, b in zip(part, whole[-len(part) :], strict=True))

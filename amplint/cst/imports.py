@@ -1,0 +1,396 @@
+"""What a file's imports make available, how to add one, and how to drop one left unused."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from posixpath import basename, split
+
+from amplint.core.finding import Edit
+from amplint.core.text import Text
+from amplint.cst.scopes import Scopes
+from amplint.knowledge.libraries import STAR_IMPORTS
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+# What a test may consist of that may as well not be asked.
+PURE = (
+    ast.Name, ast.Attribute, ast.Constant, ast.BoolOp, ast.UnaryOp, ast.Compare,
+    ast.boolop, ast.unaryop, ast.cmpop, ast.expr_context,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How to write a library name at some place, and the edits without which it means nothing."""
+
+    text: str
+    edits: tuple[Edit, ...] = ()
+
+
+class Imports:
+    """The imports at the top level of a file."""
+
+    def __init__(self, text: Text, scopes: Scopes) -> None:
+        self.text = text
+        self.scopes = scopes
+        self.module = scopes.module
+
+    def bound_as(self, dotted: str) -> str | None:
+        """How a library name can be written with the imports there are: "torch.amp", "th.amp".
+
+        Only by names that are bound by unconditional imports and nothing else in the file.
+        """
+        found = [
+            (target, local + dotted[len(target) :])
+            for local, target in self._available()
+            if dotted == target or dotted.startswith(f"{target}.")
+        ]
+        # The most exact import; among equals the one that spells the name in full.
+        best = min(found, key=lambda pair: (-len(pair[0]), pair[1] != dotted, pair), default=None)
+        return best[1] if best is not None else None
+
+    def meaning(self, written: str) -> str | None:
+        """The library name that a dotted name stands for, where nothing but imports of one thing
+        bind its first part anywhere in the file."""
+        root, dot, rest = written.partition(".")
+        targets = {each.target for each in self.scopes.bindings(root)}
+        target = targets.pop() if len(targets) == 1 else None
+        return None if target is None else f"{target}{dot}{rest}"
+
+    def spell(self, dotted: str) -> Spelling | None:
+        """A way to write a library name, with an import if need be; None if it would clash."""
+        bound = self.bound_as(dotted)
+        if bound is not None:
+            return Spelling(bound)
+        root = dotted.partition(".")[0]
+        parent, _, name = dotted.rpartition(".")
+        if parent and not self.scopes.bindings(name):
+            extended = self._extend(parent, name)
+            if extended is not None:
+                return Spelling(name, (extended,))
+        if not self.scopes.bindings(root):
+            return Spelling(dotted, (self._insert(f"import {root}"),))
+        if parent and not self.scopes.bindings(name):
+            return Spelling(name, (self._insert(f"from {parent} import {name}"),))
+        return None
+
+    def _available(self) -> Iterator[tuple[str, str]]:
+        for statement in self.module.body:
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                for alias in statement.names:
+                    local = alias.asname or alias.name
+                    if isinstance(statement, ast.Import) and alias.asname is None:
+                        local = alias.name.partition(".")[0]
+                    target = self.meaning(local)
+                    if target is not None:
+                        yield local, target
+
+    def _extend(self, module: str, name: str) -> Edit | None:
+        """Add a name to an import from the same module."""
+        for statement in self.module.body:
+            if (
+                isinstance(statement, ast.ImportFrom)
+                and (statement.module, statement.level) == (module, 0)
+                and statement.names[-1].name != "*"
+            ):
+                end = _end(self.text, statement.names[-1])
+                return Edit(end, end, f", {name}")
+        return None
+
+    def _insert(self, line: str) -> Edit:
+        """A new import above the first one from that package, or else below the first imports, or
+        else below the docstring, or else on top."""
+        newline = self.text.newline
+        package = line.split()[1].partition(".")[0]
+        above: ast.stmt | None = None
+        for statement in self.module.body:
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                if package in _packages(statement):
+                    start = self.text.start(statement.lineno)
+                    return Edit(start, start, f"{line}{newline}")
+                above = statement
+            elif isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                break
+            elif above is None and statement is self.module.body[0] and _is_docstring(statement):
+                above = statement
+        if above is None:
+            start = self.text.start(_first_row(self.module.body[0])) if self.module.body else 0
+            return Edit(start, start, f"{line}{newline}")
+        row = above.end_lineno or above.lineno
+        if row >= self.text.rows:
+            end = len(self.text.text)
+            return Edit(end, end, f"{newline}{line}")
+        start = self.text.start(row + 1)
+        return Edit(start, start, f"{line}{newline}")
+
+
+@dataclass(frozen=True)
+class Orphan:
+    """An import of the new text whose names only the old text makes use of.
+
+    Args:
+        names: what it binds: one name, or all those of a star.
+        at_top: whether it is the module's, so that other files may take the names from there.
+        block: the statements that it stands among.
+        branch: the `if` whose first block that is, and the block of the `if`.
+    """
+
+    names: frozenset[str]
+    at_top: bool
+    block: Sequence[ast.stmt]
+    statement: ast.Import | ast.ImportFrom
+    alias: ast.alias
+    branch: tuple[ast.If, Sequence[ast.stmt]] | None = None
+
+
+def orphans(before: ast.Module, after: ast.Module) -> Iterator[Orphan]:
+    """The imports of the module, and of its functions, that have lost their last use."""
+    earlier = dict(_scopes(before, ()))
+    for key, scope in _scopes(after, ()):
+        if key in earlier:
+            yield from _orphans_of(earlier[key], scope)
+
+
+def without(text: Text, gone: Iterable[Orphan]) -> str:
+    """The text without these imports.
+
+    An import that says `noqa`, or that cannot go without a comment, stays. One that is all of its
+    block goes with the `if` of that block, or stays.
+    """
+    by_statement: dict[ast.Import | ast.ImportFrom, list[Orphan]] = defaultdict(list)
+    for orphan in gone:
+        by_statement[orphan.statement].append(orphan)
+    edits: set[Edit] = set()
+    for those in by_statement.values():
+        if not _is_done_with(those[0].block, by_statement):
+            edits.update(_removals(text, those))
+        elif those[0].branch is not None and _is_needless(those[0].branch[0], by_statement):
+            edits.update(_whole_lines(text, *those[0].branch))
+    result = text.text
+    for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
+        result = result[: edit.start] + edit.text + result[edit.end :]
+    return result
+
+
+def uses(module: ast.Module, name: str) -> bool:
+    """Whether a module reads a name, or has a string that may name it."""
+    return name in _used_names(module)
+
+
+def lists_its_names(module: ast.Module) -> bool:
+    """Whether a module says by a list in `__all__` what it is there for."""
+    return any(
+        isinstance(statement, ast.Assign)
+        and isinstance(statement.value, (ast.List, ast.Tuple))
+        and all(isinstance(each, ast.Constant) for each in statement.value.elts)
+        and _sets_exports(statement)
+        for statement in module.body
+    )
+
+
+def starred(path: str) -> re.Pattern[str]:
+    """What a statement of another file may look like that takes all names from this module."""
+    stem = re.escape(_stem(path))
+    return re.compile(rf"\bfrom\s+[.\w]*\b{stem}\s+import\s*\*")
+
+
+def exported(path: str, name: str) -> re.Pattern[str]:
+    """What a statement of another file may look like that takes the name from this module; by a
+    star it takes those that it reads."""
+    stem, name = re.escape(_stem(path)), re.escape(name)
+    names = rf"[^(\n]*\b{name}\b|\([^)]*\b{name}\b|.*\\"
+    return re.compile(rf"\bfrom\s+[.\w]*\b{stem}\s+import\s+(?:{names})|\b{stem}\.{name}\b")
+
+
+def _stem(path: str) -> str:
+    """The last part of a module's name, which is its directory's where it is a package."""
+    directory, file = split(path)
+    return basename(directory) if file == "__init__.py" else file.removesuffix(".py")
+
+
+def _scopes(
+    node: ast.AST, key: tuple[tuple[str, int], ...]
+) -> Iterator[tuple[tuple[tuple[str, int], ...], ast.Module | Function]]:
+    """The module and its functions, each with its path: names, and which of that name it is."""
+    if isinstance(node, (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef)):
+        yield key, node
+    counts: Counter[str] = Counter()
+    stack = [*reversed(list(ast.iter_child_nodes(node)))]
+    while stack:
+        child = stack.pop()
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            counts[child.name] += 1
+            yield from _scopes(child, (*key, (child.name, counts[child.name])))
+        else:
+            stack += reversed(list(ast.iter_child_nodes(child)))
+
+
+def _orphans_of(before: ast.AST, after: ast.Module | Function) -> Iterator[Orphan]:
+    lost = _used_names(before) - (left := _used_names(after))
+    at_top = isinstance(after, ast.Module)
+    blocks = [(after.body, None)] if isinstance(after, ast.Module) else _blocks(after)
+    for block, branch in blocks:
+        for statement in block:
+            if not isinstance(statement, (ast.Import, ast.ImportFrom)):
+                continue
+            for alias in statement.names:
+                names = _bound(statement, alias)
+                # `from x import y as y` is there for others
+                if names & lost and not names & left and alias.asname != alias.name:
+                    yield Orphan(names, at_top, block, statement, alias, branch)
+
+
+def _bound(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> frozenset[str]:
+    if alias.name == "*" and isinstance(statement, ast.ImportFrom):
+        return STAR_IMPORTS.get(statement.module or "", frozenset())
+    return frozenset({alias.asname or alias.name.partition(".")[0]})
+
+
+def _blocks(
+    function: Function,
+) -> Iterator[tuple[list[ast.stmt], tuple[ast.If, list[ast.stmt]] | None]]:
+    """The blocks that a function consists of, each with the `if` that it is the first of.
+
+    Not those of `try`, which say what may fail, and none where names are shared.
+    """
+    if any(isinstance(node, (ast.Global, ast.Nonlocal)) for node in ast.walk(function)):
+        return
+    blocks: list[tuple[list[ast.stmt], tuple[ast.If, list[ast.stmt]] | None]]
+    blocks = [(function.body, None)]
+    while blocks:
+        block, branch = blocks.pop()
+        yield block, branch
+        for statement in block:
+            if isinstance(statement, ast.If):
+                blocks += [(statement.body, (statement, block)), (statement.orelse, None)]
+            elif isinstance(statement, (ast.For, ast.AsyncFor, ast.While)):
+                blocks += [(statement.body, None), (statement.orelse, None)]
+            elif isinstance(statement, (ast.With, ast.AsyncWith)):
+                blocks.append((statement.body, None))
+
+
+Gone = Mapping[ast.Import | ast.ImportFrom, Sequence[Orphan]]
+
+
+def _is_done_with(block: Sequence[ast.stmt], gone: Gone) -> bool:
+    """Whether nothing would stay in a block but what takes the place of the imports."""
+    names = {name for those in gone.values() for each in those for name in each.names}
+    return all(
+        len(gone.get(each, ())) == len(each.names)
+        if isinstance(each, (ast.Import, ast.ImportFrom))
+        else _sets_one_of(names, each)
+        for each in block
+    )
+
+
+def _sets_one_of(names: set[str], statement: ast.stmt) -> bool:
+    """Ex) amp = None"""
+    return (
+        isinstance(statement, ast.Assign)
+        and isinstance(statement.value, ast.Constant)
+        and all(isinstance(each, ast.Name) and each.id in names for each in statement.targets)
+    )
+
+
+def _is_needless(branch: ast.If, gone: Gone) -> bool:
+    """Ex) `if self.args.fp16: from torch.cuda import amp`, or with `else: amp = None`"""
+    return all(isinstance(node, PURE) for node in ast.walk(branch.test)) and _is_done_with(
+        branch.orelse, gone
+    )
+
+
+def _removals(text: Text, those: Sequence[Orphan]) -> list[Edit]:
+    """How to remove some of the names of a statement, or all of it."""
+    statement, block = those[0].statement, those[0].block
+    gone = [any(alias is orphan.alias for orphan in those) for alias in statement.names]
+    if all(gone):
+        return _whole_lines(text, statement, block)
+    if any("#" in text.line(row) for row in _rows(statement)):
+        return []
+    kept = max(index for index, removed in enumerate(gone) if not removed)
+    starts = [text.offset(each.lineno, each.col_offset) for each in statement.names]
+    edits = [Edit(starts[i], starts[i + 1], "") for i in range(kept) if gone[i]]
+    if kept + 1 < len(gone):
+        edits.append(Edit(_end(text, statement.names[kept]), _end(text, statement.names[-1]), ""))
+    return edits
+
+
+def _whole_lines(text: Text, statement: ast.stmt, block: Sequence[ast.stmt]) -> list[Edit]:
+    """How to remove a statement that has its lines for itself, and is not all of its block."""
+    rows = _rows(statement)
+    if any("#" in text.line(row) for row in rows) or len(block) == 1:
+        return []
+    start, end = text.start(rows[0]), text.start(rows[-1] + 1)
+    written = text.text[text.offset(statement.lineno, statement.col_offset) : _end(text, statement)]
+    if text.text[start:end].strip() != written.strip():
+        return []
+    # Of an empty line above and one below, one is enough; at the top of a block, none.
+    spaced = block[0] is statement or not text.line(rows[0] - 1).strip()
+    if spaced and rows[-1] < text.rows and not text.line(rows[-1] + 1).strip():
+        end = text.start(min(rows[-1] + 2, text.rows))
+    return [Edit(start, end, "")]
+
+
+def _rows(statement: ast.stmt) -> range:
+    return range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+
+
+def _used_names(scope: ast.AST) -> set[str]:
+    """The names that are read, be it by code in a string (`__all__`, annotations, doctests)."""
+    names: set[str] = set()
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names |= _names_in_string(node.value)
+        elif isinstance(node, (ast.Assign, ast.AugAssign)) and _sets_exports(node):
+            names.update(re.findall(r"\w+", ast.unparse(node.value)))  # Ex) "a b".split()
+    return names
+
+
+def _sets_exports(statement: ast.Assign | ast.AugAssign) -> bool:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return any(isinstance(each, ast.Name) and each.id == "__all__" for each in targets)
+
+
+def _names_in_string(value: str) -> set[str]:
+    if ">>>" in value:
+        return set(re.findall(r"\w+", value))
+    if len(value) >= 200:
+        return set()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            code = ast.parse(value.strip())
+    except (SyntaxError, ValueError):
+        return set()
+    return {node.id for node in ast.walk(code) if isinstance(node, ast.Name)}
+
+
+def _packages(statement: ast.Import | ast.ImportFrom) -> set[str]:
+    """Ex) {"torch"} of `from torch.cuda import amp`"""
+    if isinstance(statement, ast.Import):
+        return {alias.name.partition(".")[0] for alias in statement.names}
+    return set() if statement.level else {(statement.module or "").partition(".")[0]}
+
+
+def _end(text: Text, node: ast.alias | ast.stmt) -> int:
+    assert node.end_lineno is not None and node.end_col_offset is not None
+    return text.offset(node.end_lineno, node.end_col_offset)
+
+
+def _first_row(statement: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(each.lineno for each in decorators)])
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )

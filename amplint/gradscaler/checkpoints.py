@@ -1,0 +1,295 @@
+"""Checkpoints of a training that uses a scaler, which leave out the scaler's state.
+
+A finding needs a dict with the state of an optimizer that is saved, and a scaler that makes the
+steps of the training that saves it. It needs more, for the state may be saved anywhere: nothing is
+said where some file of the project saves the state of a scaler, or of an object that nobody knows;
+nor where a scaler, or an object that holds one, is saved as a whole, put into a container, or
+handed to what nobody knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from amplint.core.values import Instance, Mapping, Method, Object, Sequence, Symbol, Unknown, Value
+from amplint.gradscaler.events import Kind, Role, argument, role, role_of, surely_scaler
+from amplint.gradscaler.path_explorer import Events
+from amplint.inference import Inference, SiteId, State
+from amplint.inference.store import TEST_PATH
+from amplint.inference.transfer import canonical
+from amplint.ir.model import Graph, Node
+
+CALLERS = 4  # calls from a training down to what saves
+SAVING = frozenset({"torch.save"})
+# What is given a scaler, and keeps nothing of it.
+HARMLESS = frozenset(
+    f"builtins.{name}" for name in "isinstance print type id bool repr str hasattr".split()
+)
+# What has a state that is not a scaler's, where its name is all that is known.
+OTHER_STATE = re.compile(
+    r"model|module|net|opt|sched|coder|head|backbone|ema|critic|actor|policy|generator"
+    r"|discriminator|loss|criterion|metric|sampler|loader|layer|lora|embed|teacher|student",
+    re.IGNORECASE,
+)
+# Lines that speak of a scaler in a checkpoint, or of the states of whatever there is.
+ANY_STATE = (
+    r"(?i)(scal\w*|amp)\b[^#\n]*\.state_dict|\.state_dict[^#\n]*scaler"
+    r"|[\"']\w*scaler\w*[\"'] *(:|\] *=[^=])"
+    r"|(getattr|hasattr|methodcaller)\([^#\n]*[\"']state_dict[\"']"
+    r"|(save|dump)\w*\([^#\n]*\b(locals|globals)\("
+)
+
+
+class Unsaved:
+    """The checkpoints of a project that leave out the state of a scaler."""
+
+    def __init__(self, inference: Inference, events: Events) -> None:
+        self._inference = inference
+        self._events = events
+        self._callers: dict[str, set[str]] = {}
+        self._callees: dict[str, set[str]] = {}
+        for (caller, _), callees in inference.edges.items():
+            self._callees.setdefault(caller, set()).update(callees)
+            for callee in callees:
+                self._callers.setdefault(callee, set()).add(caller)
+
+    def find(self) -> Iterator[tuple[SiteId, SiteId]]:
+        """The calls that save, each with the step of a scaler."""
+        if not self._events.scaling or not self._is_resumed():
+            return
+        found = list(self._checkpoints())
+        if not found or self._may_be_saved():
+            return
+        for site in found:
+            step = self._step_of(site[0])
+            if step is not None:
+                yield site, step
+
+    def _is_resumed(self) -> bool:
+        return any(self._inference.files.holding("load_state_dict"))
+
+    # -- what is saved
+
+    def _checkpoints(self) -> Iterator[SiteId]:
+        """The calls that save a dict with the state of an optimizer, directly or by a function; of
+        those that save the same dict, as the last and as the best one, the first."""
+        for function, state in self._inference.states.items():
+            told: set[int] = set()
+            if TEST_PATH.search(self._inference.functions[function].path):
+                continue
+            for number, node in enumerate(state.graph.nodes):
+                if node.op != "call":
+                    continue
+                for operand in self._saved(function, number, node, state):
+                    if operand not in told and self._holds_optimizer(state, operand, 0):
+                        told.add(operand)
+                        yield function, number
+                        break
+
+    def _saved(self, function: str, number: int, node: Node, state: State) -> Iterator[int]:
+        """What a call saves, or hands to a function that saves it."""
+        if symbols(state.values[node.operands[0]]) & SAVING:
+            yield argument(node, 0, "obj")
+        for callee in self._inference.edges.get((function, number), ()):
+            inner = self._inference.states.get(callee)
+            facts = self._inference.functions[callee]
+            if inner is None:
+                continue
+            names = [p.name for p in facts.params if p.kind == "positional"]
+            names = names[1:] if facts.cls is not None else names
+            for each in inner.graph.nodes:
+                if each.op != "call" or not symbols(inner.values[each.operands[0]]) & SAVING:
+                    continue
+                given = argument(each, 0, "obj")
+                kept = inner.graph.nodes[given] if given >= 0 else None
+                if kept is not None and kept.op == "param":
+                    position = names.index(kept.data) if kept.data in names else len(names)
+                    yield argument(node, position, kept.data)
+
+    def _holds_optimizer(self, state: State, number: int, depth: int) -> bool:
+        """Whether the state of an optimizer is an entry of a dict."""
+        if number < 0 or depth > CALLERS:
+            return False
+        node = state.graph.nodes[number]
+        if node.op == "call":
+            callee = state.graph.nodes[node.operands[0]]
+            if callee.op != "attr" or callee.data != "state_dict":
+                return False
+            return role(state.values[callee.operands[0]], self._inference) is Role.OPTIMIZER
+        parts: tuple[int, ...] = ()
+        if node.op == "put":
+            parts = (node.operands[0], node.operands[2])
+        elif node.op in ("dict", "phi", "narrow"):
+            parts = node.operands
+        return any(self._holds_optimizer(state, part, depth + 1) for part in parts)
+
+    # -- who trains
+
+    def _step_of(self, function: str) -> SiteId | None:
+        """The step of a scaler in the training that calls a function: the nearest of its callers
+        that makes any steps, itself or by calls."""
+        level = {function}
+        for _ in range(CALLERS):
+            found = [self._steps(each) for each in sorted(level)]
+            if any(found):
+                scaled = sorted(
+                    step
+                    for steps in found
+                    for step, by_scaler in steps
+                    if by_scaler and self._outlives(step[0], function)
+                )
+                return scaled[0] if scaled else None
+            level = {caller for each in level for caller in self._callers.get(each, ())}
+        return None
+
+    def _outlives(self, stepping: str, saving: str) -> bool:
+        """Whether the scaler of a function's steps is there when another function saves: it is not
+        where it is made anew by the first one, which has ended by then."""
+        graph = self._inference.states[stepping].graph
+        values = self._inference.states[stepping].values
+        stored = {node.operands[1] for node in graph.nodes if node.op == "store"}
+        made = any(
+            node.op == "call"
+            and number not in stored
+            and any(isinstance(a, Object) and a.kind == "scaler" for a in values[number])
+            and symbols(values[node.operands[0]])
+            for number, node in enumerate(graph.nodes)
+        )
+        return not made or saving in self._reached(stepping)
+
+    def _steps(self, function: str) -> list[tuple[SiteId, bool]]:
+        """The steps that a function makes, by scalers or by optimizers."""
+        found: list[tuple[SiteId, bool]] = []
+        for each in self._reached(function) & self._events.training:
+            state = self._inference.states[each]
+            for number, happens in self._events.of[each].items():
+                if happens.kind is Kind.STEP:
+                    scaled = surely_scaler(self._inference, state, number, happens)
+                    owner = role(state.values[happens.object], self._inference)
+                    if scaled or owner is Role.OPTIMIZER:
+                        found.append(((each, number), scaled))
+        return found
+
+    def _reached(self, function: str) -> set[str]:
+        """A function, and those that it calls, and they."""
+        reached, stack = {function}, [function]
+        while stack:
+            more = self._callees.get(stack.pop(), set()) - reached
+            reached |= more
+            stack.extend(more)
+        return reached
+
+    # -- whether the state may be saved after all
+
+    def _may_be_saved(self) -> bool:
+        if any(self._inference.files.matching(ANY_STATE)):
+            return True
+        holders = self._holders()
+        return (
+            holders is None
+            or any(
+                self._lets_go(function, state, holders)
+                for function, state in self._inference.states.items()
+            )
+            or any(map(self._saves_unknown, self._inference.mentioning("state_dict")))
+        )
+
+    def _holders(self) -> frozenset[str] | None:
+        """The classes of objects that hold a scaler, themselves or in what they hold; None where
+        something else does."""
+        held: set[str] = set()
+        for _ in range(CALLERS):
+            before = set(held)
+            for state in self._inference.states.values():
+                for node in state.graph.nodes:
+                    if node.op != "store":
+                        continue
+                    owners, value = (state.values[operand] for operand in node.operands)
+                    if not self._contains(value, held):
+                        continue
+                    if not owners or not all(isinstance(atom, Instance) for atom in owners):
+                        return None
+                    held |= {atom.cls for atom in owners if isinstance(atom, Instance)}
+            if held == before:
+                break
+        for cls in list(held):
+            held |= {*self._inference.mro(cls), *self._inference.subclasses(cls)}
+        for cls in held:
+            if "__getstate__" in self._inference.classes[cls].methods:
+                return None
+            if self._inference.library_bases(cls) - {"torch.nn.Module", "builtins.object"}:
+                return None
+        return frozenset(held)
+
+    def _contains(self, value: Value, holders: frozenset[str] | set[str], depth: int = 0) -> bool:
+        """Whether a value is a scaler, or holds one."""
+        for atom in value:
+            if isinstance(atom, Object | Instance):
+                if role_of(atom, self._inference) in (Role.SCALER, Role.DISABLED):
+                    return True
+                if isinstance(atom, Instance) and atom.cls in holders:
+                    return True
+            elif isinstance(atom, Sequence | Mapping) and depth < CALLERS:
+                items = (
+                    atom.items or () if isinstance(atom, Sequence) else (v for _, v in atom.items)
+                )
+                parts = (atom.element, *items)
+                if any(self._contains(part, holders, depth + 1) for part in parts):
+                    return True
+        return False
+
+    def _lets_go(self, function: str, state: State, holders: frozenset[str]) -> bool:
+        """Whether a function puts a scaler, or what holds one, where it may be saved."""
+        for number, node in enumerate(state.graph.nodes):
+            if node.op in KEEPING or (node.op == "attr" and node.data == "__dict__"):
+                given = node.operands
+            elif node.op == "call" and not self._is_followed(function, number, node, state):
+                given = node.operands[1:]
+            else:
+                continue
+            if any(op >= 0 and self._contains(state.values[op], holders) for op in given):
+                return True
+        return False
+
+    def _is_followed(self, function: str, number: int, node: Node, state: State) -> bool:
+        """Whether it is known what a call does with what it is given."""
+        if self._inference.edges.get((function, number)):
+            return True
+        callee = state.values[node.operands[0]]
+        return bool(callee) and all(is_harmless(atom) for atom in callee)
+
+    def _saves_unknown(self, function: str) -> bool:
+        """Whether a function asks a scaler, or what may be one, for its state."""
+        facts = self._inference.functions[function]
+        file = self._inference.files[facts.path]
+        state = self._inference.states.get(function)
+        graph: Graph = file.graph(function)
+        for node in graph.nodes:
+            if node.op != "attr" or node.data != "state_dict":
+                continue
+            value = state.values[node.operands[0]] if state is not None else frozenset()
+            if any(role_of(atom, self._inference) in SCALERS for atom in value):
+                return True
+            known = bool(value) and not any(isinstance(atom, Unknown) for atom in value)
+            row, column, end_row, end_column = node.location
+            line = file.lines[row - 1].encode()
+            text = line[column:end_column].decode() if row == end_row else ""
+            if not known and not OTHER_STATE.search(text.removesuffix(".state_dict")):
+                return True
+        return False
+
+
+KEEPING = frozenset({"dict", "list", "set", "put", "add", "yield"})
+SCALERS = (Role.SCALER, Role.DISABLED)
+
+
+def symbols(value: Value) -> set[str]:
+    return {canonical(atom.name) for atom in value if isinstance(atom, Symbol)}
+
+
+def is_harmless(atom: object) -> bool:
+    if isinstance(atom, Symbol):
+        name = canonical(atom.name)
+        return name in HARMLESS or (name.startswith("torch.") and name not in SAVING)
+    return isinstance(atom, Method) and isinstance(atom.of, Object) and atom.of.kind == "scaler"

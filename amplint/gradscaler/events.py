@@ -1,0 +1,345 @@
+"""Which calls train: what a call node of a value graph does to losses, gradients and weights.
+
+Decided by the value of what a method is called on. Where that is not known, a method that only a
+scaler has (`unscale_`), or a chain that only a scaler makes (`x.scale(loss).backward()`), says what
+it is; all else is kept as a guess, for whoever knows which object it is.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import NamedTuple
+
+from amplint.core.values import (
+    NONE,
+    Blob,
+    Device,
+    DType,
+    Host,
+    Instance,
+    Method,
+    Object,
+    Symbol,
+    Tensor,
+    Unknown,
+    Value,
+    constant,
+    only,
+)
+from amplint.inference import Inference, State
+from amplint.inference.transfer import canonical
+from amplint.ir.model import CallShape, Node
+from amplint.knowledge import libraries
+from amplint.knowledge.torch_ops import EPSILONS, HALF_OF_LEAST
+
+
+class Kind(Enum):
+    """What a call does. `STEP` and `UPDATE` are those of whatever they are called on."""
+
+    SCALE = "scale"
+    BACKWARD = "backward"
+    UNSCALE = "unscale_"
+    CLIP = "clip"
+    READ = "read"
+    STEP = "step"
+    UPDATE = "update"
+    ZERO = "zero_grad"
+    IS_ENABLED = "is_enabled"
+    HALF = "half"  # parameters become float16
+    CAST = "float"  # or something else
+    ELSEWHERE = "elsewhere"  # what a library or an unknown function does to the gradients
+
+
+class Role(Enum):
+    """What an object is to training."""
+
+    SCALER = "scaler"
+    DISABLED = "a scaler that is switched off"
+    OPTIMIZER = "optimizer"
+    SCHEDULER = "scheduler"
+    UNKNOWN = "unknown"
+    OTHER = "something else"
+
+
+class Event(NamedTuple):
+    """What a call does, by nodes of its function.
+
+    object: the node of what the method is called on; -1 without one.
+    argument: the node of the loss, or the optimizer, that it is given; -1 without one.
+    """
+
+    kind: Kind
+    object: int
+    argument: int = -1
+
+
+CLIPPING = frozenset(
+    f"torch.nn.utils.{home}{name}"
+    for home in ("", "clip_grad.")
+    for name in ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
+)
+# What tells how large gradients are; nothing else of them depends on the scale.
+SIZES = frozenset({"norm", "vector_norm", "get_total_norm"})
+SAME_SIZE = frozenset({"detach", "float", "double", "clone", "view", "flatten", "reshape", "to"})
+BACKWARD = frozenset({"torch.autograd.backward"})
+# Methods whose name says that gradients change hands, when nobody knows whose they are.
+ELSEWHERE = frozenset({"manual_backward", "clip_gradients", "clip_grad_norm_", "backward"})
+# What an unknown function may run of training, by its name: hooks, and what drives a step.
+DRIVER = re.compile(
+    r"hook|callback|event|fire|trigger|dispatch|backward|optim|grad|scal|train|^on_|^before_|^after_"
+)
+# Methods of a module that return it, and those of them that may cast its parameters.
+CASTS = frozenset({"half", "bfloat16", "float", "double", "to", "type"})
+CHAINED = CASTS | {"cuda", "cpu", "train", "eval", "requires_grad_"}
+# What leads to each parameter of a module, and what visits them by itself, or adds others.
+VISITS = frozenset(
+    {"apply", "parameters", "named_parameters", "modules", "named_modules", "children"}
+    | {"add_adapter", "load_adapter"}
+)
+VISITING = frozenset({"apply", "add_adapter", "load_adapter"})
+# Options of an optimizer with which a step is computed in float32, or begins with more than 0.
+OTHERWISE = frozenset({"fused", "capturable", "initial_accumulator_value", "**"})
+PRETRAINED = frozenset({"from_pretrained", "from_config"})
+METHODS = frozenset({kind.value for kind in Kind} | ELSEWHERE | CASTS | PRETRAINED)
+NAMES = METHODS | {name.rpartition(".")[2] for name in CLIPPING}
+
+
+def role(value: Value, inference: Inference) -> Role:
+    """What an object is, leaving None aside, and what is not known where something is."""
+    roles = {role_of(atom, inference) for atom in value if atom != NONE}
+    known = roles - {Role.UNKNOWN}
+    if len(known) == 1:
+        return known.pop()
+    if known == {Role.SCALER, Role.DISABLED}:
+        return Role.SCALER
+    return Role.OTHER if known else Role.UNKNOWN
+
+
+def role_of(atom: object, inference: Inference) -> Role:
+    if isinstance(atom, Unknown):
+        return Role.UNKNOWN
+    if isinstance(atom, Object):
+        if atom.kind == "scaler":
+            return Role.DISABLED if atom.enabled is False else Role.SCALER
+        return {"optimizer": Role.OPTIMIZER, "scheduler": Role.SCHEDULER}.get(atom.kind, Role.OTHER)
+    if isinstance(atom, Instance):
+        if inference.is_optimizer(atom.cls):
+            return Role.OPTIMIZER
+        if inference.library_bases(atom.cls) & libraries.SCALERS.keys():
+            return Role.SCALER
+    return Role.OTHER
+
+
+def event(inference: Inference, state: State, number: int) -> Event | None:
+    """What a call does to training; None if nothing, as far as the call alone can say."""
+    node = state.graph.nodes[number]
+    callee = state.graph.nodes[node.operands[0]]
+    if callee.op in ("attr", "name") and callee.data in SIZES:
+        return Event(Kind.READ, -1) if is_size_of_gradient(state, node) else None
+    if callee.op == "attr" and callee.data not in NAMES:
+        return None
+    symbols = {
+        canonical(atom.name)
+        for atom in state.values[node.operands[0]]
+        if isinstance(atom, Symbol) and atom.name.rpartition(".")[2] in NAMES
+    }
+    first = argument(node, 0)
+    if symbols & CLIPPING:
+        return Event(Kind.CLIP, -1, argument(node, 0, "parameters"))
+    if symbols & BACKWARD:
+        return Event(Kind.BACKWARD, argument(node, 0, "tensors"))
+    if callee.op != "attr":
+        return None
+    thing = callee.operands[0]
+    value = state.values[thing]
+    if callee.data in PRETRAINED:
+        return Event(Kind.HALF, number) if dtypes(state, node) == {"float16"} else None
+    if callee.data in CASTS:
+        cast = cast_by(state, node, callee.data) if is_module(value, inference) else None
+        return Event(cast, thing) if cast is not None else None
+    owner = role(value, inference)
+    scaler = owner in (Role.SCALER, Role.DISABLED, Role.UNKNOWN)
+    optimizer = argument(node, 0, "optimizer")
+    match callee.data:
+        case "backward" if first < 0 or is_loss(value):
+            return Event(Kind.BACKWARD, thing) if not symbols else None
+        case "scale" if scaler and first >= 0 and node.data.positional == 1:
+            return Event(Kind.SCALE, thing, argument(node, 0, "outputs"))
+        case "unscale_" if scaler and optimizer >= 0:
+            return Event(Kind.UNSCALE, thing, optimizer)
+        case "step" if owner is Role.SCHEDULER:
+            return Event(Kind.STEP, thing) if node.data.positional == 0 else None
+        case "step" if scaler or owner is Role.OPTIMIZER:
+            return Event(Kind.STEP, thing, optimizer)
+        case "update" if scaler and first < 0:
+            return Event(Kind.UPDATE, thing)
+        case "is_enabled" if owner is Role.SCALER:
+            return Event(Kind.IS_ENABLED, thing)
+        case "zero_grad":
+            return Event(Kind.ZERO, thing, argument(node, 0, "set_to_none"))
+        case name if name in ELSEWHERE and not symbols:
+            return Event(Kind.ELSEWHERE, thing)
+    return None
+
+
+def is_loss(value: Value) -> bool:
+    """Whether a value has the `backward` of a tensor."""
+    return any(isinstance(atom, Tensor | Blob) for atom in value) or (
+        bool(value) and all(isinstance(atom, Host) for atom in value)
+    )
+
+
+def is_size_of_gradient(state: State, node: Node) -> bool:
+    """Ex) p.grad.data.norm(2), torch.norm(p.grad)"""
+    nodes = state.graph.nodes
+    callee = nodes[node.operands[0]]
+    symbol = any(isinstance(atom, Symbol) for atom in state.values[node.operands[0]])
+    number = argument(node, 0) if symbol or callee.op != "attr" else callee.operands[0]
+    while number >= 0:
+        each = nodes[number]
+        if each.op == "attr" and each.data == "grad":
+            return True
+        if each.op == "attr" and each.data == "data":
+            number = each.operands[0]
+        elif each.op == "call" and nodes[each.operands[0]].op == "attr":
+            method = nodes[each.operands[0]]
+            number = method.operands[0] if method.data in SAME_SIZE else -1
+        elif each.op == "narrow":
+            number = each.operands[0]
+        else:
+            return False
+    return False
+
+
+def is_module(value: Value, inference: Inference) -> bool:
+    """Whether a value is a torch module."""
+    return bool(value) and all(
+        (isinstance(atom, Object) and atom.kind == "module")
+        or (isinstance(atom, Instance) and inference.is_module(atom.cls))
+        for atom in value
+    )
+
+
+def cast_by(state: State, node: Node, method: str) -> Kind | None:
+    """What a method of a module makes of its parameters; None where it only moves them."""
+    if method == "half":
+        return Kind.HALF
+    if method not in ("to", "type"):
+        return Kind.CAST
+    found = dtypes(state, node)
+    if found == {"float16"}:
+        return Kind.HALF
+    moved = all(
+        isinstance(atom, Device | Host)
+        for operand in node.operands[1:]
+        for atom in state.values[operand]
+    )
+    return Kind.CAST if found or not moved else None
+
+
+def may_recast(state: State, number: int, known: set[str]) -> list[int]:
+    """The modules whose parameters a call may cast, for all that its text says.
+
+    Args:
+        known: the functions of the project that it runs.
+    """
+    node = state.graph.nodes[number]
+    callee = state.graph.nodes[node.operands[0]]
+    given = list(node.operands[1:])
+    if all(is_harmless(atom) for atom in state.values[node.operands[0]]) and not known:
+        given = []
+    if callee.op == "attr" and callee.data in VISITS:
+        iterated = callee.data in VISITING or any(
+            each.op == "iter" and each.operands[0] == number for each in state.graph.nodes
+        )
+        return [callee.operands[0]] if iterated else []
+    return [*given, callee.operands[0]] if callee.op == "attr" and known else given
+
+
+def dtypes(state: State, node: Node) -> set[str]:
+    """The dtypes that a call is given."""
+    given = (atom for operand in node.operands[1:] for atom in state.values[operand])
+    return {atom.name for atom in given if isinstance(atom, DType)}
+
+
+def parameters_of(state: State, node: Node) -> int:
+    """The module of `torch.optim.SGD(module.parameters())`; -1 without one."""
+    first = argument(node, 0, "params")
+    if first < 0 or state.graph.nodes[first].op != "call":
+        return -1
+    callee = state.graph.nodes[state.graph.nodes[first].operands[0]]
+    return callee.operands[0] if callee.op == "attr" and callee.data == "parameters" else -1
+
+
+def divides_by_zero(state: State, number: int) -> bool:
+    """Whether a call makes an optimizer that divides by nothing where a gradient is small, if the
+    parameters are float16: its epsilon is 0 there, and no kernel computes in float32."""
+    node = state.graph.nodes[number]
+    atom = only(state.values[number])
+    if not isinstance(atom, Object) or atom.type not in EPSILONS:
+        return False
+    if node.data.stars or OTHERWISE & set(node.data.keywords):
+        return False
+    position, default = EPSILONS[atom.type]
+    given = argument(node, position, "eps")
+    epsilon = constant(state.values[given]) if given >= 0 else default
+    return isinstance(epsilon, float) and 0 < epsilon <= HALF_OF_LEAST
+
+
+def argument(node: Node, position: int, keyword: str = "") -> int:
+    """The node of an argument of a call; -1 where it is not given, or where stars hide it."""
+    shape: CallShape = node.data
+    if keyword in shape.keywords:
+        return node.operands[1 + shape.positional + shape.keywords.index(keyword)]
+    if position < shape.positional and not shape.stars:
+        return node.operands[1 + position]
+    return -1
+
+
+def surely_scaler(inference: Inference, state: State, number: int, happens: Event) -> bool:
+    """Whether a call is one of a scaler, by its value or by what only a scaler has."""
+    if happens.kind not in (Kind.SCALE, Kind.UNSCALE, Kind.STEP, Kind.UPDATE):
+        return False
+    owner = role(state.values[happens.object], inference)
+    if owner is Role.UNKNOWN and happens.kind is Kind.SCALE:
+        return is_backpropagated(state, number)
+    return owner is Role.SCALER or (owner is Role.UNKNOWN and happens.kind is Kind.UNSCALE)
+
+
+def is_backpropagated(state: State, number: int) -> bool:
+    """`x.scale(loss).backward()`, in one expression."""
+    nodes = state.graph.nodes
+    return any(
+        node.op == "attr" and node.data == "backward" and node.operands == (number,)
+        for node in nodes[number + 1 : number + 3]
+    )
+
+
+def may_train(state: State, number: int, roles: set[Role]) -> bool:
+    """Whether a call of nobody knows what may do a part of the training step: it is given an
+    optimizer or a scaler, or its name says so.
+
+    Args:
+        roles: of what is handed to it.
+    """
+    node = state.graph.nodes[number]
+    value = state.values[node.operands[0]]
+    known = [atom for atom in value if not isinstance(atom, Unknown)]
+    if known and all(is_harmless(atom) for atom in known):
+        return False
+    if roles & {Role.SCALER, Role.OPTIMIZER}:
+        return True
+    callee = state.graph.nodes[node.operands[0]]
+    return not known and callee.op == "attr" and DRIVER.search(callee.data) is not None
+
+
+def is_harmless(atom: object) -> bool:
+    """What libraries are known to do nothing to gradients with what they are given."""
+    if isinstance(atom, Symbol):
+        return atom.name.startswith(("torch.", "builtins.", "logging.", "math.", "numpy."))
+    if isinstance(atom, Method):
+        return isinstance(atom.of, Object | Tensor | Blob | Host) or not isinstance(
+            atom.of, Unknown
+        )
+    return not isinstance(atom, Unknown)

@@ -1,0 +1,14 @@
+"""Values, call edges and autocast regions of a whole project, to a fixpoint.
+
+state, annotations, narrowing       small parts that the others use
+store, bindings, hierarchy, project keys; names; classes; uses: the layers of `Inference`
+fixpoint                            `Inference` itself: who is evaluated, and when again
+frame, calls, evaluation            one function: its regions; calls; every other operation
+"""
+
+from amplint.inference.annotations import annotated
+from amplint.inference.evaluation import HOT_METHODS, Evaluation
+from amplint.inference.fixpoint import Inference
+from amplint.inference.state import SiteId, State
+
+__all__ = ["HOT_METHODS", "Evaluation", "Inference", "SiteId", "State", "annotated"]

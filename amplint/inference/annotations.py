@@ -1,0 +1,101 @@
+"""What a parameter or a result with a certain annotation holds."""
+
+from __future__ import annotations
+
+from amplint.core.values import (
+    CPU,
+    NONE,
+    UNKNOWN,
+    Atom,
+    Class,
+    Device,
+    Host,
+    Instance,
+    Object,
+    Sequence,
+    Symbol,
+    Tensor,
+    Value,
+    join,
+    one,
+)
+from amplint.core.values import Mapping as MappingValue
+from amplint.inference import transfer
+from amplint.knowledge import libraries, torch_ops
+
+
+def annotated(annotation: Value, device: Device) -> Value:
+    """What a parameter with this annotation holds; Unknown for what says nothing."""
+    results: list[Value] = []
+    for atom in annotation:
+        if atom == NONE:
+            results.append(one(NONE))
+        elif isinstance(atom, Class):
+            results.append(one(Instance(atom.id)))
+        elif isinstance(atom, Symbol):
+            results.append(annotated_symbol(transfer.canonical(atom.name), device))
+        elif isinstance(atom, Sequence | MappingValue):
+            results.append(one(atom))
+        else:
+            return UNKNOWN
+    return join(results) if results else UNKNOWN
+
+
+ANNOTATIONS: dict[str, Atom] = {
+    "torch.nn.Module": Object("module", "?"),
+    "torch.utils.data.DataLoader": Object("loader", "torch.utils.data.DataLoader", CPU),
+    "torch.optim.Optimizer": Object("optimizer", "?"),
+    "torch.device": Device(None),
+    "numpy.ndarray": Host("numpy"),
+    "builtins.int": Host("int"),
+    "builtins.float": Host("float"),
+    "builtins.bool": Host("bool"),
+    "builtins.str": Host("str"),
+}
+
+
+TENSOR_TYPES = {
+    "torch.Tensor": None, "torch.LongTensor": "int64", "torch.FloatTensor": "float32",
+    "torch.BoolTensor": "bool", "torch.IntTensor": "int32", "torch.HalfTensor": "float16",
+}  # fmt: skip
+
+
+def annotated_symbol(name: str, device: Device) -> Value:
+    if name in TENSOR_TYPES:
+        # A parameter that is a tensor has dimensions, but for the rarest.
+        return one(Tensor(TENSOR_TYPES[name], device, 1))
+    if name in ANNOTATIONS:
+        return one(ANNOTATIONS[name])
+    kind = libraries.kind(name)
+    if kind is not None:
+        return one(Object(kind, name, CPU if kind == "loader" else Device(None)))
+    if name in torch_ops.MODULES:
+        return one(Object("module", name))
+    return UNKNOWN
+
+
+MAPPING_ANNOTATIONS = frozenset(
+    {"Dict", "dict", "Mapping", "MutableMapping", "OrderedDict", "DefaultDict", "defaultdict"}
+)
+
+
+def annotation_subscript(symbol: Symbol, index: Value) -> Value:
+    """`Optional[Tensor]`, `List[Tensor]`, `Dict[str, Tensor]` as annotations."""
+    name = symbol.name.rpartition(".")[2]
+    inner = [index]
+    for atom in index:
+        if isinstance(atom, Sequence) and atom.items is not None:
+            inner = list(atom.items)
+    if name == "Optional":
+        return join([index, one(NONE)])
+    if name == "Union":
+        return join(inner)
+    if name in ("List", "list", "Sequence", "Iterable", "Iterator", "Set", "set"):
+        return one(Sequence(None, annotated(inner[0], Device(None))))
+    if name in ("Tuple", "tuple"):
+        return one(Sequence(None, join(annotated(v, Device(None)) for v in inner)))
+    if name in MAPPING_ANNOTATIONS and len(inner) == 2:
+        return one(MappingValue(annotated(inner[1], Device(None))))
+    if libraries.kind(symbol.name) == "loader":
+        return one(symbol)  # `DataLoader[T]`
+    return UNKNOWN

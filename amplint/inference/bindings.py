@@ -1,0 +1,150 @@
+"""What a name means: of an import, of a module, of the scopes around a function."""
+
+from __future__ import annotations
+
+from amplint.core.values import BOTTOM, UNKNOWN, Module, Symbol, Value, one
+from amplint.inference import transfer
+from amplint.inference.store import Store
+from amplint.ir.file_set import Files
+from amplint.ir.model import FunctionFacts, Graph
+
+MAX_IMPORTS = 8  # modules through which a class is handed on
+# Libraries that people star-import, and whose names are then theirs unless somebody binds them.
+STAR_LIBRARIES = frozenset({"torch.cuda.amp"})
+BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
+
+
+class Bindings(Store):
+    """The names of a project."""
+
+    def __init__(self, files: Files) -> None:
+        super().__init__(files)
+        self.modules = files.modules
+        self.declared_global: set[tuple[str, str]] = set()
+        self._bound_in: dict[tuple[str, str], str | Value] = {}
+
+    def _class_at(self, path: str, graph: Graph, number: int, steps: int) -> str | None:
+        """The class that a node of a module's graph holds, through imports."""
+        node = graph.nodes[number]
+        if node.op == "class":
+            return str(node.data)
+        if node.op == "subscript":
+            return self._class_at(path, graph, node.operands[0], steps)
+        if node.op == "import" and node.data[1] is not None:
+            module, name, level = node.data
+            return self._class_imported(path, module, name, level, steps)
+        if node.op == "attr" and graph.nodes[node.operands[0]].op == "import":
+            module, name, level = graph.nodes[node.operands[0]].data
+            dotted = f"{module}.{name}" if module and name else name or module
+            return self._class_imported(path, dotted, node.data, level, steps)
+        return None
+
+    def _class_imported(
+        self, path: str, module: str | None, name: str, level: int, steps: int
+    ) -> str | None:
+        """The class that `from module import name` binds."""
+        dotted = module or ""
+        if not level and self.modules.is_library(dotted):
+            return ""
+        if level:
+            target = self.modules.relative(path, level, dotted)
+        else:
+            target = self.modules.absolute(dotted, path)
+        scope = self._find_binding(target, name, set()) if target is not None and steps else None
+        if not isinstance(scope, str):
+            return None
+        graph = self.files[scope[:-2]].graph(scope)
+        bound = graph.bindings[name]
+        return self._class_at(scope[:-2], graph, bound[0], steps - 1) if len(bound) == 1 else None
+
+    def import_value(self, path: str, data: tuple[str | None, str | None, int]) -> Value:
+        """What `import module` or `from module import name` binds in the file `path`."""
+        module, name, level = data
+        dotted = module or ""
+        if level:
+            target = self.modules.relative(path, level, dotted)
+        else:
+            target = self.modules.absolute(dotted, path)
+        if name is None:
+            return one(Module(target)) if target else one(Symbol(dotted))
+        if target is not None:
+            bound = self.module_name(target, name)
+            if bound is not None:
+                return bound
+        full = f"{dotted}.{name}" if dotted else name
+        if level:
+            inner = self.modules.relative(path, level, full)
+        else:
+            inner = self.modules.absolute(full, path)
+        if inner is not None:
+            return one(Module(inner))
+        if target is not None or level:
+            return UNKNOWN
+        return transfer.symbol_attribute(dotted, name)
+
+    def module_name(self, path: str, name: str) -> Value | None:
+        """What `name` is in a module of the project; None where it is not bound.
+
+        Bottom is something else: bound, and not evaluated yet.
+        """
+        key = (path, name)
+        if key not in self._bound_in:
+            self._bound_in[key] = self._find_binding(path, name, set())
+        found = self._bound_in[key]
+        if isinstance(found, str):
+            return self.read(("name", found, name))
+        if found:
+            return found
+        # A function of the module may bind it, declared `global`.
+        scope = f"{path}::"
+        return self.read(("name", scope, name)) if (scope, name) in self.declared_global else None
+
+    def _find_binding(self, path: str, name: str, seen: set[str]) -> str | Value:
+        """The scope that binds a module's name, through star imports, or what it is without one."""
+        seen.add(path)
+        scope = f"{path}::"
+        known = self.files.may_bind(path, name)
+        if known and name in self.files[path].graph(scope).bindings:
+            return scope
+        sub = self.modules.submodule(path, name) if path.endswith("__init__.py") else None
+        if sub is not None:
+            return one(Module(sub))
+        return self._find_behind_stars(path, name, seen) if known else BOTTOM
+
+    def _find_behind_stars(self, path: str, name: str, seen: set[str]) -> str | Value:
+        """The scope that binds a name which a module has by `from other import *`."""
+        graph = self.files[path].graph(f"{path}::")
+        if name.startswith("_"):
+            return BOTTOM  # a star brings none of these
+        for node in graph.bindings.get("*", ()):
+            module, _, level = graph.nodes[node].data
+            if level:
+                target = self.modules.relative(path, level, module or "")
+            else:
+                target = self.modules.absolute(module or "", path)
+            if target is not None and target not in seen:
+                found = self._find_binding(target, name, seen)
+                if found:
+                    return found
+            elif target is None and not level and module in STAR_LIBRARIES:
+                return transfer.symbol_attribute(module, name)
+        return BOTTOM
+
+    def outer_name(self, function: FunctionFacts, name: str) -> Value:
+        """A name free in the function: of an enclosing function, the module, or a builtin."""
+        scope = function.parent
+        while scope is not None:
+            facts = self.functions[scope]
+            if facts.kind != "class" or function.kind == "class":
+                if facts.kind == "module":
+                    found = self.module_name(facts.path, name)
+                    if found is not None:
+                        return found
+                elif name in self.files[facts.path].graph(scope).bindings:
+                    return self.read(("name", scope, name))
+            scope = facts.parent
+        if function.kind == "module":
+            found = self.module_name(function.path, name)
+            if found is not None:
+                return found
+        return one(Symbol(f"builtins.{name}")) if name in BUILTINS else UNKNOWN

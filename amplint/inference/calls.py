@@ -1,0 +1,787 @@
+"""Calls: what is called, what it is given, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from amplint.core.values import (
+    ACCELERATOR,
+    BOTTOM,
+    CPU,
+    MAX_ALTERNATIVES,
+    NONE,
+    UNKNOWN,
+    Arguments,
+    Atom,
+    Autocast,
+    Blob,
+    Class,
+    Device,
+    DType,
+    Function,
+    Host,
+    Instance,
+    Method,
+    Module,
+    Object,
+    Sequence,
+    Super,
+    Symbol,
+    Tensor,
+    Unknown,
+    Value,
+    constant,
+    join,
+    one,
+    only,
+    ordered,
+)
+from amplint.core.values import Mapping as MappingValue
+from amplint.core.values import moved as moved_to
+from amplint.inference import custom_ops, transfer
+from amplint.inference.frame import Frame
+from amplint.inference.hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
+from amplint.inference.state import NO_WHY, State
+from amplint.inference.transfer import Site
+from amplint.ir.model import CallShape, Graph, Node
+from amplint.knowledge import libraries, torch_ops
+
+MAX_SUBCLASSES = 24  # subclasses whose fields are taken for those of an instance of the base
+MAX_EVENTS = 24  # names of methods that calls give for one parameter
+MAX_BY_PREFIX = 6  # methods that a computed name may mean
+# Decorators that leave what they decorate as it is, as far as values go.
+TRANSPARENT = frozenset(
+    """
+    staticmethod classmethod property wraps no_grad inference_mode autocast custom_fwd
+    custom_bwd abstractmethod contextmanager asynccontextmanager cached_property lru_cache
+    cache overload setter override final jit script export ignore unused rank_zero_only record
+    dynamo disable enable_grad set_grad_enabled
+    """.split()
+)
+CONTEXT_MAKERS = frozenset({"contextmanager", "asynccontextmanager"})
+OPTIMIZER_STATE = one(MappingValue(one(MappingValue(BOTTOM))))
+SAVED = "saved_tensors"  # of the context of an autograd.Function
+REGISTRIES = frozenset({"_buffers", "_parameters"})  # of a module
+LEGACY_NAMES = frozenset(name.rpartition(".")[2] for name in torch_ops.LEGACY_CONSTRUCTORS)
+CASTS = frozenset({"to", "half", "bfloat16", "float", "double", "cuda", "xpu"})
+MOVES = frozenset({"to", "cuda", "xpu"})
+DICTS = frozenset({"builtins.dict", "collections.OrderedDict"})
+ANY_MODULE: tuple[Atom, ...] = (Unknown(), Object("module", "?"))
+CALLS_ITS_ARGUMENT = frozenset(
+    {"builtins.map", "torch.utils.checkpoint.checkpoint", "torch.compile.__call__"}
+)
+MODULE_METHODS = frozenset(
+    """
+    to cuda cpu xpu train eval requires_grad_ apply float half bfloat16 double parameters
+    named_parameters buffers state_dict load_state_dict zero_grad modules named_modules
+    children manual_backward log log_dict forward __call__ register_buffer
+    """.split()
+)
+
+
+class Calls(Frame):
+    """Attributes and calls in one function."""
+
+    def default_of(self, parameter: object) -> Value:
+        default = getattr(parameter, "default", None)
+        if not getattr(parameter, "constant_default", False):
+            return BOTTOM
+        if default is None:
+            return one(NONE)
+        if isinstance(default, bool | int | float | str):
+            return one(Host(type(default).__name__, default, True))
+        return BOTTOM
+
+    def attribute(self, atom: Atom, name: str, node: Node) -> Value:
+        infer = self.inference
+        if isinstance(atom, Instance):
+            return self.instance_attribute(atom, name, node)
+        if isinstance(atom, Super):
+            bases = infer.mro(atom.cls)[1:]
+            for base in bases:
+                ids = infer.classes[base].methods.get(name)
+                if ids:
+                    return frozenset(Function(i, Instance(atom.of)) for i in ids)
+            return one(Method(Instance(atom.of), name))
+        if isinstance(atom, Class):
+            for current in infer.mro(atom.id):
+                ids = infer.classes[current].methods.get(name)
+                if ids:
+                    bound = atom if "classmethod" in infer.functions[ids[0]].decorated else None
+                    return frozenset(Function(i, bound) for i in ids)
+                if name in infer.files[infer.classes[current].path].graph(current).bindings:
+                    return infer.read(("name", current, name))
+            if name == "apply" and infer.is_autograd_function(atom.id):
+                return one(Method(atom, name))
+            return UNKNOWN
+        if isinstance(atom, Module):
+            found = infer.module_name(atom.path, name)
+            return UNKNOWN if found is None else found
+        if isinstance(atom, Unknown) and name == SAVED:
+            saved = Device(ACCELERATOR, self.why(node, "saved by `forward` for `backward`"))
+            return one(Sequence(None, one(Tensor(device=saved))))
+        if isinstance(atom, Unknown):
+            known = name in (CASTS | LEGACY_NAMES) or infer.module_methods(name)
+            return one(Method(atom, name)) if known else UNKNOWN
+        if isinstance(atom, Symbol):
+            dotted = f"{atom.name}.{name}"
+            path = infer.modules.absolute(dotted, self.facts.path)
+            return one(Module(path)) if path else transfer.attribute(atom, name, self.site(node))
+        return transfer.attribute(atom, name, self.site(node))
+
+    def instance_attribute(self, instance: Instance, name: str, node: Node) -> Value:
+        infer = self.inference
+        ids = infer.methods(instance.cls, name)
+        if ids:
+            results: list[Value] = []
+            for identity in ids:
+                decorated = infer.functions[identity].decorated
+                if "property" in decorated or "cached_property" in decorated:
+                    self.enter(identity, node, Arguments(), instance)
+                    results.append(infer.read(("return", identity)))
+                elif "setter" in decorated or "deleter" in decorated:
+                    continue  # a read of the property runs its getter alone
+                elif "staticmethod" in decorated:
+                    results.append(one(Function(identity)))
+                else:
+                    results.append(self.decorated_method(identity, instance))
+            return join(results)
+        fields: list[Value] = []
+        below = infer.subclasses(instance.cls)
+        # What so many subclasses store has nothing in common.
+        related = [*infer.mro(instance.cls), *(below if len(below) <= MAX_SUBCLASSES else ())]
+        for cls in related:
+            fields.append(infer.read(("field", cls, name)))
+            if name in infer.files[infer.classes[cls].path].graph(cls).bindings:
+                fields.append(infer.read(("name", cls, name)))
+        value = join(fields)
+        if value:
+            if value == UNKNOWN or value >= UNKNOWN:
+                for cls in related:
+                    if infer.marks_of_class(cls).get(name):
+                        return self.mark_value(infer.marks_of_class(cls)[name]) or value
+            return value
+        if name == "param_groups" and infer.is_optimizer(instance.cls):
+            return transfer.PARAM_GROUPS
+        if name == "state" and infer.is_optimizer(instance.cls):
+            return OPTIMIZER_STATE
+        if name == "device" and infer.is_module(instance.cls):
+            return one(Device(ACCELERATOR, self.why(node, "the module's device")))
+        if name in REGISTRIES and infer.is_module(instance.cls):
+            device = Device(ACCELERATOR, self.why(node, "parameters and buffers of a module"))
+            return one(MappingValue(one(Tensor(device=device))))
+        bases = infer.library_bases(instance.cls)
+        if not bases:
+            return UNKNOWN
+        if name in MODULE_METHODS:
+            return one(Method(instance, name))
+        # What torch's own layer stores, its subclasses have.
+        layers = [Object("module", base) for base in sorted(bases) if base in torch_ops.MODULES]
+        return transfer.object_attribute(layers[0], name) if len(layers) == 1 else UNKNOWN
+
+    def decorated_method(self, identity: str, instance: Instance) -> Value:
+        """The method bound to the instance, through decorators of the project."""
+        infer = self.inference
+        facts = infer.functions[identity]
+        if set(facts.decorated) <= TRANSPARENT or facts.cls is None:
+            return one(Function(identity, instance))
+        value = infer.read(("name", facts.cls, facts.name))
+        functions = [a for a in value if isinstance(a, Function)]
+        if not functions:
+            return one(Function(identity, instance))
+        return frozenset(replace(a, bound=instance) for a in functions)
+
+    def op_call(self, node: Node) -> Value:
+        values = self.operands(node)
+        arguments = self.arguments_of(self.graph, node, values[1:])
+        results: list[Value] = []
+        infer = self.inference
+        infer.edges[(self.facts.id, self.number)] = set()
+        infer.threads.pop((self.facts.id, self.number), None)
+        self.note_flag(node, arguments)
+        callees = values[0]
+        if several(callees):
+            callees = frozenset(a for a in callees if self.takes(a, arguments))
+            arguments = by_name(arguments)
+        for atom in ordered(callees):
+            cast = self.cast_of_unknown(atom, arguments, node)
+            if cast is not None:
+                results.append(cast)
+            elif (
+                isinstance(atom, Method)
+                and atom.of in ANY_MODULE
+                and infer.module_methods(atom.name)
+            ):
+                results.append(self.call_by_name(atom.name, arguments, node))
+            elif isinstance(atom, Unknown) and self.graph.nodes[node.operands[0]].op == "attr":
+                results.append(self.call_overridden(arguments, node))
+            else:
+                results.append(self.call(atom, arguments, node))
+        return join(results)
+
+    def takes(self, atom: Atom, arguments: Arguments) -> bool:
+        """Whether a function can be called so: of a table, only such a one can be meant."""
+        if not isinstance(atom, Function) or arguments.stars:
+            return True
+        facts = self.inference.functions[atom.id]
+        kinds = {p.kind for p in facts.params}
+        bound = atom.bound is not None and facts.cls is not None
+        positional = [p for p in facts.params if p.kind == "positional"][bound + atom.given :]
+        filled = {p.name for p in positional[: len(arguments.positional)]} | atom.given_names
+        if len(arguments.positional) > len(positional) and "star" not in kinds:
+            return False
+        if arguments.more_keywords:
+            return True
+        by_name = positional + [p for p in facts.params if p.kind == "keyword"]
+        given = filled | arguments.keywords.keys()
+        missing = any(not p.has_default and p.name not in given for p in by_name)
+        strange = not arguments.keywords.keys() <= {p.name for p in by_name}
+        return not missing and not (strange and "starstar" not in kinds)
+
+    def call_overridden(self, arguments: Arguments, node: Node) -> Value:
+        """`callback.on_step(...)`, which more classes override than a value can name."""
+        callee = self.graph.nodes[node.operands[0]]
+        for identity, instance in self.many_methods(self.of(callee.operands[0]), callee.data):
+            self.call_function(Function(identity, instance), arguments, node)
+        return self.call(Unknown(), arguments, node)
+
+    def cast_of_unknown(self, atom: Atom, arguments: Arguments, node: Node) -> Value | None:
+        """`q.half()` of a parameter that nobody knows: a tensor, if it is then used as one; and
+        `x.to(device)` of what a loop draws: a tensor or a nest of them."""
+        if not (isinstance(atom, Method) and isinstance(atom.of, Unknown)):
+            return None
+        made = torch_ops.LEGACY_CONSTRUCTORS.get(f"torch.{atom.name}")
+        if made is not None:  # `get_accelerator().FloatTensor([norm])`
+            return one(Tensor(made[0]))
+        if atom.name not in CASTS:
+            return None
+        if atom.name in MOVES and self.is_moved_tensor(node):
+            moved = transfer.call(replace(atom, of=Blob()), arguments, self.site(node))
+            if all(isinstance(a, Blob) and a.device.kind for a in moved):
+                return moved
+        if atom.name in ("cuda", "xpu"):
+            return UNKNOWN
+        if atom.name == "to":
+            target = only(arguments.get("dtype", 0) or UNKNOWN)
+            dtype = target.name if isinstance(target, DType) else None
+        else:
+            dtype = torch_ops.CASTS.get(f"Tensor.{atom.name}")
+        if dtype is None or self.number not in self.marks.tensors:
+            return UNKNOWN
+        return one(Tensor(dtype))
+
+    def is_moved_tensor(self, call: Node) -> bool:
+        """Whether what is moved is a tensor or a nest of them: what a loop draws from an iterable,
+        or a part of it, or what is then used as a tensor; and is not called, as a module is."""
+        method = self.graph.nodes[call.operands[0]]
+        if method.op != "attr":
+            return False  # one that was handed on
+        number = method.operands[0]
+        if self.marks.nodes.get(number) == "module" or self.number in self.marks.called:
+            return False
+        if self.number in self.marks.tensors:
+            return True
+        for _ in range(6):
+            node = self.graph.nodes[number]
+            if node.op == "iter" or (node.op == "param" and self.facts.kind == "lambda"):
+                return True
+            if node.op == "call":
+                callee = self.values[node.operands[0]]
+                return any(isinstance(a, Symbol) and a.name == "builtins.next" for a in callee)
+            if node.op not in ("unpack", "subscript", "narrow", "phi") or not node.operands:
+                return False
+            number = node.operands[0]
+        return False
+
+    def note_flag(self, node: Node, arguments: Arguments) -> None:
+        """`add_argument("--profile", action="store_true")`: a flag that is off by default."""
+        callee = self.graph.nodes[node.operands[0]]
+        if callee.op == "attr" and callee.data == "add_argument" and arguments.positional:
+            name = constant(arguments.positional[-1])
+            if constant(arguments.get("action")) == "store_true" and isinstance(name, str):
+                self.inference.off_flags.add(name.lstrip("-").replace("-", "_"))
+
+    def call_by_name(self, name: str, arguments: Arguments, node: Node) -> Value:
+        """`model.calculate_loss(batch)`, the model unknown: the methods of that name."""
+        results: list[Value] = []
+        for identity in self.inference.module_methods(name):
+            cls = self.inference.functions[identity].cls
+            assert cls is not None
+            results.append(self.call_function(Function(identity, Instance(cls)), arguments, node))
+        return join([*results, UNKNOWN])
+
+    def arguments_of(self, graph: Graph, node: Node, values: list[Value]) -> Arguments:
+        """How a call is given the values of its operands."""
+        shape: CallShape = node.data
+        positional: list[Value] = []
+        stars = shape.stars
+        for number, value in zip(node.operands[1 : 1 + shape.positional], values, strict=False):
+            if graph.nodes[number].op == "starred":
+                atom = only(value)
+                if isinstance(atom, Sequence) and atom.items is not None:
+                    positional.extend(atom.items)
+                else:
+                    positional.append(transfer.iterate(value) if value else value)
+            else:
+                positional.append(value)
+        keywords: dict[str, Value] = {}
+        for name, value in zip(shape.keywords, values[shape.positional :], strict=True):
+            if name == "**":
+                for atom in value:
+                    if isinstance(atom, MappingValue):
+                        keywords.update(dict(atom.items))
+                        keywords.setdefault("**", atom.element)
+                    elif isinstance(atom, Blob):
+                        keywords.setdefault("**", one(atom))
+            else:
+                keywords[name] = value
+        return Arguments(tuple(positional), keywords, stars, "**" in shape.keywords, shape.hint)
+
+    def call(self, atom: Atom, arguments: Arguments, node: Node) -> Value:
+        infer = self.inference
+        if isinstance(atom, Function):
+            return self.call_function(atom, arguments, node)
+        if isinstance(atom, Class):
+            makers = infer.methods(atom.id, "__init__", overridden=False)
+            for identity in makers:
+                self.enter(identity, node, arguments, Instance(atom.id))
+            if not makers:
+                if infer.library_bases(atom.id) & DICTS:
+                    return transfer.call(Symbol("builtins.dict"), arguments, self.site(node))
+                self.fill_fields(atom.id, arguments)
+            return one(Instance(atom.id))
+        if isinstance(atom, Instance):
+            return self.call_instance(atom, arguments, node)
+        if isinstance(atom, Method) and isinstance(atom.of, Instance):
+            if atom.name in ("__call__", "forward"):
+                return self.call_instance(atom.of, arguments, node)
+            if atom.name in ("register_buffer", "register_parameter"):
+                self.register(atom.of, arguments, node)
+            return transfer.call(atom, arguments, self.site(node))
+        if isinstance(atom, Method) and is_executor(atom.of) and atom.name in libraries.EXECUTES:
+            self.execute(atom.name, arguments)
+        if isinstance(atom, Object) and atom.holds:
+            self.enter_held(atom.holds, node)
+        if isinstance(atom, Method) and isinstance(atom.of, Class):
+            return self.apply_function(atom.of, arguments, node)
+        if isinstance(atom, Unknown) or (isinstance(atom, Method) and atom.name == "step"):
+            self.run_closure(arguments, node)
+        if isinstance(atom, Symbol):
+            special = self.call_special(atom.name, arguments, node)
+            if special is not None:
+                return special
+            if atom.name.startswith(custom_ops.MODULES):
+                of_operator = self.call_operators(atom.name, arguments, node)
+                if of_operator is not None:
+                    return of_operator
+        return transfer.call(atom, arguments, self.site(node))
+
+    def enter_held(self, held: Value, node: Node) -> None:
+        """Calling a Sequential calls what it holds; what each is given is not followed."""
+        for atom in ordered(held):
+            if isinstance(atom, Instance):
+                for identity in self.inference.methods(atom.cls, "forward"):
+                    self.enter(identity, node, None, None)
+
+    def apply_function(self, function: Class, arguments: Arguments, node: Node) -> Value:
+        """`Function.apply(x)`: its `forward`, with a context in front."""
+        context = one(Object("context", AUTOGRAD_FUNCTION))
+        given = replace(arguments, positional=(context, *arguments.positional))
+        ids = self.inference.methods(function.id, "forward", overridden=False)
+        return join(self.call_function(Function(i), given, node) for i in ids) or UNKNOWN
+
+    def run_closure(self, arguments: Arguments, node: Node) -> None:
+        """`optimizer.step(closure)` calls the closure, whatever the optimizer is."""
+        callee = self.graph.nodes[node.operands[0]]
+        if callee.op != "attr" or callee.data != "step":
+            return
+        for value in arguments.positional[:1]:
+            for atom in ordered(value):
+                if isinstance(atom, Function):
+                    self.call_function(atom, Arguments(), node)
+
+    def register(self, module: Instance, arguments: Arguments, node: Node) -> None:
+        """A buffer or parameter is a field of the module, and moves with it."""
+        name = constant(arguments.get("name", 0))
+        value = arguments.get("tensor", 1) or arguments.get("param", 1) or UNKNOWN
+        if isinstance(name, str):
+            device = Device(ACCELERATOR, self.why(node, "the module's tensors live on the device"))
+            moved = join(
+                one(moved_to(a, device)) if isinstance(a, Tensor | Blob) else one(a) for a in value
+            )
+            site = (self.facts.id, self.number)
+            self.inference.write(("field", module.cls, name), site, moved)
+
+    def call_special(self, name: str, arguments: Arguments, node: Node) -> Value | None:
+        """Calls of libraries that call something of the project in turn."""
+        if name == "builtins.super":
+            if self.facts.cls is None:
+                return UNKNOWN
+            return one(Super(self.facts.cls, self.facts.cls))
+        if name == "functools.partial" and arguments.positional:
+            return self.partial(arguments, node)
+        if name in libraries.THREADS:
+            self.start_thread(name, arguments)
+        if name in CALLS_ITS_ARGUMENT and arguments.positional:
+            inner = replace(arguments, positional=arguments.positional[1:])
+            if name == "builtins.map":
+                inner = Arguments(tuple(transfer.iterate(v) for v in arguments.positional[1:]))
+                result = join(self.call(a, inner, node) for a in ordered(arguments.positional[0]))
+                return one(Sequence(None, result))
+            return join(self.call(a, inner, node) for a in ordered(arguments.positional[0]))
+        if name == "functools.reduce" and len(arguments.positional) >= 2:
+            drawn = transfer.iterate(arguments.positional[1])
+            start = join([drawn, *arguments.positional[2:3]])
+            pair = Arguments((start, drawn))
+            return join(self.call(a, pair, node) for a in ordered(arguments.positional[0]))
+        if name == "builtins.getattr" and len(arguments.positional) >= 2:
+            owner, given = arguments.positional[:2]
+            attribute = constant(given)
+            if isinstance(attribute, str):
+                found = [self.attribute(a, attribute, node) for a in ordered(owner)]
+                return join([*found, *arguments.positional[2:3]])
+            names = self.names_given(node.operands[2])
+            if names:
+                self.dispatch(owner, names, node)
+                return UNKNOWN
+            return self.attribute_by_prefix(owner, self.prefix(node.operands[2]), node)
+        if (
+            name in ("builtins.iter", "builtins.next", "builtins.enumerate", "tqdm.tqdm")
+            or name in libraries.PASS_THROUGH
+        ):
+            return transfer.call(Symbol(name), self.loaders(arguments), self.site(node))
+        return None
+
+    def start_thread(self, name: str, arguments: Arguments) -> None:
+        """Ex) Thread(target=work, args=(x,)), asyncio.to_thread(work, x)"""
+        keyword, position, packed = libraries.THREADS[name]
+        work = arguments.get(keyword, position) or BOTTOM
+        if packed is None:
+            self.hand_over(work, replace(arguments, positional=arguments.positional[1:]))
+            return
+        self.hand_over(work, unpacked(arguments.get("args", packed)))
+
+    def execute(self, method: str, arguments: Arguments) -> None:
+        """Ex) executor.submit(work, x), pool.map(work, xs)"""
+        work, rest = arguments.positional[:1], arguments.positional[1:]
+        if method == "submit":
+            given = replace(arguments, positional=rest)
+        elif method in ("map", "imap", "imap_unordered", "map_async"):
+            given = Arguments(tuple(transfer.iterate(value) for value in rest))
+        else:
+            packed = rest[0] if rest else BOTTOM
+            given = unpacked(transfer.iterate(packed) if method.startswith("star") else packed)
+        self.hand_over(join(work), given)
+
+    def hand_over(self, work: Value, arguments: Arguments) -> None:
+        """Another thread runs this, in no region, and nobody need wait for it: it is not called."""
+        site = (self.facts.id, self.number)
+        self.inference.threads[site] = set(work)
+        for atom in ordered(work):
+            if isinstance(atom, Function):
+                self.inference.write_region(atom.id, site, None)
+                self.inference.need(atom.id)
+                self.bind(atom, arguments)
+
+    def call_operators(self, name: str, arguments: Arguments, node: Node) -> Value | None:
+        """A call of an operator, or one that registers a function for it."""
+        registrar = custom_ops.registrar(name)
+        if registrar is not None:
+            return self.register_operator(*registrar, arguments)
+        if name == f"{custom_ops.LIBRARY}.Library":
+            namespace = constant(arguments.get("ns", 0))
+            return (
+                one(Symbol(custom_ops.PREFIX + namespace)) if isinstance(namespace, str) else None
+            )
+        operator = name.removesuffix(".default")
+        kernels = self.inference.read(("operator", operator, "forward"))
+        called = [a for a in ordered(kernels) if isinstance(a, Function)]
+        return join(self.call_function(f, arguments, node) for f in called) if called else None
+
+    def register_operator(self, owner: str, how: str, arguments: Arguments) -> Value | None:
+        """Note the functions that are registered; without one, the call gives a decorator."""
+        operator, rest = custom_ops.registration(owner, arguments)
+        if operator is None:
+            return None
+        how = custom_ops.on_device(how, rest)
+        role, functions = custom_ops.REGISTRARS[how], custom_ops.functions_in(rest)
+        if not functions:
+            return one(Symbol(f"{operator}.{how}"))
+        site = (self.facts.id, self.number)
+        if role:
+            self.inference.write(("operator", operator, role), site, frozenset(functions))
+            for function in functions:
+                self.inference.write(("role", function.id), site, one(Host("str", role, True)))
+                self.inference.need(function.id)
+        return one(Symbol(operator)) if how in custom_ops.DEFINES else frozenset(functions)
+
+    def dispatch(self, owner: Value, names: list[str], node: Node) -> None:
+        """`getattr(callback, event)`: which methods are meant is up to what each call gives, so
+        it is at those calls that the methods are entered."""
+        given = self.graph.nodes[node.operands[2]]
+        while given.op == "narrow":
+            given = self.graph.nodes[given.operands[0]]
+        parameter = given.data
+        for name in names:
+            ids = frozenset(identity for identity, _ in self.many_methods(owner, name, 0))
+            self.inference.write_dispatch(self.facts.id, (self.number, parameter, name), ids)
+
+    def dispatched(self, function: Function, arguments: Arguments, node: Node) -> None:
+        """Enter the methods that a function finds by the constants of this call."""
+        infer = self.inference
+        cases = infer.dispatches(function.id)
+        given = self.given(function, arguments) if cases else {}
+        for (_, parameter, name), methods in cases.items():
+            if constant(given.get(parameter)) == name:
+                for identity in sorted(methods):
+                    self.enter(identity, node, None, None)
+                    infer.drawn.setdefault((self.facts.id, self.number), set()).add(identity)
+
+    def many_methods(
+        self, owner: Value, name: str, few: int = MAX_ALTERNATIVES
+    ) -> list[tuple[str, Instance]]:
+        """The methods of that name that instances may have, where they are more than a few."""
+        return [
+            (identity, atom)
+            for atom in ordered(owner)
+            if isinstance(atom, Instance)
+            for ids in [self.inference.methods(atom.cls, name)]
+            if few < len(ids) <= MAX_BY_NAME
+            for identity in ids
+        ]
+
+    def names_given(self, number: int) -> list[str]:
+        """The constants that calls give for a parameter: the events that a trainer fires."""
+        node = self.graph.nodes[number]
+        while node.op == "narrow":
+            node = self.graph.nodes[node.operands[0]]
+        if node.op != "param":
+            return []
+        given = self.inference.given_strings(self.facts.id, node.data)
+        return given if len(given) <= MAX_EVENTS else []
+
+    def prefix(self, number: int) -> str:
+        """The constant that a computed name starts with: "loss_" of `f"loss_{name}"`."""
+        node = self.graph.nodes[number]
+        first = constant(self.of(node.operands[0])) if node.op == "binop" else node.data
+        return first if node.op in ("fstring", "binop") and isinstance(first, str) else ""
+
+    def attribute_by_prefix(self, owner: Value, prefix: str, node: Node) -> Value:
+        """`getattr(self, f"loss_{name}")`: any method of the class whose name starts so."""
+        found: list[Value] = []
+        for atom in ordered(owner):
+            if isinstance(atom, Instance) and prefix:
+                names = {n for c in self.inference.mro(atom.cls) for n in self.names_in(c)}
+                chosen = sorted(n for n in names if n.startswith(prefix))[:MAX_BY_PREFIX]
+                found += [self.instance_attribute(atom, name, node) for name in chosen]
+        return join(found) or UNKNOWN
+
+    def names_in(self, cls: str) -> Iterable[str]:
+        return self.inference.classes[cls].methods
+
+    def loaders(self, arguments: Arguments) -> Arguments:
+        """The arguments, instances of the project's own loader classes as loaders."""
+        return replace(
+            arguments,
+            positional=tuple(join(self.as_loader(a) for a in v) for v in arguments.positional),
+        )
+
+    def as_loader(self, atom: Atom) -> Value:
+        if isinstance(atom, Instance) and self.inference.is_loader(atom.cls):
+            return one(Object("loader", atom.cls, atom.device if atom.device.kind else CPU))
+        return one(atom)
+
+    def partial(self, arguments: Arguments, node: Node) -> Value:
+        results: list[Value] = []
+        given = arguments.positional[1:]
+        for atom in ordered(arguments.positional[0]):
+            if isinstance(atom, Function):
+                self.bind(atom, replace(arguments, positional=given))
+                names = atom.given_names | frozenset(arguments.keywords)
+                results.append(one(replace(atom, given=atom.given + len(given), given_names=names)))
+            elif isinstance(atom, Symbol) and atom.name in libraries.AUTOCASTS:
+                inner = replace(arguments, positional=given)
+                results.append(
+                    one(transfer.autocast(transfer.canonical(atom.name), inner, self.site(node)))
+                )
+            else:
+                results.append(UNKNOWN)
+        return join(results)
+
+    def call_function(self, function: Function, arguments: Arguments, node: Node) -> Value:
+        infer = self.inference
+        facts = infer.functions[function.id]
+        self.enter(function.id, node, None, None)
+        self.bind(function, arguments)
+        self.dispatched(function, arguments, node)
+        if set(facts.decorated) & CONTEXT_MAKERS:
+            return infer.read(("context", function.id)) or UNKNOWN
+        result = infer.read(("return", function.id))
+        if any(isinstance(atom, Autocast) for atom in result):
+            return self.specialised(function, arguments, result)
+        if infer.files[facts.path].graph(function.id).yields:
+            return one(Sequence(None, infer.read(("yield", function.id))))
+        return result
+
+    def specialised(self, function: Function, arguments: Arguments, result: Value) -> Value:
+        """A helper that returns a region, with this call's arguments put for its parameters."""
+        state = self.inference.states.get(function.id)
+        if state is None:
+            return result
+        given = self.given(function, arguments)
+        made: list[Value] = []
+        for returned in state.graph.returns:
+            source = state.graph.nodes[returned]
+            number = source.operands[0] if source.op == "return" else returned
+            made.append(self.specialised_node(state, number, given) or state.values[number])
+        return join(made)
+
+    def specialised_node(self, state: State, number: int, given: dict[str, Value]) -> Value | None:
+        node = state.graph.nodes[number]
+        if node.op == "phi":
+            parts = [
+                self.specialised_node(state, n, given) or state.values[n] for n in node.operands
+            ]
+            return join(parts)
+        if node.op != "call":
+            return None
+        names = [a.name for a in state.values[node.operands[0]] if isinstance(a, Symbol)]
+        if len(names) != 1 or transfer.canonical(names[0]) not in libraries.AUTOCASTS:
+            return None
+        values = [self.substituted(state, n, given) for n in node.operands[1:]]
+        old = [a for a in state.values[number] if isinstance(a, Autocast)]
+        arguments = self.arguments_of(state.graph, node, values)
+        site = Site(None, lambda text: (old[0].why if old else None) or NO_WHY._replace(text=text))
+        return one(transfer.autocast(transfer.canonical(names[0]), arguments, site))
+
+    def substituted(self, state: State, number: int, given: dict[str, Value]) -> Value:
+        node = state.graph.nodes[number]
+        if node.op == "param" and node.data in given:
+            return given[node.data]
+        return state.values[number]
+
+    def given(self, function: Function, arguments: Arguments) -> dict[str, Value]:
+        """The parameters of a function as a call fills them, constant defaults included."""
+        facts = self.inference.functions[function.id]
+        positional = [p for p in facts.params if p.kind == "positional"]
+        if function.bound is not None:
+            positional = positional[1:]
+        filled = {p.name: self.default_of(p) for p in facts.params if p.constant_default}
+        if not arguments.stars:
+            names = [p.name for p in positional]
+            filled |= dict(zip(names, arguments.positional, strict=False))
+        return filled | {k: v for k, v in arguments.keywords.items() if k != "**"}
+
+    def call_instance(self, instance: Instance, arguments: Arguments, node: Node) -> Value:
+        infer = self.inference
+        name = "__call__"
+        ids = infer.methods(instance.cls, name)
+        module = infer.is_module(instance.cls)
+        if not ids and module:
+            ids = infer.methods(instance.cls, "forward")
+        results = [
+            self.call_function(Function(identity, instance), arguments, node) for identity in ids
+        ]
+        value = join(results)
+        if module and (not ids or value == UNKNOWN):
+            operands = transfer.tensors_in(arguments.all)
+            site = self.site(node)
+            return one(Blob(transfer.output_device(operands, instance.device, site), "output"))
+        return value if ids else UNKNOWN
+
+    def enter(
+        self, identity: str, node: Node, arguments: Arguments | None, bound: Atom | None
+    ) -> None:
+        """Record that the call may run the function, and under which autocast state."""
+        infer = self.inference
+        infer.edges.setdefault((self.facts.id, self.number), set()).add(identity)
+        infer.write_region(identity, (self.facts.id, self.number), self.region(node.block))
+        infer.need(identity)
+        if arguments is not None:
+            self.bind(Function(identity, bound), arguments)
+
+    def bind(self, function: Function, arguments: Arguments) -> None:
+        """Contribute the arguments of a call to the parameters of what is called."""
+        infer = self.inference
+        facts = infer.functions[function.id]
+        site = (self.facts.id, self.number)
+        params = list(facts.params)
+        takes_self = facts.cls is not None and "staticmethod" not in facts.decorated
+        if (
+            params
+            and params[0].kind == "positional"
+            and takes_self
+            and (function.bound is not None or facts.name == "__init__")
+        ):
+            params = params[1:]
+        positional = [p for p in params if p.kind == "positional"][function.given :]
+        by_name = {p.name for p in params if p.kind in ("positional", "keyword")}
+        star = next((p.name for p in params if p.kind == "star"), None)
+        starstar = next((p.name for p in params if p.kind == "starstar"), None)
+        rest: list[Value] = []
+        for index, value in enumerate(arguments.positional):
+            if index < len(positional):
+                infer.write(("param", facts.id, positional[index].name), site, value)
+            else:
+                rest.append(value)
+        if rest and star is not None:
+            infer.write(("param", facts.id, star), site, join(rest))
+        extra: list[Value] = []
+        for name, value in arguments.keywords.items():
+            if name in by_name:
+                infer.write(("param", facts.id, name), site, value)
+            elif name != "**":
+                extra.append(value)
+        if "**" in arguments.keywords:
+            given = {p.name for p in positional[: len(arguments.positional)]}
+            for p in params:
+                named = p.kind in ("positional", "keyword") and p.name not in arguments.keywords
+                if named and p.name not in given and not p.has_default:
+                    infer.write(("param", facts.id, p.name), site, arguments.keywords["**"])
+            extra.append(arguments.keywords["**"])
+        # What a call leaves out is what the default says; elsewhere the default is not what it is.
+        left_out = [p for p in params if p.name not in arguments.keywords and p.constant_default]
+        filled = {p.name for p in positional[: len(arguments.positional)]}
+        for p in left_out:
+            if p.name not in filled and p.name not in function.given_names:
+                infer.write(("param", facts.id, p.name), site, self.default_of(p))
+        if extra and starstar is not None:
+            infer.write(("param", facts.id, starstar), site, join(extra))
+
+    def fill_fields(self, cls: str, arguments: Arguments) -> None:
+        """A dataclass or NamedTuple: its fields are what the call gives, in order."""
+        infer = self.inference
+        facts = infer.classes[cls]
+        if "dataclass" not in facts.decorated and "NamedTuple" not in facts.bases:
+            return
+        site = (self.facts.id, self.number)
+        for name, value in [
+            *zip(infer.fields(cls), arguments.positional, strict=False),
+            *arguments.keywords.items(),
+        ]:
+            infer.write(("field", cls, name), site, value)
+
+
+def is_executor(atom: Atom) -> bool:
+    return isinstance(atom, Object) and atom.kind == "executor"
+
+
+def unpacked(value: Value | None) -> Arguments:
+    """The arguments that a tuple holds."""
+    given = only(value or BOTTOM)
+    items = given.items if isinstance(given, Sequence) else None
+    return Arguments(items or (), stars=items is None)
+
+
+def several(callees: Value) -> bool:
+    """Whether a call may mean more functions than values are told apart: those of a table."""
+    return sum(isinstance(a, Function) and a.bound is None for a in callees) > MAX_ALTERNATIVES
+
+
+def by_name(arguments: Arguments) -> Arguments:
+    """The arguments of a call that may mean any function of a table: a name says which parameter is
+    meant, whatever the function; what is given by position is for one of the functions alone."""
+    named = {name: value for name, value in arguments.keywords.items() if name != "**"}
+    unsaid = (BOTTOM,) * len(arguments.positional)
+    return replace(arguments, positional=unsaid, keywords=named)

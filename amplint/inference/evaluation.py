@@ -1,0 +1,595 @@
+"""One pass over one function's graph: a method for each operation of the value graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+from amplint.core.values import (
+    ACCELERATOR,
+    BOTTOM,
+    CPU,
+    MAX_KEYS,
+    NONE,
+    UNKNOWN,
+    Arguments,
+    Atom,
+    Autocast,
+    Blob,
+    Class,
+    Device,
+    Function,
+    Host,
+    Instance,
+    NoGrad,
+    Object,
+    Sequence,
+    Symbol,
+    Tensor,
+    Unknown,
+    Value,
+    constant,
+    join,
+    one,
+    ordered,
+    shallow,
+)
+from amplint.core.values import Mapping as MappingValue
+from amplint.inference import custom_ops, ranks, transfer
+from amplint.inference.annotations import annotated, annotation_subscript
+from amplint.inference.calls import CONTEXT_MAKERS, Calls
+from amplint.inference.narrowing import narrow
+from amplint.inference.state import WHOLE
+from amplint.ir.model import Node
+
+MAX_PASSES = 4  # passes over a graph with loops
+HOT_METHODS = frozenset({"forward", "training_step"})
+
+
+class Evaluation(Calls):
+    """One pass over one function's graph, in the light of what is known so far."""
+
+    def run(self, dirty: Collection[int]) -> None:
+        """Evaluate the nodes that something has changed for, and all that depends on them."""
+        self.function_region = self.region_of_function()
+        nodes = self.depending(dirty)
+        # From nothing: what a loop carried while less was known would carry itself on.
+        for number in nodes:
+            self.values[number] = BOTTOM
+        changed = self.pass_over(nodes)
+        for _ in range(MAX_PASSES - 1):
+            nodes = self.behind(changed)
+            if not nodes:
+                break
+            changed = self.pass_over(nodes)
+        self.state.regions = {block: self.region(block) for block in range(len(self.graph.blocks))}
+        self.publish()
+
+    def pass_over(self, nodes: Iterable[int]) -> set[int]:
+        """Evaluate nodes in their order; gives those whose value is another now."""
+        self.regions = {}
+        changed: set[int] = set()
+        for number in nodes:
+            self.number = self.inference.node = number
+            value = shallow(self.transfer(self.graph.nodes[number]))
+            if not value or value >= UNKNOWN:
+                marked = self.marked(number)
+                if marked is not None:
+                    value = join([value - UNKNOWN, marked])
+            elif number in self.marks.backward:
+                value = self.backpropagated(number, value)
+            if number in self.marks.no_nests:
+                value = transfer.without_nests(value)
+            if value != self.values[number]:
+                self.values[number] = value
+                changed.add(number)
+        return changed
+
+    def depending(self, dirty: Collection[int]) -> Iterable[int]:
+        """The nodes themselves, and those that are computed from them, in order."""
+        if WHOLE in dirty:
+            return range(len(self.graph.nodes))
+        found, stack = set(dirty), list(dirty)
+        while stack:
+            more = [user for user in self.state.users[stack.pop()] if user not in found]
+            found.update(more)
+            stack += more
+        return self.with_regions(found)
+
+    def behind(self, changed: Iterable[int]) -> Iterable[int]:
+        """The nodes that a pass has left behind, for what it changed stands below them, as at the
+        end of a loop; and those that are computed from them."""
+        found = {user for number in changed for user in self.state.users[number] if user < number}
+        stack = list(found)
+        while stack:
+            number = stack.pop()
+            more = [u for u in self.state.users[number] if u > number and u not in found]
+            found.update(more)
+            stack += more
+        return self.with_regions(found)
+
+    def with_regions(self, nodes: set[int]) -> Iterable[int]:
+        """The nodes in order; all there are, where a context is among them: it is no operand of
+        what stands in its region."""
+        if any(block.kind == "with" and block.node in nodes for block in self.graph.blocks):
+            return range(len(self.graph.nodes))
+        return sorted(nodes)
+
+    def publish(self) -> None:
+        """Write what others may read of this function."""
+        infer, identity = self.inference, self.facts.id
+        returned = [self.values[node] for node in self.graph.returns]
+        if self.facts.kind in ("function", "lambda"):
+            if not self.graph.returns:
+                returned = [one(NONE)] if not self.graph.yields else []
+            infer.write(("return", identity), (identity, -1), self.declared(join(returned)))
+        if self.graph.yields:
+            element = join(self.values[node] for node in self.graph.yields)
+            infer.write(("yield", identity), (identity, -1), element)
+            if set(self.facts.decorated) & CONTEXT_MAKERS:
+                self.publish_context()
+        # What a function binds is read by the scopes in it, if there are any.
+        local = self.facts.kind == "function" and not self.state.nests
+        for name, nodes in () if local else self.graph.bindings.items():
+            if name != "*":
+                infer.write(
+                    ("name", identity, name), (identity, -1), join(self.values[n] for n in nodes)
+                )
+        for name, nodes in self.graph.globals.items():
+            value = join(self.values[n] for n in nodes)
+            infer.declared_global.add((f"{self.facts.path}::", name))
+            infer.write(("name", f"{self.facts.path}::", name), (identity, -2), value)
+
+    def declared(self, returned: Value) -> Value:
+        """What a function returns, its annotation being asked where that is not known.
+
+        Only for instances of the project's classes and containers of them: of a tensor it would say
+        neither dtype nor device, and hide what the use of the result says.
+        """
+        if self.graph.annotation < 0 or (returned and not any(is_vague(a) for a in returned)):
+            return returned
+        declared = annotated(self.of(self.graph.annotation), Device(None))
+        if not any(holds_instance(atom) for atom in declared):
+            return returned
+        return join([returned - UNKNOWN, declared])
+
+    def publish_context(self) -> None:
+        """A `@contextmanager` that yields inside autocast is itself such a context."""
+        contexts: list[Value] = []
+        for node in self.graph.nodes:
+            if node.op == "yield":
+                for block in self.chain(node.block):
+                    if self.graph.blocks[block].kind == "with":
+                        contexts.append(
+                            frozenset(
+                                a for a in self.values[self.graph.blocks[block].node]
+                                if isinstance(a, Autocast | NoGrad)
+                            )
+                        )  # fmt: skip
+        identity = self.facts.id
+        self.inference.write(("context", identity), (identity, -1), join(contexts))
+
+    def transfer(self, node: Node) -> Value:
+        handler = HANDLERS.get(node.op)
+        return handler(self, node) if handler is not None else UNKNOWN
+
+    def op_const(self, node: Node) -> Value:
+        value = node.data
+        if value is None:
+            return one(NONE)
+        if isinstance(value, bool | int | float | str):
+            return of_constant(type(value).__name__, value)
+        return one(ranks.ELLIPSIS) if value is ... else transfer.OBJECT
+
+    def op_opaque(self, _: Node) -> Value:
+        return UNKNOWN
+
+    def op_unbound(self, _: Node) -> Value:
+        return BOTTOM
+
+    def op_phi(self, node: Node) -> Value:
+        joined = join(self.operands(node))
+        start = self.marks.starts.get(self.number)
+        if start is not None and any(isinstance(atom, Tensor) for atom in joined):
+            return join(self.values[n] for n in node.operands if n != start)
+        return joined
+
+    def op_name(self, node: Node) -> Value:
+        return self.inference.outer_name(self.facts, node.data)
+
+    def op_import(self, node: Node) -> Value:
+        if node.data[1] == "*" or self.is_idle_import():
+            return BOTTOM
+        return self.inference.import_value(self.facts.path, node.data)
+
+    def is_idle_import(self) -> bool:
+        """Whether a module of another part imports what nothing in it is made of, and nobody asks
+        it for: following all of them would lead through the whole project."""
+        state, name = self.state, self.state.names.get(self.number, "")
+        if (
+            self.inference.outside
+            and not state.users[self.number]
+            and not self.inference.is_demanded(("name", self.facts.id, name))
+        ):
+            state.passed_over.add(self.number)
+            return True
+        return False
+
+    def op_param(self, node: Node) -> Value:
+        infer, facts, name = self.inference, self.facts, node.data
+        annotation = self.of(node.operands[0]) if node.operands else UNKNOWN
+        if facts.kind == "class":
+            return annotated(annotation, Device(None))
+        parameter = next(p for p in facts.params if p.name == name)
+        position = [p.name for p in facts.params].index(name)
+        if position == 0 and facts.cls is not None and "staticmethod" not in facts.decorated:
+            is_class = "classmethod" in facts.decorated or facts.name == "__new__"
+            return one(Class(facts.cls) if is_class else Instance(facts.cls))
+        if parameter.kind == "star":
+            given = infer.read(("param", facts.id, name)) or self.gradients(node) or UNKNOWN
+            return one(Sequence(None, given))
+        if parameter.kind == "starstar":
+            return one(MappingValue(infer.read(("param", facts.id, name)) or UNKNOWN))
+        given = infer.read(("param", facts.id, name))
+        default = self.default_of(parameter)
+        seen = given or default
+        known = frozenset(a for a in seen if not isinstance(a, Unknown))
+        # Callers that nobody sees may pass anything; what is seen is what a finding rests on.
+        if any(a != NONE and a not in default for a in known):
+            return known
+        declared = (
+            UNKNOWN if self.number in self.marks.copied else annotated(annotation, Device(None))
+        )
+        hot = self.hot_parameter(node, parameter.has_default, declared)
+        if hot is not None:
+            return join([hot, one(NONE)]) if NONE in default else hot
+        if declared != UNKNOWN:
+            return join([declared, default])
+        return UNKNOWN if not parameter.constant_default or not given else join([UNKNOWN, default])
+
+    def hot_parameter(self, node: Node, has_default: bool, declared: Value) -> Value | None:
+        """A `forward` parameter that is used as a tensor is one, on the accelerator."""
+        facts = self.facts
+        role = self.inference.autograd_role(facts.id)
+        if role is not None:
+            return self.function_parameter(node, role)
+        if facts.cls is None:
+            return None
+        step = facts.name == "training_step"
+        if not step and not (facts.name in HOT_METHODS and self.inference.is_module(facts.cls)):
+            return None
+        device = Device(
+            ACCELERATOR, self.why(node, f"`{node.data}` is a parameter of `{facts.name}`")
+        )
+        if step:
+            return (
+                one(Blob(device))
+                if node.data == "batch"
+                or (
+                    not has_default
+                    and node.data
+                    not in ("batch_idx", "batch_nb", "optimizer_idx", "dataloader_idx")
+                )
+                else None
+            )
+        if any(isinstance(a, Tensor) for a in declared):
+            return join(
+                one(replace(a, device=device)) if isinstance(a, Tensor) else one(a)
+                for a in declared
+            )
+        if declared != UNKNOWN:
+            return None
+        parameter = next(p for p in facts.params if p.name == node.data)
+        if parameter.has_default and not (parameter.constant_default and parameter.default is None):
+            return None  # a number, by its default
+        if self.number in self.marks.tensors:
+            return one(Tensor(device=device, rank=1))
+        return one(Blob(device))
+
+    def function_parameter(self, node: Node, role: str) -> Value | None:
+        """What autograd hands to a forward or a backward pass, if used as a tensor."""
+        facts = self.facts
+        # `forward` is given numbers as well, and gradients are all that `backward` is given.
+        used = {"forward": self.marks.surely_tensors, "backward": self.marks.tensors}
+        has_context = facts.cls is not None or role == "backward"
+        if has_context and node.data == facts.params[0].name:
+            return None
+        if self.number not in used.get(role, ()):
+            return None
+        owner = "a Function's" if facts.cls is not None else "an operator's"
+        text = f"`{node.data}` is a parameter of {owner} `{role}`"
+        return one(Tensor(device=Device(ACCELERATOR, self.why(node, text)), rank=1))
+
+    def gradients(self, node: Node) -> Value | None:
+        """The `*gradients` of a backward pass."""
+        if self.inference.autograd_role(self.facts.id) != "backward":
+            return None
+        return self.function_parameter(node, "backward")
+
+    def op_attr(self, node: Node) -> Value:
+        results = [
+            self.attribute(atom, node.data, node) for atom in ordered(self.of(node.operands[0]))
+        ]
+        return join(results)
+
+    def op_store(self, node: Node) -> Value:
+        target, value = self.operands(node)
+        if self.graph.nodes[node.operands[1]].op in ("add", "put"):
+            # `self.xs.append(x)`: what is unknown of the list must not come back as its own proof.
+            value -= UNKNOWN
+        for atom in ordered(target):
+            if isinstance(atom, Instance):
+                site = (self.facts.id, self.number)
+                self.inference.write(("field", atom.cls, node.data), site, value)
+        return value
+
+    def op_binop(self, node: Node) -> Value:
+        left, right = self.operands(node)
+        if node.data == "BitOr" and self.facts.kind != "lambda":
+            kinds = [*left, *right]
+            if any(isinstance(a, Class | Symbol) for a in kinds):
+                return join([left, right])  # an annotation: `Tensor | None`
+        return transfer.binary(node.data, left, right, self.site(node))
+
+    def op_aug(self, node: Node) -> Value:
+        target, value = self.operands(node)
+        return transfer.augmented(node.data, target, value, self.site(node))
+
+    def op_unary(self, node: Node) -> Value:
+        return transfer.unary(node.data, self.of(node.operands[0]), self.site(node))
+
+    def op_compare(self, node: Node) -> Value:
+        return transfer.compare(node.data, self.operands(node), self.site(node))
+
+    def op_bool(self, node: Node) -> Value:
+        return join(self.operands(node))
+
+    def op_tuple(self, node: Node) -> Value:
+        values = self.operands(node)
+        if any(self.graph.nodes[n].op == "starred" for n in node.operands):
+            return one(
+                Sequence(
+                    None,
+                    join(
+                        transfer.iterate(v) if self.graph.nodes[n].op == "starred" else v
+                        for n, v in zip(node.operands, values, strict=True)
+                    ),
+                )
+            )
+        return one(Sequence(tuple(values), BOTTOM))
+
+    op_list = op_tuple
+
+    def op_set(self, node: Node) -> Value:
+        return one(Sequence(None, join(self.operands(node))))
+
+    def op_dict(self, node: Node) -> Value:
+        values = self.operands(node)
+        pairs = dict(zip(node.data, values, strict=True))
+        named = len(pairs) <= MAX_KEYS and all(isinstance(key, str) for key in pairs)
+        items = tuple((key, pairs[key]) for key in sorted(pairs)) if named else ()
+        plain: list[Value] = []
+        for key, value in zip(node.data, values, strict=True):
+            if key is None:
+                plain.extend(a.element if isinstance(a, MappingValue) else UNKNOWN for a in value)
+            else:
+                plain.append(value)
+        return one(MappingValue(join(plain), items, len(pairs) > MAX_KEYS))
+
+    def op_starred(self, node: Node) -> Value:
+        return self.of(node.operands[0])
+
+    def op_fstring(self, _: Node) -> Value:
+        return transfer.STR
+
+    def op_slice(self, _: Node) -> Value:
+        return transfer.OBJECT
+
+    def op_subscript(self, node: Node) -> Value:
+        container, index = self.operands(node)
+        keys = self.between_brackets(node.operands[1], index)
+        results: list[Value] = []
+        for atom in ordered(container):
+            if isinstance(atom, Symbol):
+                results.append(annotation_subscript(atom, index))
+            elif isinstance(atom, Instance):
+                results.append(self.instance_item(atom, index, node))
+            else:
+                results.append(transfer.subscript_atom(atom, index, keys))
+        return join(results)
+
+    def between_brackets(self, number: int, index: Value) -> tuple[Value, ...]:
+        """Ex) 0 and None in x[0, None]; nothing where they cannot be told: x[indices]
+
+        A tuple is as good as its elements, a list of them is one index that gathers.
+        """
+        node = self.graph.nodes[number]
+        if node.op != "tuple":
+            tells = node.op == "list" or not any(isinstance(a, Sequence) for a in index)
+            return (index,) if tells else ()
+        if any(self.graph.nodes[n].op == "starred" for n in node.operands):
+            return ()
+        return tuple(self.operands(node))
+
+    def instance_item(self, instance: Instance, index: Value, node: Node) -> Value:
+        """`instance[index]`: by its method, by the order of a named tuple, or by a field's name."""
+        row = self.named_tuple(instance)
+        if row is not None:
+            return transfer.subscript_atom(row, index)
+        if self.inference.methods(instance.cls, "__getitem__"):
+            return self.call_dunder(instance, "__getitem__", Arguments((index,)), node)
+        key = constant(index)
+        if isinstance(key, str):
+            return self.inference.read(("field", instance.cls, key)) or UNKNOWN
+        return UNKNOWN
+
+    def named_tuple(self, instance: Instance) -> Sequence | None:
+        """The fields of a `class Output(NamedTuple)`, in order; None for other instances."""
+        infer = self.inference
+        facts = infer.classes[instance.cls]
+        if "NamedTuple" not in facts.bases:
+            return None
+        names = infer.fields(instance.cls)
+        values = (infer.read(("field", instance.cls, name)) or UNKNOWN for name in names)
+        return Sequence(tuple(values), BOTTOM, names=names)
+
+    def call_dunder(self, instance: Instance, name: str, arguments: Arguments, node: Node) -> Value:
+        ids = self.inference.methods(instance.cls, name)
+        if not ids:
+            return UNKNOWN
+        return join(self.call_function(Function(i, instance), arguments, node) for i in ids)
+
+    def op_iter(self, node: Node) -> Value:
+        results: list[Value] = []
+        for atom in ordered(self.of(node.operands[0])):
+            if isinstance(atom, Instance):
+                row = self.named_tuple(atom)
+                if row is not None:
+                    results.append(transfer.iterate_atom(row))
+                elif self.inference.methods(atom.cls, "__iter__"):
+                    made = self.call_dunder(atom, "__iter__", Arguments(), node)
+                    if not any(isinstance(a, Instance) for a in made):
+                        results.append(transfer.iterate(made) if made else made)
+                    else:
+                        results.append(UNKNOWN)
+                elif self.inference.is_loader(atom.cls):
+                    results.append(one(Blob(atom.device if atom.device.kind else CPU)))
+                else:
+                    results.append(UNKNOWN)
+            else:
+                results.append(transfer.iterate_atom(atom))
+        return join(results)
+
+    def op_unpack(self, node: Node) -> Value:
+        rows = (
+            (isinstance(a, Instance) and self.named_tuple(a)) or a
+            for a in ordered(self.of(node.operands[0]))
+        )
+        return transfer.unpack(frozenset(rows), node.data[0], node.data[2])
+
+    def op_enter(self, node: Node) -> Value:
+        results: list[Value] = []
+        for atom in ordered(self.of(node.operands[0])):
+            if isinstance(atom, Instance):
+                made = self.call_dunder(atom, "__enter__", Arguments(), node)
+                results.append(made)
+            elif isinstance(atom, Object | Sequence):
+                results.append(one(atom))  # `with tqdm(loader) as bar`
+            else:
+                results.append(UNKNOWN)
+        return join(results)
+
+    def op_comp(self, node: Node) -> Value:
+        return one(Sequence(None, self.of(node.operands[0])))
+
+    def op_dictcomp(self, node: Node) -> Value:
+        return one(MappingValue(self.of(node.operands[1])))
+
+    def op_put(self, node: Node) -> Value:
+        container, index, value = self.operands(node)
+        return transfer.put(container, index, value)
+
+    def op_add(self, node: Node) -> Value:
+        container, value = self.operands(node)
+        return transfer.add(container, value, node.data)
+
+    def op_narrow(self, node: Node) -> Value:
+        value, *classes = self.operands(node)
+        return narrow(value, node.data, join(classes))
+
+    def op_def(self, node: Node) -> Value:
+        """The function, through the decorators of the project."""
+        identity = node.data
+        decorators = self.operands(node)
+        if decorators:
+            site = (self.facts.id, self.number)
+            self.inference.write(("decorators", identity), site, join(decorators))
+        value = one(Function(identity))
+        for decorator in reversed(decorators):
+            made: list[Value] = []
+            for atom in ordered(decorator):
+                if isinstance(atom, Function | Class) or is_registrar(atom):
+                    result = self.call(atom, Arguments((value,)), node)
+                    made.append(frozenset(a for a in result if is_callee(a)))
+                    if isinstance(atom, Function) and self.decorates_many(atom):
+                        made.append(value)
+            value = join(made) or value
+        return value
+
+    def decorates_many(self, decorator: Function) -> bool:
+        """Whether a wrapper of this decorator calls more functions than can be told apart, so that
+        a call of the wrapper has to be taken for one of what it wraps."""
+        positional = [
+            p.name for p in self.inference.functions[decorator.id].params if p.kind == "positional"
+        ]
+        names = positional[(1 if decorator.bound is not None else 0) + decorator.given :]
+        return bool(names) and self.inference.read(("param", decorator.id, names[0])) >= UNKNOWN
+
+    def op_default(self, node: Node) -> Value:
+        value = self.of(node.operands[0])
+        self.inference.write(("param", *node.data), (self.facts.id, self.number), value)
+        return value
+
+    def op_class(self, node: Node) -> Value:
+        identity = node.data
+        bases = tuple(self.operands(node))
+        if self.inference.own_bases.get(identity) != bases:
+            self.inference.own_bases[identity] = bases
+            self.inference.forget_bases()
+        self.inference.write(
+            ("bases", identity), (self.facts.id, self.number), join(self.operands(node))
+        )
+        return one(Class(identity))
+
+    def op_lambda(self, node: Node) -> Value:
+        return one(Function(node.data))
+
+    def op_await(self, node: Node) -> Value:
+        return self.of(node.operands[0])
+
+    def op_yield(self, _: Node) -> Value:
+        return UNKNOWN
+
+    def op_return(self, node: Node) -> Value:
+        return self.of(node.operands[0])
+
+
+HANDLERS: Mapping[str, Callable[[Evaluation, Node], Value]] = {
+    name.removeprefix("op_"): method
+    for cls in (Calls, Evaluation)
+    for name, method in vars(cls).items()
+    if name.startswith("op_")
+}
+
+
+@lru_cache(maxsize=10_000)  # a sixth of all nodes are constants, most of them the same few
+def of_constant(kind: str, value: bool | float | str) -> Value:
+    """The value that is a constant. (The kind tells True and 1.0 from 1.)"""
+    return one(Host(kind, value, True))
+
+
+def is_vague(atom: Atom) -> bool:
+    """Whether this is unknown, or a container of what is."""
+    if isinstance(atom, Sequence | MappingValue):
+        return atom.element >= UNKNOWN
+    return isinstance(atom, Unknown)
+
+
+def is_registrar(atom: Atom) -> bool:
+    """Whether this is a decorator that registers a function for an operator."""
+    return isinstance(atom, Symbol) and custom_ops.registrar(atom.name) is not None
+
+
+def is_callee(atom: Atom) -> bool:
+    """Whether calling this calls a function of the project: it is one, or an operator."""
+    return isinstance(atom, Function) or (
+        isinstance(atom, Symbol) and atom.name.startswith(custom_ops.PREFIX)
+    )
+
+
+def holds_instance(atom: Atom) -> bool:
+    """Whether this is an instance of a class of the project, or a container of such."""
+    if isinstance(atom, Sequence | MappingValue):
+        return any(holds_instance(inner) for inner in atom.element)
+    return isinstance(atom, Instance)

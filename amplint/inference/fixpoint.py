@@ -1,0 +1,87 @@
+"""The fixpoint: values of all nodes of the functions that matter, across functions and files.
+
+A function is evaluated when somebody needs it. What it needs of others (a parameter's values, what
+a function returns, a field of a class, a name of a module) are *keys*: reading one asks for whoever
+writes it to be evaluated, and to be evaluated again when it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from amplint.core.values import BOTTOM
+from amplint.inference.evaluation import Evaluation
+from amplint.inference.project import Project
+from amplint.inference.state import WHOLE, Key, State
+from amplint.ir.file_set import Files
+
+
+class Inference(Project):
+    """Values, call edges and autocast regions of a project."""
+
+    def __init__(self, files: Files) -> None:
+        super().__init__(files)
+        self._called: set[str] = set()  # names whose callers have been asked for
+
+    def settle(self, roots: Iterable[str]) -> None:
+        """Evaluate the given functions, those that were not, and all that they need, until nothing
+        changes."""
+        for root in sorted(roots):
+            if root not in self.states:
+                self._enqueue(root)
+        while self._queue:
+            function = next(iter(self._queue))
+            nodes = self._queue.pop(function)
+            try:
+                self._evaluate(function, nodes)
+            except Exception as error:
+                # A fault of amplint's own: what this function says stays unknown, the rest goes on.
+                self.failures.setdefault(function, f"{type(error).__name__}: {error}")
+                self.states.pop(function, None)
+
+    def demand(self, key: Key) -> None:
+        """Have whoever writes the key evaluated."""
+        kind, owner = key[0], key[1]
+        if kind == "name" and owner in self.states:
+            self._follow(owner, key[2])
+        elif kind in ("return", "yield", "context", "name"):
+            self.need(owner)
+        elif kind in ("param", "region"):
+            for name in self.names_called(owner):
+                if name not in self._called:
+                    self._called.add(name)
+                    for caller in sorted(self.mentioning(name)):
+                        self.need(caller)
+            parent = self.functions[owner].parent
+            if self.functions[owner].kind == "lambda" and parent is not None:
+                self.need(parent)
+        elif kind == "field":
+            for method in self.writers_of_field(owner, key[2]):
+                self.need(method)
+        elif kind in ("bases", "decorators"):
+            parent = self.classes[owner].parent if kind == "bases" else self.functions[owner].parent
+            if parent is not None:
+                self.need(parent)
+
+    def _follow(self, module: str, name: str) -> None:
+        """Evaluate the import of a name that nobody had asked a module of another part for."""
+        state = self.states[module]
+        for number in state.passed_over.intersection(state.graph.bindings.get(name, ())):
+            state.passed_over.discard(number)
+            state.rounds -= 1  # it is not for want of an end that the module is evaluated again
+            self._enqueue(module, number)
+
+    def _evaluate(self, function: str, nodes: set[int]) -> None:
+        facts = self.functions[function]
+        graph = self.files[facts.path].graph(function)
+        # Building a graph defines its lambdas.
+        self.functions.update(self.files[facts.path].take_lambdas())
+        state = self.states.get(function)
+        if state is None:
+            state = self.states[function] = State(graph, [BOTTOM] * len(graph.nodes))
+            nodes = {WHOLE}
+        state.rounds += 1
+        self._current = function
+        self.outside = facts.path not in self.files.own
+        Evaluation(self, facts, state).run(nodes)
+        self.node = WHOLE

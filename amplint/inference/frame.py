@@ -1,0 +1,140 @@
+"""One function as it is evaluated: its values so far, its autocast regions, its reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from amplint.core.values import (
+    ACCELERATOR,
+    BOTTOM,
+    UNKNOWN,
+    Autocast,
+    Blob,
+    Device,
+    Object,
+    Place,
+    Region,
+    Tensor,
+    Value,
+    Why,
+    one,
+    ordered,
+)
+from amplint.inference import transfer
+from amplint.inference.project import Project
+from amplint.inference.state import State
+from amplint.inference.transfer import Site
+from amplint.ir.model import FunctionFacts, Node
+
+
+class Frame:
+    """What is known of a function while it is evaluated."""
+
+    def __init__(self, inference: Project, facts: FunctionFacts, state: State) -> None:
+        self.inference = inference
+        self.facts = facts
+        self.state = state
+        self.graph = state.graph
+        self.values = state.values
+        self.marks = inference.marks_of(facts.id)
+        self.number = 0
+        self.regions: dict[int, Region | None] = {}
+        self.function_region: Region | None = None
+
+    def chain(self, block: int) -> Iterable[int]:
+        """The block and those around it, innermost first."""
+        while block >= 0:
+            yield block
+            block = self.graph.blocks[block].parent
+
+    def region_of_function(self) -> Region | None:
+        """The region that decorators or all callers put around the body."""
+        decorators = (
+            self.inference.read(("decorators", self.facts.id)) if self.facts.decorated else BOTTOM
+        )
+        for atom in ordered(decorators):
+            if isinstance(atom, Autocast):
+                return as_region(atom)
+        parent = self.facts.parent
+        if self.facts.kind in ("class", "module") or parent is None:
+            return None
+        return self.inference.inherited_region(self.facts.id)
+
+    def region(self, block: int) -> Region | None:
+        """The autocast state inside a block."""
+        if block < 0:
+            return self.function_region
+        if block not in self.regions:
+            facts = self.graph.blocks[block]
+            around = self.region(facts.parent)
+            if facts.kind == "with" and facts.node >= 0:
+                for atom in ordered(self.values[facts.node]):
+                    if isinstance(atom, Autocast):
+                        around = nested(as_region(atom), around)
+                        break
+            self.regions[block] = around
+        return self.regions[block]
+
+    def site(self, node: Node) -> Site:
+        return Site(self.region(node.block), lambda text: self.why(node, text))
+
+    def why(self, node: Node, text: str) -> Why:
+        return Why(Place(self.facts.path, *node.location), text)
+
+    def marked(self, number: int) -> Value | None:
+        """What the uses of a node say about it where nothing else does."""
+        kind = self.marks.nodes.get(number)
+        node = self.graph.nodes[number]
+        if kind is None and node.op == "attr" and self.facts.cls is not None:
+            path = self.marks.path(number)
+            if path is not None and path.startswith("self."):
+                kind = self.inference.marks_of_class(self.facts.cls).get(path[5:])
+        if kind is None:
+            path = self.marks.path(number)
+            kind = self.marks.paths.get(path) if path is not None else None
+        if kind == "loss":
+            device = Device(
+                ACCELERATOR,
+                self.why(self.graph.nodes[self.marks.backward[number]], "backpropagated here"),
+            )
+            return one(Tensor(None, device, 0, True))
+        if kind == "term":
+            device = Device(ACCELERATOR, self.why(node, "part of a loss that is backpropagated"))
+            return one(Tensor(None, device, None, True))
+        if kind == "output":
+            return one(Blob(Device(ACCELERATOR, self.why(node, "a model's output")), "output"))
+        return self.mark_value(kind) if kind is not None else None
+
+    def backpropagated(self, number: int, value: Value) -> Value:
+        """A loss of unknown device is where training happens: on the accelerator."""
+        call = self.graph.nodes[self.marks.backward[number]]
+        device = Device(ACCELERATOR, self.why(call, "backpropagated here"))
+        return frozenset(
+            replace(a, device=device) if isinstance(a, Tensor) and a.device.kind is None else a
+            for a in value
+        )
+
+    def of(self, number: int) -> Value:
+        return self.values[number]
+
+    def operands(self, node: Node) -> list[Value]:
+        return [self.values[number] if number >= 0 else UNKNOWN for number in node.operands]
+
+    def mark_value(self, kind: str) -> Value | None:
+        return {
+            "module": one(Object("module", "?")),
+            "optimizer": one(Object("optimizer", "?")),
+            "accelerator": one(transfer.SOME_ACCELERATOR),
+        }.get(kind)
+
+
+def as_region(context: Autocast) -> Region:
+    return Region(context.device, context.dtype, context.enabled, context.why)
+
+
+def nested(inner: Region, outer: Region | None) -> Region:
+    """A region without a dtype takes that of the enclosing one of its device type."""
+    if inner.dtype is None and outer is not None and outer.device == inner.device and outer.enabled:
+        return replace(inner, dtype=outer.dtype)
+    return inner

@@ -1,0 +1,248 @@
+"""Classes: what they derive from, what derives from them, and what that makes of them."""
+
+from __future__ import annotations
+
+from amplint.core.values import Class, Function, Symbol, Value, constant, ordered
+from amplint.inference import transfer
+from amplint.inference.bindings import MAX_IMPORTS, Bindings
+from amplint.ir.file_set import Files
+from amplint.knowledge import libraries
+
+MAX_BY_NAME = 200  # methods of one name, above which a call by name says nothing
+MODULE_BASES = ("torch.nn.", "lightning.", "pytorch_lightning.", "lightning_fabric.")
+# Too many things have methods of these names.
+COMMON_METHODS = frozenset(
+    """
+    forward train eval step update reset compute fit predict run call apply to cuda cpu get set
+    add append extend items values keys pop copy close open write read log parameters
+    state_dict load_state_dict backward zero_grad sum mean max min view size
+    """.split()
+)
+AUTOGRAD_FUNCTION = "torch.autograd.Function"
+AUTOGRAD_ROLES = ("forward", "backward")
+
+
+class Hierarchy(Bindings):
+    """The classes of a project."""
+
+    def __init__(self, files: Files) -> None:
+        super().__init__(files)
+        self.own_bases: dict[str, tuple[Value, ...]] = {}
+        self._mro: dict[str, list[str]] = {}
+        self._mro_readers: dict[str, set[str]] = {}
+        self._below: dict[str, list[str]] = {}
+        self._named: dict[str, dict[str | None, list[str]]] = {}
+        self._library_bases: dict[str, set[str]] = {}
+        self._methods: dict[tuple[str, str, bool], list[str]] = {}
+        self._learns: dict[str, bool] = {}
+        self._by_name: dict[str, list[str]] | None = None
+        self._classes_by_name: dict[str, list[str]] | None = None
+        self._subclasses: dict[str, list[str]] = {}
+        for cls in self.own_classes():
+            for base in cls.bases:
+                self._subclasses.setdefault(base, []).append(cls.id)
+
+    def subclasses(self, cls: str) -> list[str]:
+        """Classes that have this one, or may have it, among their bases, transitively."""
+        if cls not in self._below:
+            self._below[cls] = self._find_subclasses(cls)
+        return self._below[cls]
+
+    def _find_subclasses(self, cls: str) -> list[str]:
+        found: dict[str, None] = {}
+        stack = [cls]
+        while stack:
+            for sub in self._direct_subclasses(stack.pop()):
+                if sub not in found and sub != cls:
+                    found[sub] = None
+                    stack.append(sub)
+        return list(found)
+
+    def _direct_subclasses(self, cls: str) -> list[str]:
+        """Those that name this class, and not another one of that name: a hundred files may each
+        have a `Block`, and classes that derive from it."""
+        name = self.classes[cls].name
+        if name not in self._named:
+            derived: dict[str | None, list[str]] = {}
+            for sub in self._subclasses.get(name, ()):
+                derived.setdefault(self._base_called(sub, name), []).append(sub)
+            self._named[name] = derived
+        return [*self._named[name].get(cls, ()), *self._named[name].get(None, ())]
+
+    def _base_called(self, cls: str, name: str) -> str | None:
+        """The class that the base of that name is; None where the text of the files alone does not
+        say, and "" for one of a library."""
+        facts = self.classes[cls]
+        graph = self.files[facts.path].graph(facts.parent)
+        for number in graph.bindings.get(facts.name, ()):
+            node = graph.nodes[number]
+            if (node.op, node.data) == ("class", cls):
+                for base, operand in zip(facts.bases, node.operands, strict=True):
+                    if base == name:
+                        return self._class_at(facts.path, graph, operand, MAX_IMPORTS)
+        return None
+
+    def writers_of_field(self, cls: str, name: str) -> list[str]:
+        """The class's own body, and its methods that may store the field."""
+        methods = [m for ids in self.classes[cls].methods.values() for m in ids]
+        return [cls, *(m for m in methods if name in self.functions[m].words)]
+
+    def mro(self, cls: str) -> list[str]:
+        """The class and its bases of the project, depth first."""
+        known = self._mro.get(cls)
+        if known is None:
+            known = self._mro[cls] = self._find_mro(cls)
+        readers = self._mro_readers.setdefault(cls, set())
+        if self._current not in readers:
+            readers.add(self._current)
+            for current in known:
+                self.read(("bases", current))
+        return known
+
+    def _find_mro(self, cls: str) -> list[str]:
+        order: dict[str, None] = {}
+        stack = [cls]
+        while stack:
+            current = stack.pop()
+            if current in order:
+                continue
+            order[current] = None
+            self.read(("bases", current))
+            bases = self.own_bases.get(current, ())
+            stack.extend(
+                atom.id
+                for base in reversed(bases)
+                for atom in ordered(base)
+                if isinstance(atom, Class)
+            )
+        return list(order)
+
+    def forget_bases(self) -> None:
+        """What was concluded from the bases of classes, now that they are other ones."""
+        self._mro.clear()
+        self._mro_readers.clear()
+        self._library_bases.clear()
+        self._methods.clear()
+
+    def library_bases(self, cls: str) -> set[str]:
+        """The dotted names of the library classes that the class derives from."""
+        order = self.mro(cls)
+        names = self._library_bases.get(cls)
+        if names is None:
+            bases = (base for current in order for base in self.own_bases.get(current, ()))
+            names = {
+                transfer.canonical(a.name) for base in bases for a in base if isinstance(a, Symbol)
+            }
+            self._library_bases[cls] = names
+        return names
+
+    def is_module(self, cls: str) -> bool:
+        """Whether instances are torch modules (Lightning's included)."""
+        return any(
+            name.startswith(MODULE_BASES) and "Dataset" not in name
+            for name in self.library_bases(cls)
+        )
+
+    def learns(self, cls: str) -> bool:
+        """Whether a module has parameters, its own or of modules in it, or is a loss."""
+        if cls not in self._learns:
+            self._learns[cls] = False  # while it is asked for: modules may hold each other
+            self._learns[cls] = any(self._learns_itself(c) for c in self.mro(cls))
+        return self._learns[cls]
+
+    def _learns_itself(self, cls: str) -> bool:
+        words = self.functions[cls].words
+        if words & libraries.LEARNING or libraries.LOSS_NAME.search(self.classes[cls].name):
+            return True
+        makers = [self.functions[m].words for m in self.classes[cls].methods.get("__init__", ())]
+        if self._classes_by_name is None:
+            self._classes_by_name = {}
+            for facts in self.own_classes():
+                self._classes_by_name.setdefault(facts.name, []).append(facts.id)
+        held = {c for w in makers for name in w for c in self._classes_by_name.get(name, ())}
+        return any(self.is_module(c) and self.learns(c) for c in sorted(held) if c != cls)
+
+    def is_metric(self, cls: str) -> bool:
+        """Whether the class derives from torchmetrics' Metric, in torchmetrics or elsewhere."""
+        if any(self.classes[base].name == "Metric" for base in self.mro(cls)):
+            return True
+        return any(name.startswith("torchmetrics.") for name in self.library_bases(cls))
+
+    def is_autograd_function(self, cls: str) -> bool:
+        return AUTOGRAD_FUNCTION in self.library_bases(cls)
+
+    def autograd_role(self, function: str) -> str | None:
+        """ "forward" or "backward" where autograd runs the function as such: the method of a
+        `torch.autograd.Function`, or what is registered for an operator."""
+        facts = self.functions[function]
+        if facts.cls is not None:
+            return facts.name if self.is_autograd_function(facts.cls) else None
+        role = constant(self.read(("role", function)))
+        return role if isinstance(role, str) else None
+
+    def differentiated(self) -> frozenset[str]:
+        """The functions of operators that have a formula for their gradient, and that formula."""
+        trained = [key[1] for key in self._joined if key[0] == "operator" and key[2] == "backward"]
+        values = (self._joined.get(("operator", o, r)) for o in trained for r in AUTOGRAD_ROLES)
+        return frozenset(a.id for v in values for a in v or () if isinstance(a, Function))
+
+    def is_optimizer(self, cls: str) -> bool:
+        return any(name.startswith("torch.optim.") for name in self.library_bases(cls))
+
+    def steps(self, cls: str) -> bool:
+        """Whether the `step` of a class is that of training: of an optimizer, of what stands for
+        one or for a scaler, or of an engine that runs the backward pass as well."""
+        names = {name for c in self.mro(cls) for name in self.classes[c].methods}
+        return self.is_optimizer(cls) or any(names >= those for those in libraries.STEPPING)
+
+    def is_callback(self, cls: str) -> bool:
+        """Whether an engine runs the hooks of the class: `on_train_batch_end` and its kin."""
+        names = {self.classes[c].name for c in self.mro(cls)}
+        names |= {name.rpartition(".")[2] for name in self.library_bases(cls)}
+        return not names.isdisjoint(libraries.CALLBACKS)
+
+    def is_loader(self, cls: str) -> bool:
+        return any(libraries.kind(name) == "loader" for name in self.library_bases(cls))
+
+    def fields(self, cls: str) -> tuple[str, ...]:
+        """What a dataclass or a named tuple declares, in order."""
+        facts = self.classes[cls]
+        graph = self.files[facts.path].graph(cls)
+        return tuple(name for name in graph.bindings if name not in facts.methods)
+
+    def methods(self, cls: str, name: str, overridden: bool = True) -> list[str]:
+        """The definitions that `instance.name` may mean: the class's own or inherited one, and,
+        where the instance may be of a subclass, those that override it."""
+        order = self.mro(cls)
+        key = (cls, name, overridden)
+        known = self._methods.get(key)
+        if known is None:
+            known = self._methods[key] = self._find_methods(order, name, overridden)
+        return known
+
+    def _find_methods(self, order: list[str], name: str, overridden: bool) -> list[str]:
+        found: dict[str, None] = {}
+        for current in order:
+            ids = self.classes[current].methods.get(name)
+            if ids:
+                found.update(dict.fromkeys(ids))
+                break
+        if overridden:
+            for sub in self.subclasses(order[0]):
+                found.update(dict.fromkeys(self.classes[sub].methods.get(name, ())))
+        return list(found)
+
+    def module_methods(self, name: str) -> list[str]:
+        """The methods of that name, where every definition of it is a method of a torch module."""
+        if name in COMMON_METHODS or name.startswith("__"):
+            return []
+        if self._by_name is None:
+            self._by_name = {}
+            for facts in self.own_functions():
+                if facts.kind == "function":
+                    self._by_name.setdefault(facts.name, []).append(facts.id)
+        found = self._by_name.get(name, [])
+        if len(found) > MAX_BY_NAME:
+            return []
+        classes = [self.functions[f].cls for f in found]
+        return found if all(c is not None and self.is_module(c) for c in classes) else []

@@ -1,0 +1,110 @@
+"""A project as its functions ask about it: who mentions a word, what uses say, who calls whom."""
+
+from __future__ import annotations
+
+import ast
+
+from amplint.core.values import BOTTOM, Atom, Value
+from amplint.inference import use_evidence
+from amplint.inference.hierarchy import Hierarchy
+from amplint.inference.state import SiteId
+from amplint.inference.store import TEST_PATH
+from amplint.ir.file_set import Files
+
+
+class Project(Hierarchy):
+    """What is known of all functions together, while they are evaluated and afterwards."""
+
+    def __init__(self, files: Files) -> None:
+        super().__init__(files)
+        self.edges: dict[SiteId, set[str]] = {}
+        self.drawn: dict[SiteId, set[str]] = {}  # callees, any one of which may be meant
+        self.threads: dict[SiteId, set[Atom]] = {}  # what a call hands to another thread
+        self.off_flags: set[str] = set()
+        self._mentions: dict[str, list[str]] | None = None
+        self._calls: dict[frozenset[str], bool] = {}
+        self._matches: dict[str, bool] = {}
+        self._stored: dict[str, bool] = {}
+        self._marks: dict[str, use_evidence.Marks] = {}
+        self._class_marks: dict[str, dict[str, str]] = {}
+
+    def mentioning(self, word: str) -> list[str]:
+        """The functions in whose text the identifier stands."""
+        if self._mentions is None:
+            self._mentions = {}
+            for function in self.own_functions():
+                if function.kind == "class":
+                    continue
+                for mentioned in function.words:
+                    self._mentions.setdefault(mentioned, []).append(function.id)
+        return self._mentions.get(word, [])
+
+    def is_called(self, names: frozenset[str]) -> bool:
+        """Whether code that is no test calls a function of one of these names."""
+        if names not in self._calls:
+            paths = {path for name in names for path in self.files.holding(name)}
+            self._calls[names] = any(
+                called_name(node) in names
+                for path in sorted(paths)
+                if not TEST_PATH.search(path)
+                for node in ast.walk(self.files[path].parsed.module)
+                if isinstance(node, ast.Call)
+            )
+        return self._calls[names]
+
+    def matches(self, pattern: str) -> bool:
+        """Whether the regular expression matches a line of some file."""
+        if pattern not in self._matches:
+            self._matches[pattern] = any(self.files.matching(pattern))
+        return self._matches[pattern]
+
+    def is_stored_from_outside(self, attribute: str) -> bool:
+        """Whether some file assigns an attribute of that name to something other than `self`."""
+        if attribute not in self._stored:
+            self._stored[attribute] = any(
+                attribute in file.facts.words and attribute in file.stored_from_outside
+                for file in self.files.own.values()
+            ) or self.files.another_stores(attribute)
+        return self._stored[attribute]
+
+    def names_called(self, function: str) -> list[str]:
+        """What those that may call a function mention: its name, or its class's."""
+        facts = self.functions[function]
+        if facts.kind != "function":
+            return []
+        if facts.cls is not None and facts.name in ("__init__", "__call__", "forward", "__enter__"):
+            return [self.classes[c].name for c in (facts.cls, *self.subclasses(facts.cls))]
+        return [facts.name]
+
+    def marks_of(self, function: str) -> use_evidence.Marks:
+        """What the uses in a function say about its nodes."""
+        if function not in self._marks:
+            facts = self.functions[function]
+            graph = self.files[facts.path].graph(function)
+            self._marks[function] = use_evidence.read(graph, facts.name == "training_step")
+        return self._marks[function]
+
+    def marks_of_class(self, cls: str) -> dict[str, str]:
+        """What the methods of a class say about `self.<field>`, by field."""
+        if cls not in self._class_marks:
+            found: dict[str, str] = {}
+            for ids in self.classes[cls].methods.values():
+                for method in ids:
+                    if self.functions[method].words & use_evidence.WORDS:
+                        for path, kind in self.marks_of(method).paths.items():
+                            if path.startswith("self."):
+                                found[path[5:]] = kind
+            self._class_marks[cls] = found
+        return self._class_marks[cls]
+
+    def decorators(self, function: str) -> Value:
+        """What a function is decorated with."""
+        return self._joined.get(("decorators", function), BOTTOM)
+
+
+def called_name(call: ast.Call) -> str:
+    """The last identifier of what is called: `f` of `f(x)` and of `module.f(x)`."""
+    callee = call.func
+    if isinstance(callee, ast.Attribute):
+        return callee.attr
+    return callee.id if isinstance(callee, ast.Name) else ""

@@ -1,0 +1,50 @@
+"""What is known of one evaluated function, and what is read and written across functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from amplint.core.values import Place, Region, Value, Why
+from amplint.ir.model import Graph
+
+Key = tuple[str, ...]
+SiteId = tuple[str, int]  # a function's id and a node's number
+Dispatch = tuple[int, str, str]  # where a name is looked up, in which parameter it comes, the name
+
+WHOLE = -1  # in the place of a node: all of a function
+MAX_ROUNDS = 12  # evaluations of one function before its answers are taken as they are
+NO_WHY = Why(Place("\U0010ffff", 0, 0, 0, 0), "")  # after all reasons, in their order
+
+
+@dataclass
+class State:
+    """What is known of one evaluated function."""
+
+    graph: Graph
+    values: list[Value]
+    rounds: int = 0
+    regions: dict[int, Region | None] = field(default_factory=dict)
+    passed_over: set[int] = field(default_factory=set)  # imports that nobody has asked for
+
+    @cached_property
+    def names(self) -> Mapping[int, str]:
+        """By node: the name that it was bound to."""
+        return {n: name for name, nodes in self.graph.bindings.items() for n in nodes}
+
+    @cached_property
+    def nests(self) -> bool:
+        """Whether a scope stands in it, from which its names can be read."""
+        return any(node.op in ("def", "class", "lambda") for node in self.graph.nodes)
+
+    @cached_property
+    def users(self) -> Sequence[Sequence[int]]:
+        """By node: those that are computed from it, themselves alone."""
+        users: dict[int, list[int]] = {}
+        for number, node in enumerate(self.graph.nodes):
+            for operand in node.operands:
+                if operand >= 0:
+                    users.setdefault(operand, []).append(number)
+        # Tuples stay: many nodes have no user, and most others one.
+        return [tuple(users.get(number, ())) for number in range(len(self.graph.nodes))]

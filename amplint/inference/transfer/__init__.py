@@ -1,0 +1,58 @@
+"""The one engine of inference: what an operation of a library gives, from what its operands are.
+
+Everything here is a pure function of values. Functions and classes of the project are `infer`'s
+business; here a call is one of torch, of the builtins or of another library that amplint knows.
+The parts, each of which uses only those before it: kinds, symbols, promotion, arguments, results,
+containers, then arithmetic, attributes, factories, modules, methods, and calls over them all.
+"""
+
+from amplint.inference.transfer.arguments import DEVICE_HINTS
+from amplint.inference.transfer.arithmetic import augmented, binary, compare, unary, without_nests
+from amplint.inference.transfer.attributes import PARAM_GROUPS, attribute, object_attribute
+from amplint.inference.transfer.calls import GRADIENT_NORMS, SOME_ACCELERATOR, autocast, call
+from amplint.inference.transfer.containers import (
+    add,
+    is_loader,
+    iterate,
+    iterate_atom,
+    put,
+    subscript_atom,
+    unpack,
+)
+from amplint.inference.transfer.kinds import FLOATS, HALF, OBJECT, STR, Site
+from amplint.inference.transfer.modules import output_device
+from amplint.inference.transfer.promotion import region_dtype, tensors_in
+from amplint.inference.transfer.symbols import canonical, symbol_attribute
+
+__all__ = [
+    "DEVICE_HINTS",
+    "FLOATS",
+    "GRADIENT_NORMS",
+    "HALF",
+    "OBJECT",
+    "PARAM_GROUPS",
+    "SOME_ACCELERATOR",
+    "STR",
+    "Site",
+    "add",
+    "attribute",
+    "augmented",
+    "autocast",
+    "binary",
+    "call",
+    "canonical",
+    "compare",
+    "is_loader",
+    "iterate",
+    "iterate_atom",
+    "object_attribute",
+    "output_device",
+    "put",
+    "region_dtype",
+    "subscript_atom",
+    "symbol_attribute",
+    "tensors_in",
+    "unary",
+    "unpack",
+    "without_nests",
+]

@@ -1,0 +1,117 @@
+"""What an argument names: a dtype, a device, a switch."""
+
+from __future__ import annotations
+
+from amplint.core.values import (
+    ACCELERATOR,
+    CPU,
+    NO_DEVICE,
+    UNKNOWN,
+    Atom,
+    Blob,
+    Device,
+    DType,
+    Host,
+    Symbol,
+    Tensor,
+    Value,
+    Why,
+    constant,
+    only,
+)
+from amplint.inference.transfer.kinds import Site
+from amplint.inference.transfer.symbols import DTYPES, canonical
+from amplint.knowledge import torch_ops
+
+# Device words as people write them in arguments of `.to(...)`: the API's own vocabulary.
+DEVICE_HINTS = frozenset(
+    {"device", "dev", "gpu", "gpu_id", "cuda", "local_rank", "rank", "_device"}
+)
+
+
+HOST_DEVICES = ("cpu", "meta")
+
+
+def dtype_of(value: Value) -> str | None:
+    """The dtype that a `dtype=` argument names."""
+    atom = only(value)
+    if isinstance(atom, DType):
+        return atom.name
+    if isinstance(atom, Symbol) and atom.name in (
+        "builtins.float",
+        "builtins.int",
+        "builtins.bool",
+    ):
+        return {"float": "float64", "int": "int64", "bool": "bool"}[atom.name[9:]]
+    return None
+
+
+def device_of(value: Value, hint: str, site: Site) -> Device:
+    """The device that an argument names: of `device=`, `.to(...)`, `torch.device(...)`.
+
+    A choice between an accelerator and the CPU (`"cuda" if available else "cpu"`) is the
+    accelerator: that is where it matters. What cannot be known is a device where the argument is
+    called one.
+    """
+    kinds: set[str | None] = set()
+    names: set[str] = set()
+    reasons: set[Why] = set()
+    for atom in value:
+        device = device_of_atom(atom, site)
+        kinds.add(device.kind)
+        if device.name:
+            names.add(device.name)
+        if device.why is not None:
+            reasons.add(device.why)
+    reason = min(reasons) if reasons else site.why("moved to the device here")
+    if ACCELERATOR in kinds:
+        name = names.pop() if len(names) == 1 and kinds == {ACCELERATOR} else None
+        return Device(ACCELERATOR, reason, name)
+    if kinds == {"cpu"}:
+        return CPU
+    if hint in DEVICE_HINTS or hint.endswith(("device", "_gpu")):
+        return Device(ACCELERATOR, reason)
+    return NO_DEVICE
+
+
+def device_of_atom(atom: Atom, site: Site) -> Device:
+    if isinstance(atom, Device):
+        return atom
+    if isinstance(atom, Tensor | Blob):
+        return atom.device
+    if isinstance(atom, Host) and atom.known and isinstance(atom.const, str):
+        kind = atom.const.partition(":")[0]
+        if kind in HOST_DEVICES:
+            return CPU
+        return Device(ACCELERATOR, site.why(f"moved to `{atom.const}` here"), atom.const)
+    if isinstance(atom, Host) and atom.kind == "int":
+        name = f"cuda:{atom.const}" if atom.known else None
+        return Device(ACCELERATOR, site.why("moved to the device here"), name)
+    return NO_DEVICE
+
+
+def array_dtype_of(value: Value) -> str | None:
+    """The dtype that an argument of numpy names: np.float32, "float32", float."""
+    atom = only(value)
+    name = constant(value)
+    if isinstance(atom, Symbol) and atom.name.startswith("numpy."):
+        name = {"double": "float64", "single": "float32", "half": "float16"}.get(
+            atom.name[6:], atom.name[6:]
+        )
+    if isinstance(name, str):
+        return name if name in DTYPES.values() else None
+    return dtype_of(value)
+
+
+def legacy_type(value: Value | None) -> str | None:
+    """The type that `x.type(torch.LongTensor)` or `x.type("torch.LongTensor")` names."""
+    atom = only(value or UNKNOWN)
+    name = canonical(atom.name) if isinstance(atom, Symbol) else constant(value)
+    return name if isinstance(name, str) and name in torch_ops.LEGACY_CONSTRUCTORS else None
+
+
+def switch(value: Value | None, default: bool) -> bool | None:
+    if value is None:
+        return default
+    given = constant(value)
+    return bool(given) if isinstance(given, bool | int) else None

@@ -1,0 +1,186 @@
+"""Operators: binary, augmented, unary, comparisons."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from amplint.core.values import (
+    BOTTOM,
+    NONE,
+    PERHAPS_CPU,
+    UNKNOWN,
+    Arguments,
+    Atom,
+    Blob,
+    Host,
+    Instance,
+    Object,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    join,
+    join_devices,
+    one,
+    ordered,
+)
+from amplint.inference.transfer.kinds import BOOL, FLOAT, FLOATS, INT, NUMBER, NUMBERS, STR, Site
+from amplint.inference.transfer.promotion import tensors_in
+from amplint.inference.transfer.results import from_result, tensor_result
+from amplint.knowledge import torch_ops
+
+
+def binary(operator: str, left: Value, right: Value, site: Site) -> Value:
+    """`left <operator> right`."""
+    return join(
+        binary_atoms(operator, a, b, site) for a in left for b in right if NONE not in (a, b)
+    )
+
+
+def binary_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
+    if isinstance(left, Host) and left.kind == "str" and operator == "Mod":
+        return STR
+    operands = tensors_in([one(left), one(right)])
+    if isinstance(left, Tensor | Blob) or isinstance(right, Tensor | Blob):
+        other = right if isinstance(left, Tensor | Blob) else left
+        if isinstance(other, Unknown):
+            operands.append(Tensor())
+            if len(operands) == 2 and isinstance(right, Tensor | Blob):
+                operands.reverse()
+        elif isinstance(other, Sequence):
+            return UNKNOWN
+        reflected = not isinstance(left, Tensor | Blob)
+        table = torch_ops.REFLECTED if reflected else torch_ops.OPERATORS
+        name = f"Tensor.{table.get(operator, '__add__')}"
+        result = torch_ops.RESULTS.get(name)
+        if result is None:
+            return UNKNOWN
+        if isinstance(other, Unknown) and result.dtype.startswith("promote"):
+            # An unknown operand may be a number, which changes nothing, or a tensor.
+            known = (
+                next(t for t in operands if t != Tensor())
+                if operands != [Tensor()] * 2
+                else Tensor()
+            )
+            made = tensor_result(name, result, [known, Tensor(rank=known.rank)], Arguments(), site)
+            return one(replace(made, rank=1 if known.rank == 1 else None, dims=None))
+        return from_result(name, result, operands, Arguments((one(other),)), site)
+    if isinstance(left, Host) and isinstance(right, Host):
+        return host_arithmetic(operator, left, right)
+    if isinstance(left, Sequence) and isinstance(right, Sequence) and operator == "Add":
+        return one(
+            Sequence(
+                None, join([left.element, right.element, *(left.items or ()), *(right.items or ())])
+            )
+        )
+    if isinstance(left, Sequence) and operator == "Mult":
+        return one(Sequence(None, join([left.element, *(left.items or ())])))
+    return UNKNOWN
+
+
+def host_arithmetic(operator: str, left: Host, right: Host) -> Value:
+    kinds = {left.kind, right.kind}
+    if "numpy" in kinds:
+        arrays = [host for host in (left, right) if host.kind == "numpy"]
+        dtypes = {array.dtype for array in arrays} if kinds <= {"numpy", *NUMBERS} else {None}
+        kept = dtypes.pop() if len(dtypes) == 1 else None
+        ranks = {array.rank for array in arrays}
+        rank = 1 if 1 in ranks and operator != "MatMult" else None
+        return one(Host("numpy", dtype=kept if kept in FLOATS else None, rank=rank))
+    if kinds <= {"str"} or (left.kind == "str" and operator == "Mod"):
+        return STR
+    if operator == "Div":
+        return FLOAT
+    if kinds <= {"int", "bool"}:
+        return INT
+    return FLOAT if "float" in kinds and kinds <= {"int", "float", "bool", "number"} else NUMBER
+
+
+def augmented(operator: str, target: Value, value: Value, site: Site) -> Value:
+    """`target += value`: in place for tensors, which keep dtype, device and rank."""
+    results = []
+    for atom in target:
+        if isinstance(atom, Tensor) and operator != "MatMult":
+            others = tensors_in([value])
+            grad = True if any(t.grad for t in [atom, *others]) else atom.grad
+            results.append(one(replace(atom, grad=grad)))
+        else:
+            results.append(binary(operator, one(atom), value, site))
+    return join(results)
+
+
+def unary(operator: str, operand: Value, site: Site) -> Value:
+    if operator == "Not":
+        return BOOL
+    results = []
+    for atom in operand:
+        if isinstance(atom, Host):
+            if atom.known and operator == "USub" and isinstance(atom.const, int | float):
+                results.append(one(replace(atom, const=-atom.const)))
+            else:
+                results.append(one(Host(atom.kind)))
+        elif isinstance(atom, Tensor | Blob):
+            name = f"Tensor.{torch_ops.OPERATORS.get(operator, '__neg__')}"
+            results.append(
+                from_result(
+                    name, torch_ops.RESULTS[name], tensors_in([one(atom)]), Arguments(), site
+                )
+            )
+        else:
+            results.append(UNKNOWN)
+    return join(results)
+
+
+def compare(operators: tuple[str, ...], operands: list[Value], site: Site) -> Value:
+    """A comparison of tensors is a tensor of bools; `is`, `in` and those of numbers are bools."""
+    if len(operators) == 1 and operators[0] not in ("Is", "IsNot", "In", "NotIn"):
+        left, right = operands
+        if operators[0] in ORDERING:
+            # Lists and dicts have no order with numbers: what has one is the tensor itself.
+            left, right = without_nests(left), without_nests(right)
+        if any(isinstance(a, Tensor) for a in (*left, *right)):
+            return join(compare_atoms(operators[0], a, b, site) for a in left for b in right)
+        if any(isinstance(a, Unknown | Instance | Object) for a in (*left, *right)):
+            return UNKNOWN
+        blobs = [a for a in (*left, *right) if isinstance(a, Blob)]
+        if blobs:
+            # A mask if it is a tensor that is compared, and one answer if it is anything else.
+            numbers = all(isinstance(a, Blob) or _is_number(a) for a in (*left, *right))
+            return one(Blob(join_devices([b.device for b in blobs]))) if numbers else UNKNOWN
+        if any(isinstance(a, Host) and a.kind == "numpy" for a in (*left, *right)):
+            return one(Host("numpy", dtype="bool"))
+    return BOOL
+
+
+ORDERING = frozenset({"Lt", "LtE", "Gt", "GtE"})
+
+
+def without_nests(value: Value) -> Value:
+    """The value, where it cannot be a nest of tensors: what may be one is a tensor."""
+    return frozenset(Tensor(device=a.device) if isinstance(a, Blob) else a for a in ordered(value))
+
+
+def _is_number(atom: Atom) -> bool:
+    return isinstance(atom, Host) and atom.kind in ("int", "float", "number", "bool")
+
+
+def compare_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
+    if not isinstance(left, Tensor) and not isinstance(right, Tensor):
+        return UNKNOWN if isinstance(left, Unknown) or isinstance(right, Unknown) else BOOL
+    if NONE in (left, right) and operator not in ("Eq", "NotEq"):
+        return BOTTOM  # it would raise
+    if NONE in (left, right) or any(isinstance(a, Host) and a.kind == "str" for a in (left, right)):
+        return BOOL
+    operands = tensors_in([one(left), one(right)])
+    alone = operands[0].device if len(operands) == 1 else None
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        operands.append(Tensor())
+    name = f"Tensor.{torch_ops.OPERATORS[operator]}"
+    other = right if isinstance(left, Tensor | Blob) else left
+    given = Arguments((one(other),))
+    value = from_result(name, torch_ops.RESULTS[name], operands, given, site)
+    if alone == PERHAPS_CPU:  # as likely a size or a count that is compared on the host
+        value = frozenset(
+            replace(a, device=PERHAPS_CPU) if isinstance(a, Tensor) else a for a in value
+        )
+    return value

@@ -1,0 +1,151 @@
+"""`value.name` for what is not of the project."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from amplint.core.values import (
+    BOTTOM,
+    NONE,
+    UNKNOWN,
+    Arguments,
+    Atom,
+    Autocast,
+    Blob,
+    Device,
+    DType,
+    Host,
+    Mapping,
+    Method,
+    NoGrad,
+    Object,
+    Place,
+    Sequence,
+    Symbol,
+    Tensor,
+    Value,
+    Why,
+    one,
+)
+from amplint.inference.transfer.containers import ON_DEVICE
+from amplint.inference.transfer.kinds import FLOAT, INT, STR, Site
+from amplint.inference.transfer.results import from_result
+from amplint.inference.transfer.symbols import symbol_attribute
+from amplint.knowledge import torch_ops
+
+
+def attribute(atom: Atom, name: str, site: Site) -> Value:
+    """`atom.name` for what is not of the project."""
+    if isinstance(atom, Symbol):
+        return symbol_attribute(atom.name, name)
+    if isinstance(atom, Tensor):
+        return tensor_attribute(atom, name, site)
+    if isinstance(atom, Blob):
+        return blob_attribute(atom, name)
+    if isinstance(atom, Object):
+        return object_attribute(atom, name)
+    if isinstance(atom, Device) and name == "type":
+        return one(Host("str", atom.name.partition(":")[0], True)) if atom.name else STR
+    if isinstance(atom, Device) and name == "index":
+        return INT
+    if atom == NONE:
+        return BOTTOM
+    if isinstance(atom, Host):
+        if atom.kind == "numpy":
+            sizes = {"shape": one(Host("size")), "size": INT, "ndim": INT}
+            return sizes.get(name) or one(Method(atom, name))
+        return one(Method(atom, name))
+    if isinstance(atom, Sequence) and atom.items is not None and name in atom.names:
+        return atom.items[atom.names.index(name)]
+    if isinstance(atom, Mapping) and name in dict(atom.items):
+        return dict(atom.items)[name]  # a namespace, or a dict whose keys are its attributes
+    if isinstance(atom, Sequence) and name not in SEQUENCE_ATTRIBUTES:
+        return UNKNOWN  # what is asked for it is something else
+    if isinstance(atom, Sequence | Mapping | Autocast | NoGrad):
+        return one(Method(atom, name))
+    return UNKNOWN
+
+
+SEQUENCE_ATTRIBUTES = frozenset(name for kind in (list, tuple, set, deque) for name in dir(kind))
+
+
+def tensor_attribute(tensor: Tensor, name: str, site: Site) -> Value:
+    result = torch_ops.RESULTS.get(f"Tensor.{name}")
+    if name == "device":
+        return one(tensor.device) if tensor.device.kind else UNKNOWN
+    if name == "dtype":
+        return one(DType(tensor.dtype)) if tensor.dtype else UNKNOWN
+    if name in ATTRIBUTES and result is not None:
+        return from_result(f"Tensor.{name}", result, [tensor], Arguments(), site)
+    return one(Method(tensor, name))
+
+
+# Attributes of a tensor that are values, not methods.
+ATTRIBUTES = frozenset(
+    """
+    shape ndim is_cuda is_cpu is_leaf is_meta is_mps is_xpu is_xla is_sparse is_quantized
+    is_nested requires_grad retains_grad layout grad_fn grad data T H mT mH real imag itemsize
+    nbytes output_nr
+    """.split()
+)
+
+
+def blob_attribute(blob: Blob, name: str) -> Value:
+    """A blob may be a tensor or a container: its methods are those of both."""
+    if name == "device":
+        return one(blob.device) if blob.device.kind else UNKNOWN
+    if name in ATTRIBUTES:
+        return tensor_attribute(Tensor(device=blob.device), name, _NOWHERE)
+    if (
+        name in CONTAINER_METHODS
+        or f"Tensor.{name}" in torch_ops.RESULTS
+        or f"Tensor.{name}" in torch_ops.FACTORIES
+        or name in ("to", "pin_memory")
+    ):
+        return one(Method(blob, name))
+    return one(blob)
+
+
+CONTAINER_METHODS = frozenset({"items", "values", "keys", "get", "pop", "copy"})
+
+
+_NOWHERE = Site(None, lambda text: Why(Place("", 0, 0, 0, 0), text))
+
+
+MODULE_TENSORS = frozenset(
+    {"weight", "bias", "running_mean", "running_var", "num_batches_tracked", "in_proj_weight"}
+)
+
+
+def object_attribute(thing: Object, name: str) -> Value:
+    if name == "device":
+        return one(thing.device) if thing.device.kind else UNKNOWN
+    if thing.kind == "module" and name == "module":
+        return one(thing)
+    if name in MODULE_TENSORS and thing.kind == "module" and is_layer(thing.type):
+        device = thing.device if thing.device.kind else ON_DEVICE
+        rank = 0 if name == "num_batches_tracked" else 1
+        return one(Tensor(None, device, rank, name in ("weight", "bias") or None))
+    if thing.kind == "optimizer" and name == "param_groups":
+        return PARAM_GROUPS
+    if thing.kind == "limits":
+        return INT if thing.type == "torch.iinfo" or name == "bits" else FLOAT
+    return one(Method(thing, name))
+
+
+def is_layer(type_name: str) -> bool:
+    """A module whose `weight` is a tensor: one of torch's, or one that nobody knows, which was
+    called like a module."""
+    return type_name in torch_ops.MODULES or type_name == "?"
+
+
+PARAM_GROUPS = one(
+    Sequence(
+        None,
+        one(
+            Mapping(
+                UNKNOWN, (("params", one(Sequence(None, one(Tensor(None, ON_DEVICE, 1, True))))),)
+            )
+        ),
+    )
+)

@@ -1,0 +1,300 @@
+"""Calls of what is not of the project: of torch, of the builtins, of other libraries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from amplint.core.values import (
+    ACCELERATOR,
+    BOTTOM,
+    CPU,
+    NO_DEVICE,
+    NONE,
+    UNKNOWN,
+    Arguments,
+    Atom,
+    Autocast,
+    Device,
+    Host,
+    Mapping,
+    Method,
+    NoGrad,
+    Object,
+    Sequence,
+    Symbol,
+    Tensor,
+    Value,
+    constant,
+    join,
+    one,
+    only,
+)
+from amplint.inference import ranks
+from amplint.inference.transfer.arguments import device_of, dtype_of, switch
+from amplint.inference.transfer.arithmetic import binary
+from amplint.inference.transfer.containers import (
+    ON_DEVICE,
+    PARAMETER_CONTAINERS,
+    as_mapping,
+    as_sequence,
+    first_of,
+    is_loader,
+    iterate,
+)
+from amplint.inference.transfer.factories import (
+    PARAMETERS,
+    array,
+    factory,
+    legacy_tensor,
+    parameter,
+)
+from amplint.inference.transfer.kinds import BOOL, FLOAT, INT, NOTHING, NUMBER, OBJECT, STR, Site
+from amplint.inference.transfer.methods import call_method
+from amplint.inference.transfer.modules import call_object, module
+from amplint.inference.transfer.promotion import tensors_in
+from amplint.inference.transfer.results import from_result, with_dims
+from amplint.inference.transfer.symbols import canonical
+from amplint.knowledge import libraries, torch_ops
+from amplint.knowledge.libraries import ScalerApi
+
+
+def call(callee: Atom, arguments: Arguments, site: Site) -> Value:
+    """What calling a library value gives."""
+    if isinstance(callee, Symbol):
+        return call_symbol(callee.name, arguments, site)
+    if isinstance(callee, Method):
+        return call_method(callee, arguments, site)
+    if isinstance(callee, Object):
+        return call_object(callee, arguments, site)
+    if isinstance(callee, Autocast | NoGrad):
+        return arguments.positional[0] if arguments.positional else UNKNOWN  # as a decorator
+    if callee == NONE:
+        return BOTTOM
+    return UNKNOWN
+
+
+def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
+    name = canonical(name)
+    if name in GRADIENT_NORMS:
+        device = Device(ACCELERATOR, site.why("the norm of gradients on the device"))
+        return one(Tensor("float32", device, 0, False))
+    if name in PARAMETERS:
+        return one(parameter(arguments, site))
+    if name in libraries.AUTOCASTS:
+        return one(autocast(name, arguments, site))
+    if name in libraries.NO_GRAD:
+        return one(NoGrad())
+    if name in ("torch.finfo", "torch.iinfo"):
+        return one(Object("limits", name))
+    if name in torch_ops.FACTORIES:
+        return factory(name, torch_ops.FACTORIES[name], arguments, site)
+    if name == "torch.device":
+        given = arguments.get("type", 0) or arguments.get("device") or UNKNOWN
+        device = device_of(given, "device", site)
+        return one(
+            replace(device, why=site.why("the device is chosen here"))
+            if device.kind == ACCELERATOR
+            else device
+        )
+    if name in torch_ops.RESULTS:
+        return from_result(
+            name,
+            torch_ops.RESULTS[name],
+            tensors_in(arguments.positional or arguments.all),
+            arguments,
+            site,
+        )
+    if name in torch_ops.MODULES:
+        return one(module(name, arguments))
+    if name in libraries.MODULE_WRAPPERS:
+        inner = arguments.get("module", 0)
+        return inner if inner and inner != UNKNOWN else one(Object("module", "?"))
+    kind = libraries.kind(name)
+    if kind is not None:
+        return one(library_object(kind, name, arguments, site))
+    if name in libraries.PASS_THROUGH:
+        return pass_through(libraries.PASS_THROUGH[name], arguments)
+    if name in CONTAINERS:
+        name = CONTAINERS[name]
+    if name == "collections.defaultdict":
+        made = [call(a, Arguments(), site) for v in arguments.positional[:1] for a in v]
+        return one(Mapping(join(made)))
+    if name == "collections.namedtuple":
+        return named_tuple_type(arguments)
+    if name.startswith("builtins."):
+        return builtin(name[9:], arguments, site)
+    if name in PARAMETER_CONTAINERS:
+        return one(Object("module", name))
+    if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
+        return one(Object("module", name))
+    if name.startswith(MODULE_FACTORIES) and not name.endswith(("Config", "Tokenizer")):
+        return one(Object("module", name))
+    if name in libraries.COPIES and arguments.positional:
+        return arguments.positional[0]
+    if name in torch_ops.LEGACY_CONSTRUCTORS:
+        return one(with_dims(legacy_tensor(name, site), ranks.of_constructor(arguments)))
+    if name.startswith("numpy."):
+        return one(array(name, arguments))
+    if name.startswith(("math.", "time.")):
+        return FLOAT
+    if name in HOST_FUNCTIONS:
+        return OBJECT
+    return UNKNOWN
+
+
+# What behaves like a container of the builtins, as far as what is in it goes.
+CONTAINERS = {
+    "collections.OrderedDict": "builtins.dict",
+    "collections.deque": "builtins.set",
+    "types.SimpleNamespace": "builtins.dict",
+    "argparse.Namespace": "builtins.dict",
+}
+
+
+def named_tuple_type(arguments: Arguments) -> Value:
+    """Ex) namedtuple("Output", "loss logits"), namedtuple("Output", ["loss", "logits"])"""
+    given = arguments.get("field_names", 1) or UNKNOWN
+    names = constant(given)
+    if isinstance(names, str):
+        fields = names.replace(",", " ").split()
+    else:
+        atom = only(given)
+        items = atom.items if isinstance(atom, Sequence) and atom.items is not None else ()
+        fields = [str(constant(item)) for item in items]
+    return one(Object("namedtuple", " ".join(fields))) if fields else UNKNOWN
+
+
+GRADIENT_NORMS = frozenset(
+    f"torch.nn.utils.{home}{name}"
+    for home in ("", "clip_grad.")
+    for name in ("clip_grad_norm_", "clip_grad_norm", "get_total_norm")
+)
+
+
+# Libraries whose functions of these names build modules.
+MODULE_FACTORIES = ("torchvision.models.", "timm.create_model", "timm.models.create_model")
+
+
+HOST_FUNCTIONS = frozenset({"argparse.ArgumentParser", "logging.getLogger", "os.getenv"})
+
+
+def autocast(name: str, arguments: Arguments, site: Site) -> Autocast:
+    """The context that a call of one of autocast's names builds."""
+    api = libraries.AUTOCASTS[name]
+    given = {
+        parameter: arguments.get(parameter, position)
+        for position, parameter in enumerate(api.parameters)
+    }
+    device: str | None = api.device
+    if given.get("device_type") is not None:
+        kind = constant(given["device_type"])
+        device = kind.partition(":")[0] if isinstance(kind, str) else None
+    dtype = api.dtype
+    if given.get("dtype") is not None:
+        dtype = dtype_of(given["dtype"] or UNKNOWN) or "half"
+    enabled = switch(given.get("enabled"), True)
+    cache = switch(given.get("cache_enabled"), True)
+    if arguments.stars:
+        enabled = None if enabled else enabled
+    return Autocast(device, dtype, enabled, cache, site.why("the autocast region is opened here"))
+
+
+SOME_ACCELERATOR = Object("accelerator", "?", ON_DEVICE)
+
+
+def library_object(kind: str, name: str, arguments: Arguments, site: Site) -> Object:
+    if kind == "scaler":
+        enabled = switch(arguments.get("enabled"), True)
+        device = scaler_device(libraries.SCALERS[name], arguments, site)
+        return Object(kind, name, device, enabled=None if arguments.stars else enabled)
+    if kind == "accelerator":
+        device = Device(ACCELERATOR, site.why("the device is chosen here"))
+        return Object(kind, name, device)
+    if name in libraries.LOADERS_ON_DEVICE:
+        return Object(kind, name, Device(ACCELERATOR, site.why("its batches come on the device")))
+    return Object(kind, name, host_memory(name, arguments, site) if kind == "loader" else NO_DEVICE)
+
+
+def host_memory(name: str, arguments: Arguments, site: Site) -> Device:
+    """Where the batches of a loader are: in pinned memory, if it is told to.
+
+    What a function of the user's own collates need not be tensors, nor be pinned.
+    """
+    pins = constant(arguments.get("pin_memory", 7)) is True
+    own = arguments.get("collate_fn", 6) or NOTHING
+    if pins and own == NOTHING and name.startswith(libraries.PINNING_LOADERS):
+        return Device("cpu", site.why("this loader pins its batches"), pinned=True)
+    return CPU
+
+
+def scaler_device(api: ScalerApi, arguments: Arguments, site: Site) -> Device:
+    """The host, for a scaler that keeps its scale there; what else it is, nobody needs to know."""
+    given = arguments.get("device", 0) if "device" in api.parameters[:1] else None
+    host = api.device == "cpu" if given is None else device_of(given, "", site).kind == CPU.kind
+    return CPU if host else NO_DEVICE
+
+
+def pass_through(how: str, arguments: Arguments) -> Value:
+    given = arguments.positional
+    if not given:
+        given = tuple(v for k, v in arguments.keywords.items() if k in ("iterable", "sequence"))
+    if not given:
+        return one(Sequence((), BOTTOM))
+    if how == "elements":
+        return join(one(a) if is_loader(a) else as_sequence(a) for a in given[0])
+    batches = any(is_loader(atom) for value in given for atom in value)
+    if how == "enumerate":
+        pair = Sequence((INT, iterate(given[0])), UNKNOWN)
+        return one(Sequence(None, one(pair), batches))
+    if how == "zip":
+        row = Sequence(tuple(iterate(value) for value in given), UNKNOWN)
+        return one(Sequence(None, one(row), batches))
+    return one(Sequence(None, join(iterate(value) for value in given), batches))
+
+
+def builtin(name: str, arguments: Arguments, site: Site) -> Value:
+    given = arguments.positional
+    kinds = {
+        "float": FLOAT, "int": INT, "bool": BOOL, "str": STR, "len": INT, "id": INT, "repr": STR,
+        "isinstance": BOOL, "issubclass": BOOL, "hasattr": BOOL, "callable": BOOL, "print": NOTHING,
+        "format": STR, "hash": INT, "ord": INT, "chr": STR, "input": STR, "setattr": NOTHING,
+        "any": BOOL, "all": BOOL, "divmod": UNKNOWN, "open": OBJECT,
+    }  # fmt: skip
+    if name in kinds:
+        return kinds[name]
+    if name == "range":
+        return one(Sequence(None, INT))
+    if name in ("dict",):
+        if not given:
+            named = {k: v for k, v in arguments.keywords.items() if k != "**"}
+            element = join(arguments.keywords.values())
+            return one(Mapping(element, tuple(sorted(named.items(), key=first_of))))
+        return join(as_mapping(a) for a in given[0])
+    if name in ("set", "frozenset"):
+        return join(as_sequence(a) for a in given[0]) if given else one(Sequence(None, BOTTOM))
+    if name in ("max", "min", "sum") and given:
+        if len(given) == 1 and name != "sum":
+            return iterate(given[0])
+        if name == "sum":
+            element = iterate(given[0])
+            start = given[1] if len(given) > 1 else one(Host("int", 0, True))
+            return binary("Add", start, element, site) if element else start
+        return join(given)
+    if name == "abs" and given:
+        return join(
+            one(replace(a, fresh=None))
+            if isinstance(a, Tensor)
+            else one(Host("int" if a.kind == "bool" else a.kind))
+            if isinstance(a, Host)
+            else UNKNOWN
+            for a in given[0]
+        )
+    if name == "round" and given:
+        return INT if len(given) == 1 else NUMBER
+    if name == "sorted" and given:
+        return join(as_sequence(a) for a in given[0])
+    if name == "next" and given:
+        return iterate(given[0])
+    if name in ("super", "getattr", "map", "filter", "type", "vars", "globals", "locals"):
+        return UNKNOWN
+    return UNKNOWN

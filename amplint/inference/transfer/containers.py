@@ -1,0 +1,272 @@
+"""What is in a container: iterated, unpacked, subscripted, put and added."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from amplint.core.values import (
+    ACCELERATOR,
+    BOTTOM,
+    CPU,
+    MAX_KEYS,
+    NONE,
+    UNKNOWN,
+    Atom,
+    Blob,
+    Device,
+    Host,
+    Instance,
+    Mapping,
+    Object,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    constant,
+    join,
+    moved,
+    one,
+    only,
+)
+from amplint.inference import ranks
+from amplint.inference.transfer.kinds import INT, NOTHING, STR
+from amplint.inference.transfer.promotion import tensors_in
+from amplint.inference.transfer.results import with_dims
+
+ON_DEVICE = Device(ACCELERATOR)
+
+
+def held(value: Value) -> Value:
+    """The modules in what a container is given: a module, or a list or dict of them."""
+    found: list[Value] = []
+    for atom in value:
+        if isinstance(atom, Instance):
+            found.append(one(atom))
+        elif isinstance(atom, Sequence):
+            found += [held(v) for v in (*(atom.items or ()), atom.element)]
+        elif isinstance(atom, Mapping):
+            found += [held(v) for v in (atom.element, *(v for _, v in atom.items))]
+        elif isinstance(atom, Object) and atom.kind in ("module", "criterion"):
+            found.append(one(SOME_MODULE))
+    return join(found)
+
+
+SOME_MODULE = Object("module", "?")
+
+
+CONTAINER_MODULES = frozenset(
+    f"torch.nn.{name}" for name in ("ModuleList", "Sequential", "ModuleDict")
+)
+
+
+PARAMETER_CONTAINERS = frozenset({"torch.nn.ParameterList", "torch.nn.ParameterDict"})
+
+
+def content(thing: Object) -> Value | None:
+    """An element of a container of modules or parameters; None of other objects."""
+    if thing.type in PARAMETER_CONTAINERS:
+        device = thing.device if thing.device.kind else ON_DEVICE
+        return one(Tensor(None, device, None, True))
+    if thing.type in CONTAINER_MODULES:
+        return join(one(on_device_of(atom, thing)) for atom in thing.holds) or one(SOME_MODULE)
+    return None
+
+
+def on_device_of(atom: Atom, thing: Object) -> Atom:
+    """A module in a container is where the container is."""
+    if isinstance(atom, Object | Instance) and thing.device.kind is not None:
+        return replace(atom, device=thing.device)
+    return atom
+
+
+def is_loader(atom: Atom) -> bool:
+    """Whether iterating the atom gives one batch after the other."""
+    if isinstance(atom, Object):
+        return atom.kind == "loader"
+    return isinstance(atom, Sequence) and atom.batches
+
+
+def as_sequence(atom: Atom) -> Value:
+    if isinstance(atom, Unknown):
+        return UNKNOWN
+    if isinstance(atom, Sequence):
+        return one(atom)
+    if atom == NONE:
+        return BOTTOM
+    return one(Sequence(None, iterate(one(atom))))
+
+
+def as_mapping(atom: Atom) -> Value:
+    """`dict(x)` of a mapping, or of pairs."""
+    if isinstance(atom, Mapping | Blob):
+        return one(atom)
+    if not isinstance(atom, Sequence):
+        return UNKNOWN
+    pairs = [p for v in (atom.items or (atom.element,)) for p in v]
+    if not all(isinstance(p, Sequence) and p.items is not None for p in pairs):
+        return UNKNOWN
+    rows = [p.items for p in pairs if isinstance(p, Sequence) and p.items and len(p.items) == 2]
+    keys = [constant(row[0]) for row in rows]
+    items = {k: row[1] for k, row in zip(keys, rows, strict=True) if isinstance(k, str)}
+    named = items if atom.items is not None and len(items) == len(rows) else {}
+    return one(Mapping(join(row[1] for row in rows), tuple(sorted(named.items(), key=first_of))))
+
+
+def first_of(pair: tuple[str, Value]) -> str:
+    return pair[0]
+
+
+def unpinned(device: Device) -> Device:
+    """Where a copy of a tensor is."""
+    return CPU if device.pinned else device
+
+
+KEYED = frozenset({"torch.nn.ModuleDict", "torch.nn.ParameterDict"})
+
+
+def iterate(value: Value) -> Value:
+    """One element of what is iterated."""
+    return join(iterate_atom(atom) for atom in value)
+
+
+def iterate_atom(atom: Atom) -> Value:
+    if isinstance(atom, Sequence):
+        return join(atom.items) if atom.items is not None else atom.element
+    if isinstance(atom, Mapping):
+        return STR
+    if isinstance(atom, Object):
+        if atom.kind == "loader":
+            return one(Blob(atom.device))
+        if atom.kind == "parameters":
+            return one(Tensor(device=atom.device, rank=1, grad=True))
+        if atom.type in KEYED:
+            return STR
+        return content(atom) or UNKNOWN
+    if isinstance(atom, Tensor):
+        return one(row(atom))
+    if isinstance(atom, Blob):
+        return one(atom)
+    if isinstance(atom, Host):
+        if atom.kind == "numpy":
+            return one(replace(atom, rank=None))
+        return {"size": INT, "str": STR, "list": UNKNOWN}.get(atom.kind, BOTTOM)
+    return UNKNOWN
+
+
+def row(tensor: Tensor) -> Tensor:
+    """What iterating a tensor gives, or a number between brackets."""
+    kept = replace(tensor, rank=None, dims=None, fresh=None)
+    return kept if tensor.dims is None else with_dims(kept, tensor.dims - 1)
+
+
+def unpack(value: Value, index: int, starred: bool) -> Value:
+    """The `index`-th of the targets that the value is unpacked into."""
+    results = []
+    for atom in value:
+        if isinstance(atom, Sequence) and atom.items is not None and not starred:
+            results.append(atom.items[index] if index < len(atom.items) else BOTTOM)
+        elif isinstance(atom, Sequence) and atom.items is not None:
+            results.append(atom.items[index] if index == 0 and atom.items else join(atom.items))
+        else:
+            results.append(iterate_atom(atom))
+    return join(results)
+
+
+def subscript_tensor(tensor: Tensor, index: Value, keys: tuple[Value, ...]) -> Tensor:
+    """What the index leaves of the tensor; `keys` are its elements, as far as they are known."""
+    key = only(index)
+    gathers = isinstance(key, Tensor) and (key.dtype == "bool" or key.rank == 1)
+    # A slice and None leave a dimension, whatever else there is between the brackets.
+    some = gathers or any(ranks.is_slice(k) or k == NOTHING for k in keys)
+    chosen = isinstance(key, Tensor | Blob)
+    device = unpinned(tensor.device) if chosen else tensor.device
+    left = replace(tensor, rank=1 if some else None, dims=None, device=device, fresh=None)
+    return with_dims(left, ranks.of_item(ranks.count(one(tensor)), keys) if keys else None)
+
+
+def subscript_atom(atom: Atom, index: Value, keys: tuple[Value, ...] = ()) -> Value:
+    """`atom[index]`; `keys` are what stands between the brackets, where that is known."""
+    if isinstance(atom, Tensor):
+        return one(subscript_tensor(atom, index, keys))
+    if isinstance(atom, Blob):
+        chosen = isinstance(only(index), Tensor | Blob)
+        return one(replace(atom, device=unpinned(atom.device)) if chosen else atom)
+    if isinstance(atom, Sequence):
+        position = constant(index)
+        if atom.items is not None and isinstance(position, int) and not isinstance(position, bool):
+            return (
+                atom.items[position] if -len(atom.items) <= position < len(atom.items) else BOTTOM
+            )
+        element = join(atom.items) if atom.items is not None else atom.element
+        return one(Sequence(None, element, atom.batches)) if ranks.is_slice(index) else element
+    if isinstance(atom, Mapping):
+        key_text = constant(index)
+        return (
+            dict(atom.items).get(key_text, atom.element)
+            if isinstance(key_text, str)
+            else atom.element
+        )
+    if isinstance(atom, Host):
+        if atom.kind == "numpy":
+            return one(replace(atom, rank=None))
+        if atom.kind == "size" and ranks.is_slice(index):
+            return one(atom)
+        return {"size": INT, "str": STR}.get(atom.kind, UNKNOWN if atom != NONE else BOTTOM)
+    if isinstance(atom, Object):
+        return content(atom) or UNKNOWN
+    return UNKNOWN
+
+
+def put(container: Value, index: Value, value: Value) -> Value:
+    """The container after `container[index] = value`."""
+    results = []
+    for atom in container:
+        if isinstance(atom, Mapping):
+            key = constant(index)
+            items = dict(atom.items)
+            if isinstance(key, str) and len(items) < MAX_KEYS:
+                items[key] = value
+                results.append(
+                    one(
+                        Mapping(
+                            join([atom.element, value]),
+                            tuple(sorted(items.items(), key=first_of)),
+                        )
+                    )
+                )
+            else:
+                crowded = atom.crowded or len(items) >= MAX_KEYS
+                results.append(one(Mapping(join([atom.element, value]), (), crowded)))
+        elif isinstance(atom, Blob):
+            devices = {t.device.kind for t in tensors_in([value])}
+            results.append(
+                one(
+                    moved(atom, tensors_in([value])[0].device) if devices == {ACCELERATOR} else atom
+                )
+            )
+        elif isinstance(atom, Sequence):
+            element = join([atom.element, *(atom.items or ()), value])
+            results.append(one(Sequence(None, element, atom.batches)))
+        elif isinstance(atom, Object):
+            results.append(one(replace(atom, last=None)))
+        else:
+            results.append(one(atom))
+    return join(results)
+
+
+def add(container: Value, value: Value, method: str) -> Value:
+    """The container after `container.append(value)` or the like."""
+    results = []
+    for atom in container:
+        if isinstance(atom, Sequence):
+            inside = iterate(value) if method in ("extend", "update") else value
+            element = join([atom.element, *(atom.items or ()), inside])
+            results.append(one(Sequence(None, element, atom.batches)))
+        elif isinstance(atom, Object) and atom.type in CONTAINER_MODULES:
+            results.append(one(replace(atom, holds=join([atom.holds, held(value)]), last=None)))
+        elif isinstance(atom, Mapping) and method == "update":
+            elements = [v.element for v in value if isinstance(v, Mapping)]
+            results.append(one(Mapping(join([atom.element, *elements]), ())))
+        else:
+            results.append(one(atom))
+    return join(results)

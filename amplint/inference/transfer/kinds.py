@@ -1,0 +1,48 @@
+"""The values of the host that every part of the engine names, and where an operation stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from amplint.core.values import NONE, Host, Region, Why, one
+
+HALF = frozenset({"float16", "bfloat16", "half"})
+
+
+FLOATS = HALF | {"float32", "float64"}
+
+
+INT = one(Host("int"))
+
+
+FLOAT = one(Host("float"))
+
+
+BOOL = one(Host("bool"))
+
+
+STR = one(Host("str"))
+
+
+NUMBER = one(Host("number"))
+
+
+OBJECT = one(Host("object"))
+
+
+NUMPY = one(Host("numpy"))
+
+
+NOTHING = one(NONE)
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where an operation stands: the autocast region around it, and how to give it as a reason."""
+
+    region: Region | None
+    why: Callable[[str], Why]
+
+
+NUMBERS = ("int", "float", "bool", "number")

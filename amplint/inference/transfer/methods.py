@@ -1,0 +1,258 @@
+"""Methods of what is not of the project."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from amplint.core.values import (
+    ACCELERATOR,
+    CPU,
+    NO_DEVICE,
+    UNKNOWN,
+    Arguments,
+    Autocast,
+    Blob,
+    Device,
+    DType,
+    Host,
+    Instance,
+    Mapping,
+    Method,
+    Object,
+    Sequence,
+    Tensor,
+    Value,
+    Why,
+    constant,
+    join,
+    moved,
+    one,
+    only,
+)
+from amplint.inference.transfer.arguments import array_dtype_of, device_of, dtype_of, legacy_type
+from amplint.inference.transfer.containers import iterate, unpinned
+from amplint.inference.transfer.factories import factory, legacy_tensor
+from amplint.inference.transfer.kinds import (
+    FLOAT,
+    FLOATS,
+    INT,
+    NOTHING,
+    NUMBER,
+    NUMPY,
+    OBJECT,
+    STR,
+    Site,
+)
+from amplint.inference.transfer.modules import call_module_method, on_device
+from amplint.inference.transfer.promotion import tensors_in
+from amplint.inference.transfer.results import from_result
+from amplint.knowledge import libraries, torch_ops
+
+
+def call_method(method: Method, arguments: Arguments, site: Site) -> Value:
+    of, name = method.of, method.name
+    if isinstance(of, Tensor):
+        return call_tensor_method(of, name, arguments, site)
+    if isinstance(of, Blob):
+        return call_blob_method(of, name, arguments, site)
+    if isinstance(of, Object):
+        return call_object_method(of, name, arguments, site)
+    if isinstance(of, Host):
+        return call_host_method(of, name, arguments)
+    if isinstance(of, Mapping):
+        return call_mapping_method(of, name, arguments)
+    if isinstance(of, Sequence):
+        return (
+            of.element
+            if name == "pop"
+            else NOTHING
+            if name in ("append", "extend", "sort")
+            else UNKNOWN
+        )
+    if isinstance(of, Instance):
+        return call_module_method(of, name, arguments, site)
+    return UNKNOWN
+
+
+def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Site) -> Value:
+    full = f"Tensor.{name}"
+    if name == "to":
+        return to(tensor, arguments, site)
+    if name in ("cuda", "xpu", "mtia"):
+        given = arguments.get("device", 0)
+        index = constant(given)
+        label = "cuda" if given is None else f"cuda:{index}" if isinstance(index, int) else None
+        return one(
+            moved(tensor, Device(ACCELERATOR, site.why(f"moved by `.{name}()` here"), label))
+        )
+    if name == "cpu":
+        return one(moved(tensor, CPU))
+    if name == "type_as":
+        other = tensors_in(arguments.positional)
+        like = other[0] if other else Tensor()
+        placed = replace(tensor, device=like.device)
+        return one(as_dtype(placed, like.dtype, like.settled_dtype))
+    if name == "type":
+        given = arguments.get("dtype", 0)
+        legacy = legacy_type(given)
+        if legacy is not None:
+            made = legacy_tensor(legacy, site)
+            return one(replace(tensor, dtype=made.dtype, device=made.device, fresh=None))
+        return one(cast_to(tensor, given or UNKNOWN, site)) if arguments.all else STR
+    if name == "requires_grad_":
+        return one(replace(tensor, grad=constant(arguments.get("requires_grad", 0)) is not False))
+    if full in torch_ops.FACTORIES:
+        shifted = replace(arguments, positional=(one(tensor), *arguments.positional))
+        return (
+            factory(full, torch_ops.FACTORIES[full], shifted, site)
+            if name.startswith("new_") and name != "new_tensor"
+            else (one(Tensor(tensor.dtype, tensor.device, None, False)))
+        )
+    if name == "item":
+        kind = {"bool": "bool", "int64": "int"}.get(tensor.dtype or "", "number")
+        return one(Host("float" if tensor.dtype in FLOATS else kind))
+    result = torch_ops.RESULTS.get(full)
+    if result is None:
+        return UNKNOWN
+    operands = [tensor, *tensors_in(arguments.all)]
+    return from_result(full, result, operands, arguments, site)
+
+
+def to(tensor: Tensor | Blob, arguments: Arguments, site: Site) -> Value:
+    """`x.to(device)`, `x.to(dtype)`, `x.to(device, dtype)`, `x.to(other)` and their keywords."""
+    result: Tensor | Blob = tensor
+    target = arguments.get("device", 0)
+    dtype = arguments.get("dtype")
+    if target is not None:
+        atom = only(target)
+        if isinstance(atom, DType):
+            dtype = target
+            target = None
+        elif isinstance(atom, Tensor | Blob):
+            result = moved(result, atom.device)
+            if isinstance(result, Tensor):
+                like = atom if isinstance(atom, Tensor) else Tensor()
+                result = as_dtype(result, like.dtype, like.settled_dtype)
+            target = None
+    if target is not None:
+        device = device_of(target, arguments.hint, site)
+        if device.kind is None and isinstance(result, Tensor):
+            # A dtype or a device, nobody knows which.
+            return one(
+                replace(
+                    result,
+                    dtype=None,
+                    device=NO_DEVICE if result.device.kind != ACCELERATOR else result.device,
+                    fresh=None,
+                )
+            )
+        if device.kind is not None:
+            result = moved(result, device)
+        if len(arguments.positional) > 1 and dtype is None:
+            dtype = arguments.get("dtype", 1)
+    if dtype is not None and isinstance(result, Tensor):
+        result = cast_to(result, dtype, site)
+    if isinstance(result, Tensor):
+        result = replace(result, fresh=None)
+    return one(replace(result, device=unpinned(result.device)) if dtype is not None else result)
+
+
+def cast_to(tensor: Tensor, dtype: Value, site: Site) -> Tensor:
+    """The tensor in the dtype that an argument names."""
+    name = dtype_of(dtype)
+    return as_dtype(tensor, name, site.why(f"cast to {name} here") if name is not None else None)
+
+
+def as_dtype(tensor: Tensor, dtype: str | None, why: Why | None) -> Tensor:
+    return replace(tensor, dtype=dtype, settled_dtype=why, fresh=None)
+
+
+def call_blob_method(blob: Blob, name: str, arguments: Arguments, site: Site) -> Value:
+    if name in ("to", "cuda", "cpu"):
+        if name == "to":
+            return to(blob, arguments, site)
+        device = (
+            CPU if name == "cpu" else Device(ACCELERATOR, site.why(f"moved by `.{name}()` here"))
+        )
+        return one(moved(blob, device))
+    if name == "items":
+        return one(Sequence(None, one(Sequence((STR, one(blob)), UNKNOWN))))
+    if name == "values":
+        return one(Sequence(None, one(blob)))
+    if name == "keys":
+        return one(Sequence(None, STR))
+    if name == "copy":
+        return UNKNOWN  # tensors have no such method: an array, a table or a dict
+    if name in ("get", "pop", "pin_memory"):
+        return one(blob)
+    return call_tensor_method(Tensor(device=blob.device), name, arguments, site)
+
+
+def call_host_method(host: Host, name: str, arguments: Arguments) -> Value:
+    if host.kind == "numpy":
+        if name == "astype":
+            return one(replace(host, dtype=array_dtype_of(arguments.get("dtype", 0) or UNKNOWN)))
+        if name in libraries.NUMPY_KEEPS:
+            return one(replace(host, rank=None if name in ("reshape", "squeeze") else host.rank))
+        return NUMBER if name == "item" else NUMPY
+    if host.kind == "str":
+        return UNKNOWN if name in ("split", "partition", "encode") else STR
+    if host.kind == "size" and name == "numel":
+        return INT
+    return UNKNOWN
+
+
+def call_mapping_method(mapping: Mapping, name: str, arguments: Arguments) -> Value:
+    if name in ("get", "pop"):
+        key = constant(arguments.positional[0]) if arguments.positional else None
+        return (
+            dict(mapping.items).get(key, mapping.element)
+            if isinstance(key, str)
+            else mapping.element
+        )
+    if name == "setdefault":
+        return mapping.element
+    if name == "items":
+        return one(Sequence(None, one(Sequence((STR, mapping.element), UNKNOWN))))
+    if name == "values":
+        return one(Sequence(None, mapping.element))
+    if name == "keys":
+        return one(Sequence(None, STR))
+    return one(mapping) if name == "copy" else UNKNOWN
+
+
+def call_object_method(thing: Object, name: str, arguments: Arguments, site: Site) -> Value:
+    if thing.kind in ("module", "criterion"):
+        return call_module_method(thing, name, arguments, site)
+    if thing.kind == "optimizer":
+        return NOTHING if name in ("step", "zero_grad") else UNKNOWN
+    if thing.kind == "scaler":
+        if name == "scale":
+            return arguments.get("outputs", 0) or UNKNOWN
+        return {"get_scale": FLOAT, "state_dict": OBJECT}.get(name, NOTHING)
+    if thing.kind == "loader":
+        return iterate(one(thing)) if name == "next" else UNKNOWN
+    if thing.kind == "accelerator":
+        return call_accelerator_method(thing, name, arguments, site)
+    return UNKNOWN
+
+
+def call_accelerator_method(thing: Object, name: str, arguments: Arguments, site: Site) -> Value:
+    if name in libraries.PREPARES:
+        prepared = tuple(
+            join(on_device(atom, thing.device) for atom in value) for value in arguments.positional
+        )
+        return prepared[0] if len(prepared) == 1 else one(Sequence(prepared, UNKNOWN))
+    if name in ("gather", "gather_for_metrics", "reduce", "to_device", "all_gather", "all_reduce"):
+        return (
+            join(on_device(atom, thing.device) for atom in arguments.positional[0])
+            if arguments.positional
+            else UNKNOWN
+        )
+    if name == "backward":
+        return NOTHING
+    if name == "autocast":
+        # Whether, and in which dtype, is up to how the accelerator was set up.
+        why = site.why("the autocast region is opened here")
+        return one(Autocast(None, "half", None, why=why))
+    return UNKNOWN

@@ -1,0 +1,189 @@
+"""Modules and criterions: how they are built, called, moved and cast."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from amplint.core.values import (
+    ACCELERATOR,
+    BOTTOM,
+    CPU,
+    NO_DEVICE,
+    UNKNOWN,
+    Arguments,
+    Atom,
+    Blob,
+    Device,
+    DType,
+    Instance,
+    Mapping,
+    Object,
+    Sequence,
+    Tensor,
+    Value,
+    constant,
+    join,
+    moved,
+    one,
+    only,
+)
+from amplint.inference import ranks
+from amplint.inference.transfer.arguments import device_of, dtype_of
+from amplint.inference.transfer.containers import content, held, iterate
+from amplint.inference.transfer.kinds import STR, Site
+from amplint.inference.transfer.promotion import autocast_dtype, common_device, promote, tensors_in
+from amplint.inference.transfer.results import with_dims
+from amplint.knowledge import torch_ops
+
+
+def named_tuple(names: tuple[str, ...], arguments: Arguments) -> Value:
+    if arguments.stars:
+        return UNKNOWN
+    values = [arguments.get(name, position) for position, name in enumerate(names)]
+    items = tuple(UNKNOWN if value is None else value for value in values)
+    return one(Sequence(items, BOTTOM, names=names))
+
+
+def module(name: str, arguments: Arguments) -> Object:
+    facts = torch_ops.MODULES[name]
+    if facts.kind == "container":
+        inside = join(held(v) for v in arguments.all)
+        return Object("module", name, holds=inside, last=last_layer(name, arguments))
+    if facts.kind != "criterion":
+        return Object("module", name, dtype=dtype_of(arguments.get("dtype") or BOTTOM))
+    reduction = arguments.get("reduction")
+    reduced = reduction is None or constant(reduction) in ("mean", "sum")
+    return Object("criterion", name, rank=0 if reduced and not arguments.stars else None)
+
+
+def last_layer(container: str, arguments: Arguments) -> str | None:
+    """The layer of a Sequential whose dtype in a region those after it keep."""
+    if container != "torch.nn.Sequential" or arguments.stars:
+        return None
+    for value in reversed(arguments.positional):
+        layer = only(value)
+        if not isinstance(layer, Object) or layer.kind != "module":
+            return None
+        if layer.last is not None:
+            return layer.last
+        facts = torch_ops.MODULES.get(layer.type)
+        if facts is None or facts.returns != "tensor" or facts.dtype != "same":
+            return None
+        if any(torch_ops.policy(layer.type, device) is not None for device in ("cuda", "cpu")):
+            return layer.type
+    return None
+
+
+def call_object(thing: Object, arguments: Arguments, site: Site) -> Value:
+    if thing.kind == "criterion":
+        operands = tensors_in(arguments.all)
+        device = common_device(operands)
+        if device.kind is None and not any(t.device.kind == "cpu" for t in operands):
+            device = Device(ACCELERATOR, site.why("a criterion's output"))
+        cast = autocast_dtype(thing.type, operands, arguments, site)
+        dtype, why = cast if cast is not None else (promote(operands) if operands else None, None)
+        return one(Tensor(dtype, device, thing.rank, True, why))
+    if thing.kind == "module":
+        return call_module(thing, arguments, site)
+    if thing.kind == "namedtuple":
+        return named_tuple(tuple(thing.type.split()), arguments)
+    return UNKNOWN
+
+
+def call_module(thing: Object, arguments: Arguments, site: Site) -> Value:
+    """What a module gives: for torch's own a tensor, for others "a model's output"."""
+    operands = tensors_in(arguments.all)
+    device = output_device(operands, thing.device, site)
+    facts = torch_ops.MODULES.get(thing.type)
+    if facts is None or facts.kind == "container" or facts.returns == "any":
+        cast = autocast_dtype(thing.last, operands, arguments, site) if thing.last else None
+        if cast is not None and cast[0] is not None:
+            return one(Tensor(cast[0], device, None, True, cast[1]))
+        return one(Blob(device, "output"))
+    first = operands[0] if operands else Tensor()
+    dtype, why = (
+        (first.dtype, first.settled_dtype) if facts.dtype == "same" else (thing.dtype, None)
+    )
+    cast = autocast_dtype(thing.type, operands, arguments, site)
+    if cast is not None:
+        dtype, why = cast
+    rank = {"some": 1, "same": first.rank}.get(facts.rank)
+    made = Tensor(dtype, device, rank, True, why)
+    tensor = with_dims(made, ranks.of_layer(thing.type, facts, ranks.of_function(arguments)))
+    if facts.returns == "tensors":
+        # The second is a state, which may be a pair itself, or weights.
+        rest = one(Blob(device, "output"))
+        return one(Sequence((one(tensor), rest), join([one(tensor), rest])))
+    return one(tensor)
+
+
+def output_device(operands: list[Tensor], own: Device, site: Site) -> Device:
+    device = common_device(operands)
+    if device.kind is None:
+        device = own
+    if device.kind is None and not any(t.device.kind == "cpu" for t in operands):
+        device = Device(ACCELERATOR, site.why("a model's output"))
+    return device
+
+
+def call_module_method(
+    thing: Object | Instance, name: str, arguments: Arguments, site: Site
+) -> Value:
+    """Methods of nn.Module, which move in place and return the module."""
+    if name in ("to", "cuda", "xpu"):
+        device = Device(ACCELERATOR, site.why("the model is moved here"))
+        given = arguments.get("device", 0)
+        if name == "to" and given is not None:
+            if isinstance(only(given), DType):
+                return one(module_in(thing, dtype_of(given)))
+            device = device_of(given, arguments.hint, site)
+        dtype = arguments.get("dtype", 1) if name == "to" else None
+        if dtype is not None:
+            thing = module_in(thing, dtype_of(dtype))
+            device = device if given is not None else NO_DEVICE
+        return one(replace(thing, device=device) if device.kind else thing)
+    if name == "cpu":
+        return one(replace(thing, device=CPU))
+    if f"Tensor.{name}" in torch_ops.CASTS:
+        return one(module_in(thing, torch_ops.CASTS[f"Tensor.{name}"]))
+    if name in ("train", "eval", "requires_grad_", "apply"):
+        return one(thing)
+    if name in ("forward", "__call__") and isinstance(thing, Object):
+        return call_object(thing, arguments, site)
+    inside = content(thing) if isinstance(thing, Object) else None
+    if inside is not None and name in ("values", "children"):
+        return one(Sequence(None, inside))
+    if inside is not None and name == "items":
+        return one(Sequence(None, one(Sequence((STR, inside), UNKNOWN))))
+    if inside is not None and name == "keys":
+        return one(Sequence(None, STR))
+    if inside is not None and name in ("get", "pop"):
+        return inside
+    if name in ("parameters", "named_parameters", "buffers"):
+        own = thing.device
+        device = own if own.kind else Device(ACCELERATOR, site.why("parameters live on the device"))
+        parameters = one(Object("parameters", "torch.nn.Parameter", device))
+        if name != "named_parameters":
+            return parameters
+        return one(Sequence(None, one(Sequence((STR, iterate(parameters)), UNKNOWN))))
+    if name == "state_dict":
+        own = thing.device
+        device = own if own.kind else Device(ACCELERATOR, site.why("the module's tensors"))
+        return one(Mapping(one(Tensor(None, device, None, False))))
+    return UNKNOWN
+
+
+def module_in(thing: Object | Instance, dtype: str | None) -> Object | Instance:
+    """The module with its parameters cast. Of a module of the project, its layers would have to be
+    followed: nothing is said of it."""
+    if isinstance(thing, Object) and thing.type != "?":
+        return replace(thing, dtype=dtype)
+    return thing
+
+
+def on_device(atom: Atom, device: Device) -> Value:
+    if isinstance(atom, Tensor | Blob):
+        return one(moved(atom, device))
+    if isinstance(atom, Object | Instance):
+        return one(replace(atom, device=device))
+    return one(atom)

@@ -1,0 +1,178 @@
+"""Which dtype and device several operands agree on, and what autocast makes of the dtype."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from amplint.core.values import (
+    ACCELERATOR,
+    CPU,
+    NO_DEVICE,
+    Arguments,
+    Blob,
+    Device,
+    Host,
+    Place,
+    Region,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    Why,
+    join_tensors,
+    ordered,
+)
+from amplint.inference.transfer.kinds import FLOATS, Site
+from amplint.knowledge import libraries, torch_ops
+
+
+def tensors_in(values: Iterable[Value]) -> list[Tensor]:
+    """The tensors among the values, those in sequences included; a blob counts as one.
+
+    What a value is on one path and on another is one tensor of which less is known, not two.
+    """
+    found: list[Tensor] = []
+    for value in values:
+        ways: list[Tensor] = []
+        for atom in ordered(value):
+            if isinstance(atom, Tensor):
+                ways.append(atom)
+            elif isinstance(atom, Blob):
+                ways.append(Tensor(device=atom.device))
+            elif isinstance(atom, Sequence):
+                inner = atom.items if atom.items is not None else (atom.element,)
+                found.extend(tensors_in(inner))
+        if ways:
+            found.append(join_tensors(ways))
+    return found
+
+
+def common_device(operands: list[Tensor]) -> Device:
+    """Where an operation on these runs: only a 0-dim CPU tensor may join tensors elsewhere."""
+    known = [t for t in operands if t.device.kind == ACCELERATOR]
+    if known:
+        return min((t.device for t in known), key=lambda d: d.why or _LAST)
+    hosts = [t for t in operands if t.device.kind == "cpu"]
+    if hosts and (len(hosts) == len(operands) or any(t.rank == 1 for t in hosts)):
+        return CPU  # in memory of its own, which is not pinned
+    return NO_DEVICE
+
+
+_LAST = Why(Place("\U0010ffff", 0, 0, 0, 0), "")
+
+
+MAX_UNSURE = 3  # operands that may or may not be 0-dim, told apart in all combinations
+
+
+def promote(
+    operands: list[Tensor], float_result: bool = False, numbers: frozenset[str] = frozenset()
+) -> str | None:
+    """Native type promotion among tensors; Python numbers never widen a float.
+
+    `numbers`: the kinds of the Python numbers among the operands; they lift integers and bools.
+
+    Tensors with dimensions decide before 0-dim ones of the same category; where that is unknown of
+    one, the result is known if it comes to the same.
+    """
+    unsure = [place for place, tensor in enumerate(operands) if tensor.rank is None]
+    if unsure and len({t.dtype for t in operands}) > 1:
+        if len(unsure) > MAX_UNSURE:
+            return None
+        results = {
+            promote(ranked, float_result, numbers) for ranked in with_ranks(operands, unsure)
+        }
+        return results.pop() if len(results) == 1 else None
+    dtypes = []
+    for rank_group in ([t for t in operands if t.rank != 0], [t for t in operands if t.rank == 0]):
+        group = [t.dtype for t in rank_group]
+        if any(d is None for d in group):
+            return None
+        dtypes.append([d for d in group if d is not None])
+    dimensioned, scalars = dtypes
+    floats = [d for d in dimensioned if d in FLOATS] or (
+        [d for d in scalars if d in FLOATS] if not any(d in FLOATS for d in dimensioned) else []
+    )
+    if floats:
+        return widest(floats)
+    if float_result:
+        return "float32"
+    candidates = set(dimensioned or scalars)
+    if candidates == {"bool"}:  # any integer, with dimensions or not, is of a higher category
+        candidates = set(scalars) - candidates or candidates
+    if len(candidates) != 1:
+        return None
+    dtype = candidates.pop()
+    if "float" in numbers:
+        return "float32"
+    if numbers - {"bool", "int"} or (dtype == "bool" and numbers):
+        return "int64" if numbers == {"int"} else None
+    return dtype
+
+
+def with_ranks(operands: list[Tensor], unsure: list[int]) -> Iterator[list[Tensor]]:
+    """The operands, with and without dimensions where that is unknown, in all combinations."""
+    for ranks in itertools.product((0, 1), repeat=len(unsure)):
+        known = dict(zip(unsure, ranks, strict=True))
+        yield [replace(t, rank=known.get(n, t.rank)) for n, t in enumerate(operands)]
+
+
+def number_kinds(values: Iterable[Value]) -> frozenset[str]:
+    """The kinds of host values among the arguments that may be numbers; "?" for what may be any."""
+    kinds: set[str] = set()
+    for value in values:
+        for atom in value:
+            if isinstance(atom, Host) and atom.kind not in ("none", "str"):
+                kinds.add(atom.kind)
+            elif isinstance(atom, Unknown):
+                kinds.add("?")
+    return frozenset(kinds)
+
+
+def widest(floats: Iterable[str]) -> str | None:
+    kinds = set(floats)
+    if "float64" in kinds:
+        return "float64"
+    if "float32" in kinds or {"float16", "bfloat16"} <= kinds:
+        return "float32"
+    return kinds.pop() if len(kinds) == 1 else "half"
+
+
+def region_dtype(region: Region) -> str:
+    """The 16-bit dtype of an enabled region, "half" where it is not known which."""
+    if region.dtype is not None:
+        return region.dtype
+    return libraries.DEFAULT_DTYPES.get(region.device or "", "half")
+
+
+def autocast_dtype(
+    name: str, operands: list[Tensor], arguments: Arguments, site: Site
+) -> tuple[str | None, Why | None] | None:
+    """What autocast makes of the result's dtype; None where it does not touch the operation."""
+    region = site.region
+    if region is None or region.enabled is False:
+        return None
+    rule = torch_ops.policy(name, region.device)
+    if rule is None or rule == "banned":
+        return None
+    if rule == "unknown":
+        return (None, None)
+    elsewhere = "cpu" if region.device not in (None, "cpu") else ACCELERATOR
+    if region.device is not None and any(
+        t.device.kind == elsewhere and t.rank != 0 for t in operands
+    ):
+        return None
+    if any(t.dtype == "float64" for t in operands):
+        return (None, None)
+    if operands and all(t.dtype is not None and t.dtype not in FLOATS for t in operands):
+        return None  # only floating tensors are eligible
+    if rule == "half":
+        return (region_dtype(region), region.why)
+    if rule == "fp32" or (rule == "fp32-unless-dtype" and not arguments.has("dtype")):
+        return ("float32", site.why("autocast runs this in float32"))
+    if rule == "promote":
+        dtypes = [t.dtype for t in operands]
+        if all(d is not None for d in dtypes):
+            return (widest([d for d in dtypes if d in FLOATS] or ["float32"]), region.why)
+    return (None, None)

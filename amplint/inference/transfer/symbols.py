@@ -1,0 +1,54 @@
+"""Names of libraries: the public one of what torch keeps in a private module, and what they are."""
+
+from __future__ import annotations
+
+from amplint.core.values import UNKNOWN, DType, Symbol, Value, one
+from amplint.inference.transfer.kinds import FLOAT
+
+# Names under which torch's own modules keep what they also export at the top.
+PRIVATE_MODULES = {
+    "torch.nn.modules.": "torch.nn.",
+    "torch.functional.": "torch.",
+    "torch.Tensor.": "Tensor.",
+    "torch._tensor.Tensor": "torch.Tensor",
+    "torch.optim.optimizer.": "torch.optim.",
+    "torch.cuda.amp.autocast_mode.": "torch.cuda.amp.",
+    "torch.cuda.amp.grad_scaler.": "torch.cuda.amp.",
+}
+
+
+def canonical(name: str) -> str:
+    """The public name of what torch keeps in a private module."""
+    for private, public in PRIVATE_MODULES.items():
+        if name.startswith(private):
+            tail = (
+                name[len(private) :].rsplit(".", 1)[-1]
+                if private.endswith("modules.")
+                else name[len(private) :]
+            )
+            return public + tail
+    return name
+
+
+def symbol_attribute(name: str, attribute: str) -> Value:
+    full = canonical(f"{name}.{attribute}")
+    if full.startswith("torch.") and full.count(".") == 1 and attribute in DTYPES:
+        return one(DType(DTYPES[attribute]))
+    if full in MATH_CONSTANTS:
+        return FLOAT
+    if full.count(".") > 8:
+        return UNKNOWN  # a chain that a loop keeps growing
+    return one(Symbol(full))
+
+
+MATH_CONSTANTS = frozenset(
+    {f"{m}.{n}" for m in ("math", "numpy") for n in ("inf", "nan", "pi", "e")} | {"torch.inf"}
+)
+
+
+DTYPES = {
+    **{n: n for n in ("float16", "bfloat16", "float32", "float64", "int8", "int16", "int32")},
+    **{n: n for n in ("int64", "uint8", "bool", "complex64", "complex128")},
+    "half": "float16", "float": "float32", "double": "float64", "short": "int16", "int": "int32",
+    "long": "int64",
+}  # fmt: skip

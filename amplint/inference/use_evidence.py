@@ -1,0 +1,269 @@
+"""What the uses of a value say about it, where its origin is out of sight.
+
+A parameter that is asked for its `.parameters()` is a module; what `.backward()` is called on is a
+loss on the device; what `.zero_grad()` and `.step()` are called on is an optimizer. This is
+evidence by structure, never by the name of a variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from amplint.inference import accumulators
+from amplint.ir.model import CallShape, Graph
+from amplint.knowledge.torch_ops import FACTORIES
+
+# Only modules have these.
+MODULE_USES = frozenset(
+    {"parameters", "named_parameters", "named_modules", "modules", "named_buffers", "eval"}
+)
+# What runs the backward pass of a loss and has one of these is accelerate's, or does its work.
+ACCELERATOR_USES = frozenset({"autocast", "prepare", "accumulate", "unwrap_model"})
+CALLED = "()"
+# Of what is called itself, these are a module's: `model.train(); model(x)`.
+MODULE_USES_IF_CALLED = frozenset(
+    {"train", "zero_grad", "state_dict", "load_state_dict", "half", "cuda", "module"}
+)
+# Only tensors (and arrays, which `forward` is not given) have these.
+TENSOR_USES = frozenset(
+    """
+    shape size view dim device dtype permute transpose unsqueeze squeeze reshape detach
+    contiguous ndim flatten clone matmul masked_fill expand repeat chunk softmax type_as
+    new_zeros new_ones new_full new_tensor numel requires_grad is_cuda mean sum float half long
+    argmax max min abs exp log pow norm cuda backward cpu item tolist
+    """.split()
+)
+# Of what comes out of a batch, only the tensors themselves have these, never a nest of them.
+SHAPING_USES = frozenset(
+    "view dim size ndim permute transpose unsqueeze squeeze reshape expand masked_fill".split()
+)
+WORDS = frozenset(
+    {"parameters", "named_parameters", "named_modules", "modules", "eval", "zero_grad", "backward"}
+)
+BACKWARD_KEYWORDS = frozenset({"train", "retain_graph", "create_graph", "gradient", "inputs"})
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The evidence in one graph.
+
+    Args:
+        nodes: node -> "loss", "term" (an addend of a loss), "output" (what a loss is computed
+            from), "module", "optimizer" or "accelerator".
+        backward: a loss -> the call that backpropagates it.
+        paths: a dotted path ("model", "self.model") -> "module", "optimizer", "accelerator".
+        tensors: nodes that are used as tensors, or as numbers would be: multiplied, compared.
+        surely_tensors: those of them that are used as only tensors can be.
+        copied: nodes that `torch.tensor` or `new_tensor` is given as data, and that no use shows to
+            be tensors. Data of the host is what they are made for, whatever an annotation says.
+        called: nodes that are called.
+        no_nests: nodes that are asked for what a nest of tensors, such as a batch, does not have.
+        starts: names that a loop adds to, with the number that each starts with.
+    """
+
+    graph: Graph
+    nodes: Mapping[int, str]
+    backward: Mapping[int, int]
+    paths: Mapping[str, str]
+    tensors: frozenset[int]
+    surely_tensors: frozenset[int]
+    copied: frozenset[int]
+    called: frozenset[int]
+    no_nests: frozenset[int]
+    starts: Mapping[int, int]
+
+    def path(self, number: int) -> str | None:
+        return path_of(self.graph, number)
+
+
+def path_of(graph: Graph, number: int) -> str | None:
+    """`self.model` for the node that reads it; None for what is not a dotted name."""
+    names: list[str] = []
+    for _ in range(6):
+        node = graph.nodes[number]
+        if node.op in ("param", "name"):
+            return ".".join([str(node.data), *reversed(names)])
+        if node.op == "narrow":
+            number = node.operands[0]
+        elif node.op == "attr":
+            names.append(node.data)
+            number = node.operands[0]
+        else:
+            return None
+    return None
+
+
+def read(graph: Graph, returns_loss: bool = False) -> Marks:
+    """Collect the evidence in a graph.
+
+    Args:
+        returns_loss: whether somebody backpropagates what the function returns, as Lightning does
+            with the loss of a `training_step`.
+    """
+    uses: dict[int, set[str]] = {}
+    losses: dict[int, int] = {}
+    for number, node in enumerate(graph.nodes):
+        if node.op == "attr":
+            uses.setdefault(node.operands[0], set()).add(node.data)
+        elif node.op == "call":
+            uses.setdefault(node.operands[0], set()).add(CALLED)
+            loss = backpropagated(graph, node.operands, node.data)
+            if loss is not None:
+                losses.setdefault(loss, number)
+    for number in graph.returns if returns_loss else ():
+        losses.update(dict.fromkeys(returned_losses(graph, number), number))
+    nodes: dict[int, str] = {}
+    paths: dict[str, str] = {}
+    for number, names in uses.items():
+        kind = kind_of(names)
+        if kind is not None:
+            nodes[number] = kind
+            path = path_of(graph, number)
+            if path is not None:
+                paths[path] = kind
+    # `self.model.train()` here and `self.model.parameters()` there are different nodes.
+    gathered: dict[str, set[str]] = {}
+    for number, names in uses.items():
+        path = path_of(graph, number)
+        if path is not None:
+            gathered.setdefault(path, set()).update(names)
+    for path, names in gathered.items():
+        kind = kind_of(names)
+        if kind is not None:
+            paths[path] = kind
+    backward = dict(losses)
+    for loss, call in losses.items():
+        mark_loss(graph, loss, call, nodes, backward)
+    surely = {n for n, names in uses.items() if names & TENSOR_USES}
+    for node in graph.nodes:
+        if node.op == "call" and calls_torch(graph, node.operands[0]):
+            surely.update(node.operands[1:2])
+    used = set(surely)
+    for node in graph.nodes:
+        if node.op == "binop" or (node.op == "compare" and not NO_ARITHMETIC & set(node.data)):
+            used.update(node.operands)
+        elif node.op == "subscript" and not by_name(graph, node.operands[1]):
+            used.add(node.operands[0])
+        elif node.op == "call" and calls_torch(graph, node.operands[0]):
+            used.update(node.operands[1:])
+    for number in list(used):
+        # `q, k = q.half(), k.half()`: what is read is what stands in the tuple.
+        node = graph.nodes[number]
+        if node.op == "unpack" and graph.nodes[node.operands[0]].op == "tuple":
+            elements = graph.nodes[node.operands[0]].operands
+            if len(elements) == node.data[1]:
+                used.add(elements[node.data[0]])
+    tensors = frozenset(used)
+    copied = frozenset(
+        node.operands[1]
+        for node in graph.nodes
+        if node.op == "call" and node.operands[1:] and copies_data(graph, node.operands[0])
+    ).difference(surely)
+    called = frozenset(n for n, names in uses.items() if CALLED in names)
+    keyed = {
+        n.operands[0] for n in graph.nodes if n.op == "subscript" and by_name(graph, n.operands[1])
+    }
+    no_nests = frozenset(n for n, names in uses.items() if names & SHAPING_USES) - keyed
+    starts = accumulators.starts(graph)
+    sure = frozenset(surely)
+    return Marks(graph, nodes, backward, paths, tensors, sure, copied, called, no_nests, starts)
+
+
+def by_name(graph: Graph, key: int) -> bool:
+    """Ex) batch["x"], which is not done to a tensor"""
+    node = graph.nodes[key]
+    return node.op == "const" and isinstance(node.data, str)
+
+
+# Comparisons that say nothing of what is compared.
+NO_ARITHMETIC = frozenset({"Is", "IsNot", "In", "NotIn", "Eq", "NotEq"})
+TORCH_NAMES = ("torch.", "F.", "th.")
+
+
+def calls_torch(graph: Graph, callee: int) -> bool:
+    """Ex) torch.lerp, F.linear; by the name as it is written, which only supports other evidence.
+
+    Not torch.full, torch.tensor and the like, which are given numbers and lists.
+    """
+    path = path_of(graph, callee)
+    if path is None or not path.startswith(TORCH_NAMES):
+        return False
+    factory = FACTORIES.get(f"torch.{path.rpartition('.')[2]}")
+    return factory is None or factory.device == "like"
+
+
+def copies_data(graph: Graph, callee: int) -> bool:
+    """Ex) torch.tensor, x.new_tensor; by the name as it is written."""
+    node = graph.nodes[callee]
+    if node.op == "attr" and node.data == "new_tensor":
+        return True
+    path = path_of(graph, callee)
+    return path is not None and path.startswith(TORCH_NAMES) and path.endswith(".tensor")
+
+
+def kind_of(uses: set[str]) -> str | None:
+    if uses & MODULE_USES or (CALLED in uses and uses & MODULE_USES_IF_CALLED):
+        return "module"
+    if "backward" in uses and uses & ACCELERATOR_USES:
+        return "accelerator"
+    return "optimizer" if {"zero_grad", "step"} <= uses else None
+
+
+def backpropagated(graph: Graph, operands: tuple[int, ...], shape: CallShape) -> int | None:
+    """The node whose backward pass a call runs: `loss.backward()`, `engine.backward(loss)`,
+    `scaler.scale(loss).backward()`."""
+    callee = graph.nodes[operands[0]]
+    if callee.op != "attr" or callee.data not in ("backward", "manual_backward"):
+        return None
+    if callee.data == "manual_backward" or shape.positional == 1:
+        # `loss.backward(gradient)` is rare and has a tensor for its loss, too.
+        return operands[1] if shape.positional >= 1 and not shape.stars else None
+    if shape.positional == 0 and set(shape.keywords) <= BACKWARD_KEYWORDS:
+        receiver = graph.nodes[callee.operands[0]]
+        if receiver.op == "call" and len(receiver.operands) == 2:
+            scale = graph.nodes[receiver.operands[0]]
+            if scale.op == "attr" and scale.data == "scale":
+                return receiver.operands[1]
+        return callee.operands[0]
+    return None
+
+
+def returned_losses(graph: Graph, number: int) -> Iterator[int]:
+    """The loss in `return loss` and in `return {"loss": loss, ...}`."""
+    for operand in graph.nodes[number].operands:
+        node = graph.nodes[operand]
+        if node.op == "dict":
+            pairs = zip(node.data, node.operands, strict=True)
+            yield from (value for key, value in pairs if key == "loss")
+        elif node.op in ("name", "param", "phi", "call", "binop", "aug", "narrow"):
+            yield operand
+
+
+def mark_loss(
+    graph: Graph, number: int, call: int, nodes: dict[int, str], backward: dict[int, int]
+) -> None:
+    """A loss, what it was before it was narrowed or joined, and the addends it is the sum of."""
+    stack = [(number, "loss")]
+    seen: set[int] = set()
+    while stack:
+        current, kind = stack.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        nodes.setdefault(current, kind)
+        if graph.nodes[current].op == "call":
+            # `loss = criterion(model(x), y)`: what the loss is made of is a model's output.
+            for operand in graph.nodes[current].operands[1:]:
+                if graph.nodes[operand].op == "call":
+                    nodes.setdefault(operand, "output")
+        backward.setdefault(current, call)
+        node = graph.nodes[current]
+        if node.op in ("narrow", "phi"):
+            stack.extend(
+                (operand, kind) for operand in node.operands[: None if node.op == "phi" else 1]
+            )
+        elif node.op in ("binop", "aug") and node.data in ("Add", "Sub"):
+            stack.extend((operand, "term") for operand in node.operands)
+        elif node.op in ("binop", "aug") and node.data == "Div":
+            stack.append((node.operands[0], "term"))

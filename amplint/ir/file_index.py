@@ -1,0 +1,309 @@
+"""Index: from one file's text to its facts. It translates and infers nothing.
+
+Scanning the statements for definitions is done at once; the value graph of a function is built when
+somebody asks for it, for most functions never matter.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+
+from amplint.core.text import LINE_END, code_of
+from amplint.ir.ast_cache import FunctionNode, Parsed, Scope, Shelf, Standing, function_alone
+from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts, Graph, Location, Param
+from amplint.ir.ssa import build, where
+
+IDENTIFIER = re.compile(r"[^\W\d]\w*")
+# `import a.b as c`, `from m import b as c`, `c = m.b`, `c = m.b if d else e`, `class c(m.b)`: c is
+# another name for b. `self.c = m.bLoss()`: where c stands, the loss is called.
+# What matches besides (`with x as y`) only has a few units looked at in vain.
+ALIAS = re.compile(
+    r"\b(?P<a>\w+)[ \t]+as[ \t]+(?P<b>\w+)"
+    r"|^[ \t]*(?P<d>\w+)[ \t]*=[ \t]*(?:\w+\.)*(?P<c>\w+)[ \t]*(?:#.*|if[ \t].*)?$"
+    r"|^[ \t]*class[ \t]+(?P<f>\w+)[ \t]*\([ \t]*(?:\w+\.)*(?P<e>\w+)"
+    r"|\b(?P<h>\w+)[ \t]*=[ \t]*(?:\w+\.)*(?P<g>\w*Loss)[ \t]*\(",
+    re.MULTILINE,
+)
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+class File:
+    """One indexed file: its facts, and on demand its tree and its value graphs."""
+
+    def __init__(self, path: str, text: str, shelf: Shelf | None = None) -> None:
+        """Parse and scan.
+
+        Args:
+            path: relative to the project's root, with forward slashes.
+            text: decoded, without a BOM.
+            shelf: where its tree is kept for a while; without one, for good.
+
+        Raises:
+            SyntaxError, ValueError (NUL bytes), RecursionError, MemoryError: as `ast.parse` does.
+        """
+        self.path = path
+        self.text = text
+        self._shelf = shelf
+        self._parsed: Parsed | None = None
+        self._functions: dict[str, FunctionFacts] = {}
+        self._classes: dict[str, ClassFacts] = {}
+        self._ids: dict[Location, str] = {}  # of functions, classes and lambdas
+        self._graphs: dict[str, Graph] = {}
+        self._lambdas: dict[str, FunctionFacts] = {}
+        self._scan_module(self.parsed.module)
+        code = "\n".join(self._code)
+        self.facts = FileFacts(
+            path, self._functions, self._classes, words_of(code), frozenset(aliases(code))
+        )
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines of its text, without their ends."""
+        return LINE_END.split(self.text)
+
+    @cached_property
+    def _code(self) -> list[str]:
+        return LINE_END.split(code_of(self.text))
+
+    # -- its tree
+
+    @property
+    def parsed(self) -> Parsed:
+        """Its tree. Whoever holds on to nodes of it holds on to the tree: another one may be made
+        of the text later, of which they are no part."""
+        if self._parsed is None:
+            self._parsed = Parsed(ast.parse(self.text))
+            self._parsed.scopes[f"{self.path}::"] = self._parsed.module
+            for node in ast.walk(self._parsed.module) if self._ids else ():
+                if isinstance(node, DEFINITIONS) and where(node) in self._ids:
+                    self._parsed.scopes[self._ids[where(node)]] = node
+        if self._shelf is not None:
+            self._shelf.put(self)
+        return self._parsed
+
+    def forget(self) -> None:
+        """Give back the memory of what can be made of the text again."""
+        self._parsed = None
+        self.__dict__.pop("lines", None)
+        self.__dict__.pop("_code", None)
+
+    def placed(self) -> Parsed:
+        """Its tree, of which it is said where the expressions of all functions stand that have a
+        graph."""
+        parsed = self.parsed
+        for function in self._graphs:
+            if function not in parsed.placed:
+                self._build(parsed, function)
+        return parsed
+
+    # -- its value graphs
+
+    def graph(self, function: str) -> Graph:
+        """The value graph of a function of this file; lambdas appear when their graph is built."""
+        if function not in self._graphs:
+            facts = self._functions[function]
+            alone = None
+            if self._parsed is None and facts.kind == "function":
+                alone = function_alone(self.lines, facts.location)
+            self._graphs[function] = (
+                self._build(self.parsed, function)
+                if alone is None
+                else build(alone, facts, self._define)[0]
+            )
+        return self._graphs[function]
+
+    def build_graphs(self) -> None:
+        """Build all of them, while the tree is there."""
+        built: set[str] = set()
+        while new := self._functions.keys() - built:
+            for function in sorted(new):
+                self.graph(function)
+            built |= new
+
+    def _build(self, parsed: Parsed, function: str) -> Graph:
+        facts = self._functions[function]
+        if function not in parsed.scopes and facts.parent is not None:
+            self._build(parsed, facts.parent)  # a lambda is found where it is defined
+        graph, places = build(parsed.scopes[function], facts, self._define)
+        for node, (number, block) in places.items():
+            parsed.node_of[node] = Standing(function, number, block)
+        parsed.placed.add(function)
+        return graph
+
+    @cached_property
+    def stored_from_outside(self) -> frozenset[str]:
+        """The attributes that the file assigns to something other than `self`."""
+        return frozenset(
+            node.attr
+            for node in ast.walk(self.parsed.module)
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store)
+            and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+        )
+
+    def take_lambdas(self) -> dict[str, FunctionFacts]:
+        """The lambdas that graphs have defined since this was last asked."""
+        new, self._lambdas = self._lambdas, {}
+        return new
+
+    def _define(self, node: ast.AST, inside: FunctionFacts) -> str:
+        """The id of a function or class that is defined in a graph; a lambda gets one now."""
+        assert isinstance(node, DEFINITIONS)
+        if where(node) not in self._ids:
+            assert isinstance(node, ast.Lambda)
+            facts = self._add_function(node, "<lambda>", "lambda", inside, None)
+            self._lambdas[facts.id] = facts
+        identity = self._ids[where(node)]
+        if self._parsed is not None:
+            self._parsed.scopes.setdefault(identity, node)
+        return identity
+
+    def _scan_module(self, tree: ast.Module) -> None:
+        last = max(1, len(self.lines))
+        module = FunctionFacts(
+            f"{self.path}::", self.path, "", "", "module", None, None, (), (), False,
+            frozenset(), (1, 0, last, 0),
+        )  # fmt: skip
+        self._functions[module.id] = module
+        self._scan(tree.body, module, None)
+        words = self._words_outside_definitions(tree)
+        self._functions[module.id] = replace(module, words=words)
+
+    def _scan(self, body: list[ast.stmt], inside: FunctionFacts, cls: str | None) -> None:
+        for statement in definitions(body):
+            if isinstance(statement, ast.ClassDef):
+                self._add_class(statement, inside)
+            else:
+                facts = self._add_function(statement, statement.name, "function", inside, cls)
+                self._scan(statement.body, facts, None)
+
+    def _add_class(self, node: ast.ClassDef, inside: FunctionFacts) -> None:
+        facts = self._add_function(node, node.name, "class", inside, None)
+        self._scan(node.body, facts, facts.id)
+        methods: dict[str, tuple[str, ...]] = {}
+        for statement in definitions(node.body):
+            if not isinstance(statement, ast.ClassDef):
+                known = methods.get(statement.name, ())
+                methods[statement.name] = (*known, self._ids[where(statement)])
+        self._classes[facts.id] = ClassFacts(
+            id=facts.id,
+            path=self.path,
+            name=node.name,
+            qualname=facts.qualname,
+            parent=inside.id,
+            bases=tuple(map(last_identifier, node.bases)),
+            methods=methods,
+            decorated=facts.decorated,
+            location=facts.location,
+        )
+
+    def _add_function(
+        self, node: Scope, name: str, kind: str, inside: FunctionFacts, cls: str | None
+    ) -> FunctionFacts:
+        assert not isinstance(node, ast.Module)
+        qualname = f"{inside.qualname}.{name}" if inside.qualname else name
+        base = f"{self.path}::{qualname}"
+        number, identity = 1, base
+        while identity in self._functions:
+            number += 1
+            identity = f"{base}#{number}"
+        first = min((d.lineno for d in getattr(node, "decorator_list", [])), default=node.lineno)
+        end_row = node.end_lineno or node.lineno
+        text = "\n".join(self._code[first - 1 : end_row])
+        facts = FunctionFacts(
+            id=identity,
+            path=self.path,
+            name=name,
+            qualname=qualname,
+            kind=kind,
+            parent=inside.id,
+            cls=cls,
+            params=() if isinstance(node, ast.ClassDef) else tuple(params(node.args)),
+            decorated=tuple(map(last_identifier, getattr(node, "decorator_list", []))),
+            is_async=isinstance(node, ast.AsyncFunctionDef),
+            words=words_of(text),
+            location=where(node),
+        )
+        self._functions[identity] = facts
+        self._ids[where(node)] = identity
+        if self._parsed is not None:
+            self._parsed.scopes[identity] = node
+        return facts
+
+    def _words_outside_definitions(self, tree: ast.Module) -> frozenset[str]:
+        lines = list(self._code)
+        for statement in tree.body:
+            if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                for row in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):
+                    lines[row - 1] = ""
+        return words_of("\n".join(lines))
+
+
+def words_of(code: str) -> frozenset[str]:
+    """The identifiers in a text without comments."""
+    return frozenset(map(sys.intern, IDENTIFIER.findall(code)))
+
+
+def aliases(text: str) -> Iterator[tuple[str, str]]:
+    """Pairs of a name and another name for it, read off the text."""
+    for match in ALIAS.finditer(text.replace("\r", "\n")):  # `^` knows no other line end
+        old = match["a"] or match["c"] or match["e"] or match["g"]
+        new = match["b"] or match["d"] or match["f"] or match["h"]
+        if old != new:
+            yield old, new
+
+
+def definitions(body: list[ast.stmt]) -> Iterator[ast.ClassDef | FunctionNode]:
+    """The functions and classes that a body defines in its own scope, also under `if` or `try`."""
+    stack = list(reversed(body))
+    while stack:
+        statement = stack.pop()
+        if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield statement
+            continue
+        for part in ("finalbody", "orelse", "handlers", "cases", "body"):
+            inner = getattr(statement, part, None)
+            if isinstance(inner, list):
+                stack.extend(reversed(inner))
+
+
+def params(arguments: ast.arguments) -> Iterator[Param]:
+    """The parameters in order of declaration, with their constant defaults."""
+    positional = [*arguments.posonlyargs, *arguments.args]
+    missing: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
+    for arg, default in zip(positional, [*missing, *arguments.defaults], strict=True):
+        yield param(arg, "positional", default)
+    if arguments.vararg:
+        yield param(arguments.vararg, "star", None)
+    for arg, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        yield param(arg, "keyword", default)
+    if arguments.kwarg:
+        yield param(arguments.kwarg, "starstar", None)
+
+
+def param(arg: ast.arg, kind: str, default: ast.expr | None) -> Param:
+    constant = isinstance(default, ast.Constant)
+    return Param(
+        name=arg.arg,
+        kind=kind,
+        annotated=arg.annotation is not None,
+        default=default.value if isinstance(default, ast.Constant) else None,
+        has_default=default is not None,
+        constant_default=constant,
+    )
+
+
+def last_identifier(node: ast.AST) -> str:
+    """The last name of a dotted expression or of what is called: `cuda` of `x.cuda()`."""
+    if isinstance(node, ast.Call):
+        return last_identifier(node.func)
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Subscript):
+        return last_identifier(node.value)
+    return node.id if isinstance(node, ast.Name) else ""

@@ -1,0 +1,195 @@
+"""The files that one analysis sees: its own, and those that they lead to.
+
+An analysis links its own files. What they import is indexed when somebody asks for it; of all
+other files only the text is looked at, where a rule asks whether something is written anywhere.
+What was asked of those texts is kept: the analysis holds for as long as the answers do.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cached_property
+
+from amplint.core.text import LINE_END, code_of
+from amplint.ir.ast_cache import Shelf
+from amplint.ir.file_index import File, aliases, words_of
+from amplint.ir.module_names import Modules
+
+# What is imported, read off the text: a word too many only has a file's text looked at.
+IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+(?P<dots>\.*)(?P<source>[\w.]*)[ \t]+import\b"
+    r"|import[ \t]+(?P<names>[\w., \t]+))",
+    re.MULTILINE,
+)
+STAR = re.compile(r"import(?<=\bimport)[ \t]*\(?[ \t]*\*")  # a letter first, to search for
+# What assigns an attribute, as text: other parts of a project are not indexed to be asked this.
+STORE = r"(?<!\bself)\.{0}\b(?:[^=\n()]*[^=\n!<>()])?=(?!=)"
+
+
+class Files(Mapping[str, File]):
+    """The files of a project by root-relative path, indexed on demand.
+
+    Args:
+        own: the files that are analysed, indexed.
+        others: the texts of the files of the project that are not.
+        shelf: where the trees of these are kept for a while.
+    """
+
+    def __init__(
+        self,
+        own: Mapping[str, File],
+        others: Mapping[str, str] | None = None,
+        shelf: Shelf | None = None,
+    ) -> None:
+        self.own = dict(own)
+        self.asked: dict[tuple[str, str], dict[str, bool]] = {}
+        self._others = dict(others or {})
+        self._indexed: dict[str, File] = {}
+        self._shelf = shelf
+
+    def __getitem__(self, path: str) -> File:
+        if path in self.own:
+            return self.own[path]
+        if path not in self._indexed:
+            self._indexed[path] = indexed_or_empty(path, self._others[path], self._shelf)
+        return self._indexed[path]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.own
+        yield from self._others
+
+    def __len__(self) -> int:
+        return len(self.own) + len(self._others)
+
+    @cached_property
+    def modules(self) -> Modules:
+        """What imports mean among these files."""
+        return Modules(self)
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The files of others of which more was asked than `asked` says."""
+        return frozenset(self._indexed) | self._imported
+
+    # -- what is asked of texts
+
+    def ask(self, question: str, about: str, path: str) -> bool:
+        """The answer to one of `QUESTIONS` about the text of another file."""
+        answers = self.asked.setdefault((question, about), {})
+        if path not in answers:
+            answers[path] = QUESTIONS[question](self._others[path], about)
+        return answers[path]
+
+    def may_bind(self, path: str, name: str) -> bool:
+        """Whether a module may have a name."""
+        if path in self.own or path in self._indexed:
+            return True
+        return self.ask("has star", "", path) or self.ask("binds", name, path)
+
+    def another_stores(self, attribute: str) -> bool:
+        """Whether a file that is not its own assigns the attribute of something but `self`."""
+        return any(self.ask("stores", attribute, path) for path in self._others)
+
+    def holding(self, *words: str) -> Iterator[str]:
+        """The files whose code holds all these identifiers."""
+        yield from (path for path, f in self.own.items() if f.facts.words.issuperset(words))
+        about = " ".join(words)
+        yield from (path for path in self._others if self.ask("holds", about, path))
+
+    def matching(self, pattern: str) -> Iterator[str]:
+        """The files of which a line matches the regular expression."""
+        search = re.compile(pattern).search
+        yield from (path for path, file in self.own.items() if any(map(search, file.lines)))
+        yield from (path for path in self._others if self.ask("has line", pattern, path))
+
+    # -- other names
+
+    def with_aliases(self, words: Iterable[str]) -> frozenset[str]:
+        """The words, and every name under which the files may mean one of them."""
+        known = set(words)
+        stack = list(known)
+        while stack:
+            more = self._aliases.get(stack.pop(), set()) - known
+            known |= more
+            stack.extend(more)
+        return frozenset(known)
+
+    @cached_property
+    def _aliases(self) -> Mapping[str, set[str]]:
+        """By name: the other names under which some file knows it."""
+        names: dict[str, set[str]] = {}
+        for pairs in self._pairs_of_names():
+            for old, new in pairs:
+                names.setdefault(old, set()).add(new)
+        return names
+
+    def _pairs_of_names(self) -> Iterator[Collection[tuple[str, str]]]:
+        for file in self.own.values():
+            yield file.facts.aliases
+        for path in sorted(self._imported):
+            yield frozenset(aliases(code_of(self._others[path])))
+
+    @cached_property
+    def _imported(self) -> frozenset[str]:
+        """The others that its own import."""
+        found: set[str | None] = set()
+        for path, file in self.own.items() if self._others else ():
+            for match in IMPORT.finditer("\n".join(file.lines)):
+                if match["dots"]:
+                    found.add(self.modules.relative(path, len(match["dots"]), match["source"]))
+                for dotted in re.findall(r"[\w.]+", match["names"] or match["source"]):
+                    found.add(self.modules.absolute(dotted, path))
+        return frozenset(path for path in self._others if path in found)
+
+
+def indexed_or_empty(path: str, text: str, shelf: Shelf | None) -> File:
+    """The file; one that Python cannot read has no names. (That it cannot is reported where it is
+    among the files of an analysis.)"""
+    try:
+        return File(path, text, shelf)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return File(path, "")
+
+
+def binds(text: str, name: str) -> bool:
+    """Whether a module may have a name: its text defines it, or names it without using it."""
+    if name not in text:
+        return False
+    if hasattr(builtins, name):  # such as "set", a word of every comment
+        bound = rf"^(?:def|class)[ \t]+{name}\b|^{name}[ \t]*=|^from\b.*\b{name}\b"
+    else:
+        bound = rf"\b(?:def|class)[ \t]+{name}\b|\b{name}\b(?![ \t]*[.(\[])"
+    return re.search(bound, text, re.MULTILINE) is not None
+
+
+def holds(text: str, words: str) -> bool:
+    """Whether the code holds all of the words."""
+    wanted = words.split()
+    return all(word in text for word in wanted) and words_of(code_of(text)).issuperset(wanted)
+
+
+def has_star(text: str, _: str) -> bool:
+    """Whether a module may have names that others bind."""
+    return STAR.search(text) is not None
+
+
+def has_line(text: str, pattern: str) -> bool:
+    # (To rule out the text as a whole first takes longer: some patterns look far ahead.)
+    return any(map(re.compile(pattern).search, LINE_END.split(text)))
+
+
+def stores(text: str, attribute: str) -> bool:
+    # (The pattern begins with no letter that could be searched for: that took a tenth of a part.)
+    return f".{attribute}" in text and re.search(STORE.format(attribute), text) is not None
+
+
+# What may be asked of a text, by the name under which the question is kept.
+QUESTIONS: Mapping[str, Callable[[str, str], bool]] = {
+    "binds": binds,
+    "has star": has_star,
+    "holds": holds,
+    "has line": has_line,
+    "stores": stores,
+}

@@ -1,0 +1,831 @@
+"""From the `ast` of one function to its value graph: static single assignment over structured code.
+
+The environment maps each local name to the node that it holds now; `None` instead of an environment
+means that this point is not reached (after a `return`). Branches copy it and a `phi` joins what
+differs. A loop opens a `phi` for every name that its body may rebind, and closes it at the end.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from amplint.ir.model import Block, CallShape, FunctionFacts, Graph, Location, Node
+
+Env = dict[str, int]
+Define = Callable[[ast.AST, FunctionFacts], str]
+
+# Methods that put their argument into the container they are called on.
+ADDERS = frozenset({"append", "add", "extend", "insert", "update", "appendleft", "setdefault"})
+MAX_STRING = 120  # longer constants carry no device, dtype or mode; their text is not kept
+NOWHERE: Location = (0, 0, 0, 0)
+
+
+def build(
+    scope: ast.AST, facts: FunctionFacts, define: Define
+) -> tuple[Graph, dict[ast.AST, tuple[int, int]]]:
+    """The value graph of one scope; and of each expression in its `ast` the node that it became,
+    and the block in which it is evaluated (that of a name is not its node's).
+
+    Args:
+        scope: a Module, ClassDef, FunctionDef, AsyncFunctionDef or Lambda.
+        facts: what the index says about it.
+        define: gives the id of a function, class or lambda that is defined inside.
+    """
+    builder = Builder(facts, define)
+    builder.run(scope)
+    return builder.finish(), {n: (i, builder.standing[n]) for n, i in builder.places.items()}
+
+
+class Builder:
+    def __init__(self, facts: FunctionFacts, define: Define) -> None:
+        self.facts = facts
+        self.define = define
+        self.nodes: list[Node] = []
+        self.blocks: list[Block] = [Block("body", -1, -1, facts.location)]
+        self.block = 0
+        self.env: Env | None = {}
+        self.places: dict[ast.AST, int] = {}
+        self.standing: dict[ast.AST, int] = {}
+        self.bindings: dict[str, list[int]] = {}
+        self.outer: dict[str, list[int]] = {}
+        self.returns: list[int] = []
+        self.yields: list[int] = []
+        self.locals: set[str] = set()
+        self.declared: set[str] = set()
+        self.returned = -1
+        self.rebound: dict[ast.stmt, set[str]] = {}  # by statement of a loop's body
+        self.breaks: list[list[Env]] = []
+        self.continues: list[list[Env]] = []
+
+    # -- the whole scope
+
+    def run(self, scope: ast.AST) -> None:
+        if isinstance(scope, ast.Lambda):
+            self.locals = {p.name for p in self.facts.params}
+            self.parameters(scope.args)
+            self.returns.append(self.expr(scope.body))
+            return
+        assert isinstance(scope, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        bound, self.declared = names_of(scope.body)
+        self.locals = bound - self.declared
+        if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
+            self.locals |= {p.name for p in self.facts.params}
+            self.parameters(scope.args)
+            if scope.returns is not None:
+                self.returned = self.annotation(scope.returns)
+        self.suite(scope.body)
+
+    def parameters(self, arguments: ast.arguments) -> None:
+        annotations: dict[str, ast.expr | None] = {
+            arg.arg: arg.annotation
+            for arg in [
+                *arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs,
+                *filter(None, (arguments.vararg, arguments.kwarg)),
+            ]
+        }  # fmt: skip
+        for parameter in self.facts.params:
+            annotation = annotations[parameter.name]
+            operands = (self.annotation(annotation),) if annotation is not None else ()
+            place = where(annotation) if annotation is not None else self.facts.location
+            self.bind(parameter.name, self.emit("param", operands, parameter.name, place))
+
+    def annotation(self, node: ast.expr) -> int:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            try:
+                parsed = ast.parse(node.value, mode="eval").body
+            except SyntaxError:
+                return self.emit("opaque", (), None, where(node))
+            for inner in ast.walk(parsed):
+                ast.copy_location(inner, node)
+            return self.expr(parsed)
+        return self.expr(node)
+
+    def finish(self) -> Graph:
+        return Graph(
+            nodes=tuple(self.nodes),
+            blocks=tuple(self.blocks),
+            bindings={name: tuple(ids) for name, ids in self.bindings.items()},
+            globals={name: tuple(ids) for name, ids in self.outer.items()},
+            returns=tuple(self.returns),
+            yields=tuple(self.yields),
+            annotation=self.returned,
+        )
+
+    # -- nodes, names and blocks
+
+    def emit(self, op: str, operands: Iterable[int], data: Any, place: Location) -> int:
+        self.nodes.append(Node(op, tuple(operands), data, self.block, place))
+        return len(self.nodes) - 1
+
+    def bind(self, name: str, node: int) -> None:
+        if name in self.declared:
+            self.outer.setdefault(name, []).append(node)
+            return
+        self.bindings.setdefault(name, []).append(node)
+        if self.env is not None:
+            self.env[name] = node
+
+    def load(self, name: str, place: Location) -> int:
+        if self.env is not None and name in self.env:
+            return self.env[name]
+        if name in self.locals and self.facts.kind not in ("module", "class"):
+            return self.emit("unbound", (), name, place)
+        return self.emit("name", (), name, place)
+
+    def open(self, kind: str, node: int, place: Location) -> int:
+        """Enter a block; returns the one to go back to."""
+        before = self.block
+        self.blocks.append(Block(kind, before, node, place))
+        self.block = len(self.blocks) - 1
+        return before
+
+    def merge(self, environments: Sequence[Env | None], place: Location) -> Env | None:
+        reached = [env for env in environments if env is not None]
+        if len(reached) < 2:
+            return reached[0] if reached else None
+        merged: Env = {}
+        for name in {name: None for env in reached for name in env}:
+            nodes = tuple(dict.fromkeys(env[name] for env in reached if name in env))
+            merged[name] = nodes[0] if len(nodes) == 1 else self.emit("phi", nodes, name, place)
+        return merged
+
+    # -- statements
+
+    def suite(self, body: Sequence[ast.stmt]) -> None:
+        before = self.block
+        for statement in body:
+            self.statement(statement)
+        self.block = before
+
+    def statement(self, node: ast.stmt) -> None:
+        handler = getattr(self, f"do_{type(node).__name__}", None)
+        if handler is not None:
+            handler(node)
+
+    def do_Expr(self, node: ast.Expr) -> None:
+        self.expr(node.value)
+        self.mutate(node.value)
+
+    def mutate(self, call: ast.expr) -> None:
+        """`xs.append(x)`: from here on, `xs` is the container with `x` in it."""
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
+            return
+        base = call.func.value
+        if call.func.attr not in ADDERS or not call.args or self.env is None:
+            return
+        if isinstance(base, ast.Name) and base.id in self.locals and base.id in self.env:
+            operands = (self.env[base.id], self.places[call.args[-1]])
+            self.bind(base.id, self.emit("add", operands, call.func.attr, where(call)))
+        elif isinstance(base, ast.Attribute) and isinstance(base.value, ast.Name):
+            operands = (self.places[base], self.places[call.args[-1]])
+            added = self.emit("add", operands, call.func.attr, where(call))
+            self.emit("store", (self.places[base.value], added), base.attr, where(call))
+
+    def do_Assign(self, node: ast.Assign) -> None:
+        value = self.expr(node.value)
+        for target in node.targets:
+            self.assign(target, value)
+
+    def do_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.assign(node.target, self.expr(node.value))
+        elif isinstance(node.target, ast.Name) and self.facts.kind == "class":
+            # A field of a dataclass or NamedTuple: what its annotation says.
+            annotation = self.annotation(node.annotation)
+            place = where(node)
+            self.bind(node.target.id, self.emit("param", (annotation,), node.target.id, place))
+
+    def do_AugAssign(self, node: ast.AugAssign) -> None:
+        target = self.expr(node.target)
+        value = self.expr(node.value)
+        operation = type(node.op).__name__
+        self.assign(node.target, self.emit("aug", (target, value), operation, where(node)))
+
+    def assign(self, target: ast.expr, value: int) -> None:
+        place = where(target)
+        if isinstance(target, ast.Name):
+            self.bind(target.id, value)
+        elif isinstance(target, ast.Attribute):
+            self.emit("store", (self.expr(target.value), value), target.attr, place)
+        elif isinstance(target, ast.Subscript):
+            container, index = self.expr(target.value), self.expr(target.slice)
+            updated = self.emit("put", (container, index, value), None, place)
+            self.places[target] = updated
+            self.standing[target] = self.block
+            holder = target.value
+            if isinstance(holder, ast.Name) and holder.id in self.locals:
+                self.bind(holder.id, updated)
+            elif isinstance(holder, ast.Attribute) and isinstance(holder.value, ast.Name):
+                self.emit("store", (self.places[holder.value], updated), holder.attr, place)
+        elif isinstance(target, ast.Starred):
+            self.assign(target.value, value)
+        elif isinstance(target, ast.Tuple | ast.List):
+            starred = any(isinstance(element, ast.Starred) for element in target.elts)
+            for index, element in enumerate(target.elts):
+                data = (index, len(target.elts), starred)
+                self.assign(element, self.emit("unpack", (value,), data, where(element)))
+
+    def do_Return(self, node: ast.Return) -> None:
+        value = self.expr(node.value) if node.value else self.constant(None, where(node))
+        self.returns.append(self.emit("return", (value,), None, where(node)))
+        self.env = None
+
+    def do_Raise(self, node: ast.Raise) -> None:
+        operands = [self.expr(part) for part in (node.exc, node.cause) if part is not None]
+        self.emit("raise", operands, None, where(node))
+        self.env = None
+
+    def do_Break(self, node: ast.Break) -> None:
+        self.emit("break", (), None, where(node))
+        if self.env is not None and self.breaks:
+            self.breaks[-1].append(self.env)
+        self.env = None
+
+    def do_Continue(self, node: ast.Continue) -> None:
+        self.emit("continue", (), None, where(node))
+        if self.env is not None and self.continues:
+            self.continues[-1].append(self.env)
+        self.env = None
+
+    def do_Assert(self, node: ast.Assert) -> None:
+        test = self.expr(node.test)
+        if node.msg is not None:
+            # The message is evaluated only when the assertion fails.
+            before = self.open("handler", test, where(node.msg))
+            self.expr(node.msg)
+            self.block = before
+        self.narrow(node.test, True)
+
+    def do_If(self, node: ast.If) -> None:
+        test = self.expr(node.test)
+        start = None if self.env is None else dict(self.env)
+        before = self.open("if", test, where(node))
+        self.narrow(node.test, True)
+        self.suite(node.body)
+        after_body, self.block = self.env, before
+        self.env = start
+        # What follows `if test: continue` runs only where the test fails, and so does the `else`.
+        implied = after_body is None and not node.orelse and start is not None
+        if node.orelse or implied:
+            self.open("after" if implied else "else", test, where(node))
+        self.narrow(node.test, False)
+        self.suite(node.orelse)
+        if implied:
+            return
+        self.block = before
+        self.env = self.merge([after_body, self.env], where(node))
+
+    def loop_phis(self, body: Sequence[ast.stmt], place: Location) -> dict[str, int]:
+        phis: dict[str, int] = {}
+        if self.env is None:
+            return phis
+        names = {name for statement in body for name in rebound(statement, self.rebound)}
+        for name in sorted(names):
+            if name in self.locals and name not in self.declared:
+                operands = (self.env[name],) if name in self.env else ()
+                phis[name] = self.env[name] = self.emit("phi", operands, name, place)
+        return phis
+
+    def close_phis(self, phis: dict[str, int], environments: Sequence[Env | None]) -> None:
+        for name, phi in phis.items():
+            sources = [env[name] for env in environments if env is not None and name in env]
+            old = self.nodes[phi]
+            operands = dict.fromkeys([*old.operands, *(s for s in sources if s != phi)])
+            self.nodes[phi] = old._replace(operands=tuple(operands))
+
+    def do_For(self, node: ast.For | ast.AsyncFor) -> None:
+        iterable = self.expr(node.iter)
+        place = where(node)
+        before = self.open("loop", iterable, place)
+        phis = self.loop_phis(node.body, place)
+        entry = None if self.env is None else dict(self.env)
+        self.breaks.append([])
+        self.continues.append([])
+        self.assign(node.target, self.emit("iter", (iterable,), None, where(node.target)))
+        self.suite(node.body)
+        self.close_phis(phis, [self.env, *self.continues.pop()])
+        self.block = before
+        self.env = self.merge([entry, self.env], place) if entry is not None else None
+        self.suite(node.orelse)
+        self.env = self.merge([self.env, *self.breaks.pop()], place)
+
+    do_AsyncFor = do_For
+
+    def do_While(self, node: ast.While) -> None:
+        place = where(node)
+        before = self.open("while", -1, place)
+        own = self.block
+        phis = self.loop_phis(node.body, place)
+        test = self.expr(node.test)
+        self.blocks[own] = self.blocks[own]._replace(node=test)
+        entry = None if self.env is None else dict(self.env)
+        self.breaks.append([])
+        self.continues.append([])
+        self.suite(node.body)
+        self.close_phis(phis, [self.env, *self.continues.pop()])
+        self.block = before
+        forever = isinstance(node.test, ast.Constant) and bool(node.test.value)
+        self.env = None if forever else self.merge([entry, self.env], place)
+        self.suite(node.orelse)
+        self.env = self.merge([self.env, *self.breaks.pop()], place)
+
+    def do_With(self, node: ast.With | ast.AsyncWith) -> None:
+        before = self.block
+        for item in node.items:
+            context = self.expr(item.context_expr)
+            self.open("with", context, where(item.context_expr))
+            if item.optional_vars is not None:
+                place = where(item.optional_vars)
+                self.assign(item.optional_vars, self.emit("enter", (context,), None, place))
+        self.suite(node.body)
+        self.block = before
+
+    do_AsyncWith = do_With
+
+    def do_Try(self, node: ast.Try) -> None:
+        place = where(node)
+        start = None if self.env is None else dict(self.env)
+        marks = {name: len(ids) for name, ids in self.bindings.items()}
+        before = self.open("try", -1, place)
+        self.suite(node.body)
+        self.block = before
+        after_body = self.env
+        interrupted = self.interrupted(start, marks, place)
+        self.suite(node.orelse)
+        ends = [self.env if node.orelse else after_body]
+        for handler in node.handlers:
+            self.env = None if interrupted is None else dict(interrupted)
+            kind = self.expr(handler.type) if handler.type is not None else -1
+            self.open("handler", kind, place)
+            if handler.name:
+                self.bind(handler.name, self.emit("opaque", (), handler.name, place))
+            self.suite(handler.body)
+            self.block = before
+            ends.append(self.env)
+        self.env = self.merge(ends, place)
+        if node.finalbody:
+            reached = self.env is not None
+            self.env = self.env if reached else interrupted
+            self.open("finally", -1, place)
+            self.suite(node.finalbody)
+            self.block = before
+            self.env = self.env if reached else None
+
+    do_TryStar = do_Try
+
+    def interrupted(self, start: Env | None, marks: dict[str, int], place: Location) -> Env | None:
+        """The environment of a handler: any prefix of the `try` body may have run."""
+        if start is None:
+            return None
+        env = dict(start)
+        for name, ids in self.bindings.items():
+            new = ids[marks.get(name, 0) :]
+            if new:
+                old = [start[name]] if name in start else []
+                env[name] = self.emit("phi", dict.fromkeys([*old, *new]), name, place)
+        return env
+
+    def do_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        operands = [self.expr(decorator) for decorator in node.decorator_list]
+        identity = self.define(node, self.facts)
+        self.defaults(node.args, identity)
+        self.bind(node.name, self.emit("def", operands, identity, where(node)))
+
+    do_AsyncFunctionDef = do_FunctionDef
+
+    def defaults(self, arguments: ast.arguments, identity: str) -> None:
+        """What a parameter holds when nobody gives it; constants stand in the function's facts."""
+        positional = [*arguments.posonlyargs, *arguments.args]
+        given = positional[len(positional) - len(arguments.defaults) :]
+        pairs = [
+            *zip(given, arguments.defaults, strict=True),
+            *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+        ]
+        for arg, default in pairs:
+            if default is not None:
+                value = self.expr(default)
+                if not isinstance(default, ast.Constant):
+                    self.emit("default", (value,), (identity, arg.arg), where(default))
+
+    def do_ClassDef(self, node: ast.ClassDef) -> None:
+        for decorator in node.decorator_list:
+            self.expr(decorator)
+        bases = [self.expr(base) for base in node.bases]
+        for keyword in node.keywords:
+            self.expr(keyword.value)
+        self.bind(node.name, self.emit("class", bases, self.define(node, self.facts), where(node)))
+
+    def do_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            module = alias.name if alias.asname else alias.name.partition(".")[0]
+            number = self.emit("import", (), (module, None, 0), where(node))
+            self.bind(alias.asname or module, number)
+
+    def do_ImportFrom(self, node: ast.ImportFrom) -> None:
+        for alias in node.names:
+            data = (node.module, alias.name, node.level)
+            number = self.emit("import", (), data, where(node))
+            self.bind(alias.asname or alias.name, number)
+
+    def do_Delete(self, node: ast.Delete) -> None:
+        for target in node.targets:
+            if isinstance(target, ast.Name) and self.env is not None:
+                self.env.pop(target.id, None)
+            elif not isinstance(target, ast.Name):
+                self.expr(target)
+
+    def do_Match(self, node: ast.Match) -> None:
+        subject = self.expr(node.subject)
+        start = None if self.env is None else dict(self.env)
+        before = self.block
+        ends: list[Env | None] = [start]
+        for case in node.cases:
+            self.env = None if start is None else dict(start)
+            self.open("if", subject, where(node))
+            for name in pattern_names(case.pattern):
+                self.bind(name, self.emit("opaque", (), name, where(node)))
+            if case.guard is not None:
+                self.expr(case.guard)
+            self.suite(case.body)
+            self.block = before
+            ends.append(self.env)
+        self.env = self.merge(ends, where(node))
+
+    # -- narrowing
+
+    def narrow(self, test: ast.expr, holds: bool) -> None:
+        """What the outcome of a test says about the names in it."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            self.narrow(test.operand, not holds)
+        elif isinstance(test, ast.BoolOp):
+            if isinstance(test.op, ast.And) is holds:
+                for part in test.values:
+                    self.narrow(part, holds)
+        elif isinstance(test, ast.Name):
+            self.refine(test, "true" if holds else "false", ())
+        elif isinstance(test, ast.Attribute) and test.attr in ("is_cuda", "is_cpu"):
+            on_cuda = (test.attr == "is_cuda") is holds
+            self.refine(test.value, "on cuda" if on_cuda else "on cpu", ())
+        elif isinstance(test, ast.Compare) and len(test.ops) == 1:
+            is_none = isinstance(test.comparators[0], ast.Constant) and (
+                test.comparators[0].value is None
+            )
+            if is_none and isinstance(test.ops[0], ast.Is | ast.IsNot):
+                none = isinstance(test.ops[0], ast.Is) is holds
+                self.refine(test.left, "none" if none else "not none", ())
+        elif isinstance(test, ast.Call) and len(test.args) == 2:
+            if isinstance(test.func, ast.Name) and test.func.id == "isinstance":
+                kind = "isinstance" if holds else "not isinstance"
+                self.refine(test.args[0], kind, (self.places[test.args[1]],))
+        elif (
+            isinstance(test, ast.Call)
+            and last_name(test.func) in ("is_tensor", "callable")
+            and test.args
+        ):
+            kind = {"is_tensor": "tensor", "callable": "callable"}[last_name(test.func)]
+            self.refine(test.args[0], kind if holds else f"not {kind}", ())
+
+    def refine(self, target: ast.expr, kind: str, classes: tuple[int, ...]) -> None:
+        if isinstance(target, ast.Name) and self.env is not None and target.id in self.env:
+            operands = (self.env[target.id], *classes)
+            self.env[target.id] = self.emit("narrow", operands, kind, where(target))
+
+    # -- expressions
+
+    def constant(self, value: object, place: Location) -> int:
+        if isinstance(value, str) and len(value) > MAX_STRING:
+            value = value[:MAX_STRING]
+        return self.emit("const", (), value, place)
+
+    def expr(self, node: ast.expr) -> int:
+        handler = getattr(self, f"on_{type(node).__name__}", None)
+        self.standing[node] = self.block
+        number: int = handler(node) if handler is not None else self.on_other(node)
+        self.places[node] = number
+        return number
+
+    def on_other(self, node: ast.expr) -> int:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self.expr(child)
+        return self.emit("opaque", (), None, where(node))
+
+    def on_Constant(self, node: ast.Constant) -> int:
+        return self.constant(node.value, where(node))
+
+    def on_Name(self, node: ast.Name) -> int:
+        return self.load(node.id, where(node))
+
+    def on_Attribute(self, node: ast.Attribute) -> int:
+        return self.emit("attr", (self.expr(node.value),), node.attr, where(node))
+
+    def on_Call(self, node: ast.Call) -> int:
+        callee = self.expr(node.func)
+        positional = [self.expr(arg) for arg in node.args]
+        keywords = [self.expr(keyword.value) for keyword in node.keywords]
+        stars = any(isinstance(arg, ast.Starred) for arg in node.args) or any(
+            keyword.arg is None for keyword in node.keywords
+        )
+        names = tuple(keyword.arg or "**" for keyword in node.keywords)
+        first = node.args[0] if node.args else None
+        for keyword in node.keywords:
+            if keyword.arg == "device":
+                first = keyword.value
+        shape = CallShape(len(positional), names, stars, last_name(first) if first else "")
+        return self.emit("call", (callee, *positional, *keywords), shape, where(node))
+
+    def on_Subscript(self, node: ast.Subscript) -> int:
+        operands = (self.expr(node.value), self.expr(node.slice))
+        return self.emit("subscript", operands, None, where(node))
+
+    def on_Slice(self, node: ast.Slice) -> int:
+        parts = [p for p in (node.lower, node.upper, node.step) if p is not None]
+        return self.emit("slice", [self.expr(part) for part in parts], None, where(node))
+
+    def on_BinOp(self, node: ast.BinOp) -> int:
+        operands = (self.expr(node.left), self.expr(node.right))
+        return self.emit("binop", operands, type(node.op).__name__, where(node))
+
+    def on_UnaryOp(self, node: ast.UnaryOp) -> int:
+        return self.emit("unary", (self.expr(node.operand),), type(node.op).__name__, where(node))
+
+    def on_Compare(self, node: ast.Compare) -> int:
+        operands = [self.expr(part) for part in (node.left, *node.comparators)]
+        return self.emit(
+            "compare", operands, tuple(type(o).__name__ for o in node.ops), where(node)
+        )
+
+    def on_BoolOp(self, node: ast.BoolOp) -> int:
+        operands = [self.expr(node.values[0])]
+        saved = None if self.env is None else dict(self.env)
+        before = self.block
+        for value, following in zip(node.values, node.values[1:], strict=False):
+            holds = isinstance(node.op, ast.And)
+            self.narrow(value, holds)
+            self.open("if" if holds else "else", operands[-1], where(following))
+            operands.append(self.expr(following))
+        self.block = before
+        if saved is not None and self.env is not None:
+            walrus = {n: i for n, i in self.env.items() if n not in saved}
+            self.env = {**saved, **walrus}
+        return self.emit("bool", operands, type(node.op).__name__, where(node))
+
+    def on_IfExp(self, node: ast.IfExp) -> int:
+        test = self.expr(node.test)
+        saved = None if self.env is None else dict(self.env)
+        before = self.open("if", test, where(node.body))
+        self.narrow(node.test, True)
+        body = self.expr(node.body)
+        self.block = before
+        self.env = None if saved is None else dict(saved)
+        self.open("else", test, where(node.orelse))
+        self.narrow(node.test, False)
+        orelse = self.expr(node.orelse)
+        self.block = before
+        self.env = saved
+        return self.emit("phi", (body, orelse), None, where(node))
+
+    def on_NamedExpr(self, node: ast.NamedExpr) -> int:
+        value = self.expr(node.value)
+        self.assign(node.target, value)
+        self.places[node.target] = value
+        self.standing[node.target] = self.block
+        return value
+
+    def on_Lambda(self, node: ast.Lambda) -> int:
+        identity = self.define(node, self.facts)
+        self.defaults(node.args, identity)
+        return self.emit("lambda", (), identity, where(node))
+
+    def on_Await(self, node: ast.Await) -> int:
+        return self.emit("await", (self.expr(node.value),), None, where(node))
+
+    def on_Yield(self, node: ast.Yield) -> int:
+        value = self.expr(node.value) if node.value else self.constant(None, where(node))
+        self.yields.append(value)
+        return self.emit("yield", (value,), None, where(node))
+
+    def on_YieldFrom(self, node: ast.YieldFrom) -> int:
+        source = self.expr(node.value)
+        self.yields.append(self.emit("iter", (source,), None, where(node)))
+        return self.emit("opaque", (), None, where(node))
+
+    def on_JoinedStr(self, node: ast.JoinedStr) -> int:
+        operands = [self.expr(v) for v in node.values if not isinstance(v, ast.Constant)]
+        first = node.values[0] if node.values else None
+        prefix = first.value if isinstance(first, ast.Constant) else ""
+        return self.emit("fstring", operands, prefix, where(node))
+
+    def on_FormattedValue(self, node: ast.FormattedValue) -> int:
+        value = self.expr(node.value)
+        if node.format_spec is not None:
+            self.expr(node.format_spec)
+        return value
+
+    def on_Starred(self, node: ast.Starred) -> int:
+        return self.emit("starred", (self.expr(node.value),), None, where(node))
+
+    def sequence(self, op: str, node: ast.Tuple | ast.List | ast.Set) -> int:
+        return self.emit(op, [self.expr(element) for element in node.elts], None, where(node))
+
+    def on_Tuple(self, node: ast.Tuple) -> int:
+        return self.sequence("tuple", node)
+
+    def on_List(self, node: ast.List) -> int:
+        return self.sequence("list", node)
+
+    def on_Set(self, node: ast.Set) -> int:
+        return self.sequence("set", node)
+
+    def on_Dict(self, node: ast.Dict) -> int:
+        keys = [self.expr(key) if key is not None else -1 for key in node.keys]
+        values = [self.expr(value) for value in node.values]
+        names = tuple(
+            self.nodes[key].data if key >= 0 and self.nodes[key].op == "const" else None
+            for key in keys
+        )
+        return self.emit("dict", values, names, where(node))
+
+    def comprehension(self, node: Any, kind: str, elements: Sequence[ast.expr]) -> int:
+        before = self.block
+        saved = None if self.env is None else dict(self.env)
+        hidden = self.locals
+        targets = {n for g in node.generators for n in target_names(g.target)}
+        self.locals = self.locals | targets
+        for generator in node.generators:
+            iterable = self.expr(generator.iter)
+            self.open("comprehension", iterable, where(generator.iter))
+            element = self.emit("iter", (iterable,), None, where(generator.target))
+            self.comprehension_target(generator.target, element)
+            for test in generator.ifs:
+                number = self.expr(test)
+                self.narrow(test, True)
+                self.open("if", number, where(test))
+        operands = [self.expr(element) for element in elements]
+        self.block = before
+        self.locals = hidden
+        if saved is not None and self.env is not None:
+            walrus = {n: i for n, i in self.env.items() if n not in saved and n not in targets}
+            self.env = {**saved, **walrus}
+        op = "dictcomp" if kind == "dict" else "comp"
+        return self.emit(op, operands, kind, where(node))
+
+    def comprehension_target(self, target: ast.expr, value: int) -> None:
+        """Bind without leaking: a comprehension has a scope of its own."""
+        if isinstance(target, ast.Name):
+            if self.env is not None:
+                self.env[target.id] = value
+        elif isinstance(target, ast.Tuple | ast.List):
+            starred = any(isinstance(element, ast.Starred) for element in target.elts)
+            for index, element in enumerate(target.elts):
+                data = (index, len(target.elts), starred)
+                part = self.emit("unpack", (value,), data, where(element))
+                self.comprehension_target(element, part)
+        elif isinstance(target, ast.Starred):
+            self.comprehension_target(target.value, value)
+
+    def on_ListComp(self, node: ast.ListComp) -> int:
+        return self.comprehension(node, "list", [node.elt])
+
+    def on_SetComp(self, node: ast.SetComp) -> int:
+        return self.comprehension(node, "set", [node.elt])
+
+    def on_GeneratorExp(self, node: ast.GeneratorExp) -> int:
+        return self.comprehension(node, "generator", [node.elt])
+
+    def on_DictComp(self, node: ast.DictComp) -> int:
+        return self.comprehension(node, "dict", [node.key, node.value])
+
+
+# `ast` makes an integer of its own for the row of every node: graphs, which stay, share them.
+ROWS = tuple(range(10_000))
+
+
+def where(node: Any) -> Location:
+    """The place of a node of the `ast`."""
+    row, end = node.lineno, node.end_lineno or node.lineno
+    if end < len(ROWS):
+        row, end = ROWS[row], ROWS[end]
+    return (row, node.col_offset, end, node.end_col_offset or 0)
+
+
+def last_name(node: ast.expr | None) -> str:
+    """The last identifier of a name, a dotted name or what is called."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Call):
+        return last_name(node.func)
+    if isinstance(node, ast.Subscript):
+        return last_name(node.value)
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def target_names(target: ast.expr) -> set[str]:
+    return {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+
+
+def pattern_names(pattern: ast.pattern) -> list[str]:
+    names = []
+    for node in ast.walk(pattern):
+        name = getattr(node, "name", None) or getattr(node, "rest", None)
+        if isinstance(name, str):
+            names.append(name)
+    return names
+
+
+NESTED_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+DECLARATIONS = (ast.Global, ast.Nonlocal)
+BINDERS = (
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom,
+    ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping,
+)  # fmt: skip
+
+
+def own_nodes(body: Sequence[ast.stmt]) -> Iterable[ast.AST]:
+    """The nodes of a body without what stands in nested scopes."""
+    stack: list[ast.AST] = list(body)
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, NESTED_SCOPES):
+            # As `ast.iter_child_nodes`, without the fields that bind nothing.
+            for field in FIELDS[type(node)]:
+                child = getattr(node, field, None)
+                if isinstance(child, list):
+                    stack += [each for each in child if isinstance(each, ast.AST)]
+                elif isinstance(child, ast.AST):
+                    stack.append(child)
+
+
+# What these fields hold binds no name, and has no fields of its own.
+LEAVES = frozenset("attr conversion ctx id is_async kind level module op ops simple".split())
+
+
+FIELDS: Mapping[type, tuple[str, ...]] = {
+    kind: tuple(field for field in kind._fields if field not in LEAVES)
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST)
+}
+
+
+def names_of(body: Sequence[ast.stmt]) -> tuple[set[str], set[str]]:
+    """The names that a body binds in its own scope, and those it declares global or nonlocal."""
+    bound: set[str] = set()
+    declared: set[str] = set()
+    for node in own_nodes(body):
+        if isinstance(node, DECLARATIONS):
+            declared.update(node.names)
+        else:
+            bound.update(bound_by(node))
+    return bound, declared
+
+
+def bound_by(node: ast.AST) -> Iterable[str]:
+    """The names that one node binds itself."""
+    if isinstance(node, ast.Name):
+        return () if isinstance(node.ctx, ast.Load) else (node.id,)
+    if not isinstance(node, BINDERS):
+        return ()
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return (node.name,)
+    if isinstance(node, ast.Import):
+        return [a.asname or a.name.partition(".")[0] for a in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [a.asname or a.name for a in node.names]
+    if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+        return (node.name,) if node.name else ()
+    if isinstance(node, ast.MatchMapping):
+        return (node.rest,) if node.rest else ()
+    return ()
+
+
+def changed_container(node: ast.AST) -> Iterable[str]:
+    """The name whose container the node changes in place: `d[k] = v`, `xs.append(x)`."""
+    holder: ast.expr | None = None
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+        holder = node.value
+    elif (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ADDERS
+    ):
+        holder = node.func.value
+    return (holder.id,) if isinstance(holder, ast.Name) else ()
+
+
+def rebound(node: ast.AST, known: dict[ast.stmt, set[str]]) -> set[str]:
+    """The names that a statement binds, or whose containers it changes.
+
+    `known`: what was found before, so that loops in loops are not walked again for each level.
+    """
+    if isinstance(node, ast.stmt) and node in known:
+        return known[node]
+    names = {*bound_by(node), *changed_container(node)}
+    if not isinstance(node, NESTED_SCOPES):
+        for child in ast.iter_child_nodes(node):
+            names |= rebound(child, known)
+    if isinstance(node, ast.stmt):
+        known[node] = names
+    return names

@@ -1,0 +1,1 @@
+"""Facts about torch and other libraries, as data with sources."""

@@ -1,0 +1,511 @@
+"""The library names amplint knows that are not operations on tensors: contexts, objects, wrappers.
+
+Derived from torch 2.13.0 (signatures read from the installed package, held against it by
+`tests/oracles/test_torch_ops.py`) and, for other libraries, from their documentation.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# --------------------------------------------------------------------------- autocast
+
+
+@dataclass(frozen=True)
+class AutocastApi:
+    """One way to open an autocast region.
+
+    Args:
+        parameters: the positional names, in order.
+        device: the device type where the call does not name it.
+        dtype: the dtype when `dtype=` is not given: None means that of the enclosing region of
+            the same device type, or else the default of the device type.
+        legacy: the name to use instead, where torch deprecates this one.
+    """
+
+    parameters: tuple[str, ...]
+    device: str | None = None
+    dtype: str | None = None
+    legacy: str | None = None
+
+
+_NEW = AutocastApi(("device_type", "dtype", "enabled", "cache_enabled"))
+_OLD = ("enabled", "dtype", "cache_enabled")
+_CUDA = AutocastApi(_OLD, "cuda", "float16", "torch.amp.autocast")
+_CPU = AutocastApi(_OLD, "cpu", "bfloat16", "torch.amp.autocast")
+AUTOCASTS: dict[str, AutocastApi] = {
+    "torch.autocast": _NEW,
+    "torch.amp.autocast": _NEW,
+    "torch.amp.autocast_mode.autocast": _NEW,
+    "torch.cuda.amp.autocast": _CUDA,
+    "torch.cuda.amp.autocast_mode.autocast": _CUDA,
+    "torch.cpu.amp.autocast": _CPU,
+    "torch.cpu.amp.autocast_mode.autocast": _CPU,
+}
+
+DEFAULT_DTYPES: dict[str, str] = {
+    "cpu": "bfloat16",
+    "cuda": "float16",
+    "hpu": "bfloat16",
+    "mps": "float16",
+    "mtia": "float16",
+    "xla": "bfloat16",
+    "xpu": "float16",
+}
+"""Device type -> the dtype of a region that names none (`torch.get_autocast_dtype`)."""
+
+NO_GRAD: frozenset[str] = frozenset(
+    {
+        "torch.autograd.grad_mode.inference_mode",
+        "torch.autograd.grad_mode.no_grad",
+        "torch.autograd.inference_mode",
+        "torch.autograd.no_grad",
+        "torch.inference_mode",
+        "torch.no_grad",
+    }
+)
+
+
+@dataclass(frozen=True)
+class ScalerApi:
+    """One way to build a GradScaler: positional names, and the device it defaults to."""
+
+    parameters: tuple[str, ...]
+    device: str | None = "cuda"
+    legacy: str | None = None
+
+
+_KNOBS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
+_CUDA_SCALER = ScalerApi(_KNOBS, "cuda", "torch.amp.GradScaler")
+_CPU_SCALER = ScalerApi(_KNOBS, "cpu", "torch.amp.GradScaler")
+SCALERS: dict[str, ScalerApi] = {
+    "torch.GradScaler": ScalerApi(("device", *_KNOBS)),
+    "torch.amp.GradScaler": ScalerApi(("device", *_KNOBS)),
+    "torch.amp.grad_scaler.GradScaler": ScalerApi(("device", *_KNOBS)),
+    "torch.cpu.amp.GradScaler": _CPU_SCALER,
+    "torch.cpu.amp.grad_scaler.GradScaler": _CPU_SCALER,
+    "torch.cuda.amp.GradScaler": _CUDA_SCALER,
+    "torch.cuda.amp.grad_scaler.GradScaler": _CUDA_SCALER,
+    "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler": ScalerApi(
+        (
+            "device",
+            "init_scale",
+            "backoff_factor",
+            "growth_factor",
+            "growth_interval",
+            "enabled",
+            "process_group",
+        )
+    ),
+}
+
+LEGACY_CUSTOM: dict[str, str] = {
+    f"torch.cuda.amp.{home}{name}": f"torch.amp.{name}"
+    for home in ("", "autocast_mode.")
+    for name in ("custom_fwd", "custom_bwd")
+}
+"""Decorators of autograd functions that mean CUDA -> those that are told the device type."""
+
+
+LEGACY_STATE: dict[str, tuple[str, str]] = {
+    f"torch.{verb}_autocast_{name}_{state}": (
+        f"torch.{verb}_autocast_{state}",
+        "cuda" if name == "gpu" else name,
+    )
+    for name in ("gpu", "cpu", "ipu", "xla")
+    for verb, state in (("get", "dtype"), ("set", "dtype"), ("is", "enabled"), ("set", "enabled"))
+    if (name, state) != ("gpu", "enabled")  # that is `torch.is_autocast_enabled()`
+}
+"""What asks for or sets the autocast state of one device type -> what is told it, and the type."""
+
+STAR_IMPORTS: dict[str, frozenset[str]] = {
+    "torch.cuda.amp": frozenset(
+        """
+        GradScaler amp_definitely_not_available autocast autocast_mode common custom_bwd custom_fwd
+        grad_scaler
+        """.split()
+    ),
+    "torch.cpu.amp": frozenset({"GradScaler", "autocast", "autocast_mode", "grad_scaler"}),
+}
+"""What `from MODULE import *` binds, of the torch that binds most."""
+
+# --------------------------------------------------------------------------- Lightning
+
+TRAINERS: frozenset[str] = frozenset(
+    f"{home}Trainer"
+    for home in (
+        "lightning.", "lightning.pytorch.", "lightning.pytorch.trainer.",
+        "pytorch_lightning.", "pytorch_lightning.trainer.",
+    )
+)  # fmt: skip
+LIGHTNING_MODULES: frozenset[str] = frozenset(
+    f"{home}LightningModule"
+    for home in (
+        "lightning.", "lightning.pytorch.", "lightning.pytorch.core.",
+        "lightning.pytorch.core.module.", "pytorch_lightning.", "pytorch_lightning.core.",
+        "pytorch_lightning.core.lightning.", "pytorch_lightning.core.module.",
+    )
+)  # fmt: skip
+TRAINER_REMOVED: dict[str, str] = {
+    "gpus": ": use `accelerator=` and `devices=`",
+    "tpu_cores": ": use `accelerator=` and `devices=`",
+    "num_processes": ": use `accelerator=` and `devices=`",
+    "ipus": "",
+    "distributed_backend": ": use `strategy=`",
+    "amp_backend": ": use `precision=`",
+    "amp_level": ": use `precision=`",
+    "profile": ": use `profiler=`",
+    "auto_select_gpus": ": use `devices=`",
+    "auto_lr_find": ": use `Tuner(trainer).lr_find`",
+    "auto_scale_batch_size": ": use `Tuner(trainer).scale_batch_size`",
+    "replace_sampler_ddp": ": use `use_distributed_sampler=`",
+    "resume_from_checkpoint": ": use `fit(..., ckpt_path=...)`",
+    "weights_summary": ": use `enable_model_summary=`",
+    "progress_bar_refresh_rate": ": use the callback `TQDMProgressBar`",
+    "checkpoint_callback": ": use `enable_checkpointing=`",
+    "flush_logs_every_n_steps": ": it is the logger's",
+    "track_grad_norm": ": use the hook `on_before_optimizer_step`",
+    "move_metrics_to_cpu": "",
+    "terminate_on_nan": ": use `detect_anomaly=`",
+    "truncated_bptt_steps": "",
+    "multiple_trainloader_mode": ": use `CombinedLoader`",
+    "prepare_data_per_node": ": it is the data module's",
+    "stochastic_weight_avg": ": use the callback `StochasticWeightAveraging`",
+    "process_position": ": use the callback `TQDMProgressBar`",
+    "log_gpu_memory": ": use the callback `DeviceStatsMonitor`",
+    "early_stop_callback": ": use the callback `EarlyStopping`",
+    "log_save_interval": "",
+    "row_log_interval": ": use `log_every_n_steps=`",
+    "max_nb_epochs": ": use `max_epochs=`",
+    "nb_gpu_nodes": ": use `num_nodes=`",
+}
+"""Arguments that raise in lightning 2.6.6 (run), and what to use instead (its changelog)."""
+
+# --------------------------------------------------------------------------- objects
+
+LOADERS: frozenset[str] = frozenset(
+    {
+        "dgl.dataloading.DataLoader",
+        "dgl.dataloading.GraphDataLoader",
+        "monai.data.DataLoader",
+        "monai.data.ThreadDataLoader",
+        "timm.data.create_loader",
+        "torch.utils.data.DataLoader",
+        "torch.utils.data.dataloader.DataLoader",
+        "torch_geometric.data.DataLoader",
+        "torch_geometric.loader.ClusterLoader",
+        "torch_geometric.loader.DataListLoader",
+        "torch_geometric.loader.DataLoader",
+        "torch_geometric.loader.DenseDataLoader",
+        "torch_geometric.loader.HGTLoader",
+        "torch_geometric.loader.LinkNeighborLoader",
+        "torch_geometric.loader.NeighborLoader",
+        "torch_geometric.loader.ShaDowKHopSampler",
+        "torchdata.stateful_dataloader.StatefulDataLoader",
+        "webdataset.WebLoader",
+    }
+)
+"""What builds an iterable of batches."""
+
+LOADERS_ON_DEVICE: frozenset[str] = frozenset({"timm.data.create_loader"})
+"""Those of them whose batches come on the device; of the others they are on the host."""
+
+WORKER_ARGUMENTS: dict[str, int | None] = {
+    "prefetch_factor": None,
+    "persistent_workers": None,
+    "timeout": 9,
+    "multiprocessing_context": 11,
+}
+"""What a DataLoader of torch refuses unless it has workers -> its position, if it has one."""
+
+PINNING_LOADERS = ("torch.utils.data.", "torch_geometric.")
+"""The homes of those that pin what they give, all of it, with `pin_memory=True`."""
+
+_OPTIM = """
+    ASGD Adadelta Adafactor Adagrad Adam AdamW Adamax LBFGS Muon NAdam RAdam RMSprop Rprop SGD
+    SparseAdam
+"""
+OPTIMIZERS: frozenset[str] = frozenset(
+    {f"torch.optim.{name}" for name in _OPTIM.split()}
+    | {
+        "apex.optimizers.FusedAdam",
+        "apex.optimizers.FusedLAMB",
+        "apex.optimizers.FusedNovoGrad",
+        "apex.optimizers.FusedSGD",
+        "bitsandbytes.optim.Adam",
+        "bitsandbytes.optim.Adam8bit",
+        "bitsandbytes.optim.AdamW",
+        "bitsandbytes.optim.AdamW8bit",
+        "bitsandbytes.optim.Lion",
+        "bitsandbytes.optim.Lion8bit",
+        "bitsandbytes.optim.PagedAdamW",
+        "bitsandbytes.optim.PagedAdamW8bit",
+        "bitsandbytes.optim.SGD8bit",
+        "deepspeed.ops.adam.DeepSpeedCPUAdam",
+        "deepspeed.ops.adam.FusedAdam",
+        "lion_pytorch.Lion",
+        "schedulefree.AdamWScheduleFree",
+        "schedulefree.SGDScheduleFree",
+        "timm.optim.create_optimizer",
+        "timm.optim.create_optimizer_v2",
+        "torch.distributed.optim.ZeroRedundancyOptimizer",
+        "transformers.Adafactor",
+        "transformers.AdamW",
+        "transformers.optimization.Adafactor",
+        "transformers.optimization.AdamW",
+    }
+)
+
+_SCHEDULERS = """
+    ChainedScheduler ConstantLR CosineAnnealingLR CosineAnnealingWarmRestarts CyclicLR ExponentialLR
+    LambdaLR LinearLR MultiStepLR MultiplicativeLR OneCycleLR PolynomialLR ReduceLROnPlateau
+    SequentialLR StepLR
+"""
+SCHEDULERS: frozenset[str] = frozenset(
+    {f"torch.optim.lr_scheduler.{name}" for name in _SCHEDULERS.split()}
+    | {
+        "diffusers.optimization.get_scheduler",
+        "timm.scheduler.CosineLRScheduler",
+        "timm.scheduler.create_scheduler",
+        "timm.scheduler.create_scheduler_v2",
+        "torch.optim.swa_utils.SWALR",
+        "transformers.get_constant_schedule",
+        "transformers.get_constant_schedule_with_warmup",
+        "transformers.get_cosine_schedule_with_warmup",
+        "transformers.get_cosine_with_hard_restarts_schedule_with_warmup",
+        "transformers.get_linear_schedule_with_warmup",
+        "transformers.get_polynomial_decay_schedule_with_warmup",
+        "transformers.get_scheduler",
+    }
+)
+
+ACCELERATORS: frozenset[str] = frozenset(
+    {
+        "accelerate.Accelerator",
+        "accelerate.accelerator.Accelerator",
+        "lightning.Fabric",
+        "lightning.fabric.Fabric",
+        "lightning.fabric.fabric.Fabric",
+        "lightning_fabric.Fabric",
+    }
+)
+"""Objects whose `prepare` or `setup` puts things on their device, with `backward(loss)`."""
+
+PREPARES: dict[str, str] = {
+    "prepare": "all",
+    "prepare_data_loader": "loader",
+    "prepare_model": "module",
+    "prepare_optimizer": "optimizer",
+    "prepare_scheduler": "scheduler",
+    "setup": "all",
+    "setup_dataloaders": "loader",
+    "setup_module": "module",
+    "setup_optimizers": "optimizer",
+}
+"""A method of such an object -> what it takes; the arguments come back in order, on the device."""
+
+# --------------------------------------------------------------------------- wrappers
+
+PASS_THROUGH: dict[str, str] = {
+    "accelerate.skip_first_batches": "elements",
+    "alive_progress.alive_it": "elements",
+    "builtins.enumerate": "enumerate",
+    "builtins.iter": "elements",
+    "builtins.list": "elements",
+    "builtins.reversed": "elements",
+    "builtins.tuple": "elements",
+    "builtins.zip": "zip",
+    "fastprogress.fastprogress.progress_bar": "elements",
+    "fastprogress.progress_bar": "elements",
+    "itertools.chain": "chain",
+    "itertools.cycle": "elements",
+    "itertools.islice": "elements",
+    "rich.progress.track": "elements",
+    "tqdm.asyncio.tqdm": "elements",
+    "tqdm.auto.tqdm": "elements",
+    "tqdm.autonotebook.tqdm": "elements",
+    "tqdm.contrib.tenumerate": "enumerate",
+    "tqdm.contrib.tzip": "zip",
+    "tqdm.notebook.tqdm": "elements",
+    "tqdm.notebook.tqdm_notebook": "elements",
+    "tqdm.rich.tqdm": "elements",
+    "tqdm.std.tqdm": "elements",
+    "tqdm.tqdm": "elements",
+    "tqdm.tqdm_notebook": "elements",
+}
+"""A call -> how iterating it relates to iterating its argument: "elements" (the same as those of
+the first argument), "enumerate" (pairs of an int and that), "zip" (a tuple of one from each),
+"chain" (those of each argument in turn)."""
+
+MODULE_WRAPPERS: dict[str, str] = {
+    "apex.parallel.DistributedDataParallel": "parallel",
+    "apex.parallel.convert_syncbn_model": "same",
+    "torch.compile": "same",
+    "torch.distributed.fsdp.FullyShardedDataParallel": "parallel",
+    "torch.distributed.fsdp.fully_shard": "same",
+    "torch.jit.script": "same",
+    "torch.jit.trace": "same",
+    "torch.nn.DataParallel": "parallel",
+    "torch.nn.SyncBatchNorm.convert_sync_batchnorm": "same",
+    "torch.nn.parallel.DataParallel": "parallel",
+    "torch.nn.parallel.DistributedDataParallel": "parallel",
+    "torch.nn.parallel.data_parallel.DataParallel": "parallel",
+    "torch.nn.parallel.distributed.DistributedDataParallel": "parallel",
+    "torch.nn.utils.parametrizations.spectral_norm": "same",
+    "torch.nn.utils.parametrizations.weight_norm": "same",
+    "torch.nn.utils.parametrize.register_parametrization": "same",
+    "torch.nn.utils.spectral_norm": "same",
+    "torch.nn.utils.weight_norm": "same",
+    "torch.optim.swa_utils.AveragedModel": "parallel",
+}
+"""A call that takes a module first and gives it back: itself, or inside a wrapper (`.module`)."""
+
+DATA_PARALLEL: frozenset[str] = frozenset(
+    {
+        "torch.nn.DataParallel",
+        "torch.nn.parallel.DataParallel",
+        "torch.nn.parallel.data_parallel.DataParallel",
+    }
+)
+"""Those that copy the module to each device and call the copies in threads of one process."""
+
+LEARNING: frozenset[str] = frozenset(
+    """
+    Parameter ParameterDict ParameterList register_parameter UninitializedParameter
+    Linear Bilinear LazyLinear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d
+    Embedding EmbeddingBag LSTM LSTMCell GRU GRUCell RNN RNNCell MultiheadAttention PReLU
+    BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm GroupNorm InstanceNorm1d InstanceNorm2d
+    InstanceNorm3d LayerNorm RMSNorm Transformer TransformerDecoder TransformerDecoderLayer
+    TransformerEncoder TransformerEncoderLayer
+    """.split()
+)
+"""What a module that has parameters mentions: the classes of torch.nn that have some."""
+
+STEPPING: tuple[frozenset[str], ...] = (
+    frozenset({"step", "zero_grad"}),
+    frozenset({"step", "backward"}),
+    frozenset({"step", "scale", "update"}),
+    frozenset({"step", "scale", "unscale"}),
+)
+"""The methods of a class whose `step` is one of training: an optimizer's, or that of what wraps one
+(fairscale's OSS, DeepSpeed's FP16_Optimizer), an engine's, a scaler's."""
+
+CLIPPING: frozenset[str] = frozenset(
+    {"clip_grad_norm", "clip_grad_norm_", "clip_gradients", "clip_grads", "clip_grad_value_"}
+)
+"""Functions that training calls between the backward pass and the step, whoever defines them."""
+
+CALLBACKS: frozenset[str] = frozenset(
+    {"Callback", "TrainerCallback", "LightningModule", "HookBase", "Hook"}
+)
+"""The bases of what an engine tells of its events: Lightning's and fastai's Callback, transformers'
+TrainerCallback, detectron2's HookBase, mmengine's Hook."""
+
+TRAINING_HOOKS: frozenset[str] = frozenset(
+    """
+    on_train_batch_start on_train_batch_end on_before_zero_grad on_before_backward
+    on_after_backward on_before_optimizer_step optimizer_step optimizer_zero_grad
+    configure_gradient_clipping
+    before_batch after_pred after_loss before_backward after_backward before_step after_step
+    after_cancel_batch after_batch
+    on_step_begin on_substep_end on_pre_optimizer_step on_optimizer_step on_step_end
+    before_train_iter after_train_iter
+    """.split()
+)
+"""The events of a batch of training, by the engines that name them so.
+
+Lightning: https://lightning.ai/docs/pytorch/stable/api/lightning.pytorch.callbacks.Callback.html;
+fastai: https://docs.fast.ai/callback.core.html; transformers:
+https://huggingface.co/docs/transformers/main_classes/callback; mmengine:
+https://mmengine.readthedocs.io/en/latest/tutorials/hook.html
+"""
+
+LOSS_NAME = re.compile(r"Loss|Criterion")
+
+# True while a module is traced or scripted for an export, and never while it trains. Not
+# torch.compiler.is_compiling: what is compiled is trained.
+EXPORTING: frozenset[str] = frozenset(
+    {
+        "torch.onnx.is_in_onnx_export",
+        "torch.jit.is_tracing",
+        "torch.jit.is_scripting",
+        "torch.compiler.is_exporting",
+    }
+)
+
+THREADS: dict[str, tuple[str, int, int | None]] = {
+    "asyncio.to_thread": ("func", 0, None),
+    "threading.Thread": ("target", 1, 3),
+    "threading.Timer": ("function", 1, 2),
+}
+"""What runs a function in another thread -> the name and the position of that argument, and the
+position of the arguments for it; None where they follow."""
+
+EXECUTORS: frozenset[str] = frozenset(
+    {
+        "concurrent.futures.ThreadPoolExecutor",
+        "concurrent.futures.thread.ThreadPoolExecutor",
+        "multiprocessing.dummy.Pool",
+        "multiprocessing.pool.ThreadPool",
+    }
+)
+EXECUTES: frozenset[str] = frozenset(
+    "apply_async imap imap_unordered map map_async starmap starmap_async submit".split()
+)
+"""Methods of an executor that run their first argument in one of its threads."""
+
+COPIES: frozenset[str] = frozenset({"copy.copy", "copy.deepcopy"})
+"""A call that gives another of the same kind as its argument."""
+
+
+def kind(name: str) -> str | None:
+    """What kind of object a call of this name builds, in the words of `values.Object`."""
+    for names, word in (
+        (LOADERS, "loader"),
+        (OPTIMIZERS, "optimizer"),
+        (SCHEDULERS, "scheduler"),
+        (SCALERS, "scaler"),
+        (ACCELERATORS, "accelerator"),
+        (EXECUTORS, "executor"),
+    ):
+        if name in names:
+            return word
+    return None
+
+
+# --------------------------------------------------------------------------- numpy
+
+NUMPY_FLOAT64: dict[str, int | None] = {
+    "numpy.blackman": None,
+    "numpy.empty": 1,
+    "numpy.eye": 3,
+    "numpy.hamming": None,
+    "numpy.hanning": None,
+    "numpy.identity": 1,
+    "numpy.linspace": 5,
+    "numpy.ones": 1,
+    "numpy.zeros": 1,
+}
+"""What builds arrays of float64 unless told otherwise -> the position of `dtype`, if it has one."""
+
+NUMPY_SIZED: dict[str, int] = {
+    "numpy.random.normal": 2,
+    "numpy.random.rand": 0,
+    "numpy.random.randn": 0,
+    "numpy.random.random": 0,
+    "numpy.random.standard_normal": 0,
+    "numpy.random.uniform": 2,
+}
+"""What draws arrays of float64 where a size is given, else a Python float -> where it stands."""
+
+NUMPY_DATA: dict[str, int] = {
+    "numpy.array": 1,
+    "numpy.asarray": 1,
+}
+"""What makes an array of Python numbers, floats to float64 -> the position of `dtype`."""
+
+NUMPY_KEEPS: frozenset[str] = frozenset(
+    {"clip", "copy", "flatten", "ravel", "repeat", "reshape", "round", "squeeze", "transpose"}
+)
+"""Methods of an array that give an array of the same dtype."""

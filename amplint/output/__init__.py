@@ -1,0 +1,1 @@
+"""Findings as text and machine formats, and fixes as written files."""

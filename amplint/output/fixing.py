@@ -1,0 +1,327 @@
+"""Choose fixes that do not clash, apply them, look again until nothing changes, write."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import itertools
+import os
+import stat
+import tempfile
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from posixpath import basename
+
+from amplint.core.finding import Edit, Finding, Fix, Safety
+from amplint.core.text import Text, UnencodableError
+from amplint.cst.imports import exported, lists_its_names, orphans, starred, uses, without
+from amplint.project.reading import text_of
+from amplint.run import engine
+from amplint.run.engine import Outcome, Request
+
+MAX_ROUNDS = 10
+INIT = "__init__.py"
+SAFE = frozenset({Safety.SAFE})
+UNSAFE = frozenset({Safety.SAFE, Safety.UNSAFE})
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A text after some fixes.
+
+    Args:
+        text: the new text.
+        applied: the findings whose fixes are in it.
+        skipped: those whose fixes clash with one of these, and have to wait for the next round.
+    """
+
+    text: str
+    applied: tuple[Finding, ...]
+    skipped: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class FixOutcome:
+    """A project after all fixes; nothing has been written.
+
+    Args:
+        outcome: what is left to report, and what could not be done.
+        before: the texts of the changed files as they were read, by root-relative path.
+        after: their new texts.
+        applied: the findings that were fixed, placed in the text of their round.
+    """
+
+    outcome: Outcome
+    before: Mapping[str, Text]
+    after: Mapping[str, str]
+    applied: tuple[Finding, ...]
+
+
+class ChangedOnDiskError(Exception):
+    """The file is no longer what was read."""
+
+
+def apply_fixes(text: str, findings: Iterable[Finding], allow: frozenset[Safety]) -> Fixed:
+    """Apply the allowed fixes, by position; of two that touch each other, the first.
+
+    All edits of a fix are applied or none. Insertions of the same text at the same place count
+    once: two fixes may need the same import.
+    """
+    edits_of = [(finding, edits) for finding in findings if (edits := _edits(finding, allow))]
+    taken: list[Edit] = []
+    applied: list[Finding] = []
+    skipped: list[Finding] = []
+    for finding, edits in sorted(edits_of, key=lambda pair: [edit.start for edit in pair[1]]):
+        new = [edit for edit in edits if not (_is_insertion(edit) and edit in taken)]
+        if _overlap_within(edits) or any(_touch(edit, other) for edit in new for other in taken):
+            skipped.append(finding)
+        else:
+            taken += new
+            applied.append(finding)
+    return Fixed(edited(text, taken), tuple(applied), tuple(skipped))
+
+
+def edited(text: str, edits: Iterable[Edit]) -> str:
+    """The text with the edits in it, which do not overlap. What is inserted at one place comes in
+    the order of the edits, and before what replaces the text from there on."""
+    parts: list[str] = []
+    done = 0
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        parts += text[done : edit.start], edit.text
+        done = edit.end
+    return "".join([*parts, text[done:]])
+
+
+def fix_project(request: Request, unsafe: bool = False) -> FixOutcome:
+    """Fix all reported files, in rounds, until no fix is left that can be applied.
+
+    A file that does not settle in `MAX_ROUNDS` stays as it was, and a problem says so.
+    """
+    allow = UNSAFE if unsafe else SAFE
+    outcome = first = engine.run(request)
+    texts: dict[str, str] = {}
+    applied: dict[str, list[Finding]] = defaultdict(list)
+    for _ in range(MAX_ROUNDS):
+        changes = fix_round(outcome, _overlaid(request, texts), allow)
+        if not changes.fixed:
+            return _finish(first, outcome, texts, applied, changes.problems)
+        for path, fixed in changes.fixed.items():
+            texts[path] = fixed.text
+            applied[path] += fixed.applied
+        outcome = engine.run(_overlaid(request, texts))
+    changes = fix_round(outcome, _overlaid(request, texts), allow)
+    problems = list(changes.problems)
+    for path in changes.fixed:
+        problems.append(f"{path}: not fixed: after {MAX_ROUNDS} rounds there was more to fix")
+        del texts[path], applied[path]
+    if changes.fixed:
+        outcome = engine.run(_overlaid(request, texts))
+    return _finish(first, outcome, texts, applied, problems)
+
+
+def write_project(request: Request, fixed: FixOutcome) -> tuple[str, ...]:
+    """Write the changed files; what could not be written is told, and left."""
+    problems: list[str] = []
+    for path, text in fixed.after.items():
+        before = fixed.before[path]
+        try:
+            write(request.project.root / path, before.encode(text), before.encode(before.text))
+        except ChangedOnDiskError:
+            problems.append(f"{path}: not fixed: the file has changed since it was read")
+        except OSError as error:
+            problems.append(f"{path}: not fixed: cannot be written: {error.strerror or error}")
+    return tuple(problems)
+
+
+def write(path: Path, new: bytes, expected: bytes) -> None:
+    """Put new bytes in the place of a file's, all at once, keeping its mode bits and owner.
+
+    Of a symbolic link, the target is written and the link stays. Raises ChangedOnDiskError if the
+    file no longer holds `expected`, and OSError.
+    """
+    target = Path(os.path.realpath(path))
+    before = target.stat()
+    if not os.access(target, os.W_OK):
+        raise PermissionError(0, "the file is read-only", str(path))
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".amplint", dir=target.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(new)
+        if hasattr(os, "chown"):
+            with contextlib.suppress(OSError):  # only root may give files away
+                os.chown(temporary, before.st_uid, before.st_gid)
+        temporary.chmod(stat.S_IMODE(before.st_mode))
+        if target.read_bytes() != expected:
+            raise ChangedOnDiskError(str(path))
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+# ------------------------------------------------------------------------------------- one round
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What one round does: the files that it changes, and the fixes that came to nothing."""
+
+    fixed: Mapping[str, Fixed]
+    problems: Sequence[str]
+
+
+def fix_round(outcome: Outcome, request: Request, allow: frozenset[Safety]) -> Changes:
+    """Apply the allowed fixes of the findings that do not clash."""
+    by_path: dict[str, list[Finding]] = defaultdict(list)
+    for finding in outcome.findings:
+        if finding.path in outcome.texts:
+            by_path[finding.path].append(finding)
+    fixed: dict[str, Fixed] = {}
+    problems: list[str] = []
+    for path, findings in by_path.items():
+        text = outcome.texts[path]
+        result = _fix_text(text, findings, allow, problems)
+        if result.applied and result.text != text.text:
+            fixed[path] = replace(result, text=_without_orphans(path, text, result.text, request))
+    return Changes(fixed, problems)
+
+
+def _fix_text(
+    text: Text, findings: Sequence[Finding], allow: frozenset[Safety], problems: list[str]
+) -> Fixed:
+    """Apply what can be applied; if the result is no program in the file's encoding, one by one."""
+    result = apply_fixes(text.text, findings, allow)
+    if not result.applied or _objection(text, result.text) is None:
+        return result
+    good: list[Finding] = []
+    for finding in result.applied:
+        objection = _objection(text, apply_fixes(text.text, [*good, finding], allow).text)
+        if objection is None:
+            good.append(finding)
+        else:
+            row = finding.span.start.row
+            problems.append(f"{finding.path}:{row}: {finding.code} not fixed: {objection}")
+    return apply_fixes(text.text, good, allow)
+
+
+def _objection(text: Text, new: str) -> str | None:
+    """Why a new text may not take the place of the old one."""
+    try:
+        text.encode(new)
+    except UnencodableError as error:
+        return str(error)
+    # What `compile` refuses beyond `ast.parse`, such as a repeated keyword, the file may have held.
+    if not _accepted(_compile, new) and (
+        _accepted(_compile, text.text) or not _accepted(ast.parse, new)
+    ):
+        return "the result would not be valid Python"
+    return None
+
+
+def _without_orphans(path: str, before: Text, new: str, request: Request) -> str:
+    """The new text without the imports that the fixes have left unused.
+
+    A package's `__init__.py` may import for others, and any file may have a name taken from it.
+    """
+    gone = [
+        orphan
+        for orphan in orphans(ast.parse(before.text), ast.parse(new))
+        if not orphan.at_top
+        or not (
+            basename(path) == INIT
+            or any(_is_taken(path, name, request) for name in sorted(orphan.names))
+        )
+    ]
+    text = replace(before, text=new)
+    pruned = without(text, gone)
+    return new if _objection(text, pruned) else pruned
+
+
+def _is_taken(path: str, name: str, request: Request, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether another file of the project may take the name from the file at `path`, by itself or
+    by a star, to use it or to hand it on."""
+    by_name, by_star = exported(path, name), starred(path)
+    for other in request.project.files:
+        if other == path or other in seen:
+            continue
+        try:
+            text = text_of(other, request.project.root, request.overlays).text
+            if by_name.search(text):
+                return True
+            if by_star.search(text):
+                module = ast.parse(text)
+                for_others = basename(other) == INIT and not lists_its_names(module)
+                if for_others or uses(module, name):
+                    return True
+        except Exception:  # what cannot be read imports nothing
+            continue
+        if by_star.search(text) and _is_taken(other, name, request, seen | {path}):
+            return True
+    return False
+
+
+def _overlaid(request: Request, texts: Mapping[str, str]) -> Request:
+    return replace(request, overlays={**request.overlays, **texts})
+
+
+def _finish(
+    first: Outcome,
+    last: Outcome,
+    texts: Mapping[str, str],
+    applied: Mapping[str, Sequence[Finding]],
+    problems: Sequence[str],
+) -> FixOutcome:
+    changed = [path for path in sorted(texts) if texts[path] != first.texts[path].text]
+    return FixOutcome(
+        outcome=replace(last, problems=(*last.problems, *problems)),
+        before={path: first.texts[path] for path in changed},
+        after={path: texts[path] for path in changed},
+        applied=tuple(finding for path in changed for finding in applied[path]),
+    )
+
+
+# ------------------------------------------------------------------------------------- edits
+
+
+def fixable(findings: Iterable[Finding], allow: frozenset[Safety]) -> list[Finding]:
+    """The findings that have a fix that may be applied."""
+    return [finding for finding in findings if _edits(finding, allow)]
+
+
+def _edits(finding: Finding, allow: frozenset[Safety]) -> list[Edit]:
+    fix: Fix | None = finding.fix
+    if fix is None or fix.safety not in allow:
+        return []
+    return sorted(fix.edits, key=lambda edit: (edit.start, edit.end))
+
+
+def _is_insertion(edit: Edit) -> bool:
+    return edit.start == edit.end
+
+
+def _touch(one: Edit, other: Edit) -> bool:
+    """Whether two edits of different fixes overlap, or stand side by side."""
+    return one.start <= other.end and other.start <= one.end
+
+
+def _overlap_within(edits: Sequence[Edit]) -> bool:
+    """Whether edits of one fix, in order, overlap; side by side they may stand."""
+    return any(one.end > other.start for one, other in itertools.pairwise(edits))
+
+
+def _compile(text: str) -> object:
+    return compile(text, "<fixed>", "exec", dont_inherit=True)
+
+
+def _accepted(read: Callable[[str], object], text: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            read(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True

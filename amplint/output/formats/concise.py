@@ -1,0 +1,18 @@
+"""One line a finding, for editors and `grep`; `[*]` marks a safe fix."""
+
+from __future__ import annotations
+
+from amplint.core.finding import Finding, Safety
+from amplint.output.formats import Report
+from amplint.output.formats.text import printable
+
+
+def render(report: Report) -> str:
+    return "\n".join(line(finding, report) for finding in report.outcome.findings)
+
+
+def line(finding: Finding, report: Report) -> str:
+    row, column = finding.span.start
+    mark = " [*]" if finding.fix is not None and finding.fix.safety is Safety.SAFE else ""
+    place = f"{report.path(finding.path)}:{row}:{column}"
+    return printable(f"{place}: {finding.code}{mark} {finding.name}: {finding.message}")

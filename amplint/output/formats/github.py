@@ -1,0 +1,31 @@
+"""Workflow commands of GitHub Actions, which show each finding at its line of a pull request."""
+
+from __future__ import annotations
+
+from amplint.core.finding import Finding
+from amplint.output.formats import Report
+
+
+def render(report: Report) -> str:
+    return "\n".join(command(finding, report) for finding in report.outcome.findings)
+
+
+def command(finding: Finding, report: Report) -> str:
+    start, end = finding.span
+    path = report.path(finding.path)
+    where = {"file": path, "line": start.row, "endLine": end.row, "col": start.column}
+    if end.row == start.row:  # columns mean nothing to GitHub where the rows differ
+        where["endColumn"] = end.column
+    where["title"] = f"{finding.code} {finding.name}"
+    properties = ",".join(f"{key}={escaped_property(str(value))}" for key, value in where.items())
+    # The path stands in the message too: the log of the job shows nothing else.
+    message = f"{path}:{start.row}:{start.column}: {finding.code} {finding.message}"
+    return f"::{finding.group.severity} {properties}::{escaped(message)}"
+
+
+def escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def escaped_property(text: str) -> str:
+    return escaped(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,142 @@
+"""For people: each finding with its code, what it rests on and what would mend it; then a count."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from amplint.core.finding import Finding, Group, Safety, Span
+from amplint.core.text import Text
+from amplint.output.formats import Report
+
+if TYPE_CHECKING:
+    from amplint.run.engine import Outcome
+
+COLORS = {"error": "red", "warning": "yellow"}
+TAB = 4
+WIDEST = 120  # of a line of code; of a longer one the part around the finding is shown
+CUT = "…"
+
+
+def render(report: Report) -> str:
+    blocks = [block(finding, report) for finding in report.outcome.findings]
+    if report.with_summary:
+        blocks.append(summary(report.outcome))
+    return "\n".join(blocks)
+
+
+def block(finding: Finding, report: Report) -> str:
+    """One finding, ended by an empty line."""
+    lines = [headline(finding, report)]
+    text = report.outcome.texts.get(finding.path)
+    if text is not None and text.text:
+        lines += frame(text, finding.span, COLORS[finding.group.severity])
+    for related in finding.related:
+        row, column = related.span.start
+        lines.append(f"  {report.path(related.path)}:{row}:{column}: {printable(related.message)}")
+    if finding.fix is not None:
+        lines.append(f"  fix: {printable(finding.fix.title)} ({APPLIED[finding.fix.safety]})")
+        if finding.fix.proven:
+            lines.append(f"  safe because {'; '.join(finding.fix.proven)}")
+    return "\n".join(lines) + "\n"
+
+
+APPLIED = {Safety.SAFE: "safe", Safety.UNSAFE: "unsafe", Safety.SUGGEST: "suggestion"}
+
+
+def headline(finding: Finding, report: Report) -> str:
+    row, column = finding.span.start
+    place = click.style(f"{printable(report.path(finding.path))}:{row}:{column}", bold=True)
+    code = click.style(finding.code, fg=COLORS[finding.group.severity], bold=True)
+    return f"{place} {code} {finding.name}: {printable(finding.message)}"
+
+
+def frame(text: Text, span: Span, color: str) -> Iterator[str]:
+    """The lines around the beginning of a span, with carets under it."""
+    row, column = span.start
+    width = len(str(row + 1))
+    for near in range(max(row - 1, 1), min(row + 1, text.rows) + 1):
+        line = text.line(near)
+        if near == row:
+            end = span.end.column if span.end.row == row else len(line) + 1
+            before, marked, after = cut(line, column - 1, max(end - 1, column))
+            yield f"  {near:{width}} | {before}{marked}{after}".rstrip()
+            carets = " " * columns(before) + "^" * max(columns(marked), 1)
+            yield f"  {'':{width}} | {click.style(carets, fg=color, bold=True)}"
+        elif line.strip():
+            yield f"  {near:{width}} | {''.join(cut(line, 0, 0))}".rstrip()
+
+
+def cut(line: str, start: int, end: int) -> tuple[str, str, str]:
+    """A line as it is shown: what is before, in and after [start, end), shortened if it is long."""
+    shown = expand(line)
+    places = [len(expand(line[:place])) for place in (start, end)]
+    before, marked, after = shown[: places[0]], shown[places[0] : places[1]], shown[places[1] :]
+    if len(marked) > WIDEST:
+        marked = marked[: WIDEST - 1] + CUT
+    if len(before) > (room := max(WIDEST - len(marked), 20)):
+        before = CUT + before[1 - room :]
+    if len(after) > (room := max(WIDEST - len(marked) - len(before), 20)):
+        after = after[: room - 1] + CUT
+    return before, marked, after
+
+
+def expand(line: str) -> str:
+    """The line with its tabs as spaces and nothing that a terminal would act on."""
+    shown = ""
+    for character in line:
+        if character == "\t":
+            shown += " " * (TAB - columns(shown) % TAB)
+        else:
+            shown += printable(character)
+    return shown
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal the text takes."""
+    return sum(map(columns_of, text))
+
+
+def columns_of(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+
+
+def printable(text: str) -> str:
+    """The text with a mark in the place of every control character: source may hold escapes."""
+    if text.isprintable():
+        return text
+    return "".join("\N{REPLACEMENT CHARACTER}" if is_control(c) else c for c in text)
+
+
+def is_control(character: str) -> bool:
+    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in BIDIRECTIONAL
+
+
+BIDIRECTIONAL = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
+
+def summary(outcome: Outcome) -> str:
+    """One line: how many files, findings by group, and how many can be mended how."""
+    files = counted(len(outcome.files), "file")
+    if not outcome.findings:
+        return f"{files}, no findings"
+    groups = Counter(finding.group for finding in outcome.findings)
+    by_group = ", ".join(f"{groups[group]} {group.value}" for group in Group if groups[group])
+    fixes = Counter(finding.fix.safety for finding in outcome.findings if finding.fix is not None)
+    by_safety = ", ".join(
+        f"{fixes[safety]} {word}"
+        for safety, word in ((Safety.SAFE, "safe"), (Safety.UNSAFE, "unsafe"))
+        if fixes[safety]
+    )
+    fixable = f"; fixable: {by_safety}" if by_safety else ""
+    return f"{files}, {counted(len(outcome.findings), 'finding')} ({by_group}){fixable}"
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

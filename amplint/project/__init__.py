@@ -1,0 +1,1 @@
+"""Which files belong to a run, what they hold, and what the settings say."""

@@ -1,0 +1,276 @@
+"""`[tool.amplint]` and the command line -> `Settings`."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import pathspec
+
+from amplint.core.errors import Failure
+from amplint.core.finding import Finding, Group
+from amplint.core.registry import UNPARSABLE, did_you_mean
+from amplint.core.rule import Rule
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    # Installed below 3.11 alone, so that elsewhere mypy does not find it.
+    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
+
+DEFAULT_SELECT = tuple(group.value for group in Group if group.default)
+TORCH_VERSION = re.compile(r"\d+\.\d+(\.\d+)?")
+PREFIX = re.compile(r"AMP\d{0,2}")
+
+
+class ConfigError(Failure):
+    """A setting that cannot be followed; the text names it, its place, and the nearest one."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user asked for.
+
+    Args:
+        root: the directory that the patterns are relative to.
+        select: selectors of the findings to report; a selector is a code ("AMP101"), the beginning
+            of one ("AMP1"), a rule's name, a group or "ALL".
+        ignore: selectors of the findings not to report.
+        extend_select: selectors added to `select`.
+        exclude: patterns, written as in .gitignore, of files not to look at.
+        per_file_ignores: pairs of a pattern and the selectors not to report in files it matches.
+        target_torch: the lowest torch version that the project supports.
+        origins: where the selectors stand, for whoever tells that one of them is unknown.
+    """
+
+    root: Path
+    select: tuple[str, ...] = DEFAULT_SELECT
+    ignore: tuple[str, ...] = ()
+    extend_select: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    target_torch: str | None = None
+    origins: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
+
+    def identity(self, root: Path) -> list[object]:
+        """What tells these settings from others, for a project at that root wherever it lies."""
+        return [
+            os.path.relpath(self.root, root),
+            sorted(self.select),
+            sorted(self.ignore),
+            sorted(self.extend_select),
+            self.per_file_ignores,
+            self.target_torch,
+        ]
+
+    def selects(self, code: str, name: str, group: Group) -> bool:
+        """Whether findings of this kind are reported.
+
+        `ignore` beats `select`, except that what is selected by its own code or name is ignored
+        only by its own code or name.
+        """
+        selected = strength((*self.select, *self.extend_select), code, name, group)
+        if code == UNPARSABLE.code:  # a file that was not looked at must not pass for a clean one
+            selected = EXACT
+        return selected > strength(self.ignore, code, name, group)
+
+    def selects_finding(self, finding: Finding) -> bool:
+        return self.selects(finding.code, finding.name, finding.group)
+
+    def may_report(self, rule: Rule) -> bool:
+        """Whether some finding of the rule can be reported."""
+        return any(self.selects(rule.code, rule.name, group) for group in rule.groups)
+
+    def ignores_in_file(self, finding: Finding, file: Path) -> bool:
+        """Whether `per-file-ignores` drops this finding in the (absolute) file."""
+        path = self.relative(file)
+        return any(
+            matches(path) and strength(selectors, finding.code, finding.name, finding.group)
+            for matches, selectors in self._per_file
+        )
+
+    def relative(self, file: Path) -> str:
+        """The path that patterns are matched against, with forward slashes."""
+        path = os.path.relpath(file, self.root).replace(os.sep, "/")
+        return re.sub(r"^(\.\./)+", "", path)
+
+    @cached_property
+    def excluded(self) -> pathspec.GitIgnoreSpec:
+        return pathspec.GitIgnoreSpec.from_lines(self.exclude)
+
+    @cached_property
+    def _per_file(self) -> tuple[tuple[PathMatch, tuple[str, ...]], ...]:
+        return tuple((PathMatch(pattern), codes) for pattern, codes in self.per_file_ignores)
+
+
+@dataclass(frozen=True)
+class PathMatch:
+    """A pattern of `per-file-ignores`; a `!` in front means every file that does not match."""
+
+    pattern: str
+
+    def __call__(self, path: str) -> bool:
+        return self._spec.match_file(path) is not self.pattern.startswith("!")
+
+    @cached_property
+    def _spec(self) -> pathspec.GitIgnoreSpec:
+        return pathspec.GitIgnoreSpec.from_lines([self.pattern.removeprefix("!")])
+
+
+EXACT = 2
+
+
+def strength(selectors: Iterable[str], code: str, name: str, group: Group) -> int:
+    """How strongly selectors speak of a rule: EXACT by code or name, 1 by a wider one, else 0."""
+    found = 0
+    for selector in selectors:
+        if selector in (code, name):
+            return EXACT
+        if selector in ("ALL", group.value) or (
+            PREFIX.fullmatch(selector) and code.startswith(selector)
+        ):
+            found = 1
+    return found
+
+
+def load(
+    start: Path,
+    options: Mapping[str, object] | None = None,
+    config: Path | None = None,
+) -> Settings:
+    """Read the settings for work that begins at `start`.
+
+    Whether its selectors speak of rules that exist is for `check_selectors`, which needs these.
+
+    Args:
+        start: where to look for the nearest pyproject.toml with [tool.amplint], and upward.
+        options: settings of the command line, by key; each replaces the same key of the file.
+        config: a TOML file to read instead.
+
+    Raises:
+        ConfigError: a file or a value that cannot be used.
+    """
+    file = find(start) if config is None else config
+    table = {} if file is None else read(file)
+    if config is not None and not table:
+        raise ConfigError(f"{config}: there is no [tool.amplint] in it")
+    root = file.parent if file is not None and config is None else start
+    options = options or {}
+    given = {**parse(table, str(file)), **parse(options, "the command line")}
+    origins = {**dict.fromkeys(table, str(file)), **dict.fromkeys(options, "the command line")}
+    # `parse` has checked each value against its key, which mypy cannot follow through a dict.
+    return Settings(root=root.absolute(), origins=tuple(origins.items()), **given)  # type: ignore[arg-type]
+
+
+def check_selectors(settings: Settings, rules: Sequence[Rule]) -> None:
+    """Raise `ConfigError` at the first selector that speaks of no rule."""
+    words = selectors_of(rules)
+    origins = dict(settings.origins)
+    for key in ("select", "ignore", "extend-select"):
+        chosen: tuple[str, ...] = getattr(settings, key.replace("-", "_"))
+        check_words(chosen, f"{origins.get(key, 'the settings')}: `{key}`", words)
+    origin = f"{origins.get('per-file-ignores', 'the settings')}: `per-file-ignores`"
+    for pattern, codes in settings.per_file_ignores:
+        check_words(codes, f"{origin}, {pattern!r}", words)
+
+
+def check_words(chosen: Iterable[str], where: str, words: frozenset[str]) -> None:
+    for item in chosen:
+        if item not in words:
+            raise ConfigError(f"{where}: there is no rule `{item}`{did_you_mean(item, words)}")
+
+
+def find(start: Path) -> Path | None:
+    """The nearest pyproject.toml, from `start` upward, that has a table [tool.amplint]."""
+    start = start.absolute()
+    for directory in (start, *start.parents):
+        file = directory / "pyproject.toml"
+        if file.is_file() and "amplint" in tool_table(file):
+            return file
+    return None
+
+
+def read(file: Path) -> dict[str, object]:
+    """The table [tool.amplint] of a TOML file, empty if there is none."""
+    table = tool_table(file).get("amplint", {})
+    if not isinstance(table, dict):
+        raise ConfigError(f"{file}: [tool.amplint] is not a table")
+    return table
+
+
+def tool_table(file: Path) -> dict[str, object]:
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: is not UTF-8: {error.reason}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{file}: is not valid TOML: {error}") from error
+    tool = document.get("tool", {})
+    return tool if isinstance(tool, dict) else {}
+
+
+def parse(table: Mapping[str, object], origin: str) -> dict[str, object]:
+    """Check every key and value of a table and give them the types that `Settings` wants."""
+    given: dict[str, object] = {}
+    for key, value in table.items():
+        where = f"{origin}: `{key}`"
+        if key in ("select", "ignore", "extend-select"):
+            given[key.replace("-", "_")] = strings(value, where)
+        elif key == "exclude":
+            given["exclude"] = patterns(value, where)
+        elif key == "per-file-ignores":
+            given["per_file_ignores"] = per_file_ignores(value, where)
+        elif key == "target-torch":
+            given["target_torch"] = torch_version(value, where)
+        else:
+            raise ConfigError(f"{origin}: unknown key `{key}`{did_you_mean(key, KEYS)}")
+    return given
+
+
+KEYS = ("select", "ignore", "extend-select", "exclude", "per-file-ignores", "target-torch")
+
+
+def strings(value: object, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ConfigError(f"{where} must be a list of strings, not {value!r}")
+    return tuple(value)
+
+
+def patterns(value: object, where: str) -> tuple[str, ...]:
+    for item in (items := strings(value, where)):
+        try:
+            pathspec.GitIgnoreSpec.from_lines([item])
+        except ValueError as error:
+            raise ConfigError(f"{where}: {item!r} is not a pattern as in .gitignore") from error
+    return items
+
+
+def per_file_ignores(value: object, where: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where} must be a table of patterns with lists of codes, not {value!r}")
+    return tuple(
+        (patterns([pattern], where)[0], strings(codes, f"{where}, {pattern!r}"))
+        for pattern, codes in value.items()
+    )
+
+
+def torch_version(value: object, where: str) -> str:
+    # A number would do for 2.4 and silently take 2.10 for 2.1.
+    if not isinstance(value, str) or not TORCH_VERSION.fullmatch(value):
+        raise ConfigError(f'{where} must be a version in quotes, such as "2.4", not {value!r}')
+    return value
+
+
+def selectors_of(rules: Iterable[Rule]) -> frozenset[str]:
+    """Every word that may stand in `select` and its kin."""
+    words = {"ALL", *(group.value for group in Group)}
+    for rule in rules:
+        words |= {rule.code, rule.name, *(rule.code[:length] for length in (3, 4, 5))}
+    return frozenset(words)

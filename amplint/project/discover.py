@@ -1,0 +1,331 @@
+"""Which files: what is reported are the paths named; what is analysed is the project around them.
+
+A directory is walked for `*.py` and `*.pyw`, without what .gitignore, `exclude` and the usual
+build and environment directories leave out. A file named by itself is read whatever it is called,
+and also if it would have been left out. Links to directories are not followed in a walk, so that a
+loop of links cannot hang it and no file is read twice; a link that is named is followed.
+"""
+
+# Paths are strings here: `os.path` answers False where a directory may not be entered, `Path`
+# raises, and a walk makes one for every file of a project.
+# ruff: noqa: PTH100, PTH109, PTH110, PTH111, PTH112, PTH113, PTH120, PTH123
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pathspec
+
+from amplint.project.config import Settings
+
+SUFFIXES = (".py", ".pyw")
+NOTEBOOK = ".ipynb"
+NEVER_ENTERED = frozenset({
+    ".amplint_cache", ".bzr", ".direnv", ".eggs", ".git", ".hg", ".ipynb_checkpoints",
+    ".mypy_cache", ".nox", ".pants.d", ".pyenv", ".pytest_cache", ".pytype", ".ruff_cache", ".svn",
+    ".tox", ".venv", ".vscode", "__pycache__", "__pypackages__", "_build", "buck-out", "build",
+    "dist", "node_modules", "site-packages", "venv",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Project:
+    """The files of a run; paths are relative to `root`, with forward slashes.
+
+    Args:
+        root: the directory that paths are relative to.
+        files: all files to analyse, sorted.
+        reported: those of them whose findings were asked for.
+        whole: whether `files` are all that belong together, as far as can be known.
+        notices: things to be told that change no exit status.
+        problems: things that could not be done.
+    """
+
+    root: Path
+    files: tuple[str, ...]
+    reported: frozenset[str]
+    whole: bool = True
+    notices: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class IgnoreFile:
+    """The patterns that hold below one directory."""
+
+    directory: str
+    spec: pathspec.GitIgnoreSpec
+
+    def verdict(self, path: str, is_directory: bool) -> bool | None:
+        """True: left out; False: taken back by a `!` pattern; None: nothing is said."""
+        if path == self.directory or not lies_in(path, self.directory):
+            return None
+        below = relative(path, self.directory)
+        return self.spec.check_file(below + "/" * is_directory).include
+
+    def without_those_for(self, directory: str) -> IgnoreFile:
+        """The same without the patterns that leave out this directory."""
+        below = relative(directory, self.directory) + "/"
+        kept = [one for one in self.spec.patterns if not (one.include and one.match_file(below))]
+        return IgnoreFile(self.directory, pathspec.GitIgnoreSpec(kept))
+
+
+@dataclass(frozen=True)
+class Walked:
+    """What a walk found, all paths absolute with forward slashes."""
+
+    files: tuple[str, ...]
+    links: frozenset[str]
+    notebooks: tuple[str, ...]
+    unreadable: tuple[str, ...]
+
+
+def project(
+    paths: Sequence[Path | str],
+    settings: Settings,
+    force_exclude: bool = False,
+    text_is_given: bool = False,
+) -> Project:
+    """Find the files to analyse and to report for the paths given on the command line.
+
+    Args:
+        paths: files and directories, as the user wrote them.
+        settings: for `exclude`.
+        force_exclude: leave out also files that are named, if a walk would leave them out.
+        text_is_given: the one path is a file whose text is known, be it on disk or not.
+    """
+    problems: list[str] = []
+    named_files: list[str] = []
+    named_directories: list[str] = []
+    for path in paths:
+        place = absolute(path)
+        if not text_is_given and not os.path.exists(place):
+            problems.append(f"{path}: there is no such file or directory")
+        elif os.path.isdir(place):
+            named_directories.append(place)
+        elif place.endswith(NOTEBOOK):
+            problems.append(f"{path}: amplint does not read notebooks yet")
+        else:
+            named_files.append(place)
+
+    named = [*named_directories, *(os.path.dirname(file) for file in named_files)]
+    common = os.path.commonpath(named) if named else os.getcwd()
+    found = find_root(slashes(common))
+    root = found or slashes(common)
+    if force_exclude:
+        named_files = [file for file in named_files if not left_out(file, root, settings)]
+
+    walks = [walk(directory, root, settings) for directory in named_directories]
+    around = [walk(root, root, settings)] if found and named else []
+    reported = {*named_files, *once(walks)}
+
+    all_files = {file for one in around for file in one.files}
+
+    for directory in sorted({place for one in walks for place in one.unreadable}):
+        problems.append(f"{shown(directory)}: the directory cannot be read")
+    notices = about_notebooks(walks)
+    if named_directories and not reported and not notices:
+        notices = ["no Python files were found"]
+    return Project(
+        root=Path(root),
+        files=tuple(sorted(relative(file, root) for file in {*reported, *all_files})),
+        reported=frozenset(relative(file, root) for file in reported),
+        whole=(found is not None or not named_files)
+        and not any(one.unreadable for one in (*walks, *around)),
+        notices=tuple(notices),
+        problems=tuple(problems),
+    )
+
+
+def lone_text(name: str) -> Project:
+    """The project of a text that belongs to no file."""
+    return Project(Path.cwd(), (name,), frozenset({name}), whole=False)
+
+
+def root_of(path: str) -> Path:
+    """The root of the project around a path, or the directory itself where there is none."""
+    place = absolute(path)
+    directory = slashes(place if os.path.isdir(place) else os.path.dirname(place))
+    return Path(find_root(directory) or directory)
+
+
+def find_root(start: str) -> str | None:
+    """The nearest directory upward that has a pyproject.toml or a .git.
+
+    Never the root of the file system, and the home directory only if it has a pyproject.toml:
+    a home under version control is not one project.
+    """
+    home = slashes(os.path.expanduser("~"))
+    for directory in upward(start):
+        if directory == slashes(os.path.dirname(directory)):
+            return None
+        if os.path.isfile(join(directory, "pyproject.toml")):
+            return directory
+        if directory != home and os.path.exists(join(directory, ".git")):
+            return directory
+    return None
+
+
+def walk(top: str, root: str, settings: Settings) -> Walked:
+    """All Python files below `top`.
+
+    Patterns from above that leave out `top` itself are not asked: it was named.
+    """
+    files: list[str] = []
+    links: set[str] = set()
+    notebooks: list[str] = []
+    unreadable: list[str] = []
+    above = [one.without_those_for(top) for one in ignore_files_above(top, root)]
+    pending = [(top, above)]
+    while pending:
+        directory, ignores = pending.pop()
+        try:
+            with os.scandir(directory) as entries:
+                children = sorted(entries, key=lambda entry: entry.name)
+        except OSError:
+            unreadable.append(directory)
+            continue
+        ignores = [*ignores, *ignore_file(directory, ".gitignore")]
+        for child in children:
+            path = slashes(child.path)
+            is_directory = child.is_dir(follow_symlinks=False)
+            if is_directory and is_never_entered(path):
+                continue
+            if not is_directory and not path.endswith((*SUFFIXES, NOTEBOOK)):
+                continue
+            if is_excluded(path, is_directory, settings) or is_ignored(path, is_directory, ignores):
+                continue
+            if is_directory:
+                pending.append((path, ignores))
+            elif path.endswith(NOTEBOOK):
+                notebooks.append(path)
+            elif os.path.isfile(path):
+                files.append(path)
+                if child.is_symlink():
+                    links.add(path)
+    return Walked(tuple(files), frozenset(links), tuple(notebooks), tuple(unreadable))
+
+
+def once(walks: Iterable[Walked]) -> Iterator[str]:
+    """The files walked, without links to files that were walked under their own name."""
+    walks = list(walks)
+    plain = {file for one in walks for file in one.files if file not in one.links}
+    real = (
+        {slashes(os.path.realpath(file)) for file in plain} if any(w.links for w in walks) else ()
+    )
+    yield from plain
+    for one in walks:
+        for link in one.links:
+            if slashes(os.path.realpath(link)) not in real:
+                yield link
+
+
+def left_out(file: str, root: str, settings: Settings) -> bool:
+    """Whether a walk from `root` would not come upon this file."""
+    ignores = ignore_files_above(root, root)
+    directory = root
+    *parents, _ = relative(file, root).split("/")
+    for name in parents:
+        ignores = [*ignores, *ignore_file(directory, ".gitignore")]
+        directory = join(directory, name)
+        if (
+            is_never_entered(directory)
+            or is_excluded(directory, True, settings)
+            or is_ignored(directory, True, ignores)
+        ):
+            return True
+    ignores = [*ignores, *ignore_file(directory, ".gitignore")]
+    return is_excluded(file, False, settings) or is_ignored(file, False, ignores)
+
+
+def is_never_entered(directory: str) -> bool:
+    """Whether the directory is one of tools or builds, or a virtual environment of any name."""
+    name = directory.rpartition("/")[2]
+    return name in NEVER_ENTERED or os.path.isfile(f"{directory}/pyvenv.cfg")
+
+
+def is_excluded(path: str, is_directory: bool, settings: Settings) -> bool:
+    if not settings.exclude:
+        return False
+    return settings.excluded.match_file(settings.relative(Path(path)) + "/" * is_directory)
+
+
+def is_ignored(path: str, is_directory: bool, rules: Sequence[IgnoreFile]) -> bool:
+    """What the deepest ignore file that speaks of the path says."""
+    for rule in reversed(rules):
+        verdict = rule.verdict(path, is_directory)
+        if verdict is not None:
+            return verdict
+    return False
+
+
+def ignore_files_above(directory: str, root: str) -> list[IgnoreFile]:
+    """The ignore files above `directory`, outermost first, from the top of its repository on;
+    where there is no repository, from `root` on."""
+    repository = next((up for up in upward(directory) if os.path.exists(join(up, ".git"))), None)
+    limit = repository or root
+    found = ignore_file(limit, ".git/info/exclude")
+    inside = [up for up in upward(directory) if up != directory and lies_in(up, limit)]
+    for up in reversed(inside):
+        found += ignore_file(up, ".gitignore")
+    return found
+
+
+def ignore_file(directory: str, name: str) -> list[IgnoreFile]:
+    """The patterns in this file for what is below `directory`; nothing if there is no such file."""
+    try:
+        with open(join(directory, name), encoding="utf-8", errors="replace") as file:
+            lines = [line for line in file if line.strip() not in MEANINGLESS]
+    except OSError:
+        return []
+    return [IgnoreFile(directory, pathspec.GitIgnoreSpec.from_lines(lines))]
+
+
+MEANINGLESS = ("!", "\\")  # lines that git passes over and `pathspec` refuses
+
+
+def about_notebooks(walks: Iterable[Walked]) -> list[str]:
+    notebooks = sorted({notebook for one in walks for notebook in one.notebooks})
+    if not notebooks:
+        return []
+    count = "1 notebook was" if len(notebooks) == 1 else f"{len(notebooks)} notebooks were"
+    return [f"{count} not looked at: amplint does not read notebooks yet ({shown(notebooks[0])})"]
+
+
+def upward(directory: str) -> Iterator[str]:
+    """The directory and all above it, the nearest first."""
+    while True:
+        yield directory
+        parent = slashes(os.path.dirname(directory))
+        if parent == directory:
+            return
+        directory = parent
+
+
+def lies_in(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def join(directory: str, name: str) -> str:
+    return f"{directory.rstrip('/')}/{name}"
+
+
+def absolute(path: Path | str) -> str:
+    """The path from the root of the file system, links kept."""
+    return slashes(os.path.abspath(path))
+
+
+def relative(path: str, root: str) -> str:
+    return path[len(root.rstrip("/")) + 1 :]
+
+
+def shown(path: str) -> str:
+    """The path as the user would write it."""
+    return slashes(os.path.relpath(path))
+
+
+def slashes(path: str) -> str:
+    return path.replace(os.sep, "/")

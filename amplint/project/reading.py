@@ -1,0 +1,119 @@
+"""The files of a project as bytes, and as text where somebody looks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from amplint.core.progress import SILENT, Progress
+from amplint.core.text import Text, UndecodableError
+from amplint.project.discover import Project
+
+
+class Reading:
+    """What was read: the bytes of each file, or its text from when somebody has asked for it. (Both
+    would be a tenth more memory for each process of transformers, 52 MB of bytes.)
+
+    Args:
+        data: the bytes of the files that could be opened, by path; they are taken out of it.
+        overlays: texts to take instead of theirs.
+        problems: sentences about reported files that could not be opened.
+    """
+
+    def __init__(
+        self,
+        data: dict[str, bytes],
+        overlays: Mapping[str, str] | None = None,
+        problems: tuple[str, ...] = (),
+    ) -> None:
+        self.paths = tuple(data)
+        self.problems = problems
+        self._data = data
+        self._overlays = overlays or {}
+        self._digests: dict[str, str] = {}
+        self._texts: dict[str, Text] = {}
+
+    def digest(self, path: str) -> str:
+        """What tells the content of a file from any other."""
+        if path not in self._digests:
+            content = self._data[path]
+            if path in self._overlays:
+                # The bytes besides, for they say in which encoding a fix must be written.
+                overlay = self._overlays[path].encode("utf-8", "surrogatepass")
+                content = b"\0".join((overlay, content))
+            self._digests[path] = hashlib.blake2b(content, digest_size=16).hexdigest()
+        return self._digests[path]
+
+    def text(self, path: str) -> Text:
+        """The text of a file. Raises UndecodableError."""
+        if path not in self._texts:
+            self.digest(path)
+            self._texts[path] = self._decoded(path)
+            del self._data[path]
+        return self._texts[path]
+
+    def _decoded(self, path: str) -> Text:
+        if path not in self._overlays:
+            return Text.decode(self._data[path])
+        try:
+            text = Text.decode(self._data[path])
+        except UndecodableError:
+            text = Text("")
+        return replace(text, text=self._overlays[path])
+
+
+class Texts(Mapping[str, Text]):
+    """The texts of reported files, decoded when somebody looks; empty for bytes that are none."""
+
+    def __init__(self, reading: Reading, paths: frozenset[str]) -> None:
+        self._reading = reading
+        self._paths = paths.intersection(reading.paths)
+
+    def __getitem__(self, path: str) -> Text:
+        if path not in self._paths:
+            raise KeyError(path)
+        try:
+            return self._reading.text(path)
+        except UndecodableError:
+            return Text("")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._paths))
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+
+def read(project: Project, overlays: Mapping[str, str], progress: Progress = SILENT) -> Reading:
+    """Read every file; one that fails does not stop the others."""
+    data: dict[str, bytes] = {}
+    progress.at("reading files", lambda: (len(data), len(project.files)))
+    problems: list[str] = []
+    for path in project.files:
+        try:
+            data[path] = contents(project.root, path)
+        except OSError as error:
+            if path in overlays:  # standard input may stand for a file that is not there yet
+                data[path] = b""
+            elif path in project.reported:
+                problems.append(f"{path}: cannot be read: {error.strerror or error}")
+    return Reading(data, overlays, tuple(problems))
+
+
+def contents(root: Path, path: str) -> bytes:
+    # `open` by a string: `Path` costs as much again as the reading of a small file.
+    with open(f"{root}/{path}", "rb") as stream:  # noqa: PTH123
+        return stream.read()
+
+
+def text_of(path: str, root: Path, overlays: Mapping[str, str]) -> Text:
+    """The text of one file. Raises OSError and UndecodableError."""
+    try:
+        data = contents(root, path)
+    except OSError:
+        if path not in overlays:
+            raise
+        data = b""
+    return Reading({path: data}, overlays).text(path)

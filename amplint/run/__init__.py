@@ -1,0 +1,1 @@
+"""One run over a project: what is analysed, judged, filtered and kept."""

@@ -1,0 +1,262 @@
+"""The analysis of one part of a project: index its files, link them, let the rules judge."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import platform
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from amplint.analyses.hotness import HEAT_WORDS
+from amplint.analyses.program import Program
+from amplint.core.finding import Finding, Position, Span
+from amplint.core.process_pool import spread
+from amplint.core.progress import SILENT, Progress
+from amplint.core.registry import UNPARSABLE
+from amplint.core.rule import Rule
+from amplint.core.text import Text
+from amplint.core.values import Trait
+from amplint.ir.ast_cache import Shelf
+from amplint.ir.file_index import File
+from amplint.ir.file_set import Files
+from amplint.run.timing import Judging, Measured, Watch
+from amplint.source import judge
+
+Result = TypeVar("Result")
+
+DEEP_LIMIT = 50_000
+DEEP_STACK = 512 * 1024 * 1024  # of address space; memory is taken as it is used
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the rules said about one file."""
+
+    findings: tuple[Finding, ...] = ()
+    problems: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """What came of one part.
+
+    Args:
+        seen: by path, of the files that were asked for.
+        problems: sentences about what amplint could not do, beside those of single files.
+        unread: its files that Python, or amplint, could not read.
+        used: the files of other parts that it depends on besides.
+        asked: what it has asked of the texts of all others, as `Files.asked`.
+        measured: what it took, where that was asked for.
+    """
+
+    seen: Mapping[str, Seen]
+    problems: tuple[str, ...] = ()
+    unread: frozenset[str] = frozenset()
+    used: frozenset[str] = frozenset()
+    asked: Mapping[tuple[str, str], Mapping[str, bool]] = field(default_factory=dict)
+    measured: Measured | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to analyse, and how.
+
+    Args:
+        texts: of all files of the project, by path.
+        reported: the files whose findings were asked for.
+        rules: what is to judge them.
+        indexed: files that were indexed before, by path and text; what is indexed is added.
+        shelf: where trees are kept for a while; without one, all are kept.
+        progress: to be told how far the analysis is.
+        timed: whether it is measured what this takes.
+    """
+
+    texts: Mapping[str, Text]
+    reported: frozenset[str]
+    rules: Sequence[Rule]
+    indexed: dict[tuple[str, str], File] = field(default_factory=dict)
+    shelf: Shelf | None = None
+    progress: Progress = SILENT
+    timed: bool = False
+
+
+def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analysed:
+    """Analyse the files of a part, in as many processes at most."""
+    begun = time.process_time()
+    gc.disable()  # see `session.without_collector`; the part before this one has enabled it
+    own: dict[str, File] = {}
+    unread: dict[str, Seen] = {}
+    task.progress.at("indexing files", lambda: (len(own), len(part)))
+    for path in part:
+        # Read at the usual recursion limit, by which `ast.parse` decides what is nested too deeply.
+        try:
+            own[path] = index(path, task)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            unread[path] = why_unread(path, task.texts[path].text, error)
+    others = {path: text.text for path, text in task.texts.items() if path not in own}
+    files = Files(
+        own, {path: text for path, text in others.items() if path not in unread}, task.shelf
+    )
+    index_time = time.process_time() - begun
+    linked = deeply(lambda: link_and_judge(files, task, processes))
+    seen = {**linked.seen, **{path: unread[path] for path in unread.keys() & task.reported}}
+    return replace(
+        linked,
+        seen=seen,
+        unread=frozenset(unread),
+        used=files.used,
+        asked=files.asked,
+        measured=linked.measured and replace(linked.measured, index=index_time),
+    )
+
+
+def index(path: str, task: Task) -> File:
+    key = (path, task.texts[path].text)
+    if key not in task.indexed:
+        task.indexed[key] = File(*key, task.shelf)
+        if task.shelf is not None:
+            task.indexed[key].build_graphs()  # nearly all are asked for, when its tree is gone
+    return task.indexed[key]
+
+
+def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
+    """What came of the files that could be read."""
+    begun = time.process_time()
+    rules = [replace(rule, words=words_of(rule, files)) for rule in task.rules]
+    words = frozenset(word for rule in rules if Trait.HOT not in rule.needs for word in rule.words)
+    everywhere = frozenset(word for rule in rules if rule.misuse for word in rule.words)
+    if any(Trait.HOT in rule.needs for rule in rules):
+        everywhere |= HEAT_WORDS
+    program = Program(files, words | everywhere, task.progress)
+    link_time = time.process_time() - begun
+    gc.freeze()  # what is linked stays; what the rules leave behind is to be found
+    gc.enable()
+    paths = [path for path in files.own if path in task.reported]
+
+    def look(path: str) -> tuple[Seen, Judging | None]:
+        watch = Watch(path) if task.timed else None
+        seen = look_at(files.own[path], program, task.texts, rules, watch)
+        return seen, watch.judging() if watch is not None else None
+
+    looked = spread(
+        task.progress.counted("judging files", look, paths),
+        paths,
+        [len(task.texts[path].text) for path in paths],
+        processes,
+    )
+    judged = tuple(judging for _, judging in looked if judging is not None)
+    measured = Measured(0.0, link_time, len(files.own), *program.size, judged)
+    return Analysed(
+        {path: seen for path, (seen, _) in zip(paths, looked, strict=True)},
+        tuple(program.failures),
+        measured=measured if task.timed else None,
+    )
+
+
+def words_of(rule: Rule, files: Files) -> frozenset[str]:
+    """The words of a rule in this project; none where it cannot speak, whatever a unit holds."""
+    if rule.project_words and not any(any(files.holding(word)) for word in rule.project_words):
+        return frozenset()
+    return files.with_aliases(rule.words)
+
+
+def look_at(
+    file: File,
+    program: Program,
+    texts: Mapping[str, Text],
+    rules: Sequence[Rule],
+    watch: Watch | None,
+) -> Seen:
+    """Let the rules look at one file. What fails there is a problem of this file alone."""
+    path = file.path
+    try:
+        answers = program.answers(path)
+        judged = judge(path, texts[path], answers.module, answers, rules, texts.get, watch)
+    except Exception as error:
+        return Seen(problems=(f"{path}: amplint failed on this file: {describe(error)}",))
+    names = {rule.code: rule.name for rule in rules}
+    problems = [
+        f"{path}: the rule {code} {names.get(code, '')} failed: {text}"
+        for code, text in judged.problems
+    ]
+    notices = [f"{path}: {notice}" for notice in judged.notices]
+    return Seen(tuple(judged.findings), tuple(problems), tuple(notices))
+
+
+# ------------------------------------------------------------------------------- what fails
+
+
+def why_unread(path: str, text: str, error: Exception) -> Seen:
+    """What is said of a file that could not be indexed: by Python's fault, or by amplint's."""
+    refusal = why_python_refuses(text)
+    if refusal is None:
+        return Seen(problems=(f"{path}: amplint cannot read it: {describe(error)}",))
+    return Seen(findings=(unparsable(path, *refusal),))
+
+
+def why_python_refuses(text: str) -> tuple[Position, str] | None:
+    """Where and why `ast` does not take the text; None if it does."""
+    nul = text.find("\0")
+    if nul >= 0:
+        return Text(text).position(nul), "a NUL byte"
+    try:
+        ast.parse(text)
+    except SyntaxError as error:
+        row, column = error.lineno or 1, max(error.offset or 1, 1)
+        return Position(row, min(column, len(Text(text).line(row)) + 1)), error.msg
+    except (RecursionError, MemoryError):
+        return Position(1, 1), "an expression is nested too deeply"
+    except ValueError as error:
+        return Position(1, 1), str(error)
+    return None
+
+
+def unparsable(path: str, at: Position, reason: str) -> Finding:
+    version = ".".join(platform.python_version_tuple()[:2])
+    return Finding(
+        code=UNPARSABLE.code,
+        name=UNPARSABLE.name,
+        group=UNPARSABLE.group,
+        path=path,
+        span=Span(at, at),
+        message=f"Python {version} cannot read this file: {reason}",
+    )
+
+
+def describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+def deeply(work: Callable[[], Result]) -> Result:
+    """Do the work where it may recurse as deeply as any expression that `ast.parse` accepts.
+
+    That takes a thread, for only those can be given a larger stack; LibCST, which recurses in
+    native code, would end the process on a small one.
+    """
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    limit, stack = sys.getrecursionlimit(), threading.stack_size(DEEP_STACK)
+    sys.setrecursionlimit(max(limit, DEEP_LIMIT))
+    try:
+        thread = threading.Thread(target=target, name="amplint", daemon=True)
+        thread.start()
+        thread.join()
+    finally:
+        sys.setrecursionlimit(limit)
+        threading.stack_size(stack)
+    if errors:
+        raise errors[0]
+    return results[0]

@@ -1,0 +1,144 @@
+"""What was found before, kept on disk under a digest of all that it depends on.
+
+An entry is a file of JSON behind a line with its own digest. It is written beside its place and
+moved there, so that processes may share a directory without a lock; nothing in it is code. Keys
+name contents, never times or absolute paths, so that a directory may be carried to another machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import shutil
+import time
+from collections.abc import Iterable
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+import amplint
+
+NAME = ".amplint_cache"
+TAG = "CACHEDIR.TAG"  # https://bford.info/cachedir/: backups leave such a directory out
+SIGNATURE = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by amplint. It may be deleted.\n"
+MAGIC = b"amplint-cache 1 "
+MOST_AGE = 14 * 24 * 3600  # seconds since an entry was last of use
+MOST_BYTES = 128 * 1024 * 1024  # of all entries
+
+Entry = TypeVar("Entry")
+
+
+class Cache:
+    """The entries in one directory.
+
+    Args:
+        directory: where they are; it is made when the first one is written.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.notices: list[str] = []
+
+    def get(self, key: str, kind: type[Entry]) -> Entry | None:
+        """The entry of a key; None without one, or with one that is damaged."""
+        file = self.directory / key
+        try:
+            content = file.read_bytes()
+        except OSError:
+            return None
+        head, _, body = content.partition(b"\n")
+        try:
+            if head != MAGIC + digest(body).encode():
+                raise ValueError("it is not what amplint has written")
+            entry = msgspec.json.decode(body, type=kind)
+        except (ValueError, RecursionError, msgspec.MsgspecError) as error:
+            self.notices.append(f"{NAME}/{key} is ignored: {error}")
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(file)  # it is of use
+        return entry
+
+    def put(self, key: str, entry: object) -> None:
+        """Keep an entry. Where that is not possible, the next run takes its time."""
+        body = msgspec.json.encode(entry)
+        try:
+            self._make()
+            new = self.directory / f"new-{os.getpid()}-{key}"
+            new.write_bytes(MAGIC + digest(body).encode() + b"\n" + body)
+            new.replace(self.directory / key)
+            self.prune()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            self.notices.append(f"{NAME} cannot be written: {reason} (--no-cache does without)")
+
+    def _make(self) -> None:
+        self.directory.mkdir(exist_ok=True)
+        for name, content in ((".gitignore", "*\n"), (TAG, SIGNATURE)):
+            file = self.directory / name
+            if not file.exists():
+                file.write_text(content)
+
+    def prune(self) -> None:
+        """Delete what has been of no use for long, and the oldest where there is too much."""
+        now, room = time.time(), MOST_BYTES
+        for used, size, file in sorted(self._entries(), reverse=True):
+            room -= size
+            if room < 0 or now - used > MOST_AGE:
+                with contextlib.suppress(OSError):  # another process was faster
+                    file.unlink()
+
+    def _entries(self) -> Iterable[tuple[float, int, Path]]:
+        for entry in os.scandir(self.directory):
+            if entry.name not in (TAG, ".gitignore"):
+                with contextlib.suppress(OSError):
+                    state = entry.stat()
+                    yield state.st_mtime, state.st_size, Path(entry.path)
+
+    def clean(self) -> bool:
+        """Delete the directory; False where there is none that amplint has made."""
+        if not (self.directory / TAG).is_file():
+            return False
+        shutil.rmtree(self.directory, ignore_errors=True)
+        return True
+
+
+def digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def key_of(*parts: object) -> str:
+    """A key that tells these parts, of which JSON can be made, from any others."""
+    return digest(json.dumps(parts, sort_keys=True).encode())
+
+
+@cache
+def environment() -> list[str]:
+    """What decides, beside the files and the settings, what is found: amplint's own code, LibCST,
+    and the Python whose grammar reads the files."""
+    spec = find_spec("libcst")
+    version = Path(spec.origin).with_name("_version.py") if spec and spec.origin else None
+    libcst = version.read_bytes() if version is not None and version.is_file() else b""
+    code = hashlib.blake2b(digest_size=16)
+    for file in own_code():
+        code.update(file.read_bytes())
+    python = platform.python_implementation(), *platform.python_version_tuple()[:2]
+    return [code.hexdigest(), digest(libcst), *python]
+
+
+def own_code() -> list[Path]:
+    """All modules of amplint and of its rules, which lie in a directory of their own in a checkout.
+
+    They are found by walking: a list of directories would leave out the code that is added to a
+    new one, and findings of older code would be shown.
+    """
+    rules = find_spec("amplint.rules")
+    roots = [Path(amplint.__file__).parent]
+    if rules is not None:
+        roots += map(Path, rules.submodule_search_locations or ())
+    return sorted({file for root in roots for file in root.rglob("*.py")})

@@ -1,0 +1,74 @@
+"""From what the rules have said to what is reported: who speaks first, suppressions, settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from amplint.core import registry
+from amplint.core.finding import Finding
+from amplint.core.rule import Rule
+from amplint.core.text import Text
+from amplint.project.config import Settings
+from amplint.run.analysis import Seen
+from amplint.run.engine import Request
+from amplint.run.suppressions import Suppressions
+
+
+def settle(
+    path: str, seen: Seen, text: Text, rules: Sequence[Rule], request: Request, complete: bool
+) -> Iterator[Finding]:
+    """What is to be reported of what was seen in a file.
+
+    Args:
+        path: the file.
+        seen: what the rules have said.
+        text: what is in it.
+        rules: those that have run.
+        request: what was asked for.
+        complete: whether all files of the project were read.
+    """
+    settings = request.settings
+    file = request.project.root / path
+    suppressions = Suppressions(text)
+    findings = without_outranked(seen.findings, request.rules, settings)
+    left = [finding for finding in findings if not suppressions.hide(finding)]
+    if complete and not (seen.problems or seen.notices):
+        default = registry.for_target(request.rules, settings.target_torch)
+        all_ran = all(settings.may_report(rule) for rule in default if rule.group.default)
+        left += suppressions.unused(path, findings, request.rules, rules, all_ran)
+    for finding in left:
+        if settings.selects_finding(finding) and not settings.ignores_in_file(finding, file):
+            yield finding
+
+
+def without_outranked(
+    findings: Iterable[Finding], rules: Iterable[Rule], settings: Settings
+) -> list[Finding]:
+    """The findings at whose place no rule speaks that comes before theirs.
+
+    A rule that is switched off silences nothing. The place of a finding is its span, and the
+    beginnings of what it names as related: AMP204 speaks at the write, of the factory elsewhere.
+    """
+    findings = list(findings)
+    outranked = {rule.code: rule.outranks for rule in rules if rule.outranks}
+    speakers = [
+        finding
+        for finding in findings
+        if finding.code in outranked and settings.selects_finding(finding)
+    ]
+    return [
+        finding
+        for finding in findings
+        if not any(
+            finding.code in outranked[speaker.code] and same_place(speaker, finding)
+            for speaker in speakers
+        )
+    ]
+
+
+def same_place(speaker: Finding, finding: Finding) -> bool:
+    start, end = speaker.span
+    if start < finding.span.end and finding.span.start < end:
+        return True
+    places = {(related.path, related.span.start) for related in speaker.related}
+    return (finding.path, finding.span.start) in places

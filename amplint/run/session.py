@@ -1,0 +1,245 @@
+"""The analysis of a project: of each part, from the cache or anew; and what is reported of it."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from amplint.core import registry
+from amplint.core.finding import Finding, Position, Span
+from amplint.core.process_pool import available, each
+from amplint.core.rule import Rule
+from amplint.core.text import Text, UndecodableError
+from amplint.ir.ast_cache import ROOM, Shelf
+from amplint.ir.file_set import QUESTIONS
+from amplint.project.config import check_selectors
+from amplint.project.reading import Reading
+from amplint.run import cache as caching
+from amplint.run.analysis import Analysed, Seen, Task, analyse_part, unparsable
+from amplint.run.engine import Request, Told
+from amplint.run.filtering import settle
+from amplint.run.parts import divide
+
+
+def analyse(request: Request, reading: Reading) -> Told:
+    """What is to be told of the files that were asked for.
+
+    Raises ConfigError for settings that name a rule which does not exist.
+    """
+    check_selectors(request.settings, request.rules)
+    with warnings.catch_warnings(), without_collector():
+        warnings.simplefilter("ignore")  # the parser's, about the code that is read
+        texts, undecoded = decoded(reading)
+        rules = rules_of(request)
+        timing = request.timing
+        task = Task(
+            texts,
+            request.project.reported,
+            rules,
+            request.indexed,
+            progress=request.progress,
+            timed=timing is not None,
+        )
+        parts = analyse_parts(task, request, reading)
+        if timing is not None:
+            timing.parts += [part.measured for part in parts]
+        return settled(request, texts, rules, [*parts, undecoded])
+
+
+@contextlib.contextmanager
+def without_collector() -> Iterator[None]:
+    """No search for cyclic garbage: trees and graphs hold none, and are millions of objects that
+    each search would visit (linking diffusers' models took 1.4 times as long with it)."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if enabled:
+            gc.enable()
+
+
+def decoded(reading: Reading) -> tuple[dict[str, Text], Analysed]:
+    """The texts of the files that have one, and what is said of those whose bytes are none."""
+    texts: dict[str, Text] = {}
+    seen: dict[str, Seen] = {}
+    for path in reading.paths:
+        try:
+            texts[path] = reading.text(path)
+        except UndecodableError as error:
+            at = Position(error.row, error.column)
+            seen[path] = Seen((unparsable(path, at, error.reason),))
+    return texts, Analysed(seen, unread=frozenset(seen))
+
+
+def rules_of(request: Request) -> list[Rule]:
+    """The rules that are to judge."""
+    return [
+        rule
+        for rule in registry.for_target(request.rules, request.settings.target_torch)
+        if rule.checks and request.settings.may_report(rule)
+    ]
+
+
+def settled(
+    request: Request, texts: Mapping[str, Text], rules: Sequence[Rule], parts: Sequence[Analysed]
+) -> Told:
+    """What is to be told of what was seen."""
+    project = request.project
+    findings: list[Finding] = []
+    problems: list[str] = []
+    notices: list[str] = []
+    read = len(texts) == len(project.files) and not any(part.unread for part in parts)
+    for part in parts:
+        problems += part.problems
+        for path in sorted(part.seen.keys() & project.reported):
+            seen = part.seen[path]
+            problems += seen.problems
+            notices += seen.notices
+            text = texts.get(path, Text(""))
+            findings += settle(path, seen, text, rules, request, project.whole and read)
+    return Told(tuple(sorted(findings, key=by_place)), tuple(problems), tuple(notices))
+
+
+def by_place(finding: Finding) -> tuple[str, Span, str, str]:
+    return finding.path, finding.span, finding.code, finding.message
+
+
+# ------------------------------------------------------------------------------------- parts
+
+
+def analyse_parts(task: Task, request: Request, reading: Reading) -> list[Analysed]:
+    """Analyse the parts of the project in which findings were asked for."""
+    sizes = {path: len(text.text) for path, text in task.texts.items()}
+    divided = divide(sizes)
+    if len(divided) == 1:
+        # The whole project, of which something has changed: the cache was asked for it before.
+        return [analyse_part(divided[0], task, available())]
+    parts = [part for part in divided if not task.reported.isdisjoint(part)]
+    task = replace(task, shelf=Shelf(ROOM))
+    memory = Memory(task, request, reading)
+    known = {part: memory.recall(part) for part in parts}
+    missing = [part for part in parts if known[part] is None]
+    at_once = max(min(available(), len(missing)), 1)
+
+    def work(part: tuple[str, ...]) -> Analysed:
+        return analyse_part(part, task, max(available() // at_once, 1))
+
+    found = each(
+        task.progress.noted("parts", work, missing),
+        missing,
+        [sum(sizes[path] for path in part) for part in missing],
+    )
+    for part, result in zip(missing, found, strict=True):
+        memory.keep(part, result)
+        known[part] = result
+    return [result for result in known.values() if result is not None]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What an analysis has asked of the texts of other files: see `files.QUESTIONS`.
+
+    Args:
+        kind: the question.
+        about: the word or the pattern in it.
+        yes, no: those files, by their numbers among all others, for which it is so, or is not.
+    """
+
+    kind: str
+    about: str
+    yes: tuple[int, ...]
+    no: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The analysis of one part, as it is kept.
+
+    Args:
+        digests: of the files of the part, and of those that it has used.
+        others: of all files besides, by path, in their order.
+        questions: what was asked of these.
+        seen: what was said of the part's files.
+        unread: those of them that could not be read.
+    """
+
+    digests: dict[str, str]
+    others: dict[str, str]
+    questions: tuple[Question, ...]
+    seen: dict[str, Seen]
+    unread: frozenset[str]
+
+
+@dataclass
+class Memory:
+    """The analyses of parts in the cache."""
+
+    task: Task
+    request: Request
+    reading: Reading
+    valid: dict[tuple[str, ...], Kept] = field(default_factory=dict)
+
+    def key(self, part: tuple[str, ...]) -> str:
+        codes = [rule.code for rule in self.task.rules]
+        return caching.key_of("part", caching.environment(), codes, part, list(self.task.texts))
+
+    def recall(self, part: tuple[str, ...]) -> Analysed | None:
+        cache = self.request.cache
+        kept = cache.get(self.key(part), Kept) if cache is not None else None
+        if kept is None or not self.holds(kept):
+            return None
+        self.valid[part] = kept
+        if not kept.seen.keys() | kept.unread >= self.task.reported & set(part):
+            return None
+        return Analysed(kept.seen, unread=kept.unread)
+
+    def holds(self, kept: Kept) -> bool:
+        """Whether nothing has changed that the analysis depends on."""
+        if any(self.reading.digest(path) != known for path, known in kept.digests.items()):
+            return False
+        others = list(kept.others)
+        changed = {path for path in others if self.reading.digest(path) != kept.others[path]}
+        return all(
+            QUESTIONS[question.kind](self.task.texts[others[number]].text, question.about) is answer
+            for question in kept.questions if changed
+            for answer, numbers in ((True, question.yes), (False, question.no))
+            for number in numbers
+            if others[number] in changed
+        )  # fmt: skip
+
+    def keep(self, part: tuple[str, ...], result: Analysed) -> None:
+        cache = self.request.cache
+        if cache is None or result.problems or any(seen.problems for seen in result.seen.values()):
+            return
+        before = self.valid[part].seen if part in self.valid else {}
+        used = {*part, *result.used}
+        others = [path for path in self.task.texts if path not in used]
+        numbers = {path: number for number, path in enumerate(others)}
+        questions = [
+            Question(kind, about, *numbered(answers, numbers))
+            for (kind, about), answers in result.asked.items()
+        ]
+        kept = Kept(
+            {path: self.reading.digest(path) for path in sorted(used)},
+            {path: self.reading.digest(path) for path in others},
+            tuple(questions),
+            {**before, **result.seen},
+            result.unread,
+        )
+        cache.put(self.key(part), kept)
+
+
+def numbered(
+    answers: Mapping[str, bool], numbers: Mapping[str, int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The files for which it is so, and those for which it is not, by their numbers."""
+    found: dict[bool, list[int]] = {True: [], False: []}
+    for path, answer in answers.items():
+        if path in numbers:
+            found[answer].append(numbers[path])
+    return tuple(found[True]), tuple(found[False])

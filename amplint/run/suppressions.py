@@ -1,0 +1,319 @@
+"""Suppression comments: `# amplint: ignore[AMP101] reason`, `# noqa: AMP101`, and the unused ones.
+
+- `# amplint: ignore[AMP101, data-parallel] why` holds for the line it stands on; at the first or
+  the last line of a statement, for all of the statement's lines; on a line of its own, for the
+  line that follows. Without brackets it holds for every rule.
+- `# amplint: ignore-file[AMP101] why` holds for the whole file.
+- `# noqa: AMP101` and a bare `# noqa` hold for the line they stand on, or all of the statement.
+
+A statement here is a logical line: the header of a `with` or a `for`, not its body.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import re
+import tokenize
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from amplint.core.finding import Edit, Finding, Fix, Safety, Span
+from amplint.core.registry import UNUSED, UnknownRuleError, did_you_mean, find
+from amplint.core.rule import Rule
+from amplint.core.text import LINE_END, Text
+
+MAY_SUPPRESS = re.compile(r"amplint:|noqa", re.IGNORECASE)
+# One comment may hold several remarks, each behind a "#" of its own.
+NEXT_REMARK = re.compile(r"\s#\s*(?=noqa\b|[a-z][\w-]*:)", re.IGNORECASE)
+AMPLINT = re.compile(
+    r"#\s*amplint:\s*(?P<verb>[\w-]*)\s*(?:\[(?P<words>[^\]]*)\])?(?P<reason>.*)", re.IGNORECASE
+)
+NOQA = re.compile(
+    r"#\s*noqa(?:\s*:\s*(?P<words>[A-Z]+\d+\b(?:[\s,]+[A-Z]+\d+\b)*)|(?!\s*:)\b)", re.IGNORECASE
+)
+WORD = re.compile(r"[^\s,]+")
+OUR_CODE = re.compile(r"AMP\d+", re.IGNORECASE)
+VERBS = ("ignore", "ignore-file")
+
+BETWEEN_STATEMENTS = frozenset(
+    {tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+)
+BEFORE_A_NEW_ROW = frozenset({tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT})
+
+
+@dataclass(frozen=True)
+class Rows:
+    """How the rows of a text belong together, by its tokens.
+
+    Text that Python cannot tokenize is read as far as it can be.
+    """
+
+    text: Text
+
+    def about(self, finding: Finding) -> set[int]:
+        """The rows where a comment about the finding may stand."""
+        start, end = finding.span
+        first, last = self.statement(start.row)
+        return {start.row, min(end.row, last), first, last}
+
+    def statement(self, row: int) -> tuple[int, int]:
+        """First and last row of the logical line that the row belongs to."""
+        return self._statements.get(row, (row, row))
+
+    def noqa_row(self, row: int) -> int:
+        """The row at whose end a comment about `row` can be written.
+
+        That is the row itself, unless it ends inside a string or with a backslash.
+        """
+        return self.statement(row)[1] if row in self._closed_to_comments else row
+
+    def following(self, row: int) -> int:
+        """The next row that holds code; the row itself if there is none."""
+        rows = (token.start[0] for token in self.tokens if token.type not in BETWEEN_STATEMENTS)
+        return next((other for other in rows if other > row), row)
+
+    @cached_property
+    def tokens(self) -> tuple[tokenize.TokenInfo, ...]:
+        # All line ends become \n, which changes no row and no column: `tokenize` knows no lone \r.
+        source = io.StringIO(LINE_END.sub("\n", self.text.text), newline="\n")
+        tokens: list[tokenize.TokenInfo] = []
+        with contextlib.suppress(tokenize.TokenError, SyntaxError):
+            tokens.extend(tokenize.generate_tokens(source.readline))  # keeps what came before
+        return tuple(tokens)
+
+    @cached_property
+    def _statements(self) -> dict[int, tuple[int, int]]:
+        statements: dict[int, tuple[int, int]] = {}
+        first = None
+        for token in self.tokens:
+            if token.type == tokenize.NEWLINE and first is not None:
+                last = token.start[0]
+                statements.update((row, (first, last)) for row in range(first, last + 1))
+                first = None
+            elif first is None and token.type not in BETWEEN_STATEMENTS:
+                first = token.start[0]
+        return statements
+
+    @cached_property
+    def _closed_to_comments(self) -> frozenset[int]:
+        rows: set[int] = set()
+        for token, following in itertools.pairwise(self.tokens):
+            rows.update(range(token.start[0], token.end[0]))  # a string that goes on
+            if token.type not in BEFORE_A_NEW_ROW:
+                rows.update(range(token.end[0], following.start[0]))  # a backslash
+        return frozenset(rows)
+
+
+@dataclass(frozen=True)
+class Word:
+    """A code or a rule's name in a comment, and the offsets where it stands."""
+
+    text: str
+    start: int
+    end: int
+
+    def means(self, finding: Finding) -> bool:
+        return self.text.lower() in (finding.code.lower(), finding.name)
+
+
+@dataclass(frozen=True)
+class Suppression:
+    """One remark in a comment.
+
+    Args:
+        kind: "ignore", "ignore-file" or "noqa"; "" for one to amplint that is not understood.
+        start: the offset of its `#`.
+        end: the offset of its end, the reason included.
+        words: the codes or names it gives; None for every rule.
+        rows: the rows it stands at; None for the whole file.
+    """
+
+    kind: str
+    start: int
+    end: int
+    words: tuple[Word, ...] | None = None
+    rows: frozenset[int] | None = frozenset()
+
+
+@dataclass(frozen=True)
+class Suppressions:
+    """All suppression comments of a text."""
+
+    text: Text
+
+    def hide(self, finding: Finding) -> bool:
+        """Whether a comment suppresses the finding."""
+        return any(self._hides(one, finding) for one in self.all)
+
+    def unused(
+        self,
+        path: str,
+        findings: Sequence[Finding],
+        known: Sequence[Rule],
+        ran: Sequence[Rule],
+        all_ran: bool,
+    ) -> Iterator[Finding]:
+        """An AMP001 finding for each comment that suppresses nothing or is not understood.
+
+        Args:
+            path: the file's path, for the findings.
+            findings: all findings in the file before suppression.
+            known: all rules.
+            ran: the rules that looked at the file; of the others nothing can be said.
+            all_ran: whether all that are on by default did.
+        """
+        for one in self.all:
+            for finding in self._complaints(one, path, findings, known, ran, all_ran):
+                others = [other for other in self.all if other != one]
+                names_itself = one.words is not None and self._hides(one, finding)
+                if not names_itself and not any(self._hides(other, finding) for other in others):
+                    yield finding
+
+    @cached_property
+    def all(self) -> tuple[Suppression, ...]:
+        if not MAY_SUPPRESS.search(self.text.text):
+            return ()  # spares most files the tokenizer
+        return tuple(self._read())
+
+    @cached_property
+    def rows(self) -> Rows:
+        return Rows(self.text)
+
+    def _hides(self, one: Suppression, finding: Finding) -> bool:
+        if not one.kind or not self._covers(one, finding):
+            return False
+        return one.words is None or any(word.means(finding) for word in one.words)
+
+    def _covers(self, one: Suppression, finding: Finding) -> bool:
+        return one.rows is None or not one.rows.isdisjoint(self.rows.about(finding))
+
+    def _read(self) -> Iterator[Suppression]:
+        for token in self.rows.tokens:
+            if token.type != tokenize.COMMENT or not MAY_SUPPRESS.search(token.string):
+                continue
+            row, column = token.start
+            offset = self.text.start(row) + column
+            ends = [match.start() for match in NEXT_REMARK.finditer(token.string)]
+            for begin, end in itertools.pairwise([0, *ends, len(token.string)]):
+                remark = token.string[begin:end]
+                lead = len(remark) - len(remark.lstrip())
+                found = self._parse(remark[lead:], offset + begin + lead, row)
+                if found is not None:
+                    yield found
+
+    def _parse(self, remark: str, offset: int, row: int) -> Suppression | None:
+        end = offset + len(remark)
+        if match := NOQA.match(remark):
+            return Suppression("noqa", offset, end, words_of(match, offset), frozenset({row}))
+        if match := AMPLINT.match(remark):
+            kind = match["verb"].lower()
+            words = words_of(match, offset)
+            reason = match["reason"].strip()
+            if kind not in VERBS or words == () or reason.startswith("["):
+                return Suppression("", offset, end)
+            if words is None and OUR_CODE.match(reason):  # `ignore AMP101` means `ignore[AMP101]`
+                return Suppression("", offset, end)
+            if kind == "ignore-file":
+                return Suppression(kind, offset, end, words, None)
+            if not self.text.text[self.text.start(row) : offset].strip():
+                row = self.rows.following(row)
+            return Suppression(kind, offset, end, words, frozenset({row}))
+        return None
+
+    def _complaints(
+        self,
+        one: Suppression,
+        path: str,
+        findings: Sequence[Finding],
+        known: Sequence[Rule],
+        ran: Sequence[Rule],
+        all_ran: bool,
+    ) -> Iterator[Finding]:
+        covered = [finding for finding in findings if self._covers(one, finding)]
+        if not one.kind:
+            yield self._finding(path, one.start, one.end, self._what_was_meant(one))
+        elif one.words is None:
+            if all_ran and not covered and one.kind != "noqa":
+                message = f"this `{one.kind}` suppresses nothing"
+                yield self._finding(path, one.start, one.end, message, self._removal(one))
+        else:
+            unused: list[Word] = []
+            for word in one.words:
+                if one.kind == "noqa" and not OUR_CODE.fullmatch(word.text):
+                    continue
+                try:
+                    rule = find(word.text, known)
+                except UnknownRuleError as error:
+                    yield self._finding(path, word.start, word.end, str(error))
+                    continue
+                if rule in ran and not any(word.means(finding) for finding in covered):
+                    unused.append(word)
+            if unused:
+                codes = ", ".join(f"`{word.text}`" for word in unused)
+                verb = "suppresses" if len(unused) == 1 else "suppress"
+                message = f"{codes} {verb} nothing here"
+                yield self._finding(path, one.start, one.end, message, self._removal(one, unused))
+
+    def _finding(
+        self, path: str, start: int, end: int, message: str, edits: Iterable[Edit] = ()
+    ) -> Finding:
+        edits = tuple(edits)
+        return Finding(
+            code=UNUSED.code,
+            name=UNUSED.name,
+            group=UNUSED.group,
+            path=path,
+            span=Span(self.text.position(start), self.text.position(end)),
+            message=message,
+            fix=Fix("Remove the unused suppression", edits, Safety.SAFE, UNUSED.safe_if)
+            if edits
+            else None,
+        )
+
+    def _what_was_meant(self, one: Suppression) -> str:
+        written = self.text.text[one.start : one.end]
+        match = AMPLINT.match(written)
+        verb = match["verb"] if match else ""
+        if verb.lower() in VERBS:
+            return f"`{written}` gives no codes: write them as `{verb.lower()}[AMP101]`"
+        return f"`{written}` is not understood{did_you_mean(verb, VERBS)}"
+
+    def _removal(self, one: Suppression, unused: Sequence[Word] = ()) -> Iterator[Edit]:
+        """The edits that take the unused words out, or all of the remark if none is left."""
+        kept = [word for word in one.words or () if word not in unused]
+        if not kept:
+            yield self._remark_removal(one)
+            return
+        words = one.words or ()
+        for word, following in itertools.pairwise(words):
+            if word in unused and word.end < kept[-1].start:
+                yield Edit(word.start, following.start, "")
+        if kept[-1].end < words[-1].end:
+            yield Edit(kept[-1].end, words[-1].end, "")
+
+    def _remark_removal(self, one: Suppression) -> Edit:
+        text = self.text.text
+        row = self.text.position(one.start).row
+        line_start, line_end = self.text.start(row), self.text.start(row) + len(self.text.line(row))
+        if one.kind == "noqa" and one.words and text[one.words[-1].end : one.end].strip():
+            return Edit(one.start + 1, one.words[-1].end, "")  # other tools' readers keep the rest
+        before, after = text[line_start : one.start], text[one.end : line_end]
+        if not before.strip() and not after.strip():
+            return Edit(line_start, self.text.start(row + 1), "")
+        if after.strip():
+            return Edit(one.start, line_end - len(after.lstrip()), "")
+        return Edit(line_start + len(before.rstrip()), line_end, "")
+
+
+def words_of(match: re.Match[str], offset: int) -> tuple[Word, ...] | None:
+    """The words in the group `words` of a match that begins at `offset` of the text."""
+    if match["words"] is None:
+        return None
+    start = offset + match.start("words")
+    return tuple(
+        Word(word.group(), start + word.start(), start + word.end())
+        for word in WORD.finditer(match["words"])
+    )

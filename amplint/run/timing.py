@@ -1,0 +1,218 @@
+"""What a run takes: measured where somebody asks for it, and told on standard error.
+
+All but the time on the clock are seconds of a processor, so that they can be added up over the
+processes that share the work, and say the same on a busy machine.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from amplint.core.finding import Finding
+    from amplint.core.rule import Check, Rule
+    from amplint.cst.segments import Unit, Units
+    from amplint.source import Source
+
+MOST = 10  # rules and files that are named
+
+clock = time.thread_time  # of the thread that judges: another one may draw a bar meanwhile
+
+
+@dataclass(frozen=True)
+class Judging:
+    """What it took to judge one file.
+
+    Args:
+        path: the file.
+        seconds: to parse what can matter, and to show it to the rules.
+        units: how many the file has.
+        parsed: how many of them went through LibCST.
+        whole: whether the whole file had to, for some unit could not be paired with its `ast`.
+        rules: by code and name of each rule that was shown anything: the seconds, and the units.
+    """
+
+    path: str
+    seconds: float
+    units: int
+    parsed: int
+    whole: bool
+    rules: Mapping[str, tuple[float, int]]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What it took to analyse one part of a project.
+
+    Args:
+        index, link: seconds.
+        files: how many were indexed.
+        functions: how many these have.
+        evaluated: how many of them inference was led to.
+        judged: the files that were judged.
+    """
+
+    index: float
+    link: float
+    files: int
+    functions: int
+    evaluated: int
+    judged: tuple[Judging, ...]
+
+
+@dataclass
+class Timing:
+    """What is known of a run, filled in as it goes.
+
+    Args:
+        begun: what the clock on the wall showed.
+        read: the seconds it took to read all files.
+        files: how many these are.
+        parts: what was measured of each part; None for one that was in the cache, none at all
+            where the whole run was.
+    """
+
+    begun: float = field(default_factory=time.perf_counter)
+    read: float = 0.0
+    files: int = 0
+    parts: list[Measured | None] = field(default_factory=list)
+
+
+class Watch:
+    """Measures while one file is judged, in the process that does it."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._begun = clock()
+        self._seconds: dict[str, float] = defaultdict(float)
+        self._shown: Counter[str] = Counter()
+        self._timed: dict[str, Rule] = {}
+        self._units: Units | None = None
+
+    def over(
+        self, shown: Iterable[tuple[Unit, Sequence[Rule]]], units: Units
+    ) -> Iterator[tuple[Unit, Sequence[Rule]]]:
+        """The units of a file and who waits for them, with rules whose checks are timed."""
+        self._units = units
+        for unit, rules in shown:
+            self._shown.update(map(label, rules))
+            yield unit, [self._with_clock(rule) for rule in rules]
+
+    def judging(self) -> Judging:
+        """What was measured until now."""
+        units = self._units
+        return Judging(
+            self._path,
+            clock() - self._begun,
+            len(units.units) if units is not None else 0,
+            units.parsed if units is not None else 0,
+            units is not None and units.parsed_whole,
+            {rule: (self._seconds[rule], number) for rule, number in self._shown.items()},
+        )
+
+    def _with_clock(self, rule: Rule) -> Rule:
+        if rule.code not in self._timed:
+            checks = [(kinds, self._measured(label(rule), check)) for kinds, check in rule.checks]
+            self._timed[rule.code] = replace(rule, checks=checks)
+        return self._timed[rule.code]
+
+    def _measured(self, rule: str, check: Check) -> Check:
+        def measured(node: cst.CSTNode, source: Source) -> Iterator[Finding]:
+            begun = clock()
+            try:
+                yield from check(node, source)
+            finally:
+                self._seconds[rule] += clock() - begun
+
+        return measured
+
+
+def label(rule: Rule) -> str:
+    return f"{rule.code} {rule.name}"
+
+
+# ------------------------------------------------------------------------------ what is told
+
+
+def until_now(timing: Timing) -> tuple[float, float]:
+    """What has passed on the clock, and the seconds of processors that it took."""
+    times = os.times()
+    processor = time.process_time() + times.children_user + times.children_system
+    return time.perf_counter() - timing.begun, processor
+
+
+def render(
+    timing: Timing, elapsed: float, processor: float, shown: Callable[[str], str] = str
+) -> str:
+    """What is told of a run.
+
+    Args:
+        timing: what was measured.
+        elapsed: on the clock, from the beginning to the end.
+        processor: the seconds of a processor that all of it took.
+        shown: how a path is written for the reader.
+    """
+    parts = [part for part in timing.parts if part is not None]
+    if not parts:
+        return f"{elapsed:.2f} s on the clock; all was in the cache, nothing was analysed"
+    judged = [judging for part in parts for judging in part.judged]
+    slowest = sorted(judged, key=lambda one: (-one.seconds, one.path))[:MOST]
+    lines = [f"{elapsed:.2f} s on the clock, {processor:.2f} s of processors:"]
+    lines += table(stages(timing, parts, judged, processor))
+    if len(timing.parts) > 1:
+        lines.append(f"{len(parts)} of {len(timing.parts)} parts analysed, the others are cached")
+    lines += ["slowest rules (who first asks for something pays for it):", *table(by_rule(judged))]
+    lines += ["slowest files to judge:", *table((one.seconds, shown(one.path)) for one in slowest)]
+    whole = [f"  {shown(one.path)}" for one in judged if one.whole]
+    if whole:
+        lines += ["parsed as whole files, for a unit and its ast did not agree:", *whole]
+    return "\n".join(lines)
+
+
+def stages(
+    timing: Timing, parts: Sequence[Measured], judged: Sequence[Judging], processor: float
+) -> list[tuple[float, str]]:
+    """What each stage of a run took, and how much it had to do."""
+    files = counted(sum(part.files for part in parts), "file")
+    functions = counted(sum(part.functions for part in parts), "function")
+    evaluated = sum(part.evaluated for part in parts)
+    units = counted(sum(one.units for one in judged), "unit")
+    parsed = sum(one.parsed for one in judged)
+    judging = sum(one.seconds for one in judged)
+    rules = sum(seconds for one in judged for seconds, _ in one.rules.values())
+    rows = [
+        (timing.read, f"read {counted(timing.files, 'file')}"),
+        (sum(part.index for part in parts), f"index {files}"),
+        (sum(part.link for part in parts), f"link: {functions}, {evaluated:,} of them evaluated"),
+        (judging - rules, f"judge: {units}, {parsed:,} of them through LibCST"),
+        (rules, "judge: what the rules do"),
+    ]
+    rest = processor - sum(seconds for seconds, _ in rows)
+    return [*rows, (max(rest, 0.0), "start, cache, report")]
+
+
+def by_rule(judged: Iterable[Judging]) -> list[tuple[float, str]]:
+    """What the slowest rules took, and how much they were shown."""
+    seconds: dict[str, float] = defaultdict(float)
+    units: Counter[str] = Counter()
+    for judging in judged:
+        for rule, (taken, number) in judging.rules.items():
+            seconds[rule] += taken
+            units[rule] += number
+    slowest = sorted(seconds, key=lambda rule: (-seconds[rule], rule))[:MOST]
+    return [(seconds[rule], f"{rule}, {counted(units[rule], 'unit')}") for rule in slowest]
+
+
+def table(rows: Iterable[tuple[float, str]]) -> list[str]:
+    return [f"  {seconds:8.3f}  {what}" for seconds, what in rows]
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -1,0 +1,1 @@
+"""Places to run a program on: a GPU, and stand-ins for one."""

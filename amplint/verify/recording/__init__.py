@@ -1,0 +1,1 @@
+"""Records of one run of a program: operations, results, waits."""

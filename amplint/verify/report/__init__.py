@@ -1,0 +1,1 @@
+"""Verdicts as text, JSON and HTML."""

@@ -1,0 +1,450 @@
+"""What was found of the fixes of a project: as text, as JSON, as one HTML page."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from amplint import __version__
+from amplint.verify.backends.choice import BACKENDS, Aspect, Backend, Shows
+from amplint.verify.compare import bench
+from amplint.verify.compare.bench import Point
+from amplint.verify.compare.lab import Judged, Step, Verified
+from amplint.verify.compare.verdicts import BAD, Judgement, Verdict
+from amplint.verify.recording.observation import Count, Observation, Wait, to_json
+from amplint.verify.report import page
+from amplint.verify.report.page import Bars, escape
+
+SCHEMA = 1
+SHOWN = 3  # operations of a divergence
+
+VERIFIED, DIFFERS, UNDECIDED = 0, 1, 3
+
+
+@dataclass(frozen=True)
+class Report:
+    """What to tell.
+
+    Args:
+        verified: what was found.
+        backends: on which the program ran.
+        program: it, in words.
+        linked: what the copies linked to.
+        points: what was measured of the program before and after all the good fixes.
+    """
+
+    verified: Verified
+    backends: Sequence[Backend]
+    program: str
+    linked: tuple[str, ...]
+    points: tuple[Point, ...] = ()
+
+    @property
+    def status(self) -> int:
+        """The exit status: 1 if a fix differs or crashes, 3 if one could not be decided, else 0."""
+        judgements = [each.judgement for each in self.verified.judged]
+        if any(each.verdict in BAD or each.undeclared for each in judgements):
+            return DIFFERS
+        return VERIFIED if all(each.good for each in judgements) else UNDECIDED
+
+
+# ------------------------------------------------------------------------------- text
+
+
+def text(report: Report) -> str:
+    """The verdicts for a terminal."""
+    lines = []
+    for reasons, fixes in groupby(report.verified.judged, lambda each: tuple(why(each))):
+        lines += [*map(heading, fixes), *reasons]
+    counts = [
+        f"{count} {verdict.value}"
+        for verdict in Verdict
+        if (count := sum(each.judgement.verdict is verdict for each in report.verified.judged))
+    ]
+    lines.append(", ".join(counts) if counts else "there is nothing to verify")
+    if counts:
+        lines += of_waits(report.verified.runs)
+        lines += bench.text(report.points)
+        lines += [f"not checked: {each}" for each in unchecked(report)]
+        lines += [f"note: {each}" for each in notes(report)]
+    return "\n".join(lines)
+
+
+def heading(judged: Judged) -> str:
+    """Ex) "train.py:3:5: AMP501 exact (safe fix: Create the tensor on the device)" """
+    finding = judged.finding
+    assert finding.fix is not None
+    start = finding.span.start
+    return (
+        f"{finding.path}:{start.row}:{start.column}: {finding.code} {titled(judged.judgement)} "
+        f"({finding.fix.safety.value} fix: {finding.fix.title})"
+    )
+
+
+def why(judged: Judged) -> Iterator[str]:
+    """The lines below the heading of a fix."""
+    reason = judged.judgement.reason
+    if reason:
+        yield f"    {reason}"
+    for name, judgement in judged.by_backend.items():
+        if judgement.reason != reason or judgement.verdict is not judged.judgement.verdict:
+            yield f"    {name}: {titled(judgement)}" + (
+                judgement.reason and f", {judgement.reason}"
+            )
+    if not judged.judgement.good:
+        for name, (before, after) in judged.partings.items():
+            yield f"    first operations that are not the same, on {name}:"
+            yield from (f"      - {told(step)}" for step in before[:SHOWN])
+            yield from (f"      + {told(step)}" for step in after[:SHOWN])
+
+
+def titled(judgement: Judgement) -> str:
+    if judgement.undeclared is None:
+        return judgement.verdict.value
+    return f"{judgement.verdict.value} (its rule does not say so)"
+
+
+def told(step: Step) -> str:
+    """Ex) "train.py:3 aten.zeros.default () -> float32@cpu | z = torch.zeros(3)" """
+    row = step.row
+    place = f"{row.path}:{row.row}" if row.path else "library"
+    source = f" | {step.line}" if step.line else ""
+    return f"{place} {row.op} ({', '.join(row.inputs)}) -> {', '.join(row.outputs)}{source}"
+
+
+def of_waits(runs: Mapping[str, tuple[Observation, Observation]]) -> Iterator[str]:
+    """Waits and copies that the good fixes change, where a back end shows them."""
+    for name, (before, after) in runs.items():
+        for wait in Wait:
+            was, now = (run.waits.get(wait.value) for run in (before, after))
+            counts = [each.total if each else 0 for each in (was, now)]
+            if counts[0] != counts[1]:
+                yield f"{wait.value} on {name}: {counts[0]} -> {counts[1]}"
+        if before.to_device != after.to_device:
+            yield f"bytes from host to device on {name}: {before.to_device} -> {after.to_device}"
+
+
+def unchecked(report: Report) -> list[str]:
+    """What no back end of these shows in full."""
+    found = []
+    for aspect in Aspect:
+        best = [backend.shows[aspect] for backend in report.backends]
+        if aspect is Aspect.TIME:
+            if not report.points:
+                found.append(f"{aspect.value} (see --bench)")
+            elif not any(point.times for point in report.points):
+                found.append("time")
+            continue
+        if Shows.YES not in best:
+            partly = [b.name for b in report.backends if b.shows[aspect] is Shows.PARTLY]
+            found.append(aspect.value + (f" (partly on {', '.join(partly)})" if partly else ""))
+    return found
+
+
+def notes(report: Report) -> list[str]:
+    """What the runs say of themselves, and of the copies they were made in."""
+    notes = {note for pair in report.verified.runs.values() for run in pair for note in run.notes}
+    for name, (_, after) in report.verified.runs.items():
+        if after.guesses:
+            notes.add(f"{after.guesses} values that the program read on {name} were guessed")
+        if after.dropped:
+            notes.add(f"{after.dropped} operations on {name} were not written down")
+    if report.linked:
+        notes.add(f"linked to and not copied: {', '.join(report.linked[:5])}")
+    return sorted(notes)
+
+
+# ------------------------------------------------------------------------------- JSON
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The report as JSON has it."""
+    runs = report.verified.runs
+    return {
+        "schema": SCHEMA,
+        "amplint": __version__,
+        "python": platform.python_version(),
+        "torch": next((before.torch for before, _ in runs.values()), ""),
+        "machine": platform.machine(),
+        "program": report.program,
+        "status": report.status,
+        "backends": {
+            backend.name: {
+                "title": backend.title,
+                "shows": {aspect.value: backend.shows[aspect].value for aspect in Aspect},
+            }
+            for backend in report.backends
+        },
+        "fixes": [fix_as_json(each) for each in report.verified.judged],
+        "runs": {
+            name: {"before": run_as_json(before), "after": run_as_json(after)}
+            for name, (before, after) in runs.items()
+        },
+        "bench": [to_json(point) for point in report.points],
+        "not checked": unchecked(report),
+        "notes": notes(report),
+    }
+
+
+def fix_as_json(judged: Judged) -> dict[str, Any]:
+    finding = judged.finding
+    assert finding.fix is not None
+    return {
+        "path": finding.path,
+        "row": finding.span.start.row,
+        "column": finding.span.start.column,
+        "code": finding.code,
+        "line": judged.line,
+        "title": finding.fix.title,
+        "safety": finding.fix.safety.value,
+        **judgement_as_json(judged.judgement),
+        "backends": {
+            name: judgement_as_json(judgement) for name, judgement in judged.by_backend.items()
+        },
+        "first divergence": {
+            name: {
+                "before": [told(step) for step in before],
+                "after": [told(step) for step in after],
+            }
+            for name, (before, after) in judged.partings.items()
+        },
+    }
+
+
+def judgement_as_json(judgement: Judgement) -> dict[str, Any]:
+    return {
+        "verdict": judgement.verdict.value,
+        "good": judgement.good,
+        "reason": judgement.reason,
+        "differences": [str(each) for each in judgement.differences],
+    }
+
+
+def run_as_json(run: Observation) -> dict[str, Any]:
+    return {
+        "outcome": run.outcome.value,
+        "operations": len(run.rows) + run.dropped,
+        "waits": {
+            kind: {"user": count.user, "library": count.library}
+            for kind, count in run.waits.items()
+        },
+        "bytes to device": run.to_device,
+        "bytes to host": run.to_host,
+        "guesses": run.guesses,
+        "warnings": list(run.warnings),
+        "notes": list(run.notes),
+    }
+
+
+# ------------------------------------------------------------------------------- HTML
+
+
+def as_html(report: Report) -> str:
+    """One page that needs no other file."""
+    data = as_json(report)
+    titles = [f"<code>{b.name}</code>: {escape(b.title)}" for b in report.backends]
+    parts = [
+        f"<p><code>{escape(report.program)}</code>, torch {escape(data['torch'])}, "
+        f"Python {escape(data['python'])}, amplint {escape(data['amplint'])}. Run on "
+        f"{'; '.join(titles)}.</p>",
+        "<h2>Fixes</h2>",
+        page.table(
+            ["place", "rule", "verdict", "fix", "why", *(b.name for b in report.backends)],
+            (fix_cells(each, report.backends) for each in report.verified.judged),
+        ),
+        *(parting_html(each) for each in report.verified.judged if not each.judgement.good),
+        "<h2>Waits of the host and copies</h2>",
+        *(waits_html(name, *pair) for name, pair in report.verified.runs.items()),
+        *measured_html(report.points),
+        *shown_html(report.backends),
+        "<h2>Not checked</h2>",
+        page.items(unchecked(report)),
+        *(f"<p>{escape(each)}</p>" for each in notes(report)),
+    ]
+    return page.page("amplint verify", parts)
+
+
+def fix_cells(judged: Judged, backends: Sequence[Backend]) -> list[str]:
+    finding = judged.finding
+    assert finding.fix is not None
+    return [
+        f"{finding.path}:{finding.span.start.row}",
+        finding.code,
+        titled(judged.judgement),
+        f"{finding.fix.title} ({finding.fix.safety.value})",
+        judged.judgement.reason,
+        *(
+            titled(judged.by_backend[b.name]) if b.name in judged.by_backend else ""
+            for b in backends
+        ),
+    ]
+
+
+def parting_html(judged: Judged) -> str:
+    found = []
+    for name, (before, after) in judged.partings.items():
+        steps = [f"- {told(step)}" for step in before[:SHOWN]]
+        steps += [f"+ {told(step)}" for step in after[:SHOWN]]
+        place = f"{judged.finding.path}:{judged.finding.span.start.row}"
+        found.append(
+            f"<p>{escape(place)}: the first operations that are not the same, on "
+            f"<code>{name}</code></p><pre>{escape(chr(10).join(steps))}</pre>"
+        )
+    return "".join(found)
+
+
+def waits_html(name: str, before: Observation, after: Observation) -> str:
+    """The waits and copies of a whole run by kind."""
+    groups = []
+    for wait in Wait:
+        was, now = (run.waits.get(wait.value, Count()).total for run in (before, after))
+        if was or now:
+            groups.append(Bars("", wait.value, was, now))
+    if not groups:
+        return f"<p><code>{escape(name)}</code> saw none.</p>"
+    return page.columns(f"waits and copies of the whole run, on {name}", groups)
+
+
+def shown_html(backends: Sequence[Backend]) -> list[str]:
+    """What each of these back ends can show."""
+    rows = ([b.name, *(b.shows[aspect].value for aspect in Aspect)] for b in backends)
+    said = [
+        f"{b.name}: {b.title}. " + " ".join(f"{a.value}: {text}." for a, text in b.notes.items())
+        for b in backends
+    ]
+    return [
+        "<h2>What each back end shows</h2>",
+        page.table(["", *(aspect.value for aspect in Aspect)], rows),
+        page.items(said),
+    ]
+
+
+# ------------------------------------------------------------------------------- plots
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Something that is plotted.
+
+    Args:
+        title: what it is.
+        pair: its numbers before and after, of a point that has them.
+        unit: the name and the size of the unit, for numbers of which this is the largest.
+    """
+
+    title: str
+    pair: Callable[[Point], tuple[float, float] | None]
+    unit: Callable[[float], tuple[str, float]]
+
+
+def waits_per_step(point: Point) -> tuple[float, float] | None:
+    if point.before is None or point.after is None:
+        return None
+    if point.before.waits is None or point.after.waits is None:
+        return None
+    before, after = point.before, point.after
+    return point.before.waits / (before.steps or 1), point.after.waits / (after.steps or 1)
+
+
+def time_per_step(point: Point) -> tuple[float, float] | None:
+    if point.times is None or point.before is None or point.after is None:
+        return None
+    times = point.times
+    return times.before / (point.before.steps or 1), times.after / (point.after.steps or 1)
+
+
+def peak_memory(point: Point) -> tuple[float, float] | None:
+    """The allocator's on a GPU, else of the tensors."""
+    if point.times is not None and point.times.peak is not None:
+        before, after = point.times.peak
+        return before, after
+    if point.backend == "cuda" or point.before is None or point.after is None:
+        return None
+    if point.before.peak is None or point.after.peak is None:
+        return None
+    return point.before.peak, point.after.peak
+
+
+def number(_: float) -> tuple[str, float]:
+    return "", 1
+
+
+def of_bytes(most: float) -> tuple[str, float]:
+    """Ex) ("MiB", 1048576) where the most is 1.5 MiB"""
+    units = {"GiB": 2.0**30, "MiB": 2.0**20, "KiB": 2.0**10}
+    return next(((name, size) for name, size in units.items() if most >= size), ("bytes", 1))
+
+
+def of_seconds(most: float) -> tuple[str, float]:
+    return ("s", 1) if most >= 1 else ("ms", 1e-3)
+
+
+METRICS = (
+    Metric("waits of the host per step", waits_per_step, number),
+    Metric("time per step", time_per_step, of_seconds),
+    Metric("peak memory", peak_memory, of_bytes),
+)
+
+
+def measured_html(points: Sequence[Point]) -> list[str]:
+    """The plots of all programs, and a table with every number; nothing without points."""
+    if not points:
+        return []
+    parts = ["<h2>Benefit</h2>", f"<p>{escape(ABOUT)}</p>"]
+    for subject, group in groupby(points, lambda point: point.subject):
+        own = list(group)
+        parts.append(f"<h3><code>{escape(subject)}</code></h3>")
+        for metric in METRICS:
+            parts += plots(metric, own)
+        rows = ([bench.setting(point), "; ".join(bench.findings(point))] for point in own)
+        parts.append(page.table(["setting", "before -> after"], rows))
+    return parts
+
+
+ABOUT = (
+    "Bars are single runs: counts are exact, times are medians. A run without optimizers counts as "
+    "one step. What may be claimed of times stands in the tables, as the ratio of after to before "
+    "with its interval of 95 %, beside that of the original to itself: a gain lies below 1 and "
+    "outside the control's interval. Peak memory is the allocator's on a GPU, and the bytes that "
+    "tensors hold elsewhere."
+)
+
+
+def plots(metric: Metric, points: Sequence[Point]) -> list[str]:
+    """A plot for each back end that has the metric, or a sentence that none has."""
+    found = []
+    for name, group in groupby(points, lambda point: point.backend):
+        pairs = {point: pair for point in group if (pair := metric.pair(point)) is not None}
+        if pairs:
+            unit, size = metric.unit(max(map(max, pairs.values())))
+            bars = [
+                Bars(
+                    block=point.precision,
+                    label="" if point.size is None else f"{point.size} a batch",
+                    before=pair[0] / size,
+                    after=pair[1] / size,
+                )
+                for point, pair in sorted(pairs.items(), key=by_precision)
+            ]
+            title = " in ".join(filter(None, (metric.title, unit)))
+            found.append(page.columns(f"{title}, on {name}: {BACKENDS[name].title}", bars))
+    if found:
+        return found
+    names = dict.fromkeys(point.backend for point in points)
+    reasons = dict.fromkeys(point.missing for point in points if point.missing)
+    why = f"not measured: {', '.join(names)} does not show it"
+    return [f"<p>{escape('; '.join([f'{metric.title}: {why}', *reasons]))}.</p>"]
+
+
+def by_precision(item: tuple[Point, object]) -> int:
+    """For sorting: fp32 first, whatever the size."""
+    return [*bench.PRECISIONS, item[0].precision].index(item[0].precision)
+
+
+def write(report: Report, directory: Path) -> None:
+    """Write verify.json and verify.html to a directory that is there. Raises OSError."""
+    page.write(directory, as_json(report), as_html(report))

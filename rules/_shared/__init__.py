@@ -1,0 +1,1 @@
+"""Predicates, evidence and edits that several rules share."""

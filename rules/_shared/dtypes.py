@@ -1,0 +1,171 @@
+"""What the rules about dtypes share: what differs, since where, and what may not be as it seems."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from amplint import ACCELERATOR, FLOATS, HALF, DType, Method, Object, Region, Related, Tensor, only
+from amplint.knowledge.torch_ops import CASTS, EQUAL_DTYPES
+
+from .factories import SHAPE_METHODS
+
+if TYPE_CHECKING:
+    from amplint.source import Source
+
+# Methods that leave the dtype, and the numbers.
+SAME_DTYPE = SHAPE_METHODS | {"cuda", "contiguous", "flatten", "clone", "detach"}
+DEFAULT_DTYPE = re.compile(r"\bset_default_(dtype|tensor_type)\b")
+HALF_DEFAULT = r"^[^#]*\bset_default_(dtype|tensor_type)\(.*([Hh]alf|float16|bfloat16|BFloat16)"
+
+
+def differ(one: str | None, other: str | None) -> bool:
+    """Whether two float dtypes are known to differ, one of them being half."""
+    if one not in FLOATS or other not in FLOATS or one == other or not {one, other} & HALF:
+        return False
+    return not ({one, other} <= HALF and "half" in (one, other))  # either may be the other
+
+
+def default_may_be_half(src: Source) -> bool:
+    """Whether a factory without a dtype may make something else than float32."""
+    if DEFAULT_DTYPE.search(src.content.text):
+        return True
+    set_somewhere = src.mentions("set_default_dtype") or src.mentions("set_default_tensor_type")
+    return set_somewhere and src.matches(HALF_DEFAULT)
+
+
+def enabled_region(node: cst.CSTNode, src: Source) -> Region | None:
+    """The autocast region around a node, unless it is certainly off."""
+    region = src.region(node)
+    return region if region is not None and region.enabled is not False else None
+
+
+def device_type(region: Region, tensors: Iterable[Tensor]) -> str | None:
+    """The device type of a region; CUDA if it is unknown, and tensors are on an accelerator."""
+    if region.device is None and any(tensor.device.kind == ACCELERATOR for tensor in tensors):
+        return "cuda"
+    return region.device
+
+
+def made_by_autocast(tensor: Tensor) -> bool:
+    """Whether a tensor is half since a region made it so."""
+    why = tensor.settled_dtype
+    return tensor.dtype in HALF and why is not None and "autocast" in why.text
+
+
+def outputs_are_cast(src: Source) -> bool:
+    """Whether some library casts what models give to float32, as it wraps them.
+
+    Ex) model = accelerator.prepare(model), model = fabric.setup(model)
+    """
+    return src.mentions("Accelerator", "prepare") or src.mentions("Fabric", "setup")
+
+
+def dtype_places(src: Source, *tensors: Tensor | None) -> tuple[Related, ...]:
+    """Why the tensors have their dtypes, each reason once."""
+    reasons = [t.settled_dtype for t in tensors if t is not None and t.settled_dtype is not None]
+    return tuple(src.related(why) for why in dict.fromkeys(reasons))
+
+
+def cast_dtype(call: cst.Call, src: Source) -> str | None:
+    """The dtype to which a method casts what it is called on: x.half(), x.to("cuda", torch.half)"""
+    if not isinstance(call.func, cst.Attribute):
+        return None
+    method = call.func.attr.value
+    if method in ("to", "type"):
+        named = (only(src.value(arg.value)) for arg in call.args)
+        return next((atom.name for atom in named if isinstance(atom, DType)), None)
+    return CASTS.get(f"Tensor.{method}") if not call.args else None
+
+
+def behind(use: cst.BaseExpression, through: Collection[str], src: Source) -> cst.BaseExpression:
+    """What methods of these names make of an expression: ids.view(-1).long(), for `ids`"""
+    while True:
+        method = src.parent(use)
+        call = src.parent(method)
+        if not isinstance(method, cst.Attribute) or method.value is not use:
+            return use
+        if not isinstance(call, cst.Call) or call.func is not method:
+            return use
+        if method.attr.value not in through:
+            return use
+        use = call
+
+
+def before(node: cst.BaseExpression, through: Collection[str], src: Source) -> cst.BaseExpression:
+    """The other way round: `ids`, for ids.view(-1).long()"""
+    while (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value in through
+        and src.tensor(node.func.value) is not None
+    ):
+        node = node.func.value
+    return node
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What torch computes of operands: a function, a method of a tensor, or a layer.
+
+    Args:
+        name: as in the tables of torch_ops: "torch.matmul", "Tensor.mm", "torch.nn.Linear".
+        operands: the expressions that may be tensors.
+        module: the layer that is called, whose parameters are operands too.
+    """
+
+    name: str
+    operands: tuple[cst.BaseExpression, ...]
+    module: Object | None = None
+
+
+def product(node: cst.CSTNode, src: Source) -> Operation | None:
+    """A matrix product, a convolution and the like: what raises where dtypes differ.
+
+    Ex) a @ b, torch.einsum("ij,jk", a, b), a.mm(b), linear(a)
+    """
+    if isinstance(node, cst.BinaryOperation):
+        if not isinstance(node.operator, cst.MatrixMultiply):
+            return None
+        return Operation("Tensor.__matmul__", (node.left, node.right))
+    found = operation(node, src) if isinstance(node, cst.Call) else None
+    return found if found is not None and found.name in EQUAL_DTYPES else None
+
+
+def operation(call: cst.Call, src: Source) -> Operation | None:
+    """Ex) torch.linalg.inv(a), a.inverse(), criterion(a, b)"""
+    given = tuple(each for arg in call.args for each in elements(arg.value))
+    name = src.name(call.func)
+    if name is not None:
+        return Operation(name, given)
+    called = only(src.value(call.func))
+    if isinstance(called, Object):
+        return Operation(called.type, given, called)
+    if not isinstance(called, Method) or not isinstance(called.of, Tensor):
+        return None
+    receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
+    operands = (receiver, *given) if receiver is not None else given
+    return Operation(f"Tensor.{called.name}", operands)
+
+
+def elements(node: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
+    """The expressions of a list or a tuple, or the one that is none."""
+    if isinstance(node, cst.List | cst.Tuple):
+        return tuple(element.value for element in node.elements)
+    return (node,)
+
+
+def settled_within(tensor: Tensor, node: cst.CSTNode, src: Source) -> bool:
+    """Whether what gives a tensor its dtype stands in the function around a node.
+
+    What callers pass may have another dtype in calls that nobody sees, or be no tensor.
+    """
+    why, function = tensor.settled_dtype, src.function(node)
+    if why is None or why.place.path != src.path or function is None:
+        return False
+    span = src.span(function.body)
+    return span.start.row <= why.place.row <= span.end.row

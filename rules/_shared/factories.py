@@ -1,0 +1,234 @@
+"""What the rules about factories share: a tensor is built, and only then made what it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from amplint import CPU, NONE, UNKNOWN, Atom, DType, Host, Sequence, only
+from amplint.knowledge.torch_ops import FACTORIES
+
+from .moves import bound_before
+
+if TYPE_CHECKING:
+    from amplint.source import Source
+
+# Methods that leave the same numbers in another shape.
+SHAPE_METHODS = frozenset(
+    "unsqueeze squeeze view reshape expand repeat t transpose permute flatten".split()
+)
+CONVERSIONS = frozenset(
+    "bool long int short float half bfloat16 double type contiguous clone logical_not neg".split()
+)
+SAME_ANYWHERE = frozenset("eq ne lt le gt ge flip roll tril triu tile abs diag fill_ zero_".split())
+"""What gives the same bits on every device, where its other operands are of the host."""
+ROUNDED = frozenset(
+    """
+    add add_ sub sub_ mul mul_ div div_ pow pow_ sqrt rsqrt exp log cos sin cumsum softmax
+    normal_ uniform_ bernoulli_ random_ exponential_ log_ exp_ clamp clamp_ sum mean
+    """.split()
+)
+"""What may differ in the last bit, or draws other random numbers."""
+INTEGERS = frozenset({"long", "int", "short", "type"})  # `type` is any dtype that is given
+SLICED = "slice"
+COMPARED = "compare"  # with something that nobody knows, a number most likely
+MAX_STEPS = 8
+FROM_DATA = frozenset({"data", "arg"})  # dtype words of factories that copy host data
+# With these, more is decided than what the tensor holds, and where.
+DECIDING = frozenset({"out", "pin_memory", "generator", "names", "layout"})
+# With these, a factory without `device=` may not build on the CPU at all.
+OTHER_DEFAULTS = ("set_default_device", "set_default_tensor_type")
+SETS_OTHER_TYPE = r"set_default_tensor_type\((?!\s*[\"']?\w+\.(Float|Double|Half|BFloat16)Tensor\b)"
+# Ex) with torch.device("meta"):, with init_empty_weights():; not with torch.cuda.device(1):
+WITHIN_DEVICE = (
+    r"\bwith\s+((?!torch\.(cuda|xpu)\b)[\w.]*\bdevice\b|.*init_(empty_weights|on_device)\()"
+)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A factory that builds on the CPU, or where its `device=` says, and what has been done since
+    to its result alone.
+
+    Args:
+        call: the call of the factory.
+        name: what is called: "torch.zeros".
+        expanded: whether the tensor is read through `expand`: its elements share memory, which a
+            copy, to another device or dtype, ends.
+        sliced: whether it is, or may be, a part of what was built, whose strides a copy changes.
+        shaped: whether what was done changed the shape at most.
+        exact: whether what was done gives the same bits on any device.
+        alone: whether nothing else took part but numbers; else it was compared with what is a
+            number or on the CPU, for two devices cannot be compared.
+        names: the variables that held the tensor on the way.
+    """
+
+    call: cst.Call
+    name: str
+    expanded: bool = False
+    sliced: bool = False
+    shaped: bool = True
+    exact: bool = True
+    alone: bool = True
+    names: tuple[cst.Name, ...] = ()
+
+
+def built(
+    node: cst.BaseExpression, src: Source, refused: Collection[str] = (), steps: int = MAX_STEPS
+) -> Built | None:
+    """The factory that a value comes from by operations on it alone.
+
+    Ex) torch.ones of `(mask == 0).long()` after `mask = torch.triu(torch.ones(n, n))`
+
+    None also where a variable on the way is read elsewhere, and where the factory's call has an
+    argument that decides more, or one of `refused`.
+    """
+    if steps == 0:
+        return None
+    if isinstance(node, cst.Name):
+        before = bound_before(node, src)
+        found = built(before, src, refused, steps - 1) if before is not None else None
+        return replace(found, names=(*found.names, node)) if found is not None else None
+    if isinstance(node, cst.Call) and (name := factory(node, src, refused)) is not None:
+        return Built(node, name, sliced=name == "torch.empty_strided")
+    step = operand_alone(node, src)
+    found = built(step[0], src, refused, steps - 1) if step is not None else None
+    if step is None or found is None:
+        return None
+    word = step[1]
+    return replace(
+        found,
+        expanded=found.expanded or word == "expand",
+        sliced=found.sliced or word == SLICED,
+        shaped=found.shaped and (word in SHAPE_METHODS or word == SLICED),
+        exact=found.exact and word not in ROUNDED and not overflows(found.name, word),
+        alone=found.alone and word != COMPARED,
+    )
+
+
+def overflows(name: str, word: str) -> bool:
+    """Whether a constant may become an integer that does not hold it: devices differ in that."""
+    return name == "torch.full" and word in INTEGERS
+
+
+def factory(call: cst.Call, src: Source, refused: Collection[str] = ()) -> str | None:
+    """The name of the factory that the call is, if it could build the tensor on any device."""
+    name = src.name(call.func)
+    facts = FACTORIES.get(name) if name is not None else None
+    if name is None or facts is None or facts.device != "default" or not facts.takes_device:
+        return None
+    if facts.dtype in FROM_DATA or any(arg.star == "**" for arg in call.args):
+        return None
+    if src.is_called(*OTHER_DEFAULTS):
+        return None
+    if any(src.keyword(call, keyword) is not None for keyword in DECIDING.union(refused)):
+        return None
+    return name
+
+
+def operand_alone(node: cst.BaseExpression, src: Source) -> tuple[cst.BaseExpression, str] | None:
+    """The one tensor that an operation takes, its other operands being of the host; and the
+    operation, in the name of a method that does the same, or as much."""
+    if isinstance(node, cst.UnaryOperation) and not isinstance(node.operator, cst.Not):
+        return node.expression, "neg"
+    if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
+        other = node.comparisons[0].comparator
+        return apart(node.left, other, "eq", src) or on_host(node.left, other, src)
+    if isinstance(node, cst.BinaryOperation):
+        return apart(node.left, node.right, "mul", src)
+    if isinstance(node, cst.Subscript):
+        if all(is_whole(element.slice, src) for element in node.slice):
+            return node.value, "view"
+        plain = all(is_plain(element.slice, src) for element in node.slice)
+        return (node.value, SLICED) if plain else None
+    if not isinstance(node, cst.Call):
+        return None
+    name = src.name(node.func)
+    given = list(node.args)
+    if any(arg.star == "**" or (arg.star and not is_host(arg.value, src)) for arg in given):
+        return None
+    if name is not None and name.startswith("torch.") and given and given[0].keyword is None:
+        word, operand = name[6:], given.pop(0).value
+    elif name is None and isinstance(node.func, cst.Attribute):
+        word, operand = node.func.attr.value, node.func.value
+    else:
+        return None
+    if word in SHAPE_METHODS | CONVERSIONS:
+        return operand, word
+    if word == "to" and len(given) == 1 and is_dtype(given[0].value, src):
+        return operand, "type"
+    known = word in SAME_ANYWHERE | ROUNDED and all(is_host(arg.value, src) for arg in given)
+    return (operand, word) if known else None
+
+
+def apart(
+    left: cst.BaseExpression, right: cst.BaseExpression, word: str, src: Source
+) -> tuple[cst.BaseExpression, str] | None:
+    """The side that is not of the host, where the other one is."""
+    if is_host(right, src):
+        return left, word
+    return (right, word) if is_host(left, src) else None
+
+
+def on_host(
+    left: cst.BaseExpression, right: cst.BaseExpression, src: Source
+) -> tuple[cst.BaseExpression, str] | None:
+    """The side that is a tensor on the CPU, where nothing is known of the other.
+
+    Ex) torch.rand(n) of `torch.rand(n) > rate`
+    """
+    for side, other in ((left, right), (right, left)):
+        tensor = src.tensor(side)
+        if tensor is not None and tensor.device.kind == CPU.kind and src.value(other) == UNKNOWN:
+            return side, COMPARED
+    return None
+
+
+def changes_default_device(src: Source) -> bool:
+    """Whether tensors may be built elsewhere than on the CPU by default."""
+    return (
+        src.is_called("set_default_device")
+        or src.matches(SETS_OTHER_TYPE)
+        or src.matches(WITHIN_DEVICE)
+    )
+
+
+def is_dtype(node: cst.BaseExpression, src: Source) -> bool:
+    """Ex) torch.float16, x.dtype"""
+    if isinstance(only(src.value(node)), DType):
+        return True
+    return isinstance(node, cst.Attribute) and node.attr.value == "dtype"
+
+
+def is_whole(element: cst.BaseSlice, src: Source) -> bool:
+    """Ex) None, `:` and an ellipsis, which leave every element where it is"""
+    if isinstance(element, cst.Slice):
+        return element.lower is None and element.upper is None and element.step is None
+    assert isinstance(element, cst.Index)
+    return isinstance(element.value, cst.Ellipsis) or src.value(element.value) == frozenset({NONE})
+
+
+def is_plain(element: cst.BaseSlice, src: Source) -> bool:
+    """A slice, or an index that is a number, None or an ellipsis."""
+    return isinstance(element, cst.Slice) or (
+        isinstance(element, cst.Index)
+        and (
+            isinstance(element.value, cst.Ellipsis)
+            or all(isinstance(atom, Host) for atom in src.value(element.value))
+        )
+    )
+
+
+def is_host(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether the expression is a number, a size, a dtype or a sequence of these."""
+    return all(is_host_atom(atom) for atom in src.value(node))
+
+
+def is_host_atom(atom: Atom) -> bool:
+    if isinstance(atom, Sequence):
+        inner = atom.items if atom.items is not None else (atom.element,)
+        return all(is_host_atom(a) for value in inner for a in value)
+    return isinstance(atom, Host | DType)

@@ -1,0 +1,47 @@
+"""What rules share that make something once instead of in every iteration: the line, moved up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from amplint import Edit
+
+if TYPE_CHECKING:
+    from amplint.source import Source
+
+
+def above_loops(value: cst.BaseExpression, src: Source) -> tuple[Edit, ...] | None:
+    """The edits that move `name = value` from the body of a loop above the outermost loop of its
+    function; None where it would mean something else there, or be run as often.
+
+    Ex) for x in loader: w = torch.ones(3) -> w = torch.ones(3); for x in loader: ...
+    """
+    line = src.statement(value)
+    assign = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+    loop = outermost_loop(value, src)
+    if line is None or loop is None or not isinstance(assign, cst.Assign):
+        return None
+    name = assign.targets[0].target
+    in_body = isinstance(src.parent(src.parent(line)), cst.For | cst.While)
+    if not in_body or not isinstance(name, cst.Name) or src.assigned_name(assign.value) is None:
+        return None
+    if src.heat(loop) is not None or not src.same_before(assign.value, loop):
+        return None
+    if not src.bound_once(name):
+        return None
+    removed = src.remove_statement(assign)
+    above = src.insert_statement_before(loop, src.text(assign))
+    return (above, removed) if above is not None and removed is not None else None
+
+
+def outermost_loop(node: cst.CSTNode, src: Source) -> cst.For | cst.While | None:
+    """The outermost loop around the node within its function."""
+    loop: cst.For | cst.While | None = None
+    for around in src.ancestors(node):
+        if isinstance(around, cst.FunctionDef | cst.Lambda | cst.ClassDef):
+            break
+        if isinstance(around, cst.For | cst.While):
+            loop = around
+    return loop

@@ -1,0 +1,183 @@
+"""What the rules about host synchronisation share: a tensor on the device, read in a hot place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from amplint import (
+    ACCELERATOR,
+    TRAINING,
+    UNKNOWN,
+    Blob,
+    Device,
+    Heat,
+    Host,
+    Mapping,
+    Related,
+    Sequence,
+    Tensor,
+    Value,
+    constant,
+    join_devices,
+    only,
+)
+
+if TYPE_CHECKING:
+    from amplint.source import Source
+
+READING_METHODS = frozenset({"item", "tolist", "cpu", "numpy"})
+READING_BUILTINS = frozenset({"builtins.float", "builtins.int", "builtins.complex"})
+READING_FUNCTIONS = frozenset({"numpy.asarray", "numpy.array", "numpy.ascontiguousarray"})
+# Without one of these nothing is read by a call.
+READING_WORDS = frozenset(
+    {"item", "tolist", "cpu", "numpy", "to", "float", "int", "complex", "asarray", "array"}
+    | {"ascontiguousarray"}
+)
+
+
+def device_tensor(
+    value: Value, certain: bool = False, receiver: bool = False, presumed: bool = False
+) -> Tensor | Blob | None:
+    """The tensor on an accelerator that the value is; None where it may be anything else.
+
+    Args:
+        value: what the expression is known to be.
+        certain: only what is surely a tensor, not a nest of containers that may hold one.
+        receiver: a method of tensors is called on it, which lists and numbers do not have.
+        presumed: also a tensor of which nothing says where it is. Where training runs for every
+            batch, that is the accelerator (docs/decisions.md, "Device").
+    """
+    if receiver:
+        value = frozenset(
+            atom
+            for atom in value
+            if not isinstance(atom, Sequence | Mapping)
+            and not (isinstance(atom, Host) and atom.kind != "numpy")
+        )
+    if any(isinstance(atom, Tensor) for atom in value):
+        value -= UNKNOWN
+    nests = [atom for atom in value if isinstance(atom, Blob)]
+    if nests and not certain:
+        # A tensor on one path, a nest on another: what holds of both is that they are nests.
+        value = frozenset(a for a in value if not isinstance(a, Tensor | Blob)) | {
+            Blob(join_devices([a.device for a in value if isinstance(a, Tensor | Blob)]))
+        }
+    atom = only(value)
+    kinds = Tensor if certain else Tensor | Blob
+    if not isinstance(atom, kinds):
+        return None
+    somewhere = presumed and isinstance(atom, Tensor) and atom.device.kind is None
+    return atom if somewhere or atom.device.kind == ACCELERATOR else None
+
+
+def tensor_of_training(
+    node: cst.BaseExpression, src: Source, receiver: bool = False
+) -> Tensor | Blob | None:
+    """The tensor on the device that an expression is, where the place runs for every batch.
+
+    Where nothing says where it lives, it has to be a tensor by more than a guess (what is compared
+    with a number may be one).
+    """
+    tensor = device_tensor(src.value(node), not receiver, receiver, presumed=True)
+    if tensor is None or tensor.device.kind == ACCELERATOR:
+        return tensor
+    return tensor if receiver or src.surely_tensor(node) else None
+
+
+def tensor_read(call: cst.Call, src: Source) -> Tensor | Blob | None:
+    """The tensor on the device whose value the call brings to the host: t.item(), float(t)."""
+    operand = operand_read(call, src)
+    if operand is None:
+        return None
+    method = isinstance(call.func, cst.Attribute) and operand is call.func.value
+    # `float(x)` takes a number as well; `x.item()` says that x is a tensor or an array.
+    return tensor_of_training(operand, src, receiver=method)
+
+
+def operand_read(call: cst.Call, src: Source) -> cst.BaseExpression | None:
+    """The expression whose value the call brings to the host."""
+    function = call.func
+    if isinstance(function, cst.Attribute):
+        name = function.attr.value
+        if name in READING_METHODS:
+            return function.value
+        if name == "to" and moves_to_host(call, src) and not is_non_blocking(call, src):
+            return function.value
+    if len(call.args) == 1 and not call.args[0].star and call.args[0].keyword is None:
+        builtin = src.name(function)
+        if builtin in READING_BUILTINS or builtin in READING_FUNCTIONS:
+            return call.args[0].value
+    return None
+
+
+def hot_evidence(
+    node: cst.CSTNode, tensor: Tensor | Blob | None, src: Source, temperature: str = TRAINING
+) -> tuple[Related, ...] | None:
+    """Why the tensor is on the device and the place runs for every batch of training, or of
+    evaluation; None unless both hold."""
+    heat = src.heat(node) if tensor is not None else None
+    if tensor is None or heat is None or heat.temperature != temperature:
+        return None
+    where = device_places(tensor, src)
+    if tensor.device.kind is None:
+        where = (src.related_node(node, "nothing keeps this tensor on the CPU"),)
+    return (*heat_places(heat, src), *where)
+
+
+def moves_to_host(call: cst.Call, src: Source) -> bool:
+    """Ex) x.to("cpu"), x.to(device="cpu"), x.to(host) with host = torch.device("cpu")"""
+    target = src.argument(call, "device", 0)
+    if target is None:
+        return False
+    if constant(src.value(target.value)) == "cpu":
+        return True
+    # A parameter or a field may be another device elsewhere; a local name is what it is.
+    made = src.origin(target.value) if isinstance(target.value, cst.Name) else None
+    atom = only(src.value(target.value))
+    return isinstance(made, cst.Call) and isinstance(atom, Device) and atom.kind == "cpu"
+
+
+def is_non_blocking(call: cst.Call, src: Source) -> bool:
+    """Whether a copy is made without waiting for it: `non_blocking=True`."""
+    given = src.keyword(call, "non_blocking")
+    return given is not None and constant(src.value(given.value)) is True
+
+
+def training_heat(node: cst.CSTNode, src: Source) -> Heat | None:
+    """Why the node runs for every batch of training; None unless it does."""
+    heat = src.heat(node)
+    return heat if heat is not None and heat.temperature == TRAINING else None
+
+
+def runs_in_forward(heat: Heat) -> bool:
+    """Whether it is a module's `forward` that makes a place hot, not a loop that was seen."""
+    return bool(heat.chain) and "`forward`" in heat.chain[-1].text
+
+
+def heat_places(heat: Heat, src: Source) -> tuple[Related, ...]:
+    return tuple(src.related(why) for why in heat.chain)
+
+
+def own_loop(node: cst.CSTNode, heat: Heat, src: Source) -> cst.For | cst.While | None:
+    """The batch loop that makes the node hot, where it is in the same function."""
+    place = heat.chain[0].place if heat.chain else None
+    for ancestor in src.ancestors(node):
+        if isinstance(ancestor, cst.FunctionDef | cst.Lambda | cst.ClassDef) or place is None:
+            return None
+        if isinstance(ancestor, cst.For | cst.While):
+            start = src.related(heat.chain[0]).span.start
+            if place.path == src.path and src.span(ancestor).start == start:
+                return ancestor
+    return None
+
+
+def hot_texts(node: cst.CSTNode, heat: Heat, src: Source) -> list[str]:
+    """The texts of the functions on the chain that makes the node hot, its own included."""
+    own = src.function(node)
+    return [*([src.text(own)] if own is not None else []), *map(src.text_around, heat.chain)]
+
+
+def device_places(tensor: Tensor | Blob, src: Source) -> tuple[Related, ...]:
+    return (src.related(tensor.device.why),) if tensor.device.why is not None else ()

@@ -1,0 +1,93 @@
+"""What the rules on the protocol of a GradScaler share: evidence, and the texts for their fixes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Autocast, Misuse, Related, Source
+from amplint.knowledge.libraries import DEFAULT_DTYPES
+
+# Functions without any of these have no scaler at hand.
+WORDS = frozenset({"GradScaler", "scaler", "grad_scaler", "loss_scaler", "unscale_"})
+
+
+def evidence(misuse: Misuse, src: Source) -> Iterator[Related]:
+    """The way to what is wrong, and what makes it so."""
+    for why in (*misuse.inner, misuse.other):
+        yield src.related(why)
+
+
+def other(misuse: Misuse, call: cst.Call, src: Source) -> cst.Call | None:
+    """The call that makes it wrong, if it stands in the same function, and so sees the same
+    variables."""
+    place = src.related(misuse.other)
+    function = src.function(call)
+    if misuse.inner or place.path != src.path or function is None:
+        return None
+    return next((each for each in src.calls(function) if src.span(each) == place.span), None)
+
+
+def scaler_of(call: cst.Call | None) -> cst.BaseExpression | None:
+    """The scaler of `scaler.scale(loss).backward()` or `scaler.step(optimizer)`."""
+    function = call.func if call is not None else None
+    if not isinstance(function, cst.Attribute):
+        return None
+    if function.attr.value == "backward":
+        inner = function.value
+        if not isinstance(inner, cst.Call) or not isinstance(inner.func, cst.Attribute):
+            return None
+        return inner.func.value if inner.func.attr.value == "scale" else None
+    return function.value
+
+
+def methods(scaler: str, name: str, call: cst.Call, src: Source) -> list[cst.Call]:
+    """The calls of a method of the scaler in the function around a call, in order."""
+    function = src.function(call)
+    return [
+        each
+        for each in (src.calls(function) if function is not None else ())
+        if isinstance(each.func, cst.Attribute)
+        and each.func.attr.value == name
+        and src.text(each.func.value) == scaler
+    ]
+
+
+def is_statement(call: cst.Call, src: Source) -> bool:
+    """Whether the call is all that its line does."""
+    line = src.statement(call)
+    return (
+        isinstance(line, cst.SimpleStatementLine)
+        and len(line.body) == 1
+        and isinstance(line.body[0], cst.Expr)
+        and line.body[0].value is call
+    )
+
+
+def regions_before(call: cst.Call, src: Source) -> Iterator[Autocast]:
+    """The enabled regions above a call, or around it, in the blocks that the call stands in."""
+    function, around = src.function(call), list(src.ancestors(call))
+    for block in around:
+        if block is function:
+            break
+        if isinstance(block, cst.With):
+            yield from regions(block, src)
+        if not isinstance(block, cst.IndentedBlock):
+            continue
+        for line in block.body:
+            if any(each is line for each in around):
+                break
+            if isinstance(line, cst.With):
+                yield from regions(line, src)
+
+
+def regions(opened: cst.With, src: Source) -> Iterator[Autocast]:
+    for item in opened.items:
+        for atom in src.value(item.item):
+            if isinstance(atom, Autocast) and atom.enabled is not False:
+                yield atom
+
+
+def region_dtype(region: Autocast) -> str | None:
+    return region.dtype or DEFAULT_DTYPES.get(region.device or "")

@@ -1,0 +1,221 @@
+"""What may make the host wait for the device between two places of a function.
+
+Who waits once, waits for all that was given to the device before: a read of another tensor makes
+an earlier copy arrive as well. So these answers err towards a wait; only what is known to return at
+once does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from amplint import (
+    CPU,
+    GRADIENT_NORMS,
+    Blob,
+    DType,
+    Host,
+    Mapping,
+    Method,
+    Object,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    only,
+    tensors_in,
+)
+from amplint.knowledge import libraries
+from amplint.knowledge.torch_ops import (
+    BUILTIN_READS,
+    DATA_DEPENDENT,
+    ELEMENT_READS,
+    FACTORIES,
+    HOST_ATTRIBUTES,
+    HOST_READS,
+    MODULES,
+    MOVES,
+    RESULTS,
+    WAITS,
+)
+
+from .clocks import CLOCKS
+from .reads import is_non_blocking
+
+if TYPE_CHECKING:
+    from amplint.source import Source
+
+# Optimizers whose step looks at its tensors.
+LOOKING_OPTIMIZERS = frozenset({"torch.optim.LBFGS", "torch.optim.SparseAdam"})
+TESTS = (cst.If, cst.While, cst.Assert, cst.IfExp, cst.CompIf)
+
+
+def between(start: cst.CSTNode, end: cst.CSTNode, src: Source) -> list[cst.CSTNode] | None:
+    """The nodes that are evaluated after `start` and before `end`, its operands included, as far
+    as the text tells.
+
+    None unless `end` stands at any depth in the block of the statement of `start`, or in one that
+    goes on after the `with` statements around that.
+    """
+    first: cst.CSTNode | None = src.statement(start)
+    around = [end, *src.ancestors(end)]
+    found: list[cst.CSTNode] = []
+    last = in_block(src.parent(first), around, src)
+    while last is None and isinstance(first := src.parent(src.parent(first)), cst.With):
+        last = in_block(src.parent(first), around, src)
+        found.extend(first.items)  # left before `end`
+    block, begins, ends = src.parent(first), src.offsets(start), src.offsets(end)
+    if first is None or block is None or last is None or begins is None or ends is None:
+        return None
+    if ends[1] < begins[1]:
+        return None
+    body: list[cst.CSTNode] = list(block.children)
+    for statement in body[body.index(first) : body.index(last) + 1]:
+        for node in evaluated(statement):
+            span = src.offsets(decisive(node))
+            within = span is not None and begins[1] <= span[0] and span[1] <= ends[1]
+            if within and node is not end:
+                found.append(node)
+    return found
+
+
+def in_block(
+    block: cst.CSTNode | None, around: Iterable[cst.CSTNode], src: Source
+) -> cst.CSTNode | None:
+    """The statement of a block that holds a node, by the nodes around that."""
+    return next((each for each in around if block is not None and src.parent(each) is block), None)
+
+
+def decisive(node: cst.CSTNode) -> cst.CSTNode:
+    """The part of a node that is evaluated first: of a statement with a test, the test."""
+    if isinstance(node, TESTS):
+        return node.test
+    return node.item if isinstance(node, cst.WithItem) else node
+
+
+def evaluated(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """A node and those within it, but for the bodies of functions that are only defined."""
+    yield node
+    if not isinstance(node, cst.FunctionDef | cst.Lambda | cst.ClassDef):
+        for child in node.children:
+            yield from evaluated(child)
+
+
+def may_wait(node: cst.CSTNode, src: Source) -> bool:
+    """Whether evaluating the node, its parts left aside, may wait for the device."""
+    if isinstance(node, cst.Call):
+        return call_may_wait(node, src)
+    if isinstance(node, cst.Subscript):
+        return on_device(src.value(node.value)) and not plain_index(node, src)
+    if isinstance(node, TESTS):
+        return on_device(src.value(node.test))
+    if isinstance(node, cst.BooleanOperation):
+        return on_device(src.value(node.left))
+    if isinstance(node, cst.UnaryOperation):
+        return isinstance(node.operator, cst.Not) and on_device(src.value(node.expression))
+    if isinstance(node, cst.FormattedStringExpression):
+        return on_device(src.value(node.expression))
+    if isinstance(node, cst.WithItem):
+        # What a context does when it is left, only its maker knows.
+        return not src.is_autocast(node.item) and not is_grad_mode(node.item, src)
+    if isinstance(node, cst.ComparisonTarget):
+        asks = isinstance(node.operator, cst.In | cst.NotIn)
+        return asks and bool(tensors_in([src.value(node.comparator)]))
+    return isinstance(node, cst.Await | cst.Yield)
+
+
+def call_may_wait(call: cst.Call, src: Source) -> bool:
+    name = src.name(call.func)
+    if name is not None:
+        return function_may_wait(name, call, src)
+    atom = only(src.value(call.func))
+    if isinstance(atom, Method):
+        return method_may_wait(atom, call, src)
+    if isinstance(atom, Object):
+        return atom.type not in MODULES or MODULES[atom.type].kind == "container" or (
+            atom.type in WAITS
+        )  # fmt: skip
+    return True
+
+
+def function_may_wait(name: str, call: cst.Call, src: Source) -> bool:
+    if name.startswith("builtins."):
+        reads = name[9:] in BUILTIN_READS | ELEMENT_READS
+        known = not reads or all(is_host(src.value(arg.value)) for arg in call.args)
+        return not known or name[9:] in ("input", "open", "exec", "eval", "next")
+    if name in CLOCKS or name in libraries.AUTOCASTS or name in libraries.NO_GRAD:
+        return False
+    if name in GRADIENT_NORMS:
+        return src.keyword(call, "error_if_nonfinite") is not None
+    if name in FACTORIES:
+        copies = FACTORIES[name].dtype in ("data", "arg")
+        return copies and src.keyword(call, "device") is not None
+    return operation_may_wait(name)
+
+
+def operation_may_wait(name: str) -> bool:
+    """Whether an operation of torch on the device may wait, for all that its name tells."""
+    if name in WAITS or name in HOST_READS or name in DATA_DEPENDENT:
+        return True
+    if name.rpartition(".")[2] in HOST_ATTRIBUTES:
+        return False
+    return name not in RESULTS or RESULTS[name].kind.startswith("host:")
+
+
+def method_may_wait(method: Method, call: cst.Call, src: Source) -> bool:
+    of, name = method.of, method.name
+    if isinstance(of, Tensor | Blob):
+        full = f"Tensor.{name}"
+        if full in MOVES and name != "type":
+            return not (is_non_blocking(call, src) or casts(call, src))
+        if of.device.kind == CPU.kind or full in FACTORIES:
+            return False
+        return operation_may_wait(full)
+    if isinstance(of, Object):
+        if of.kind == "optimizer" and name == "step":
+            known = of.type.startswith("torch.optim.") and of.type not in LOOKING_OPTIMIZERS
+            return not known or bool(call.args)
+        if of.kind == "scheduler":
+            return bool(call.args)  # ReduceLROnPlateau reads the metric
+        if of.kind == "scaler":
+            return name != "scale"
+        return name not in ("zero_grad", "train", "eval", "parameters", "named_parameters")
+    return not isinstance(of, Sequence | Mapping | Host)
+
+
+def casts(call: cst.Call, src: Source) -> bool:
+    """Ex) x.to(torch.float16), which stays where it is"""
+    given = [arg.value for arg in call.args]
+    return len(given) == 1 and isinstance(only(src.value(given[0])), DType)
+
+
+def is_grad_mode(item: cst.BaseExpression, src: Source) -> bool:
+    return isinstance(item, cst.Call) and src.name(item.func) in libraries.NO_GRAD
+
+
+def plain_index(node: cst.Subscript, src: Source) -> bool:
+    """Whether nothing but numbers, slices and integer tensors index the tensor."""
+    for each in node.slice:
+        if isinstance(each.slice, cst.Index):
+            atom = only(src.value(each.slice.value))
+            whole = isinstance(atom, Tensor) and atom.dtype == "int64"
+            if not whole and not is_host(src.value(each.slice.value)):
+                return False
+    return True
+
+
+def is_host(value: Value) -> bool:
+    """Whether the value is surely no tensor of a device."""
+    return bool(value) and all(isinstance(atom, Host) for atom in value)
+
+
+def on_device(value: Value) -> bool:
+    """Whether the value may be a tensor of a device."""
+    return any(
+        isinstance(atom, Unknown)
+        or (isinstance(atom, Tensor | Blob) and atom.device.kind != CPU.kind)
+        for atom in value
+    )

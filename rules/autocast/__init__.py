@@ -1,0 +1,1 @@
+"""AMP3xx: what stands inside and outside of autocast regions."""

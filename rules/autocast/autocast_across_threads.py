@@ -1,0 +1,55 @@
+"""A thread is started in a region, and does not see it.
+
+The state of autocast belongs to the thread. A new one, and those of a pool, begin with autocast
+switched off, whatever the region around their start: their products run in float32, and what they
+hand back is of another dtype than what is computed beside them.
+
+    with torch.autocast("cuda"):
+        thread = threading.Thread(target=lambda: outputs.append(model(x)))
+        thread.start()                                # runs in float32
+
+    def work():
+        with torch.autocast("cuda"):                  # the region is opened where the work is done
+            outputs.append(model(x))
+
+    threading.Thread(target=work).start()
+
+A backward pass is no such thing: the threads of autograd take the state over.
+
+Fix safety: there is no fix; the function that a thread runs may be called elsewhere as well.
+
+Known limits: threads that are created outside of a region and started in it, and subclasses of
+`Thread`. Nothing is said where what the thread runs is not known to multiply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Dtype, Finding, Group, Rule, Source, Trait
+from amplint.knowledge.libraries import EXECUTES, THREADS
+
+from .._shared.dtypes import enabled_region
+
+rule = Rule(
+    "AMP310",
+    __doc__,
+    group=Group.PRECISION,
+    since="0.1",
+    witness=Dtype(bad="float32", good="bfloat16"),
+    needs=(Trait.REGION,),
+    words=EXECUTES | {name.rpartition(".")[2] for name in THREADS},
+)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    work = src.thread_work(call)
+    region = enabled_region(call, src) if work is not None else None
+    if work is None or region is None:
+        return
+    opened = (src.related(region.why),) if region.why is not None else ()
+    message = f"`{src.brief(call.func)}` runs this in a thread that sees no autocast region"
+    yield src.finding(rule, call, message, related=(*opened, src.related(work)))

@@ -1,0 +1,111 @@
+"""`binary_cross_entropy` or `BCELoss` in a CUDA autocast region: it raises.
+
+Autocast does not know which dtype the probabilities should have had, and refuses the operation
+whatever they are. CPU autocast computes it in float32, so that tests on the CPU pass.
+
+    with torch.autocast("cuda"):
+        loss = F.binary_cross_entropy(torch.sigmoid(logits), target)      # RuntimeError
+
+    with torch.autocast("cuda"):
+        loss = F.binary_cross_entropy_with_logits(logits, target)
+
+Where the probabilities are needed, leave the region for the loss:
+
+    with torch.autocast("cuda", enabled=False):
+        loss = F.binary_cross_entropy(probabilities.float(), target)
+
+Fix safety: unsafe: joins a sigmoid that is applied at the call with the loss. That is more precise:
+the loss of probabilities is cut off at 100 for each element, that of logits is not. Not offered
+where the sigmoid is elsewhere, as in a layer of the model.
+
+Known limits: a region whose device type is not known is taken for one of the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import (
+    Change,
+    Edit,
+    Finding,
+    Fix,
+    Group,
+    Object,
+    Raises,
+    Rule,
+    Safety,
+    Source,
+    Trait,
+    only,
+)
+from amplint.knowledge.torch_ops import policy
+
+rule = Rule(
+    "AMP304",
+    __doc__,
+    group=Group.CORRECTNESS,
+    since="0.1",
+    witness=Raises("are unsafe to autocast", policy=True),
+    changes=frozenset({Change.ROUNDING}),
+    needs=(Trait.REGION,),
+    words=frozenset({"binary_cross_entropy", "BCELoss"}),
+)
+
+REFUSING = frozenset({"cuda", "xpu"})  # types of devices (registrations in autocast_mode.cpp)
+LOSS = "torch.nn.functional.binary_cross_entropy"
+SIGMOIDS = frozenset({"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"})
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    name = loss_of(call, src)
+    region = src.region(call) if name is not None else None
+    if name is None or region is None or region.enabled is False:
+        return
+    if region.device not in REFUSING or policy(name, region.device) != "banned":
+        return
+    message = f"`{src.brief(call)}` raises in a CUDA autocast region"
+    related = (src.related(region.why),) if region.why is not None else ()
+    yield src.finding(rule, call, message, take_logits(call, src), related)
+
+
+def loss_of(call: cst.Call, src: Source) -> str | None:
+    """The function, or the class of the criterion, that is called."""
+    atom = only(src.value(call.func))
+    if isinstance(atom, Object) and atom.kind == "criterion":
+        return atom.type
+    return LOSS if src.name(call.func) == LOSS else None
+
+
+def take_logits(call: cst.Call, src: Source) -> Fix | None:
+    """Ex) binary_cross_entropy(sigmoid(z), y) -> binary_cross_entropy_with_logits(z, y)"""
+    given = src.argument(call, "input", 0)
+    logits = operand_of_sigmoid(given.value, src) if given is not None else None
+    if src.name(call.func) != LOSS or given is None or logits is None:
+        return None
+    function = f"{LOSS}_with_logits"
+    rename: tuple[Edit, ...]
+    if isinstance(call.func, cst.Attribute):
+        rename = (src.replace(call.func.attr, function.rpartition(".")[2]),)
+    else:
+        spelled = src.spell(function)
+        if spelled is None:
+            return None
+        rename = (src.replace(call.func, spelled.text), *spelled.edits)
+    edits = (*rename, src.replace(given.value, src.text(logits), parentheses=True))
+    return Fix("Compute the loss of the logits", edits, Safety.UNSAFE)
+
+
+def operand_of_sigmoid(node: cst.BaseExpression, src: Source) -> cst.BaseExpression | None:
+    """`z` of `torch.sigmoid(z)` and of `z.sigmoid()`"""
+    if not isinstance(node, cst.Call):
+        return None
+    if src.name(node.func) in SIGMOIDS and len(node.args) == 1 and not node.args[0].star:
+        return node.args[0].value
+    method = node.func if isinstance(node.func, cst.Attribute) else None
+    if method is None or method.attr.value != "sigmoid" or node.args:
+        return None
+    return method.value if src.tensor(node) is not None or src.name(method) is None else None

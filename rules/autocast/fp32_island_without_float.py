@@ -1,0 +1,120 @@
+"""A part that is kept out of autocast is given half by the part that is not: it raises.
+
+`autocast(enabled=False)` makes no float32 of what was computed before: that is still half, and the
+weights are float32.
+
+    h = self.encoder(x)                              # half, in the region of the trainer
+    with torch.autocast("cuda", enabled=False):
+        y = self.head(h)                             # RuntimeError: must have the same dtype
+
+    with torch.autocast("cuda", enabled=False):
+        y = self.head(h.float())
+
+Fix safety: unsafe: casts the input to float32, which a layer that was made half elsewhere would
+refuse.
+
+Known limits: only layers of torch, not sequences of them, and products whose operands are both
+known are judged. Nothing is said where some file of the project casts models to half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import (
+    HALF,
+    Change,
+    Finding,
+    Fix,
+    Group,
+    Object,
+    Raises,
+    Rule,
+    Safety,
+    Source,
+    Trait,
+    only,
+)
+from amplint.knowledge.torch_ops import EQUAL_DTYPES, MODULES
+
+from .._shared.dtypes import (
+    SAME_DTYPE,
+    before,
+    differ,
+    dtype_places,
+    made_by_autocast,
+    product,
+)
+
+rule = Rule(
+    "AMP306",
+    __doc__,
+    group=Group.CORRECTNESS,
+    since="0.1",
+    witness=Raises("must have the same dtype"),
+    changes=frozenset({Change.DTYPE}),
+    needs=(Trait.REGION,),
+    words=frozenset({"autocast"}),
+    outranks=("AMP206",),
+)
+LAYERS = EQUAL_DTYPES & MODULES.keys()
+# Weights that may not be float32: model.half(), model.to(torch.bfloat16), torch_dtype=...
+HALF_WEIGHTS = (
+    r"(model|net|module|\bself)\w*(\.cuda\(\))?\.(half|bfloat16)\(\)"
+    r"|(model|net|module)\w*\.to\([^)]*(float16|half|dtype)"
+    r"|torch_dtype=|set_default_dtype"
+)
+MADE_HALF = r"\b{}\(.*\)(\.\w+\(\))*\.(half|bfloat16)\(\)"  # of an instance of the class
+
+
+@rule.on(cst.Call, cst.BinaryOperation)
+def check(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[Finding]:
+    region = src.region(node)
+    if region is None or region.enabled is not False or region.inherited:
+        return
+    wrong = half_operand(node, src)
+    tensor = src.tensor(wrong) if wrong is not None else None
+    if wrong is None or tensor is None or not made_by_autocast(tensor):
+        return
+    made = MADE_HALF.format(src.scope(node).partition(".")[0])
+    if src.matches(HALF_WEIGHTS) or src.matches(made):
+        return
+    message = f"`{src.brief(wrong)}` is {tensor.dtype}, and autocast is off here: this raises"
+    fix = Fix("Cast it to float32", (src.append_call(wrong, "float()"),), Safety.UNSAFE)
+    places = dtype_places(src, tensor)
+    opened = (src.related(region.why),) if region.why is not None else ()
+    yield src.finding(rule, wrong, message, fix, (*places, *opened))
+
+
+def half_operand(node: cst.Call | cst.BinaryOperation, src: Source) -> cst.BaseExpression | None:
+    """What a layer in float32, or a product with an operand in float32, is given in half."""
+    found = product(node, src)
+    if found is None or not found.operands:
+        return None
+    if isinstance(node, cst.Call) and any(arg.star for arg in node.args):
+        return None
+    if found.module is not None:
+        return found.operands[0] if is_float32_layer(found.module) else None
+    dtypes = [dtype_of(operand, src) for operand in found.operands[:2]]
+    if len(dtypes) < 2 or not differ(*dtypes):
+        return None
+    return found.operands[0] if dtypes[0] in HALF else found.operands[1]
+
+
+def dtype_of(operand: cst.BaseExpression, src: Source) -> str | None:
+    """The dtype of a tensor; float32 for the weight of a layer, if nothing says otherwise."""
+    tensor = src.tensor(operand)
+    if tensor is None or tensor.dtype is not None:
+        return tensor.dtype if tensor is not None else None
+    weight = before(operand, SAME_DTYPE, src)
+    if not isinstance(weight, cst.Attribute) or weight.attr.value not in ("weight", "bias"):
+        return None
+    layer = only(src.value(weight.value))
+    return "float32" if isinstance(layer, Object) and is_float32_layer(layer) else None
+
+
+def is_float32_layer(module: Object) -> bool:
+    """Whether a module takes no half as long as its weights are float32."""
+    return module.kind == "module" and module.dtype is None and module.type in LAYERS

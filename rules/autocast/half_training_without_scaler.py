@@ -1,0 +1,67 @@
+"""Training in float16 without a GradScaler: small gradients become zero.
+
+A gradient below 6e-8 does not exist in float16. Those of activations often are, and the layers
+before them then learn nothing, without a word. A scaler multiplies the loss, and divides the
+gradients again in float32. `torch.autocast("cuda")` is float16 unless it is told otherwise.
+
+    with torch.autocast("cuda"):
+        loss = criterion(model(x), y)
+    loss.backward()
+
+    scaler = torch.amp.GradScaler("cuda")                    # once
+    with torch.autocast("cuda"):
+        loss = criterion(model(x), y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+    with torch.autocast("cuda", dtype=torch.bfloat16):       # or this, which needs no scaler
+
+Fix safety: there is no fix: a scaler has to be made, used at the step, and saved.
+
+Known limits: the region has to be opened in the function that runs the backward pass. Files that
+speak of a scale anywhere are left alone, as the loss may be multiplied by hand, and so are those of
+libraries that own the loop (accelerate, Lightning, DeepSpeed, apex).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Differs, Finding, Group, Rule, Source, Trait
+
+from .._shared.reads import heat_places, training_heat
+from .._shared.steps import region_dtype, regions_before
+
+rule = Rule(
+    "AMP308",
+    __doc__,
+    group=Group.CORRECTNESS,
+    since="0.1",
+    witness=Differs(rtol=0.5),
+    words=frozenset({"backward"}),
+    needs=(Trait.HOT,),
+)
+# Somebody scales, by hand or by a library.
+SCALED = re.compile(
+    r"scal(er|ing)|(loss|grad)_?scale|scale_?(loss|grad)|\bscale\(|fp16_optimizer"
+    r"|\b(accelerate|lightning|pytorch_lightning|deepspeed|apex|colossalai|fairscale)\b",
+    re.IGNORECASE,
+)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    if src.backward(call) != () or not isinstance(call.func, cst.Attribute):
+        return
+    heat = training_heat(call, src)
+    regions = regions_before(call, src) if heat is not None else ()
+    region = next((each for each in regions if region_dtype(each) == "float16"), None)
+    if heat is None or region is None or SCALED.search(src.content.text):
+        return
+    message = f"`{src.brief(call)}` runs in float16, and nothing scales the loss"
+    related = [src.related(region.why)] if region.why is not None else []
+    yield src.finding(rule, call, message, related=(*related, *heat_places(heat, src)))

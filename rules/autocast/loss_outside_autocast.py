@@ -1,0 +1,99 @@
+"""A loss is taken outside of the region whose half output it is given.
+
+Autocast computes losses in float32. Where the region ends before the loss, its logits are still
+half, and so are the logarithms, the mean and the loss: three digits in float16, two in bfloat16,
+and infinity beyond 65504.
+
+    with torch.autocast("cuda"):
+        logits = model(x)
+    loss = F.cross_entropy(logits, y)                 # in half
+
+    with torch.autocast("cuda"):
+        logits = model(x)
+        loss = F.cross_entropy(logits, y)             # autocast makes it float32
+
+Fix safety: unsafe: casts to float32 what the loss is given, as autocast would. Gradients change by
+rounding.
+
+Known limits: losses that are spelled out, rather than functions or criterions of torch, and those
+whose other operand may be float32, which makes them float32. A function that some of its callers
+call in a region is left alone, and so is a project whose models accelerate or Fabric wrap, which
+cast their outputs to float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Change, Dtype, Finding, Fix, Group, Rule, Safety, Source, Trait
+from amplint.knowledge.torch_ops import MODULES, RESULTS, policy
+
+from .._shared.dtypes import (
+    Operation,
+    dtype_places,
+    made_by_autocast,
+    operation,
+    outputs_are_cast,
+)
+
+LOSSES = frozenset(
+    name
+    for name in (
+        *(name for name, result in RESULTS.items() if result.rank == "reduction"),
+        *(name for name, facts in MODULES.items() if facts.kind == "criterion"),
+    )
+    if policy(name, "cuda") == "fp32"
+)
+CLASSIFYING = "cross_entropy nll_loss multi_margin_loss multilabel_margin_loss".split()
+# Their targets are classes, and leave the dtype to what they are held against.
+OF_CLASSES = frozenset(
+    {
+        *(f"torch.nn.functional.{name}" for name in CLASSIFYING),
+        "torch.nn.CrossEntropyLoss",
+        "torch.nn.MultiLabelMarginLoss",
+        "torch.nn.MultiMarginLoss",
+        "torch.nn.NLLLoss",
+    }
+)
+
+rule = Rule(
+    "AMP305",
+    __doc__,
+    group=Group.PRECISION,
+    since="0.1",
+    witness=Dtype(bad="bfloat16", good="float32"),
+    changes=frozenset({Change.DTYPE, Change.ROUNDING}),
+    needs=(Trait.HALF,),
+    words=frozenset(name.rpartition(".")[2] for name in LOSSES),
+)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    found = operation(call, src)
+    if found is None or found.name not in LOSSES or not found.operands:
+        return
+    given = operands_of_loss(found, call, src)
+    tensors = [src.tensor(operand) for operand in given]
+    half = [tensor for tensor in tensors if tensor is not None and made_by_autocast(tensor)]
+    if not half or len(half) < len(given) or not src.is_outside(call) or outputs_are_cast(src):
+        return
+    message = f"`{src.brief(given[0])}` is {half[0].dtype}, and so is this loss out of the region"
+    edits = tuple(src.append_call(operand, "float()") for operand in given)
+    fix = Fix("Cast it to float32", edits, Safety.UNSAFE)
+    yield src.finding(rule, given[0], message, fix, dtype_places(src, *half))
+
+
+def operands_of_loss(
+    found: Operation, call: cst.Call, src: Source
+) -> tuple[cst.BaseExpression, ...]:
+    """What decides the dtype of a loss: logits alone, or both sides."""
+    first, second = src.argument(call, "input", 0), src.argument(call, "target", 1)
+    if first is None:
+        return ()
+    if found.name in OF_CLASSES:
+        return (first.value,)
+    # Weights would be a third side.
+    return (first.value, second.value) if second is not None and len(call.args) == 2 else ()

@@ -1,0 +1,1 @@
+"""AMP4xx: the protocol of a GradScaler."""

@@ -1,0 +1,64 @@
+"""A loss is backpropagated unscaled, and `scaler.step(optimizer)` divides its gradients anyway.
+
+`scaler.step` (or `unscale_`) divides all gradients of the optimizer. Those of a loss that
+`scaler.scale` has not multiplied come out 65536 times too small, and half of them are zero before
+that, for they were computed without the scale that keeps them in the range of float16. If nothing
+was ever scaled, the step raises.
+
+    loss.backward()                        # gradients divided by the scale
+    scaler.step(optimizer)
+    scaler.update()
+
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+Fix safety: unsafe, since the weights become other ones: those that were meant.
+
+Known limits: it speaks of a loss that is seen to be computed, not of a parameter, which a caller
+may have scaled. Silent where a test keeps the scaled backward pass and the plain one apart, for
+that test may say whether the scaler is enabled; and where other optimizers may take the gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Finding, Fix, Group, Misuse, Raises, Rule, Safety, Source
+
+from .._shared.steps import WORDS, evidence, other, scaler_of
+
+rule = Rule(
+    "AMP402",
+    __doc__,
+    group=Group.CORRECTNESS,
+    since="0.1",
+    witness=Raises("_scale is None"),
+    words=WORDS,
+    misuse=True,
+    outranks=("AMP308",),
+)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    misuse = src.misuse(call, rule.code)
+    if misuse is None:
+        return
+    message = f"`{src.brief(call)}` is not scaled, and the scaler divides its gradients"
+    yield src.finding(rule, call, message, scaled(misuse, call, src), evidence(misuse, src))
+
+
+def scaled(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
+    """Ex) loss.backward() -> scaler.scale(loss).backward()"""
+    scaler = scaler_of(other(misuse, call, src))
+    function = call.func
+    if scaler is None or not isinstance(function, cst.Attribute):
+        return None
+    if src.name(function) is not None or function.value.lpar:
+        return None  # torch.autograd.backward(losses)
+    loss = src.text(function.value)
+    edit = src.replace(function.value, f"{src.text(scaler)}.scale({loss})")
+    return Fix("Scale the loss", (edit,), Safety.UNSAFE)

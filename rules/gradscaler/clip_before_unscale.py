@@ -1,0 +1,65 @@
+"""Gradients are clipped while they are still multiplied by the scale of a GradScaler.
+
+After `scaler.scale(loss).backward()` the norm of the gradients is 65536 times the true one.
+Clipping it to 1.0 leaves gradients of that norm, which `scaler.step` then divides by 65536: the
+model all but stops learning, and nothing says so. What the clipping returns, and is logged, is
+65536 times too large as well.
+
+    scaler.scale(loss).backward()
+    clip_grad_norm_(model.parameters(), 1.0)         # the norm of scaled gradients
+    scaler.step(optimizer)
+
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+
+Fix safety: unsafe, since the weights become other ones: those that were meant.
+
+Known limits: it speaks where every path from the backward pass to the clipping goes wrong; whatever
+an unknown function does with the optimizer or the scaler is taken to unscale. Of several
+optimizers, any one that is unscaled is taken to be the one that is clipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Differs, Finding, Fix, Group, Misuse, Rule, Safety, Source
+
+from .._shared.steps import WORDS, evidence, methods, other, scaler_of
+
+rule = Rule(
+    "AMP404",
+    __doc__,
+    group=Group.CORRECTNESS,
+    since="0.1",
+    witness=Differs(1e-3),
+    words=WORDS,
+    misuse=True,
+)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    misuse = src.misuse(call, rule.code)
+    if misuse is None:
+        return
+    message = f"`{src.brief(call)}` clips gradients that are still multiplied by the scale"
+    yield src.finding(rule, call, message, unscaled(misuse, call, src), evidence(misuse, src))
+
+
+def unscaled(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
+    """Ex) clip_grad_norm_(...) -> scaler.unscale_(optimizer); clip_grad_norm_(...)"""
+    scaler, line = scaler_of(other(misuse, call, src)), src.statement(call)
+    if scaler is None or not isinstance(line, cst.SimpleStatementLine):
+        return None
+    name = src.text(scaler)
+    steps = methods(name, "step", call, src)
+    optimizers = {src.text(step.args[0].value) for step in steps if len(step.args) == 1}
+    if len(optimizers) != 1 or methods(name, "unscale_", call, src):
+        return None
+    edit = src.insert_statement_before(line, f"{name}.unscale_({optimizers.pop()})")
+    return Fix("Unscale the gradients first", (edit,), Safety.UNSAFE) if edit is not None else None

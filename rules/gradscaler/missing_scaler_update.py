@@ -1,0 +1,64 @@
+"""`scaler.step(optimizer)` in a loop, and no `scaler.update()` before the next one.
+
+The scaler notes that it has stepped, and only `update()` ends the note: the second iteration
+raises, in `step` ("step() has already been called since the last update()") or in `unscale_`
+("unscale_() is being called after step()").
+
+    for x, y in loader:
+        ...
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)             # raises in the second iteration
+
+    for x, y in loader:
+        ...
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+Fix safety: unsafe: the program gets farther than before, but where the scaler is switched off it
+did so already, and whether the scale adapts is then for `update()` to say.
+
+Known limits: both steps have to be seen in one loop, directly or through functions of the project.
+A function that steps and is called by something unknown may be followed by an update there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Finding, Fix, Group, Misuse, Raises, Rule, Safety, Source
+
+from .._shared.steps import WORDS, evidence, is_statement, methods, scaler_of
+
+rule = Rule(
+    "AMP403",
+    __doc__,
+    group=Group.CORRECTNESS,
+    since="0.1",
+    witness=Raises("step() has already been called"),
+    words=WORDS,
+    misuse=True,
+)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    misuse = src.misuse(call, rule.code)
+    if misuse is None:
+        return
+    message = f"no `update()` follows `{src.brief(call)}`, and the next iteration raises"
+    yield src.finding(rule, call, message, updated(misuse, call, src), evidence(misuse, src))
+
+
+def updated(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
+    """Ex) scaler.step(optimizer) -> scaler.step(optimizer); scaler.update()"""
+    scaler, line = scaler_of(call), src.statement(call)
+    if misuse.inner or scaler is None or line is None or not is_statement(call, src):
+        return None
+    name = src.text(scaler)
+    if methods(name, "update", call, src):
+        return None
+    edit = src.insert_statement_after(line, f"{name}.update()")
+    return Fix("Update the scaler", (edit,), Safety.UNSAFE) if edit is not None else None

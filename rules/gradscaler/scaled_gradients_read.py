@@ -1,0 +1,56 @@
+"""The size of gradients is read while they are multiplied by the scale of a GradScaler.
+
+After `scaler.scale(loss).backward()` every gradient is 65536 times the true one, and so is its
+norm: what is logged or compared with a threshold is the scale, above all, and jumps whenever the
+scale changes.
+
+    scaler.scale(loss).backward()
+    norm = sum(p.grad.norm() ** 2 for p in model.parameters()) ** 0.5       # 65536 times as large
+    scaler.step(optimizer)
+
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    norm = sum(p.grad.norm() ** 2 for p in model.parameters()) ** 0.5
+    scaler.step(optimizer)
+
+Fix safety: none is offered: what becomes of the number is for the author to say.
+
+Known limits: it speaks of norms alone, and where every path from the backward pass to the reading
+goes wrong; whatever an unknown function does with the optimizer or the scaler is taken to unscale.
+Silent in functions that know the scale, for they may divide by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Differs, Finding, Group, Rule, Source
+
+from .._shared.steps import WORDS, evidence
+
+rule = Rule(
+    "AMP414",
+    __doc__,
+    group=Group.CORRECTNESS,
+    since="0.1",
+    witness=Differs(0.5),
+    words=WORDS,
+    misuse=True,
+)
+KNOWS_THE_SCALE = ("get_scale", "inv_scale", "loss_scale", "cur_scale", "._scale")
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    misuse = src.misuse(call, rule.code)
+    if misuse is None:
+        return
+    function = src.function(call)
+    texts = [src.text_around(why) for why in (*misuse.inner, misuse.other)]
+    texts.append(src.text(function) if function is not None else "")
+    if any(word in text for word in KNOWS_THE_SCALE for text in texts):
+        return
+    message = f"`{src.brief(call)}` tells the size of gradients times the scale"
+    yield src.finding(rule, call, message, None, evidence(misuse, src))

@@ -1,0 +1,48 @@
+"""A checkpoint of model and optimizer leaves out the state of the scaler.
+
+A restart then begins with the scale that a new scaler has, 65536, and forgets how long the last one
+has been good for. Where training had come down to a smaller one, the first steps are skipped, after
+each of which the scale is halved; where it had gone up, small gradients are lost until it is there
+again. What follows is another training than one that was not interrupted.
+
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
+
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    torch.save({**state, "scaler": scaler.state_dict()}, path)
+    scaler.load_state_dict(torch.load(path)["scaler"])              # at a restart
+
+Fix safety: there is no fix: what is saved has to be loaded, and older checkpoints lack it.
+
+Known limits: nothing is said of a project that saves the state of a scaler anywhere, or of what may
+be one; that saves a scaler, or an object that holds one, as a whole; or that hands one to something
+unknown. The steps have to be made, and the checkpoint saved, below a common function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Differs, Finding, Group, Rule, Source
+
+from .._shared.steps import WORDS, evidence
+
+rule = Rule(
+    "AMP413",
+    __doc__,
+    group=Group.PRECISION,
+    since="0.1",
+    witness=Differs(rtol=0.1),
+    words=WORDS,
+    misuse=True,
+)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    misuse = src.misuse(call, rule.code)
+    if misuse is None:
+        return
+    message = f"`{src.brief(call.func)}` saves the state of the optimizer, but not of the scaler"
+    yield src.finding(rule, call, message, None, evidence(misuse, src))

@@ -1,0 +1,62 @@
+"""The steps and updates of a GradScaler are in an order that it refuses, or that gives wrong steps.
+
+One iteration is: every optimizer steps once, then the scaler is updated once. A second `step` of
+the same optimizer raises, and so does an `update()` that comes when nothing has stepped since the
+last one. An `update()` between two optimizers raises nothing: but when it changes the scale, the
+gradients of the second optimizer are divided by another scale than they were multiplied by.
+
+    scaler.scale(loss_g + loss_d).backward()
+    scaler.step(opt_g)
+    scaler.update()                                  # the scale may change here
+    scaler.step(opt_d)
+    scaler.update()
+
+    scaler.scale(loss_g + loss_d).backward()
+    scaler.step(opt_g)
+    scaler.step(opt_d)
+    scaler.update()
+
+An update after each optimizer is right where each has a backward pass of its own after the
+last one.
+
+Fix safety: none is offered; the order is for the author to see.
+
+Known limits: it speaks where every path between the two calls goes wrong. That an `update()` has
+nothing to work on is said of what follows another `update()` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Finding, Group, Misuse, Raises, Rule, Source
+
+from .._shared.steps import WORDS, evidence
+
+rule = Rule(
+    "AMP407",
+    __doc__,
+    group=Group.CORRECTNESS,
+    since="0.1",
+    witness=Raises("step() has already been called"),
+    words=WORDS,
+    misuse=True,
+)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    misuse = src.misuse(call, rule.code)
+    if misuse is None:
+        return
+    yield src.finding(rule, call, message(call, misuse, src), None, evidence(misuse, src))
+
+
+def message(call: cst.Call, misuse: Misuse, src: Source) -> str:
+    if not misuse.raises:
+        return f"`{src.brief(call)}` may change the scale before all optimizers have stepped"
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "update":
+        return f"`{src.brief(call)}` raises: nothing has stepped since the last update"
+    return f"`{src.brief(call)}` raises: the optimizer has stepped since the last update"

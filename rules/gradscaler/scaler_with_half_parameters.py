@@ -1,0 +1,54 @@
+"""A GradScaler is used with parameters in float16.
+
+The gradients of float16 parameters are float16, and the scaler refuses to divide them: "Attempting
+to unscale FP16 gradients." The weights stay float32 in mixed precision, for the small steps of an
+optimizer are lost in float16; it is autocast that computes in half.
+
+    model = Net().cuda().half()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler.scale(model(x.half()).mean()).backward()
+    scaler.step(optimizer)                           # raises
+
+    model = Net().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = model(x).mean()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+
+Fix safety: none is offered; the region has to be opened around the forward pass, and what was cast
+for the module is not to be cast any more.
+
+Known limits: the cast, the optimizer and the step have to be met on the paths of one function and
+of what it calls. A module that is handed to an unknown function after the cast, or whose parameters
+are looped over, is left alone, as it may be float32 again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Finding, Group, Raises, Rule, Source
+
+from .._shared.steps import WORDS, evidence
+
+rule = Rule(
+    "AMP410",
+    __doc__,
+    group=Group.CORRECTNESS,
+    since="0.1",
+    witness=Raises("Attempting to unscale FP16 gradients"),
+    words=WORDS,
+    misuse=True,
+)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    misuse = src.misuse(call, rule.code)
+    if misuse is None:
+        return
+    message = f"`{src.brief(call)}` raises: the parameters, and so the gradients, are float16"
+    yield src.finding(rule, call, message, None, evidence(misuse, src))

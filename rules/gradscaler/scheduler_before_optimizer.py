@@ -1,0 +1,49 @@
+"""A scheduler makes its step between the backward pass and the step of the optimizer.
+
+The gradients of this batch are then used with the learning rate of the next: the first value of the
+schedule is skipped, and torch warns of it once.
+
+    scaler.scale(loss).backward()
+    scheduler.step()
+    scaler.step(optimizer)
+    scaler.update()
+
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    scheduler.step()
+
+Fix safety: none is offered; the learning rates become other ones.
+
+Known limits: found in functions that call a scaler, with one optimizer. A scheduler that makes its
+step before the backward pass is left alone, and so is one that is given a metric or an epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Differs, Finding, Group, Rule, Source
+
+from .._shared.steps import WORDS, evidence
+
+rule = Rule(
+    "AMP418",
+    __doc__,
+    group=Group.CORRECTNESS,
+    since="0.1",
+    witness=Differs(0.01),
+    words=WORDS,
+    misuse=True,
+)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    misuse = src.misuse(call, rule.code)
+    if misuse is None:
+        return
+    message = f"`{src.brief(call)}` changes the learning rate before the optimizer's step"
+    yield src.finding(rule, call, message, None, evidence(misuse, src))

@@ -1,0 +1,69 @@
+"""`optimizer.step()` on gradients that were scaled by a GradScaler.
+
+`scaler.scale(loss).backward()` makes gradients that are `scale` times too large, 65536 times at the
+beginning. `scaler.step(optimizer)` divides them before it steps; `optimizer.step()` does not, and
+nothing says so: the weights are gone after one step. A `scaler.update()` after it raises, for the
+scaler has seen no gradients.
+
+    scaler.scale(loss).backward()
+    optimizer.step()                       # an update 65536 times too large
+
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+Fix safety: unsafe, since the weights become other ones: those that were meant. `scaler.update()` is
+added where the function has none.
+
+Known limits: it speaks where every path from the backward pass to the step goes wrong. Silent where
+a test keeps `optimizer.step()` and `scaler.step(optimizer)` apart, for that test may say whether
+the scaler is enabled; and where one of several optimizers is stepped without, unless no gradient of
+its could be an unscaled one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Differs, Edit, Finding, Fix, Group, Misuse, Rule, Safety, Source
+
+from .._shared.steps import WORDS, evidence, is_statement, methods, other, scaler_of
+
+rule = Rule(
+    "AMP401",
+    __doc__,
+    group=Group.CORRECTNESS,
+    since="0.1",
+    witness=Differs(1e-3),
+    words=WORDS,
+    misuse=True,
+)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    misuse = src.misuse(call, rule.code)
+    if misuse is None:
+        return
+    message = f"`{src.brief(call)}` steps with gradients that are still multiplied by the scale"
+    yield src.finding(rule, call, message, through_scaler(misuse, call, src), evidence(misuse, src))
+
+
+def through_scaler(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
+    """Ex) optimizer.step() -> scaler.step(optimizer); scaler.update()"""
+    scaler = scaler_of(other(misuse, call, src))
+    line = src.statement(call)
+    if scaler is None or call.args or not isinstance(call.func, cst.Attribute):
+        return None
+    name = src.text(scaler)
+    edits: list[Edit] = [src.replace(call, f"{name}.step({src.text(call.func.value)})")]
+    if not methods(name, "update", call, src):
+        if line is None or not is_statement(call, src):
+            return None
+        update = src.insert_statement_after(line, f"{name}.update()")
+        if update is None:
+            return None
+        edits.append(update)
+    return Fix("Step through the scaler", tuple(edits), Safety.UNSAFE)

@@ -1,0 +1,57 @@
+"""Gradients are unscaled for every micro-batch, but stepped with only after several.
+
+After `unscale_` the gradients are true ones; the next backward pass adds scaled ones to them, and
+there is no scale any more that fits both. The next `unscale_` raises ("unscale_() has already been
+called"). With an `update()` for every micro-batch nothing raises: all but the last micro-batch are
+divided by the scale again and again, and so are lost.
+
+    for i, batch in enumerate(loader):
+        scaler.scale(loss / n).backward()
+        scaler.unscale_(optimizer)                   # raises for the second micro-batch
+        if (i + 1) % n == 0:
+            scaler.step(optimizer)
+            scaler.update()
+
+    for i, batch in enumerate(loader):
+        scaler.scale(loss / n).backward()
+        if (i + 1) % n == 0:
+            scaler.unscale_(optimizer)
+            clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+
+Fix safety: none is offered; what has to move under the test is for the author to see.
+
+Known limits: a test that is written as a remainder (`(i + 1) % n == 0`) is known to fail at times;
+under another one (`if self.sync_gradients`) all paths have to go wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Finding, Group, Raises, Rule, Source
+
+from .._shared.steps import WORDS, evidence
+
+rule = Rule(
+    "AMP412",
+    __doc__,
+    group=Group.CORRECTNESS,
+    since="0.1",
+    witness=Raises("unscale_() has already been called"),
+    words=WORDS,
+    misuse=True,
+)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    misuse = src.misuse(call, rule.code)
+    if misuse is None:
+        return
+    what = "raises for the second" if misuse.raises else "is one too many for the second"
+    message = f"`{src.brief(call)}` {what} micro-batch: no step comes between"
+    yield src.finding(rule, call, message, None, evidence(misuse, src))

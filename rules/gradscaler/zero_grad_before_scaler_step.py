@@ -1,0 +1,48 @@
+"""Gradients are cleared between the backward pass and `scaler.step(optimizer)`.
+
+The step then finds no gradients: the scaler raises "No inf checks were recorded for this
+optimizer". With `set_to_none=False` it finds zeros, and steps by nothing (or by momentum and weight
+decay alone) without a word.
+
+    scaler.scale(loss).backward()
+    optimizer.zero_grad()                            # throws the gradients away
+    scaler.step(optimizer)
+
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+
+Fix safety: none is offered; where the line belongs is for the author to see.
+
+Known limits: `model.zero_grad()` is not followed, for whose parameters the optimizer has is not
+known. It speaks where every path between the calls goes wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Finding, Group, Raises, Rule, Source
+
+from .._shared.steps import WORDS, evidence
+
+rule = Rule(
+    "AMP408",
+    __doc__,
+    group=Group.CORRECTNESS,
+    since="0.1",
+    witness=Raises("No inf checks were recorded for this optimizer"),
+    words=WORDS,
+    misuse=True,
+)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    misuse = src.misuse(call, rule.code)
+    if misuse is None:
+        return
+    message = f"`{src.brief(call)}` throws away the gradients that the next step is to use"
+    yield src.finding(rule, call, message, None, evidence(misuse, src))

@@ -1,0 +1,1 @@
+"""AMP1xx: the host waits for the device."""

@@ -1,0 +1,53 @@
+"""A tensor on the device is read by the host for every batch of an evaluation or inference loop.
+
+The reads of AMP101 (`.item()`, `.tolist()`, `.cpu()`, `.numpy()`, `float()` ...) make the host wait
+for the device once per batch. Evaluation has no backward pass to hide behind: the device idles
+while the next batch is prepared and its kernels are launched.
+
+    for x, y in loader:
+        logits = model(x.cuda())
+        correct += (logits.argmax(1) == y.cuda()).sum().item()    # waits for every batch
+
+    correct = torch.zeros((), dtype=torch.long, device="cuda")
+    for x, y in loader:
+        logits = model(x.cuda())
+        correct += (logits.argmax(1) == y.cuda()).sum()
+    accuracy = correct.item() / len(loader.dataset)               # waits once
+
+It is often meant, hence pedantic: outputs are moved to the CPU so that they do not fill the memory
+of the device, and metrics of other libraries take arrays.
+
+Fix safety: none is offered, since the memory of the device may be what the read is there for.
+
+Known limits: as for AMP101. A loop is one over batches of evaluation where it iterates a loader
+that is known as one, and neither it nor what it calls trains; `validation_step`, `test_step` and
+`predict_step` of a LightningModule run for every batch, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import EVALUATION, Finding, Group, Rule, Source, Syncs
+
+from .._shared.reads import READING_WORDS, hot_evidence, tensor_read
+
+rule = Rule(
+    "AMP102",
+    __doc__,
+    group=Group.PEDANTIC,
+    since="0.1",
+    witness=Syncs(before=4, after=1),
+    words=READING_WORDS,
+)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    """Ex) loss.item(), logits.cpu(), np.asarray(scores)"""
+    evidence = hot_evidence(call, tensor_read(call, src), src, EVALUATION)
+    if evidence is not None:
+        message = f"`{src.brief(call)}` makes the host wait for every batch of evaluation"
+        yield src.finding(rule, call, message, None, evidence)

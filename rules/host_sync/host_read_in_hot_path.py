@@ -1,0 +1,120 @@
+"""A tensor on the device is read by the host in every iteration of a training loop.
+
+`.item()`, `.tolist()`, `.cpu()`, `.numpy()`, `.to("cpu")`, `float()`, `int()` and `np.asarray()`
+of a device tensor make the host wait until the device has caught up. Once per step, that empties
+the queue of kernels which keeps the device busy while Python runs ahead.
+
+    for x, y in loader:
+        loss = step(x, y)
+        running += loss.item()            # waits for the device at every step
+
+    for x, y in loader:
+        loss = step(x, y)
+        running += loss.detach()          # adds on the device; read it once, after the loop
+
+The loop may be in a caller, also in another file; the chain from it is given as related places.
+Evaluation loops are AMP102. What is guarded by an interval (`if step % 50 == 0`), by a flag that is
+off, or stands on an error path is not hot.
+
+Fix safety: offered for an accumulator that is a number before the loop and is not read inside it.
+It is unsafe: the sum is then made in the tensor's precision instead of Python's float64 (adding
+0.1 ten thousand times: 999.9029 in float32 instead of 1000.0). The accumulator becomes a Python
+number again right after the loop: an integer where it began as one and integers are added.
+
+Known limits: a tensor whose device cannot be told from the project (a parameter of a function that
+nobody is seen to call, the result of an unknown function) is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import (
+    Change,
+    Finding,
+    Fix,
+    Group,
+    Host,
+    Rule,
+    Safety,
+    Source,
+    Syncs,
+    Tensor,
+    Trait,
+    only,
+)
+
+from .._shared.reads import READING_WORDS, hot_evidence, tensor_read
+
+rule = Rule(
+    "AMP101",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Syncs(before=8, after=1),
+    needs=(Trait.HOT,),
+    changes=frozenset({Change.ROUNDING}),
+    words=READING_WORDS,
+)
+
+FLOATS = frozenset({"float16", "bfloat16", "half", "float32", "float64"})
+INTEGERS = frozenset({"bool", "uint8", "int8", "int16", "int32", "int64"})
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    evidence = hot_evidence(call, tensor_read(call, src), src)
+    if evidence is None:
+        return
+    message = f"`{src.brief(call)}` makes the host wait for the device in every iteration"
+    yield src.finding(rule, call, message, keep_on_device(call, src), evidence)
+
+
+def keep_on_device(call: cst.Call, src: Source) -> Fix | None:
+    """Ex) `total += loss.item()` -> `total += loss.detach()`, and `float(total)` after the loop"""
+    function = call.func
+    if not (isinstance(function, cst.Attribute) and function.attr.value == "item"):
+        return None
+    add = src.parent(call)
+    if not (
+        isinstance(add, cst.AugAssign)
+        and isinstance(add.operator, cst.AddAssign)
+        and isinstance(add.target, cst.Name)
+        and add.value is call
+    ):
+        return None
+    loop = enclosing_loop(add, src)
+    name = add.target.value
+    if loop is None or loop.orelse is not None or src.occurrences(name, loop) != 1:
+        return None
+    kind = kind_of_sum(only(src.value(add.target)), only(src.value(function.value)))
+    after = src.insert_statement_after(loop, f"{name} = {kind}({name})") if kind else None
+    if after is None:
+        return None
+    edits = (src.replace(call, f"{src.text(function.value)}.detach()"), after)
+    return Fix("Add up on the device and read the sum after the loop", edits, Safety.UNSAFE)
+
+
+def kind_of_sum(start: object, read: object) -> str | None:
+    """What a number of Python's plus numbers of this tensor are: "int", "float", None if unknown"""
+    if not (isinstance(start, Host) and start.kind in ("int", "float", "number")):
+        return None
+    if start.kind == "float":
+        return "float"
+    dtype = read.dtype if isinstance(read, Tensor) else None
+    if dtype in FLOATS:
+        return "float"
+    return "int" if dtype in INTEGERS and start.kind == "int" else None
+
+
+def enclosing_loop(node: cst.CSTNode, src: Source) -> cst.For | cst.While | None:
+    """The loop around the node within its function, unless another one is around it."""
+    loops: list[cst.For | cst.While] = []
+    for ancestor in src.ancestors(node):
+        if isinstance(ancestor, cst.FunctionDef | cst.Lambda | cst.ClassDef):
+            break
+        if isinstance(ancestor, cst.For | cst.While):
+            loops.append(ancestor)
+    return loops[0] if loops else None

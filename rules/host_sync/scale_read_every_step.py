@@ -1,0 +1,59 @@
+"""The scale of a GradScaler is read by the host in every iteration of a training loop.
+
+The scale is a tensor on the device. `scaler.get_scale()` copies it to the host, and so waits until
+the device has caught up, as `scaler.step()` does once per step already.
+
+    scaler.step(optimizer)
+    scaler.update()
+    log("scale", scaler.get_scale())              # waits at every step
+
+    scaler.step(optimizer)
+    scaler.update()
+    if step % 50 == 0:
+        log("scale", scaler.get_scale())          # waits now and then
+
+The rule is pedantic, for there is no public way but this one to learn that a step was skipped
+(`before = scaler.get_scale(); scaler.update(); skipped = scaler.get_scale() < before`), which a
+scheduler of the learning rate has to know.
+
+Fix safety: none is offered; which steps need the scale is for the author to choose.
+
+Known limits: a scaler that is not seen to be built (a parameter of a function that nobody calls, a
+field of another library's object) is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import CPU, Finding, Group, Object, Rule, Source, Syncs, Trait, only
+
+from .._shared.reads import heat_places, training_heat
+
+rule = Rule(
+    "AMP112",
+    __doc__,
+    group=Group.PEDANTIC,
+    since="0.1",
+    witness=Syncs(before=16, after=8),  # `scaler.step` reads once per step in any case
+    needs=(Trait.HOT,),
+    words=frozenset({"get_scale"}),
+)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    function = call.func
+    if not isinstance(function, cst.Attribute) or function.attr.value != "get_scale":
+        return
+    scaler = only(src.value(function.value))
+    if not isinstance(scaler, Object) or scaler.kind != "scaler":
+        return
+    heat = training_heat(call, src)
+    # Switched off, or at home on the host, a scaler waits for nothing.
+    if heat is None or scaler.enabled is False or scaler.device.kind == CPU.kind:
+        return
+    message = f"`{src.brief(call)}` reads the scale from the device in every iteration"
+    yield src.finding(rule, call, message, None, heat_places(heat, src))

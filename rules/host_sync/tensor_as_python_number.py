@@ -1,0 +1,186 @@
+"""A tensor on the device is used where Python or torch needs a number.
+
+An index, a slice bound, a size, the end of a `range` or of a `torch.arange`: where a number is
+needed, a tensor is read back without a word, and the host waits until the device has computed it.
+It is an `.item()` that nobody wrote.
+
+    for x, mask in loader:
+        x, mask = x.cuda(), mask.cuda()
+        longest = mask.sum(1).max()
+        y = model(x[:, :longest])         # waits at every step
+
+    for x, lengths in loader:
+        longest = int(lengths.max())      # the lengths have never left the host
+        y = model(x.cuda()[:, :longest])
+
+What the host needs, compute on the host: lengths in the collate function, sizes from `x.shape`.
+What only the device needs stays there: `x.index_select(0, i)` and `torch.gather` take tensors, as
+does an index with dimensions, `torch.where` or `clamp`.
+
+Fix safety: none is offered, for the number must come from elsewhere.
+
+Known limits: as for AMP101. An index is told only where the tensor is known to have no dimension,
+since one with dimensions gathers on the device. A parameter of `forward` that is only subscripted
+or counted with may be a list or an int, and is left alone, also where it is passed on; an
+annotation makes it a tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import (
+    FLOATS,
+    Blob,
+    Finding,
+    Group,
+    Host,
+    Method,
+    Object,
+    Rule,
+    Sequence,
+    Source,
+    Syncs,
+    Tensor,
+    Trait,
+    only,
+)
+from amplint.knowledge.torch_ops import takes_number
+
+from .._shared.reads import device_tensor, hot_evidence
+
+rule = Rule(
+    "AMP105",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Syncs(before=12, after=0),
+    needs=(Trait.HOT,),
+    words=frozenset({"def", "for", "while", "lambda"}),  # a subscript has no word of its own
+)
+
+INTEGER_BUILTINS = frozenset(f"builtins.{name}" for name in ("range", "bin", "chr", "hex", "oct"))
+# These take sequences of numbers, or any objects.
+NOT_OF_ONE_NUMBER = frozenset({"math.dist", "math.fsum", "math.prod", "math.sumprod"})
+# Lists of another kind: what they are indexed with is a number, and no tensor that gathers.
+LISTS = frozenset({"torch.nn.ModuleList", "torch.nn.ParameterList", "torch.nn.Sequential"})
+LISTS_OF_THE_HOST = frozenset({"list", "size", "str"})
+MASKS = frozenset({"bool", "uint8"})
+
+
+# An expression, the tensor on the device that it is (None: it is none), and what it is used as.
+Use = tuple[cst.BaseExpression, Tensor | None, str]
+
+
+@rule.on(cst.Subscript)
+def check_subscript(node: cst.Subscript, src: Source) -> Iterator[Finding]:
+    """Ex) x[:longest], logits[best], self.experts[choice]"""
+    yield from first_read(in_brackets(node, src), src)
+
+
+@rule.on(cst.Call)
+def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
+    """Ex) range(n), torch.arange(n), x.view(n, -1), x.split(sizes), math.sqrt(variance)"""
+    yield from first_read(in_arguments(call, src), src)
+
+
+@rule.on(cst.BinaryOperation)
+def check_repetition(node: cst.BinaryOperation, src: Source) -> Iterator[Finding]:
+    """Ex) [pad] * missing"""
+    if isinstance(node.operator, cst.Multiply):
+        yield from first_read(repeat_counts(node, src), src)
+
+
+def first_read(uses: Iterator[Use], src: Source) -> Iterator[Finding]:
+    """One finding for the first use that reads a tensor in a hot place."""
+    for number, tensor, use in uses:
+        evidence = hot_evidence(number, tensor, src)
+        if evidence is not None and src.surely_tensor(number):
+            message = f"`{src.brief(number)}` as {use} waits for the device in every iteration"
+            yield src.finding(rule, number, message, None, evidence)
+            return
+
+
+def in_brackets(node: cst.Subscript, src: Source) -> Iterator[Use]:
+    for element in node.slice:
+        place = element.slice
+        if isinstance(place, cst.Index):
+            yield place.value, index_read(place.value, node.value, src), "an index"
+        elif isinstance(place, cst.Slice):
+            for bound in (place.lower, place.upper, place.step):
+                if bound is not None:
+                    yield bound, integer_read(bound, src), "a slice bound"
+
+
+def in_arguments(call: cst.Call, src: Source) -> Iterator[Use]:
+    name = called(call, src)
+    if name is None:
+        return
+    of_math = name.startswith("math.") and name not in NOT_OF_ONE_NUMBER
+    for position, arg in enumerate(call.args):
+        keyword = arg.keyword.value if arg.keyword is not None else None
+        if name in INTEGER_BUILTINS:
+            yield arg.value, integer_read(arg.value, src), "a number"
+        elif of_math or takes_number(name, position, keyword):
+            for number in written_numbers(arg.value):
+                yield number, number_read(number, src), "a number"
+
+
+def repeat_counts(node: cst.BinaryOperation, src: Source) -> Iterator[Use]:
+    for repeated, times in ((node.left, node.right), (node.right, node.left)):
+        atom = only(src.value(repeated))
+        if isinstance(atom, Sequence) or (isinstance(atom, Host) and atom.kind == "str"):
+            yield times, integer_read(times, src), "a repeat count"
+
+
+def called(call: cst.Call, src: Source) -> str | None:
+    """The canonical name of what is called: "torch.arange", "Tensor.view", "math.sqrt"."""
+    if isinstance(call.func, cst.Attribute):
+        method = only(src.value(call.func))
+        if isinstance(method, Method) and isinstance(method.of, Tensor | Blob):
+            return f"Tensor.{method.name}"
+    return src.name(call.func)
+
+
+def written_numbers(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Ex) n and m in x.view((n, m)); else the expression itself"""
+    if isinstance(node, cst.Tuple | cst.List):
+        for element in node.elements:
+            yield element.value
+    else:
+        yield node
+
+
+def number_read(node: cst.BaseExpression, src: Source) -> Tensor | None:
+    """The tensor on the device that stands for a number, itself or in a sequence of numbers."""
+    atom = only(src.value(node))
+    inside = [src.value(node)]
+    if isinstance(atom, Sequence):
+        inside = list(atom.items or (atom.element,))
+    tensors = (device_tensor(value, certain=True) for value in inside)
+    # What has a dimension is no number: that it stands for one must be a mistake of another kind.
+    return next((t for t in tensors if isinstance(t, Tensor) and t.rank != 1), None)
+
+
+def integer_read(node: cst.BaseExpression, src: Source) -> Tensor | None:
+    """The same for one integer. A float raises there: what is known of it must be wrong."""
+    tensor = device_tensor(src.value(node), certain=True)
+    return tensor if isinstance(tensor, Tensor) and tensor.dtype not in FLOATS else None
+
+
+def index_read(index: cst.BaseExpression, of: cst.BaseExpression, src: Source) -> Tensor | None:
+    """The tensor that stands for a number between brackets; one with dimensions gathers."""
+    tensor = integer_read(index, src)
+    if tensor is None or tensor.dtype in MASKS:
+        return None
+    container = only(src.value(of))
+    if isinstance(container, Tensor | Blob):
+        return tensor if tensor.rank == 0 else None
+    is_list = (
+        isinstance(container, Sequence)
+        or (isinstance(container, Object) and container.type in LISTS)
+        or (isinstance(container, Host) and container.kind in LISTS_OF_THE_HOST)
+    )
+    return tensor if is_list else None

@@ -1,0 +1,127 @@
+"""The truth of a tensor on the device decides a branch in every iteration of a training loop.
+
+`if t`, `while t`, `assert t`, `t and ...`, `not t` and `t in values` call `bool(t)`, which waits
+until the device has computed `t`: a hidden `.item()`.
+
+    if torch.isnan(loss):                             # waits at every step
+        raise ValueError("loss is nan")
+
+    torch._assert_async(torch.isfinite(loss))         # checks on the device, without waiting
+
+`t is None`, `len(t)`, `t.shape`, `t.is_cuda` and `torch.is_tensor(t)` read nothing back.
+
+Fix safety: none is offered, since the control flow of the program depends on the value.
+
+Known limits: as for AMP101; a test of an attribute of a model's output is left alone, for it may be
+a Python number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import (
+    Blob,
+    Finding,
+    Group,
+    Rule,
+    Sequence,
+    Source,
+    Syncs,
+    Tensor,
+    Trait,
+    constant,
+    only,
+)
+
+from .._shared.reads import hot_evidence, tensor_of_training
+
+rule = Rule(
+    "AMP103",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Syncs(before=4, after=0),
+    needs=(Trait.HOT,),
+    words=frozenset({"if", "while", "assert", "and", "or", "not", "in", "bool"}),
+)
+
+SIZE = re.compile(r"\.shape\b|\.(size|numel|dim)\(|\blen\(")
+
+
+@rule.on(cst.If, cst.While, cst.Assert, cst.IfExp, cst.CompIf)
+def check_test(
+    node: cst.If | cst.While | cst.Assert | cst.IfExp | cst.CompIf, src: Source
+) -> Iterator[Finding]:
+    yield from truth(node.test, src)
+
+
+@rule.on(cst.BooleanOperation)
+def check_operands(node: cst.BooleanOperation, src: Source) -> Iterator[Finding]:
+    # The last operand is the result; whoever tests that reads it.
+    yield from truth(node.left, src)
+    if is_tested(node, src):
+        yield from truth(node.right, src)
+
+
+@rule.on(cst.UnaryOperation)
+def check_not(node: cst.UnaryOperation, src: Source) -> Iterator[Finding]:
+    if isinstance(node.operator, cst.Not):
+        yield from truth(node.expression, src)
+
+
+@rule.on(cst.Call)
+def check_bool(call: cst.Call, src: Source) -> Iterator[Finding]:
+    if src.name(call.func) == "builtins.bool" and len(call.args) == 1 and not call.args[0].star:
+        yield from truth(call.args[0].value, src)
+
+
+@rule.on(cst.Comparison)
+def check_membership(node: cst.Comparison, src: Source) -> Iterator[Finding]:
+    for comparison in node.comparisons:
+        if isinstance(comparison.operator, cst.In | cst.NotIn):
+            inside = comparison.comparator
+            if isinstance(constant(src.value(node.left)), str):
+                continue  # what holds strings is no tensor
+            # A dict looks for the object, not for its value.
+            searched = isinstance(only(src.value(inside)), Sequence)
+            for operand in (node.left, inside) if searched else (inside,):
+                evidence = hot_evidence(node, tensor_of_training(operand, src), src)
+                if evidence is not None:
+                    message = f"`{src.brief(node)}` compares on the host in every iteration"
+                    yield src.finding(rule, node, message, None, evidence)
+                    return
+
+
+def truth(test: cst.BaseExpression, src: Source) -> Iterator[Finding]:
+    if isinstance(test, cst.BooleanOperation):
+        return  # its operands are tested one by one
+    tensor = tensor_of_training(test, src)
+    if tensor is not None and tensor.device.kind is None and may_be_size(test, tensor, src):
+        return
+    evidence = hot_evidence(test, tensor, src)
+    if evidence is not None:
+        message = f"the truth of `{src.brief(test)}` waits for the device in every iteration"
+        yield src.finding(rule, test, message, None, evidence)
+
+
+def may_be_size(test: cst.BaseExpression, tensor: Tensor | Blob, src: Source) -> bool:
+    """Whether what is tested may be a size, which a tensor of the CPU holds: `if channels`,
+    `x.shape[1] == channels`. Asked only where nothing says where the tensor lives."""
+    if isinstance(test, cst.Comparison):
+        equality = isinstance(test.comparisons[0].operator, cst.Equal | cst.NotEqual)
+        return equality and SIZE.search(src.text(test)) is not None
+    return isinstance(test, cst.Name) and isinstance(tensor, Tensor) and tensor.dtype is None
+
+
+def is_tested(node: cst.BooleanOperation, src: Source) -> bool:
+    """Whether the result's truth is asked for: by a statement, a `not`, or another operation."""
+    parent = src.parent(node)
+    if isinstance(parent, cst.If | cst.While | cst.Assert | cst.IfExp | cst.CompIf):
+        return parent.test is node
+    if isinstance(parent, cst.BooleanOperation):
+        return parent.left is node or is_tested(parent, src)
+    return isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not)

@@ -1,0 +1,1 @@
+"""AMP9xx: memory, loaders and graphs that are kept."""

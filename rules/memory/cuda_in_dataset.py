@@ -1,0 +1,107 @@
+"""Worker processes of a loader use the GPU.
+
+Workers are forked, and after a fork CUDA cannot be used: "Cannot re-initialize CUDA in forked
+subprocess". So it is in the `__getitem__` of a dataset, in a `collate_fn`, and in what they call.
+
+    class Images(Dataset):
+        def __getitem__(self, index):
+            return torch.from_numpy(self.images[index]).cuda()
+
+    loader = DataLoader(Images(), num_workers=4, pin_memory=True)
+    for images in loader:
+        images = images.cuda(non_blocking=True)       # where the GPU is, once for each batch
+
+Processes that are spawned may use CUDA, but each has a context of its own on the GPU, and hands
+every tensor over by a handle that must be kept alive.
+
+Fix safety: none is offered: the move belongs in the loop, wherever that is.
+
+Known limits: the loader has to be given the dataset and a number of workers that is known, and to
+leave the start method as it is: that of Linux, before Python 3.14. What a dataset has put on the
+GPU before the fork is not looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import (
+    ACCELERATOR,
+    Device,
+    Finding,
+    Function,
+    Group,
+    Host,
+    Rule,
+    Source,
+    Trait,
+    Unrun,
+    Value,
+    only,
+)
+from amplint.knowledge.torch_ops import FACTORIES
+
+from .._shared.guards import tests_around
+
+rule = Rule(
+    "AMP913",
+    __doc__,
+    group=Group.CORRECTNESS,
+    since="0.1",
+    witness=Unrun(
+        "a fork needs a GPU to lose",
+        "https://docs.pytorch.org/docs/stable/notes/multiprocessing.html#cuda-in-multiprocessing",
+    ),
+    needs=(Trait.WORKER,),
+    words=frozenset({"cuda", "to", "device", "DataLoader"}),
+)
+ASKS = re.compile(r"cuda|gpu|device|worker", re.IGNORECASE)
+AVAILABLE = re.compile(r"is_available")
+# Ex) torch.multiprocessing.set_start_method("spawn")
+START = "set_start_method"
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    if not uses_gpu(call, src) or is_asked_for(call, src):
+        return
+    chain = src.run_by_workers(call)
+    if chain is None or src.mentions(START):
+        return
+    message = f"`{src.brief(call)}` raises in the worker of a loader: a fork has no CUDA"
+    yield src.finding(rule, call, message, related=map(src.related, chain))
+
+
+def uses_gpu(call: cst.Call, src: Source) -> bool:
+    """Ex) x.cuda(), x.to("cuda"), torch.zeros(3, device="cuda")"""
+    if isinstance(only(src.value(call.func)), Function):
+        return False
+    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else None
+    if method == "cuda":
+        return len(call.args) < 3  # `x.cuda(device, non_blocking)`
+    if method == "to":
+        device = src.argument(call, "device", 0)
+    elif src.name(call.func) in FACTORIES:
+        device = src.keyword(call, "device")
+    else:
+        return False
+    return device is not None and is_gpu(src.value(device.value))
+
+
+def is_gpu(value: Value) -> bool:
+    """Whether an argument is a CUDA device where there is one: "cuda" if available else "cpu"."""
+    return any(
+        (isinstance(atom, Device) and atom.kind == ACCELERATOR and atom.why is not None)
+        or (isinstance(atom, Host) and str(atom.const).startswith("cuda"))
+        for atom in value
+    )
+
+
+def is_asked_for(call: cst.Call, src: Source) -> bool:
+    """Whether the call runs where somebody asks for the device or the worker; that there is a GPU
+    is no question."""
+    texts = (src.text(test) for test in tests_around(call, src))
+    return any(ASKS.search(text) and not AVAILABLE.search(text) for text in texts)

@@ -1,0 +1,61 @@
+"""Anomaly detection is switched on for good.
+
+`torch.autograd.set_detect_anomaly(True)` records a stack trace for every operation of the forward
+pass and looks for NaN after every one of the backward pass, which waits for the device. It is for
+the hunt after a NaN; left on, it slows every step of every training down, in all of the process.
+
+    torch.autograd.set_detect_anomaly(True)          # at the top of a file: for all who import it
+
+    torch.autograd.set_detect_anomaly(args.debug)
+
+Fix safety: there is no fix: whether the hunt is over, the author knows.
+
+Known limits: profilers, `gradcheck` and `with detect_anomaly():` are left alone. Silent under any
+test, in tests, in functions that are called after debugging, and in files that switch it off again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Finding, Group, Rule, Same, Source, constant
+
+from .._shared.guards import tests_around
+
+rule = Rule(
+    "AMP903",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Same(),
+    words=frozenset({"set_detect_anomaly"}),
+)
+
+SWITCHES = frozenset(
+    {"torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly"}
+)
+OFF_AGAIN = re.compile(r"set_detect_anomaly\((?!\s*(mode\s*=\s*)?True\b)")
+DEBUGGING = re.compile(r"debug|anomal|nan|test", re.IGNORECASE)
+IN_TESTS = re.compile(r"(^|/)(tests?/|test_|conftest)")
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    if src.name(call.func) not in SWITCHES or src.value_used(call):
+        return
+    mode = src.argument(call, "mode", 0)
+    on = mode is not None and constant(src.value(mode.value)) is True
+    if not on or is_meant(call, src) or OFF_AGAIN.search(src.content.text):
+        return
+    yield src.finding(rule, call, "anomaly detection slows every step down, and stays on")
+
+
+def is_meant(call: cst.Call, src: Source) -> bool:
+    """Ex) if args.debug: ..., def find_nan(): ..."""
+    tests = [src.text(test) for test in tests_around(call, src)]
+    if any("__name__" not in test for test in tests):
+        return True
+    return bool(DEBUGGING.search(src.scope(call)) or IN_TESTS.search(src.path))

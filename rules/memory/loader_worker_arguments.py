@@ -1,0 +1,63 @@
+"""Arguments of a loader that contradict each other: something for its workers, and no workers.
+
+`num_workers` is 0 unless it is given, and the loader is then refused: "prefetch_factor option could
+only be specified in multiprocessing", "persistent_workers option needs num_workers > 0".
+
+    DataLoader(dataset, batch_size=64, prefetch_factor=4)
+
+    DataLoader(dataset, batch_size=64, num_workers=4, prefetch_factor=4)
+
+So it is with `multiprocessing_context`; with a `timeout`, the first batch raises.
+
+Fix safety: none is offered: there are to be workers, or not, and how many is for the author to say.
+
+Known limits: the number of workers and the other argument have to be known. `worker_init_fn`
+without workers is never called, and says nothing of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Finding, Group, Raises, Rule, Source, constant
+from amplint.knowledge.libraries import LOADERS, WORKER_ARGUMENTS
+
+from .._shared.guards import is_caught
+
+rule = Rule(
+    "AMP912",
+    __doc__,
+    group=Group.PEDANTIC,
+    since="0.1",
+    witness=Raises("prefetch_factor option could only be specified in multiprocessing"),
+    words=frozenset({"DataLoader", "StatefulDataLoader"}),
+)
+OF_TORCH = frozenset(n for n in LOADERS if re.fullmatch(r"torch.*\.(Stateful)?DataLoader", n))
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    if src.name(call.func) not in OF_TORCH or src.has_star(call) or is_caught(call, src):
+        return
+    workers = src.argument(call, "num_workers", 5)
+    if workers is not None and not is_zero(constant(src.value(workers.value))):
+        return
+    for name, position in WORKER_ARGUMENTS.items():
+        given = src.argument(call, name, position)
+        if given is not None and asks(name, constant(src.value(given.value))):
+            message = f"`{name}=` without workers raises: `num_workers` is 0"
+            yield src.finding(rule, given, message)
+
+
+def is_zero(count: object) -> bool:
+    return isinstance(count, int) and count == 0
+
+
+def asks(name: str, value: object) -> bool:
+    """Whether the value of an argument needs workers; of one that is not known, nobody can say."""
+    if name == "prefetch_factor":
+        return isinstance(value, int)
+    return bool(value)

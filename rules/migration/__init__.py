@@ -1,0 +1,1 @@
+"""AMP7xx: deprecated names of mixed precision."""

@@ -1,0 +1,154 @@
+"""`torch.cuda.amp.autocast` and `torch.cpu.amp.autocast` are deprecated since torch 2.4.
+
+Entering one warns (FutureWarning). The new function takes the device first, and its second
+parameter is the dtype, not `enabled`: positional arguments have to become keywords.
+
+    with torch.cuda.amp.autocast(use_amp):                    # warns
+    with torch.amp.autocast("cuda", use_amp):                 # wrong: use_amp is taken for a dtype
+
+    with torch.amp.autocast("cuda", enabled=use_amp):
+
+Fix safety: safe: positional arguments are mapped to the keywords of the same meaning. Unsafe where
+the project asks `isinstance(region, torch.cuda.amp.autocast)`, for the new one is not one; with
+`**arguments`, of which nobody can tell what they leave to be inherited; and where the function, or
+its module, is a parameter's, and only the seen calls say that it is the old one. The old API always
+means float16 (bfloat16 on the CPU) where none is given, the new one inherits the dtype of an
+enclosing region: `dtype=` is written out where the region is, or may be, inside another one, unless
+it is switched off and nothing in the project asks for its dtype. So is `cache_enabled=True` inside
+of a region where the project has one without a cache.
+
+Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), and code
+under a test of the version, are left alone. `autocast(*arguments)` and a bare decorator are
+reported without a fix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Edit, Finding, Fix, Group, Rule, Source, Warns
+from amplint.knowledge.libraries import AUTOCASTS, AutocastApi
+
+from .._shared.guards import is_fallback
+
+MEANT = "each argument is known by its place or its name"
+CERTAIN = "no caller could pass another function"
+NOT_ASKED = "nothing asks for the class of a region"
+INHERITS = "what another region could change is written out"
+
+rule = Rule(
+    "AMP701",
+    __doc__,
+    group=Group.MIGRATION,
+    since="0.1",
+    witness=Warns("autocast(args...)` is deprecated"),
+    safe_if=(MEANT, CERTAIN, NOT_ASKED, INHERITS),
+    words=frozenset({"autocast", "amp", "autocast_mode"}),
+    torch="1.12",
+)
+
+CHECKED_BY_CLASS = r"(isinstance|issubclass)\((?!.*torch\.amp\.autocast).*\bautocast\b"
+
+
+@rule.on(cst.Call)
+def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
+    api = legacy(call.func, src)
+    if api is not None and not is_fallback(call, src):
+        yield src.finding(rule, call, message(call.func, api, src), migrate(call, api, src))
+
+
+@rule.on(cst.Decorator)
+def check_decorator(decorator: cst.Decorator, src: Source) -> Iterator[Finding]:
+    """Ex) @torch.cuda.amp.autocast, without a call: it is accepted, and the first call raises."""
+    api = legacy(decorator.decorator, src)
+    if api is not None:
+        yield src.finding(rule, decorator.decorator, message(decorator.decorator, api, src))
+
+
+def legacy(node: cst.BaseExpression, src: Source) -> AutocastApi | None:
+    name = src.name(node)
+    api = AUTOCASTS.get(name) if name is not None else None
+    return api if api is not None and api.legacy is not None else None
+
+
+def message(node: cst.BaseExpression, api: AutocastApi, src: Source) -> str:
+    return f'`{src.text(node)}` is deprecated: use `torch.amp.autocast("{api.device}", ...)`'
+
+
+def migrate(call: cst.Call, api: AutocastApi, src: Source) -> Fix | None:
+    """Ex) autocast(use_amp, dtype=d) -> torch.amp.autocast("cuda", enabled=use_amp, dtype=d)"""
+    positional = [arg for arg in call.args if arg.keyword is None and not arg.star]
+    if any(arg.star == "*" for arg in call.args) or len(positional) > len(api.parameters):
+        return None
+    spelled = src.spell("torch.amp.autocast")
+    device = f'"{api.device}"{explicit_dtype(call, api, src)}{explicit_cache(call, src)}'
+    opening: Edit | None
+    if positional:
+        opening = src.insert_before(positional[0].value, f"{device}, {api.parameters[0]}=")
+    else:
+        opening = src.insert_argument(call, device)
+    if spelled is None or opening is None:
+        return None
+    others = [
+        src.insert_before(arg.value, f"{name}=")
+        for arg, name in zip(positional[1:], api.parameters[1:], strict=False)
+    ]
+    edits = (*spelled.edits, src.replace(call.func, spelled.text), opening, *others)
+    conditions = {
+        MEANT: not src.has_star(call),
+        CERTAIN: not src.is_given(call.func),
+        NOT_ASKED: not src.matches(CHECKED_BY_CLASS),
+        INHERITS: True,
+    }
+    return Fix.safe_if("Use `torch.amp.autocast`", edits, conditions)
+
+
+def explicit_dtype(call: cst.Call, api: AutocastApi, src: Source) -> str:
+    """`, dtype=torch.float16` where the new API might inherit another one."""
+    given = src.keyword(call, "dtype") is not None or any(arg.star for arg in call.args)
+    given |= len([arg for arg in call.args if arg.keyword is None]) > 1
+    given |= is_off(call, src)
+    region = src.region(call)
+    nested = region is not None and region.dtype != api.dtype
+    elsewhere = (
+        src.mentions("autocast", OTHER[api.device or "cuda"])
+        or src.matches(BY_NAME[api.device or "cuda"])
+        or any(src.mentions(word) for word in DTYPE_SETTERS)
+    )
+    if given or not (nested or elsewhere or is_handed_on(call, src)):
+        return ""
+    torch = src.bound_as("torch") or "torch"
+    return f", dtype={torch}.{api.dtype}"
+
+
+def is_off(call: cst.Call, src: Source) -> bool:
+    """Whether the region is switched off, and nothing in the project could take its dtype over."""
+    enabled = src.argument(call, "enabled", 0)
+    off = enabled is not None and src.text(enabled.value) == "False"
+    return off and not src.matches(TAKES_OVER) and not src.mentions(*DTYPE_GETTERS)
+
+
+def explicit_cache(call: cst.Call, src: Source) -> str:
+    """`, cache_enabled=True` where the new API might inherit that there is none."""
+    given = src.argument(call, "cache_enabled", 2) is not None or src.has_star(call)
+    inside = src.region(call) is not None or is_handed_on(call, src)
+    return ", cache_enabled=True" if inside and src.matches(WITHOUT_CACHE) and not given else ""
+
+
+def is_handed_on(call: cst.Call, src: Source) -> bool:
+    """Whether the region is returned: who gets it may open it inside another one."""
+    return isinstance(src.parent(call), cst.Return)
+
+
+# Ex) cache_enabled=False, set_autocast_cache_enabled(False), autocast(True, torch.float16, False)
+WITHOUT_CACHE = r"cache_enabled(=(?!True)|\()|\bautocast\(([^(),=]*,){2,}(?!\s*True)[^(),=]*\)"
+# Words that say that some region of the project has another dtype than the old API's default.
+OTHER = {"cuda": "bfloat16", "cpu": "float16"}
+# Libraries open regions for their users: `Trainer(precision="bf16-mixed")`.
+BY_NAME = {"cuda": r"[\"']bf(loat)?16", "cpu": r"[\"'](fp|float)16"}
+# Ex) autocast("cuda"), whose dtype is the one of the region around it; accelerate names it
+TAKES_OVER = r"(?<!accelerator\.)\bautocast\((?!\s*False\b|[^)]*(dtype|enabled\s*=\s*False))"
+DTYPE_GETTERS = ("get_autocast_dtype", "get_autocast_gpu_dtype", "get_autocast_cpu_dtype")
+DTYPE_SETTERS = ("set_autocast_dtype", "set_autocast_gpu_dtype", "set_autocast_cpu_dtype")

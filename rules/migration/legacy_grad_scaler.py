@@ -1,0 +1,112 @@
+"""`torch.cuda.amp.GradScaler` and `torch.cpu.amp.GradScaler` are deprecated since torch 2.4.
+
+Constructing one warns (FutureWarning) at every start. `torch.amp.GradScaler` takes the device as
+its first parameter and is otherwise the same.
+
+    scaler = torch.cuda.amp.GradScaler(enabled=use_amp)          # warns
+
+    scaler = torch.amp.GradScaler("cuda", enabled=use_amp)
+
+An annotation with the old class is reported as well: the scalers of the new one are not of that
+type, and mypy refuses them.
+
+    def step(scaler: torch.cuda.amp.GradScaler): ...
+
+    def step(scaler: torch.amp.GradScaler): ...
+
+Fix safety: safe for torch 2.3 and later, which have the new name: the old class is a subclass of
+the new one that only fills in the device. Unsafe where the project asks `isinstance(scaler,
+torch.cuda.amp.GradScaler)`, for the new object is not one, and where the class, or its module, is a
+parameter's, and only the seen calls say that it is the old one.
+
+Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), code
+under a test of the version, and annotations in quotes are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Edit, Finding, Fix, Group, Rule, Source, Warns
+from amplint.knowledge.libraries import SCALERS
+
+from .._shared.guards import is_fallback
+
+CERTAIN = "no caller could pass another class"
+NOT_ASKED = "nothing asks for the class of a scaler"
+
+rule = Rule(
+    "AMP702",
+    __doc__,
+    group=Group.MIGRATION,
+    since="0.1",
+    witness=Warns("GradScaler(args...)` is deprecated"),
+    safe_if=(CERTAIN, NOT_ASKED),
+    words=frozenset({"GradScaler"}) | frozenset({"amp", "grad_scaler"}),
+    torch="2.3",
+)
+
+CHECKED_BY_CLASS = r"(isinstance|issubclass)\((?!.*torch\.amp\.GradScaler).*GradScaler"
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    name = src.name(call.func)
+    api = SCALERS.get(name) if name is not None else None
+    if api is None or api.legacy is None or api.device is None or is_fallback(call, src):
+        return
+    message = (
+        f'`{src.text(call.func)}` is deprecated: use `torch.amp.GradScaler("{api.device}", ...)`'
+    )
+    yield src.finding(rule, call, message, migrate(call, api.device, src))
+
+
+@rule.on(cst.Annotation)
+def check_annotation(annotation: cst.Annotation, src: Source) -> Iterator[Finding]:
+    """Ex) scaler: Optional[torch.cuda.amp.GradScaler] = None"""
+    for named in named_in(annotation):
+        name = src.imported(named)
+        api = SCALERS.get(name) if name is not None else None
+        if name is None or api is None or api.legacy is None:
+            continue
+        if not is_fallback(annotation, src):
+            message = f"`{src.text(named)}` is deprecated: scalers are `{api.legacy}`"
+            yield src.finding(rule, named, message, widen(named, name, api.legacy, src))
+
+
+def named_in(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Ex) Optional, torch.cuda.amp.GradScaler of Optional[torch.cuda.amp.GradScaler]"""
+    if isinstance(node, cst.Name | cst.Attribute):
+        yield node
+    else:
+        for child in node.children:
+            yield from named_in(child)
+
+
+def widen(named: cst.CSTNode, old: str, new: str, src: Source) -> Fix | None:
+    """Name the new class, which is a base of the old one; not with an import that is run, where the
+    one of the old is for type checkers."""
+    spelled = src.spell(new)
+    if spelled is None or (spelled.edits and src.bound_as(old) is None):
+        return None
+    edits = (*spelled.edits, src.replace(named, spelled.text))
+    conditions = {CERTAIN: True, NOT_ASKED: not src.matches(CHECKED_BY_CLASS)}
+    return Fix.safe_if(f"Use `{new}`", edits, conditions)
+
+
+def migrate(call: cst.Call, device: str, src: Source) -> Fix | None:
+    """Ex) GradScaler(1024.) -> torch.amp.GradScaler("cuda", 1024.)"""
+    spelled = src.spell("torch.amp.GradScaler")
+    if spelled is None:
+        return None
+    rename: Edit = src.replace(call.func, spelled.text)
+    first = src.insert_argument(call, f'"{device}"')
+    if first is None:
+        return None
+    conditions = {
+        CERTAIN: not src.is_given(call.func),
+        NOT_ASKED: not src.matches(CHECKED_BY_CLASS),
+    }
+    return Fix.safe_if("Use `torch.amp.GradScaler`", (*spelled.edits, rename, first), conditions)

@@ -1,0 +1,1 @@
+"""AMP8xx: numbers that half precision cannot hold."""

@@ -1,0 +1,58 @@
+"""Adam, or a kin of it, makes its step on parameters in float16, where its epsilon is 0.
+
+The optimizer divides by the root of squared gradients, plus `eps` lest that be 0. It keeps and
+computes all of this in the dtype of the parameters. In float16 the square of a gradient below 2e-4
+is 0, and so is the default `eps` of 1e-8: the first step makes weights infinite, or nan where the
+gradient is 0.
+
+    model = Net().cuda().half()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    model(x.half()).mean().backward()
+    optimizer.step()                                    # -inf, nan
+
+    model = Net().cuda()                                # float32 parameters
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = model(x).mean()
+    loss.backward()
+    optimizer.step()
+
+Fix safety: there is no fix: parameters in float32 and autocast are another program, and an `eps`
+that float16 has (1e-4) is another optimizer.
+
+Known limits: the cast, the optimizer and the step have to be met on the paths of one function and
+of what it calls, and the optimizer has to be given `model.parameters()`. A module that is handed to
+an unknown function after the cast, or whose parameters are looped over, is left alone, as it may be
+float32 again; so are optimizers that are `fused` or `capturable`, which compute in float32 or scale
+their epsilon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Differs, Finding, Group, Rule, Source
+from amplint.knowledge.torch_ops import EPSILONS
+
+from .._shared.steps import evidence
+
+rule = Rule(
+    "AMP804",
+    __doc__,
+    group=Group.CORRECTNESS,
+    since="0.1",
+    witness=Differs(rtol=0.1),
+    words=frozenset(name.rpartition(".")[2] for name in EPSILONS),
+    misuse=True,
+)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    misuse = src.misuse(call, rule.code)
+    if misuse is None:
+        return
+    message = f"`{src.brief(call)}` divides by 0 for small gradients: `eps` is 0 in float16"
+    yield src.finding(rule, call, message, None, evidence(misuse, src))

@@ -1,0 +1,108 @@
+"""A small number that is to keep off a zero is itself zero in float16.
+
+The least number above zero is 6e-8 in float16; 1e-8 and smaller ones round to 0. What is added to
+a divisor, or is the lower limit of a logarithm's operand, then does nothing, and the result is inf
+or nan. Likewise, an upper limit above 0.9997 is 1. Under CUDA autocast `log`, `rsqrt` and `norm`
+run in float32, but what stands before them has been rounded already.
+
+    y = x / (x.mean(-1, keepdim=True) + 1e-8)              # x is half: + 0
+    p = probability.clamp(1e-7, 1 - 1e-7)                  # half: no more than 1
+
+    y = x.float() / (x.float().mean(-1, keepdim=True) + 1e-8)
+
+Outside of a region `F.normalize` and `F.cosine_similarity` of half have such a number by default.
+
+Fix safety: there is no fix: a larger number, or float32, changes results.
+
+Known limits: a dtype that is half and not known to be float16, such as that of a region whose dtype
+is an option, is taken for bfloat16, which has these numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Differs, Finding, Group, Rule, Source, Trait
+from amplint.knowledge.torch_ops import HALF_OF_LEAST
+
+from .._shared.constants import number_of
+from .._shared.dtypes import dtype_places
+
+rule = Rule(
+    "AMP802",
+    __doc__,
+    group=Group.PRECISION,
+    since="0.1",
+    witness=Differs(rtol=0.1),
+    needs=(Trait.HALF,),
+    words=frozenset(
+        """
+        forward half float16 autocast clamp clamp_min clip normalize cosine_similarity
+        log sqrt rsqrt mean var std sum abs
+        """.split()
+    ),
+)
+
+HALF_STEP_BELOW_ONE = 2.0**-12  # what is not farther from 1 rounds to it
+LIMITING = frozenset({"clamp", "clamp_", "clip", "clip_"})
+LOWER = frozenset({"clamp_min", "clamp_min_"})
+DEFAULTS = {
+    "torch.nn.functional.normalize": ("eps", 3, 1e-12),
+    "torch.nn.functional.cosine_similarity": ("eps", 3, 1e-8),
+}
+
+
+@rule.on(cst.BinaryOperation)
+def check_sum(node: cst.BinaryOperation, src: Source) -> Iterator[Finding]:
+    """Ex) x + 1e-8"""
+    if isinstance(node.operator, cst.Add):
+        for side in (node.left, node.right):
+            if vanishes(number_of(side, src)):
+                yield from in_half(node, f"`{src.brief(side)}` is 0 in float16", src)
+
+
+@rule.on(cst.Call)
+def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
+    name = src.name(call.func)
+    if name in DEFAULTS:
+        keyword, position, default = DEFAULTS[name]
+        given = src.argument(call, keyword, position)
+        number = default if given is None else number_of(given.value, src)
+        if vanishes(number) and not any(arg.star for arg in call.args):
+            yield from in_half(call, f"`eps={number:g}` is 0 in float16", src)
+        return
+    for limit, lower in limits(call, name, src):
+        number = number_of(limit, src)
+        if lower and vanishes(number):
+            yield from in_half(call, f"`{src.brief(limit)}` is 0 in float16, as a limit", src)
+            return
+        if not lower and number is not None and 0 < 1 - number <= HALF_STEP_BELOW_ONE:
+            yield from in_half(call, f"`{src.brief(limit)}` is 1 in float16, as a limit", src)
+            return
+
+
+def limits(
+    call: cst.Call, name: str | None, src: Source
+) -> Iterator[tuple[cst.BaseExpression, bool]]:
+    """The limits that a call sets, and whether they are lower ones."""
+    function = name is not None and name.startswith("torch.")
+    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    method = name.rpartition(".")[2] if function and name is not None else method
+    if method in LIMITING | LOWER:
+        first = src.argument(call, "min", int(function))
+        second = src.argument(call, "max", 1 + function) if method in LIMITING else None
+        yield from ((arg.value, arg is first) for arg in (first, second) if arg is not None)
+
+
+def vanishes(number: float | None) -> bool:
+    """Whether a number above zero is zero in float16."""
+    return number is not None and 0 < number <= HALF_OF_LEAST
+
+
+def in_half(node: cst.BaseExpression, message: str, src: Source) -> Iterator[Finding]:
+    """The finding, if the result is known to be float16."""
+    result = src.tensor(node)
+    if result is not None and result.dtype == "float16":
+        yield src.finding(rule, node, message, related=dtype_places(src, result))

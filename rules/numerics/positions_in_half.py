@@ -1,0 +1,196 @@
+"""Positions, or the steps of a diffusion, are counted in half, where neighbours become equal.
+
+float16 holds the integers up to 2048, bfloat16 those up to 256. Beyond, 257 is 256, and whatever is
+computed of a position is that of another one: a bias over distances, or an angle whose sine and
+cosine are taken. Under autocast that needs no cast in the text: `einsum` and `@` make half of what
+they are given.
+
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        t = torch.arange(seq_len, device=x.device, dtype=torch.float32)
+        angles = torch.einsum("i,j->ij", t, inv_freq)      # bfloat16, and so is t
+        cos, sin = angles.cos(), angles.sin()
+
+    angles = t[:, None] * inv_freq[None, :]                # float32: no region casts a product
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+
+A finding says either that numbers beyond the limit are in the text, or that the result becomes an
+angle.
+
+Fix safety: there is no fix; where the numbers become half again is for the author.
+
+Known limits: positions are what `torch.arange` counts, and integers whose sine or cosine is taken;
+how they become angles has to be seen in one function.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import HALF, Differs, Finding, Group, Rule, Source, Trait
+
+from .._shared.constants import number_of
+from .._shared.dtypes import SAME_DTYPE, dtype_places, operation, product
+
+rule = Rule(
+    "AMP805",
+    __doc__,
+    group=Group.PRECISION,
+    since="0.1",
+    witness=Differs(rtol=0.1),
+    needs=(Trait.HALF,),
+    words=frozenset({"arange", "sin", "cos", "polar"}),
+)
+
+EXACT = {"float16": 2048, "bfloat16": 256, "half": 2048}  # integers up to here; half: at most
+INTEGERS = frozenset({"int64", "int32", "int16"})
+ANGLES = frozenset({"sin", "cos", "polar"})
+CASTING = frozenset({"half", "bfloat16", "to", "type", "type_as"})
+SAME_COUNT = SAME_DTYPE | CASTING | {"float", "double", "long", "int"}
+ELEMENTWISE = frozenset(
+    {"torch.outer", "torch.mul", "torch.multiply", "Tensor.outer", "Tensor.mul", "Tensor.multiply"}
+)
+ARITHMETIC = cst.Add | cst.Subtract | cst.Multiply | cst.Divide | cst.MatrixMultiply
+NAMES = ("start", "end", "step")
+STEPS = 12  # from an operand back to what is counted
+READS = 100  # on the way from there to an angle
+
+
+@rule.on(cst.Call, cst.BinaryOperation)
+def check(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[Finding]:
+    result = src.tensor(node)
+    if result is None or result.dtype not in HALF:
+        return
+    limit = EXACT[result.dtype]
+    for operand in operands(node, src):
+        counted = count(operand, src)
+        if counted is None:
+            continue
+        highest = last_number(counted, src)
+        if highest is not None and highest <= limit:
+            continue
+        angle = angle_of(node, src)
+        if highest is None and angle is None:
+            continue
+        itself = counted is node
+        verb = "counts in" if itself else "turns positions into"
+        message = f"`{src.brief(node)}` {verb} {result.dtype}, exact only up to {limit}"
+        places = [] if itself else [src.related_node(counted, "counted here")]
+        places += [src.related_node(angle, "an angle here")] if angle is not None else []
+        yield src.finding(rule, node, message, related=(*places, *dtype_places(src, result)))
+        return
+
+
+def operands(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[cst.BaseExpression]:
+    """What becomes half by an expression that is half, and was not before."""
+    found: tuple[cst.BaseExpression, ...] = ()
+    if isinstance(node, cst.BinaryOperation):
+        if isinstance(node.operator, ARITHMETIC):
+            found = (node.left, node.right)
+    elif is_count(node, src):
+        found = (node,)
+    elif isinstance(node.func, cst.Attribute) and node.func.attr.value in CASTING:
+        found = (node.func.value,)
+    else:
+        done = product(node, src)
+        same = operation(node, src) if done is None else None
+        done = same if same is not None and same.name in ELEMENTWISE else done
+        found = done.operands if done is not None else ()
+    for operand in found:
+        tensor = src.tensor(operand)
+        if operand is node or tensor is None or tensor.dtype not in HALF:
+            yield operand
+
+
+def is_count(node: cst.BaseExpression, src: Source) -> bool:
+    return isinstance(node, cst.Call) and src.name(node.func) == "torch.arange"
+
+
+def count(node: cst.BaseExpression, src: Source, steps: int = STEPS) -> cst.BaseExpression | None:
+    """Where the numbers of an expression are counted, or where they are known to be integers.
+
+    Ex) torch.arange(n), for t[:, None] + offset
+    """
+    found, parts = None, list[cst.BaseExpression]()
+    if is_count(node, src):
+        return node
+    if isinstance(node, cst.Name):
+        parts = [made] if (made := src.origin(node)) is not None else []
+    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        parts = [node.func.value] if node.func.attr.value in SAME_COUNT else []
+    elif isinstance(node, cst.Subscript):
+        parts = [node.value]
+    elif isinstance(node, cst.BinaryOperation):
+        if isinstance(node.operator, cst.Add | cst.Subtract | cst.Multiply):
+            parts = [node.left, node.right]
+        elif isinstance(node.operator, cst.Divide):
+            parts = [node.left]
+    for part in parts if steps else ():
+        found = found or count(part, src, steps - 1)
+    if found is None:
+        tensor = src.tensor(node)
+        found = node if tensor is not None and tensor.dtype in INTEGERS else None
+    return found
+
+
+def last_number(node: cst.BaseExpression, src: Source) -> float | None:
+    """How far `torch.arange` counts, in steps that half has as long as it has their number."""
+    if not isinstance(node, cst.Call) or not is_count(node, src) or src.has_star(node):
+        return None
+    given = [arg.value for arg in node.args if arg.keyword is None]
+    named = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
+    names = ("end",) if len(given) == 1 else NAMES
+    named |= dict(zip(names, given, strict=False))
+    numbers = {name: number_of(named[name], src) for name in named.keys() & set(NAMES)}
+    if "end" not in numbers or None in numbers.values():
+        return None
+    known = {name: number for name, number in numbers.items() if number is not None}
+    highest = max(abs(known.get("start", 0.0)), abs(known["end"]) - 1)
+    step = known.get("step", 1.0)
+    return highest / step if math.frexp(step)[0] == 0.5 and not known.get("start") else highest
+
+
+def angle_of(node: cst.BaseExpression, src: Source) -> cst.Call | None:
+    """Where the sine or cosine of what is computed of an expression is taken."""
+    stack, seen = [node, *src.uses(node)], set[int]()
+    while stack and len(seen) < READS:
+        use = stack.pop()
+        if id(use) in seen:
+            continue
+        seen.add(id(use))
+        around = value_around(use, src)
+        if around is None:
+            continue
+        if isinstance(around, cst.Call) and called(around) in ANGLES:
+            return around
+        stack += [around, *src.uses(around)]
+    return None
+
+
+def value_around(node: cst.BaseExpression, src: Source) -> cst.BaseExpression | None:
+    """The expression that the value of another takes part in, one step outwards.
+
+    Ex) torch.cat([t, t]), for `t`; t.float(), for `t`
+    """
+    around = src.parent(node)
+    while isinstance(around, cst.Arg | cst.Element | cst.List | cst.Tuple):
+        around = src.parent(around)
+    if isinstance(around, cst.Attribute):
+        outer = src.parent(around)
+        return outer if isinstance(outer, cst.Call) and outer.func is around else around
+    if isinstance(around, cst.Subscript):
+        return around if around.value is node else None
+    if isinstance(around, cst.Call):
+        done = operation(around, src)  # by torch; of what a layer learns, nothing is known
+        return around if done is not None and done.module is None else None
+    return around if isinstance(around, cst.BinaryOperation | cst.UnaryOperation) else None
+
+
+def called(call: cst.Call) -> str:
+    """The last identifier of what is called."""
+    function = call.func
+    if isinstance(function, cst.Attribute):
+        return function.attr.value
+    return function.value if isinstance(function, cst.Name) else ""

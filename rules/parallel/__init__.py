@@ -1,0 +1,1 @@
+"""AMP6xx: DataParallel and Lightning."""

@@ -1,0 +1,59 @@
+"""`nn.DataParallel` drives several devices from the threads of one process.
+
+Every forward pass copies the parameters to each device, scatters the batch, and gathers the outputs
+on the first, with one Python interpreter for all. `DistributedDataParallel` with one process for
+each device does neither, and PyTorch recommends it also on a single machine. With one device,
+DataParallel only adds a wrapper.
+
+    model = nn.DataParallel(model)                                   # one process, many threads
+
+    model = DistributedDataParallel(model, device_ids=[local_rank])  # one process per device
+
+DataParallel does carry autocast into its replicas (since torch 1.7), but only whether it is on: the
+dtype of the region is lost there (AMP602).
+
+Fix safety: shown as a suggestion, never applied: the program has to start one process per device.
+
+Known limits: a class of the project that derives from DataParallel is found where it is
+constructed. `isinstance` checks and unwrapping (`model.module`) are no findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Finding, Fix, Group, Rule, Safety, Source, Unrun
+from amplint.knowledge.libraries import DATA_PARALLEL
+
+rule = Rule(
+    "AMP601",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Unrun(
+        "the cost shows on several devices only",
+        "torch.nn.DataParallel documentation, torch 2.13: use DistributedDataParallel instead",
+    ),
+    words=frozenset({"DataParallel", "data_parallel"}),
+)
+
+FUNCTIONS = frozenset(
+    {"torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel"}
+)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    name = src.name(call.func)
+    if name in DATA_PARALLEL or name in FUNCTIONS:
+        message = f"`{src.text(call.func)}` drives all devices from one process"
+    elif src.constructs(call) and src.bases(call.func) & DATA_PARALLEL:
+        message = (
+            f"`{src.text(call.func)}` is a DataParallel, which drives all devices from one process"
+        )
+    else:
+        return
+    fix = Fix("Use DistributedDataParallel, one process per device", (), Safety.SUGGEST)
+    yield src.finding(rule, call, message, fix)

@@ -1,0 +1,60 @@
+"""A bfloat16 region around a `DataParallel`: its replicas run in float16.
+
+DataParallel calls its replicas in threads, and a new thread knows nothing of the region. Of it,
+DataParallel passes on whether autocast is on, but not the dtype: in the threads that is the default
+of CUDA, float16. So the network overflows where bfloat16 would not, without a word.
+
+    model = nn.DataParallel(model)
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        output = model(x)
+
+Open the region in the module itself, where every replica comes by; or take
+DistributedDataParallel, which has no threads.
+
+    class Net(nn.Module):
+        @torch.autocast("cuda", dtype=torch.bfloat16)
+        def forward(self, x): ...
+
+Fix safety: none is offered: where the region belongs, in which module, is to be decided.
+
+Known limits: a single device has no threads; whether there are several is not known. Nothing is
+said where what the model runs opens a region of its own, or where the model comes from a library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Finding, Group, Rule, Source, Trait, Unrun
+
+rule = Rule(
+    "AMP602",
+    __doc__,
+    group=Group.CORRECTNESS,
+    since="0.1",
+    witness=Unrun(
+        "replicas need two GPUs; that threads begin with the default dtype is tested on the CPU",
+        "torch/nn/parallel/parallel_apply.py, torch 2.13; https://github.com/pytorch/pytorch/issues/54912",
+    ),
+    needs=(Trait.REGION,),
+    by_needs=True,
+    words=frozenset({"autocast", "backward"}),
+    project_words=frozenset({"DataParallel"}),
+)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    region = src.region(call)
+    if region is None or (region.device, region.dtype) != ("cuda", "bfloat16"):
+        return
+    if region.enabled is False or not src.mentions("DataParallel"):
+        return
+    wrapped = src.replicated(call.func)
+    if wrapped is None or any("autocast" in text for text in src.called_texts(call)):
+        return
+    related = [src.related(why) for why in (wrapped, region.why) if why is not None]
+    message = f"the replicas of `{src.brief(call.func)}` run in float16, not in bfloat16"
+    yield src.finding(rule, call, message, related=related)

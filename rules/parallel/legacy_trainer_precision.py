@@ -1,0 +1,48 @@
+"""`precision=16` or `"bf16"` of Lightning's Trainer: both mean mixed precision, and do not say so.
+
+Since version 2.0 there is `"16-true"` as well, which is half weights; the old words are accepted,
+with a warning.
+
+    Trainer(precision=16)               # UserWarning: its usage is discouraged
+
+    Trainer(precision="16-mixed")
+
+Fix safety: unsafe: Lightning before 2.0 refuses the new words.
+
+Known limits: only what is written in the call is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Finding, Fix, Group, Rule, Safety, Source, Unrun, constant
+from amplint.knowledge.libraries import TRAINERS
+
+rule = Rule(
+    "AMP612",
+    __doc__,
+    group=Group.MIGRATION,
+    since="0.1",
+    witness=Unrun(
+        "Lightning is not installed here; seen with lightning 2.6.6",
+        "https://lightning.ai/docs/pytorch/stable/common/trainer.html#precision",
+    ),
+    words=frozenset({"Trainer"}),
+)
+NEW: dict[object, str] = {16: "16-mixed", "16": "16-mixed", "bf16": "bf16-mixed"}
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    given = src.keyword(call, "precision")
+    if given is None or not isinstance(given.value, cst.Integer | cst.SimpleString):
+        return
+    new = NEW.get(constant(src.value(given.value)))
+    if new is None or src.name(call.func) not in TRAINERS:
+        return
+    message = f'`precision={src.text(given.value)}` is discouraged: say "{new}"'
+    fix = Fix("Say that it is mixed", (src.replace(given.value, f'"{new}"'),), Safety.UNSAFE)
+    yield src.finding(rule, given, message, fix)

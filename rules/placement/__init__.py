@@ -1,0 +1,1 @@
+"""AMP5xx: where tensors are made, and how they are moved."""

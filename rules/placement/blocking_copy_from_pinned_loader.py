@@ -1,0 +1,110 @@
+"""A batch in pinned memory is copied to the device, and the host waits for the copy.
+
+`DataLoader(..., pin_memory=True)` pays for page-locked memory so that a copy to the device can run
+beside other work. `x.to(device)` gives that away: the host waits until the device has caught up and
+the copy is done, and only then goes on to queue the next kernels.
+
+    loader = DataLoader(dataset, pin_memory=True)
+    for x, y in loader:
+        x = x.to(device)                        # waits
+
+        x = x.to(device, non_blocking=True)     # goes on; the device keeps the order
+
+Fix safety: safe, the device runs the copy before what uses it, and the loader gives new memory for
+each batch. Unsafe where the batch is a parameter, which others may bring back from the device with
+the same line (the host would then read too early), and where the host writes into it later.
+
+Known limits: a loader with its own `collate_fn` is left alone, for what it collates need not be
+tensors; so is one whose `pin_memory=` is not known to be true. A view of the batch is taken to be
+in new memory, but for slices. A cast along with the copy is done on the host, in memory that is not
+pinned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import ACCELERATOR, Blob, Finding, Fix, Group, Rule, Same, Source, Tensor, only
+
+from .._shared.moves import move_of
+from .._shared.reads import device_places, heat_places
+
+FRESH = "the batch comes from the loader in this function"
+UNWRITTEN = "nothing writes into the batch later"
+
+rule = Rule(
+    "AMP505",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Same(),
+    safe_if=(FRESH, UNWRITTEN),
+    words=frozenset({"to", "cuda"}),
+)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    if not isinstance(call.func, cst.Attribute) or src.has_star(call):
+        return
+    move = move_of(call, src)
+    # Whether it is the current GPU or another one (`.cuda(args.gpu)`) makes no difference here.
+    if call.func.attr.value != "cuda" and (move is None or move.dtype is not None):
+        return
+    if src.keyword(call, "non_blocking") is not None or len(call.args) > 1:
+        return
+    batch = only(src.value(call.func.value))
+    if not isinstance(batch, Tensor | Blob) or not batch.device.pinned:
+        return
+    there = only(src.value(call))
+    heat = src.heat(call)
+    if heat is None or not isinstance(there, Tensor | Blob) or there.device.kind != ACCELERATOR:
+        return
+    message = f"`{src.brief(call)}` waits for a copy from pinned memory"
+    evidence = (*heat_places(heat, src), *device_places(batch, src))
+    yield src.finding(rule, call, message, without_waiting(call, call.func.value, src), evidence)
+
+
+def without_waiting(call: cst.Call, batch: cst.BaseExpression, src: Source) -> Fix | None:
+    """Ex) x.to(device) -> x.to(device, non_blocking=True)"""
+    added = src.add_argument(call, "non_blocking=True")
+    if added is None:
+        return None
+    while isinstance(batch, cst.Subscript):
+        batch = batch.value
+    conditions = {FRESH: is_fresh(batch, src), UNWRITTEN: is_unwritten(batch, src)}
+    return Fix.safe_if("Do not wait for the copy", (added,), conditions)
+
+
+def is_fresh(batch: cst.BaseExpression, src: Source) -> bool:
+    """Whether no caller passes a batch: it may come back from the device by the same line."""
+    function = src.function(batch)
+    return function is not None and not any(is_passed(each, src) for each in src.names(function))
+
+
+def is_unwritten(batch: cst.BaseExpression, src: Source) -> bool:
+    """Whether the variable is left alone by the host after the copy has been started."""
+    if not isinstance(batch, cst.Name):
+        return False
+    return is_bound_by(src.statement(batch), batch.value, src) or not src.written_into(batch)
+
+
+def is_passed(name: cst.Name, src: Source) -> bool:
+    """Whether a name reads a parameter that is given a batch."""
+    if src.parameter(name) is None:
+        return False
+    batch = only(src.value(name))
+    return isinstance(batch, Tensor | Blob) and batch.device.pinned
+
+
+def is_bound_by(statement: cst.CSTNode | None, name: str, src: Source) -> bool:
+    """Ex) x, y = x.to(device), y.to(device), which leaves nobody who could write into the batch"""
+    return isinstance(statement, cst.SimpleStatementLine) and any(
+        each.value == name
+        for small in statement.body
+        if isinstance(small, cst.Assign)
+        for target in small.targets
+        for each in src.names(target)
+    )

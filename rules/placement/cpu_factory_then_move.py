@@ -1,0 +1,124 @@
+"""A tensor is built on the CPU and then moved to the device.
+
+`torch.zeros(n).cuda()` allocates and fills host memory, and copies it over the bus while the host
+waits. Built with `device=`, it is made where it is needed.
+
+    mask = torch.zeros(n).to(x.device)        # built on the host, copied
+
+    mask = torch.zeros(n, device=x.device)    # built on the device
+
+Also where the move stands a few lines further down, if nothing reads the tensor in between.
+
+Fix safety: safe for zeros, ones, full, empty, eye and integer arange, which are the same on every
+device. Unsafe for rand and its kin (another generator: other random numbers), for linspace, float
+arange and windows (the last bit may differ), through `expand` (the copy has memory of its own for
+each element), of a part (`[::2]`; the copy has no gaps between its elements), and with
+`requires_grad=True` (the moved tensor is not a leaf, the one built in place is).
+
+Known limits: `torch.tensor(data).cuda()` is no finding, for `device=` saves no copy there; nor is
+`.cuda(index)` with an index that may be None, nor a call with `out=`, `pin_memory=True`,
+`generator=` or `names=`, nor module-level code, which runs once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import Change, Edit, Finding, Fix, Group, Rule, Same, Source, Tensor, only
+from amplint.knowledge.torch_ops import FACTORIES
+
+from .._shared.factories import Built, built
+from .._shared.moves import Move, move_of, without_move
+
+VALUES = "every device fills in the same values"
+STEPS = "what is done before the move gives the same bits on every device"
+NOT_SHARED = "no elements share memory"
+WHOLE = "no part of it is taken"
+LEAF = "no gradient is asked for"
+DTYPE = "the dtype of the move, if any, takes the values"
+CERTAIN = "it is moved to what certainly is a device"
+
+rule = Rule(
+    "AMP501",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Same(),
+    safe_if=(VALUES, STEPS, NOT_SHARED, WHOLE, LEAF, DTYPE, CERTAIN),
+    changes=frozenset({Change.ROUNDING, Change.STREAM}),
+    words=frozenset({"cuda", "to"}),
+    outranks=("AMP201", "AMP508"),
+)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    move = move_of(call, src)
+    if move is None or src.function(call) is None or not isinstance(call.func, cst.Attribute):
+        return
+    made = built(call.func.value, src, refused=["device"])
+    if made is None:
+        return
+    message = f"`{src.text(made.call.func)}(...)` is built on the CPU and then moved"
+    fix = create_there(call, call.func.value, made, move, src)
+    if not made.names:
+        yield src.finding(rule, call, message, fix, ())
+    else:
+        related = (src.related_node(call, "moved to the device here"),)
+        yield src.finding(rule, made.call, message, fix, related)
+
+
+def create_there(
+    call: cst.Call, receiver: cst.BaseExpression, made: Built, move: Move, src: Source
+) -> Fix | None:
+    """Ex) torch.zeros(n).to(d) -> torch.zeros(n, device=d)
+    Ex) m = torch.zeros(n); m = m.to(d) -> m = torch.zeros(n, device=d)"""
+    if not made.alone:
+        return None  # what it was compared with may be a tensor on the CPU
+    if made.names and not src.same_meaning(call, made.call):
+        return None  # what names the device may have another value up there
+    if move.dtype is not None and not made.shaped:
+        return None  # the cast belongs after what was done to the values
+    device = add_device(made.call, move, src)
+    if device is None:
+        return None
+    removal = without_move(call, receiver, src)
+    if removal is None:
+        return None
+    return Fix.safe_if(title(made.name), (device, removal), conditions(made, move, src))
+
+
+def add_device(made: cst.Call, move: Move, src: Source) -> Edit | None:
+    if move.dtype is not None and src.keyword(made, "dtype") is not None:
+        return None
+    dtype = f", dtype={move.dtype}" if move.dtype is not None else ""
+    return src.add_argument(made, f"device={move.device}{dtype}")
+
+
+def title(name: str) -> str:
+    if FACTORIES[name].values == "random":
+        return "Create the tensor on the device (other random numbers)"
+    return "Create the tensor on the device"
+
+
+def conditions(made: Built, move: Move, src: Source) -> dict[str, bool]:
+    exact = FACTORIES[made.name].deterministic
+    if made.name == "torch.arange":
+        atom = only(src.value(made.call))
+        exact = isinstance(atom, Tensor) and atom.dtype == "int64"
+    return {
+        VALUES: exact,
+        STEPS: made.exact,
+        NOT_SHARED: not made.expanded,
+        WHOLE: not made.sliced,
+        LEAF: src.keyword(made.call, "requires_grad") is None,
+        # A dtype given with the move converts what was filled: a constant that is out of its range
+        # would raise.
+        DTYPE: move.dtype is None or made.name in CONVERTIBLE,
+        CERTAIN: move.certain,
+    }
+
+
+CONVERTIBLE = frozenset({"torch.zeros", "torch.ones", "torch.empty"})

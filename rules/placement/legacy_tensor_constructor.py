@@ -1,0 +1,351 @@
+"""A tensor is built, or moved, by the name of its type.
+
+`torch.cuda.FloatTensor` and its kin are from before torch 0.4. Called with ints they leave the
+memory as it was, called with a sequence they copy it; the dtype and the device are part of the
+name, so that neither follows the model or the input. `x.type(torch.cuda.FloatTensor)` moves as well
+as casts, and `x.type(torch.LongTensor)` brings a tensor back to the CPU, which waits for the
+device. `torch.set_default_tensor_type` is deprecated as of torch 2.1.
+
+    mask = torch.cuda.FloatTensor(n)                # not initialised
+    weight = torch.cuda.FloatTensor([0.5, 0.5])     # data
+
+    mask = torch.empty(n, dtype=torch.float32, device="cuda")
+    weight = torch.tensor([0.5, 0.5], dtype=torch.float32, device="cuda")
+
+So it is with `x.new(...)`, which is `x.new_empty(...)` or `x.new_tensor(...)`. Constructors of the
+CPU are reported by default where the tensor is moved at once, and for 16 bits; all others are old
+but harmless, and only told if the group "pedantic" is selected. `torch.Tensor(...)` is left alone.
+
+Fix safety: safe where the arguments show whether they are sizes or data: the same values, dtype and
+device. Unsafe where only the calls that were seen say so (`FloatTensor(n)` with a list for n), for
+NumPy arrays, which may be numbers, for `FloatTensor(*x.shape)` where x may be 0-dim, for casts to a
+CUDA type, which leave a tensor on another GPU where it is, and for the default type where it may
+have been one of CUDA. No fix for a constructor given a tensor, whose memory it shares, for a name
+that stands for several types, nor for a default type of CUDA, which has no exact equal.
+
+Known limits: what runs only on an old torch (`except AttributeError:`) is left alone, and so is
+`x.new(...)` where x is not known to be a tensor, or what it is given is not known. So are tensors
+on a storage (`x.new(storage)`), which nothing else builds as shortly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amplint import (
+    ACCELERATOR,
+    Blob,
+    Finding,
+    Fix,
+    Group,
+    Host,
+    Related,
+    Rule,
+    Sequence,
+    Source,
+    Symbol,
+    Tensor,
+    Warns,
+    canonical,
+    only,
+)
+from amplint.knowledge.torch_ops import LEGACY_CONSTRUCTORS
+
+from .._shared.factories import SETS_OTHER_TYPE, changes_default_device
+from .._shared.guards import is_fallback
+from .._shared.moves import move_of
+from .._shared.reads import device_places
+from .._shared.tensors import surely_tensor
+
+DEFAULT_TYPE = "torch.set_default_tensor_type"
+SIZES = "the arguments are written as sizes"
+DATA = "the argument is written as data"
+TENSOR = "what has the method is a tensor, whoever calls"
+TO_CPU = "the type is one of the CPU"
+CPU_DEFAULT = "the default type is nowhere one of CUDA"
+NAMED_AFTER_DTYPE = LEGACY_CONSTRUCTORS.keys() - {"torch.Tensor"}
+
+rule = Rule(
+    "AMP504",
+    __doc__,
+    group=Group.MIGRATION,
+    other_groups=(Group.PEDANTIC,),
+    since="0.1",
+    witness=Warns("torch.set_default_tensor_type() is deprecated"),
+    words=frozenset(
+        {"new", "set_default_tensor_type", *(n.rpartition(".")[2] for n in NAMED_AFTER_DTYPE)}
+    ),
+    # What it is rewritten to may be another mistake.
+    safe_if=(SIZES, DATA, TENSOR, TO_CPU, CPU_DEFAULT),
+    outranks=("AMP101", "AMP102", "AMP201", "AMP202", "AMP501", "AMP502", "AMP503", "AMP508"),
+)
+
+SEQUENCES = (cst.List, cst.Tuple, cst.ListComp)
+FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
+OF_STORAGE = re.compile("storage", re.IGNORECASE)
+
+
+@rule.on(cst.Call)
+def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    if is_fallback(call, src):
+        return
+    if src.name(call.func) == DEFAULT_TYPE:
+        message = f"`{src.brief(call.func)}` is deprecated as of torch 2.1"
+        yield src.finding(rule, call.func, message, default_dtype(call, src))
+    elif types := legacy_types(call.func, src):
+        yield from constructor(call, types, src)
+    elif isinstance(call.func, cst.Attribute):
+        if call.func.attr.value == "new" and is_new_tensor(call, call.func, src):
+            message = f"`{src.brief(call.func)}(...)` is a legacy constructor, of sizes or of data"
+            yield src.finding(rule, call.func, message, new_of(call, call.func, src))
+        elif call.func.attr.value == "type":
+            yield from cast(call, call.func, src)
+
+
+def is_new_tensor(call: cst.Call, function: cst.Attribute, src: Source) -> bool:
+    """Whether `x.new(...)` builds a tensor anew; given a storage, it is one on that storage.
+
+    Of a nest of containers, only tensors have a method `new`.
+    """
+    known = isinstance(only(src.value(function.value)), Tensor | Blob)
+    return known and (arguments(call, src) is not None or is_tensor(call.args[0].value, src))
+
+
+def is_tensor(node: cst.BaseExpression, src: Source) -> bool:
+    return isinstance(only(src.value(node)), Tensor | Blob)
+
+
+def legacy_types(node: cst.BaseExpression, src: Source) -> list[str]:
+    """The types that an expression may be; none where it may be anything else."""
+    names = []
+    for atom in src.value(node):
+        if isinstance(atom, Symbol):
+            names.append(canonical(atom.name))
+        elif isinstance(atom, Host) and isinstance(atom.const, str):
+            names.append(atom.const)
+        else:
+            return []
+    known = all(name in LEGACY_CONSTRUCTORS for name in names)
+    return sorted(names) if known and NAMED_AFTER_DTYPE & set(names) else []
+
+
+# ---------------------------------------------------------------------------- constructors
+
+
+def constructor(call: cst.Call, types: list[str], src: Source) -> Iterator[Finding]:
+    """Ex) torch.cuda.FloatTensor(n)"""
+    if any(OF_STORAGE.search(src.text(arg)) for arg in call.args):
+        return  # not built anew
+    dtypes, places = zip(*(LEGACY_CONSTRUCTORS[name] for name in types), strict=True)
+    message = f"`{src.brief(call.func)}(...)` is a legacy constructor"
+    group = Group.MIGRATION
+    move = None if "cuda" in places else move_after(call, src)
+    if "cuda" in places:
+        message += ", always of the current GPU"
+    elif move is not None:
+        message += " on the CPU, and its result is then moved"
+    elif not {"float16", "bfloat16"} & set(dtypes):
+        group = Group.PEDANTIC
+    fix = factory(call, types[0], src) if len(types) == 1 else None
+    moved = () if move is None else (src.related_node(move, "moved here"),)
+    yield src.finding(rule, call.func, message, fix, moved, group)
+
+
+def move_after(call: cst.Call, src: Source) -> cst.Call | None:
+    """What moves the tensor, in the same expression or where its variable is read."""
+    for read in (call, *src.uses(call)):
+        node: cst.CSTNode | None = src.parent(read)
+        while isinstance(node, cst.Attribute | cst.Call):
+            if isinstance(node, cst.Call) and move_of(node, src) is not None:
+                return node
+            node = src.parent(node)
+    return None
+
+
+def factory(call: cst.Call, name: str, src: Source) -> Fix | None:
+    """Ex) torch.cuda.FloatTensor(n) -> torch.empty(n, dtype=torch.float32, device="cuda")"""
+    what, torch = arguments(call, src), src.spell("torch")
+    if what is None or torch is None:
+        return None
+    dtype, place = LEGACY_CONSTRUCTORS[name]
+    function = "empty" if what.sizes else "tensor"
+    device = f', device="{place}"' if place != "cpu" or changes_default_device(src) else ""
+    keywords = f"dtype={torch.text}.{dtype}{device}"
+    added = src.add_argument(call, keywords if call.args else f"0, {keywords}")
+    if added is None:
+        return None
+    edits = (src.replace(call.func, f"{torch.text}.{function}"), added, *torch.edits)
+    return Fix.safe_if(f"Call `torch.{function}`", edits, what.conditions)
+
+
+def new_of(call: cst.Call, function: cst.Attribute, src: Source) -> Fix | None:
+    """Ex) x.new(2, 3) -> x.new_empty(2, 3)"""
+    what = arguments(call, src)
+    if what is None:
+        return None
+    name = "new_empty" if what.sizes else "new_tensor"
+    added = () if call.args else (src.add_argument(call, "0"),)
+    edits = (src.replace(function.attr, name), *(edit for edit in added if edit is not None))
+    conditions = {**what.conditions, TENSOR: surely_tensor(function.value, src)}
+    return Fix.safe_if(f"Call `{name}`", edits, conditions)
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What a legacy constructor is given: sizes, or else data; and whether that is written there,
+    not only so in the calls that were seen."""
+
+    sizes: bool
+    written: bool
+
+    @property
+    def conditions(self) -> dict[str, bool]:
+        return {SIZES if self.sizes else DATA: self.written}
+
+
+def arguments(call: cst.Call, src: Source) -> Arguments | None:
+    """What the arguments are; None where they may be a tensor, whose memory would be shared."""
+    if any(arg.keyword is not None or arg.star == "**" for arg in call.args):
+        return None
+    starred = [arg.value for arg in call.args if arg.star]
+    if len(call.args) != 1 or starred:  # with several, or none, anything but sizes raises
+        plain = len(call.args) > 1 and not call.args[0].star
+        # Of `*()` alone, the old constructor makes an empty tensor, and the new function nothing.
+        some = len(starred) < len(call.args) or any(is_of_dimensions(s, src) for s in starred)
+        shapes = all(is_shape(each, src) for each in starred)
+        sure = plain or not call.args or (shapes and some)
+        known = sure or all(has_sizes(each, src) for each in starred)
+        return Arguments(True, sure) if known else None
+    given = call.args[0].value
+    atom = only(src.value(given))
+    if isinstance(given, SEQUENCES):
+        return Arguments(False, True)
+    if isinstance(atom, Host) and atom.kind in ("int", "size"):
+        return Arguments(True, is_int(given, src) or is_shape(given, src))
+    if isinstance(atom, Sequence) or (isinstance(atom, Host) and atom.kind in ("numpy", "list")):
+        made = src.origin(given) if isinstance(given, cst.Name) else given
+        return Arguments(False, isinstance(made, SEQUENCES) or is_call_of("tolist", made))
+    return None
+
+
+def has_sizes(node: cst.BaseExpression, src: Source) -> bool:
+    atom = only(src.value(node))
+    if isinstance(atom, Sequence):
+        items = atom.items if atom.items is not None else (atom.element,)
+        return all(isinstance(each := only(v), Host) and each.kind == "int" for v in items)
+    return isinstance(atom, Host) and atom.kind == "size"
+
+
+def is_shape(node: cst.BaseExpression, src: Source) -> bool:
+    """Ex) x.shape, x.size(); a variable that holds it"""
+    if isinstance(node, cst.Name):
+        made = src.origin(node)
+        return made is not None and is_shape(made, src)
+    if isinstance(node, cst.Attribute):
+        return node.attr.value == "shape"
+    return is_call_of("size", node) and isinstance(node, cst.Call) and not node.args
+
+
+def is_of_dimensions(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether a shape is that of a tensor with at least one dimension."""
+    if isinstance(node, cst.Name):
+        made = src.origin(node)
+        return made is not None and is_of_dimensions(made, src)
+    method = node.func if isinstance(node, cst.Call) else node
+    tensor = src.tensor(method.value) if isinstance(method, cst.Attribute) else None
+    return tensor is not None and tensor.rank == 1
+
+
+def is_int(node: cst.BaseExpression, src: Source) -> bool:
+    """Ex) 3, len(x), x.size(0), x.shape[0] + 1; a variable that holds it"""
+    if isinstance(node, cst.Name):
+        made = src.origin(node)
+        return made is not None and is_int(made, src)
+    if isinstance(node, cst.BinaryOperation):
+        return is_int(node.left, src) and is_int(node.right, src)
+    if isinstance(node, cst.Subscript):
+        return is_shape(node.value, src)
+    if isinstance(node, cst.Call):
+        sized = is_call_of("size", node) and bool(node.args)
+        return sized or src.name(node.func) in ("builtins.len", "builtins.int")
+    return isinstance(node, cst.Integer)
+
+
+def is_call_of(method: str, node: cst.CSTNode | None) -> bool:
+    """Ex) x.tolist()"""
+    return (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value == method
+    )
+
+
+# ---------------------------------------------------------------------------- casts and defaults
+
+
+def cast(call: cst.Call, function: cst.Attribute, src: Source) -> Iterator[Finding]:
+    """Ex) x.type(torch.cuda.FloatTensor)"""
+    given = src.argument(call, "dtype", 0)
+    types = legacy_types(given.value, src) if given is not None else []
+    if given is None or not types:
+        return
+    tensor = src.tensor(function.value)
+    on_device = tensor is not None and tensor.device.kind == ACCELERATOR
+    places = {LEGACY_CONSTRUCTORS[name][1] for name in types}
+    group = Group.MIGRATION
+    related: tuple[Related, ...] = ()
+    if places == {"cpu"}:
+        message = "casts, and moves to the CPU"
+        group = Group.MIGRATION if on_device else Group.PEDANTIC
+        related = device_places(tensor, src) if tensor is not None and on_device else ()
+    else:
+        message = (
+            "casts, and moves to the current GPU" if len(places) == 1 else "decides the device"
+        )
+    message = f"`.type({src.brief(given.value)})` {message}"
+    fix = None
+    if tensor is not None and len(types) == 1 and given.keyword is None:
+        fix = conversion(function, given.value, types[0], on_device, src)
+    yield src.finding(rule, given.value, message, fix, related, group)
+
+
+def conversion(
+    function: cst.Attribute, given: cst.BaseExpression, name: str, on_device: bool, src: Source
+) -> Fix | None:
+    """Ex) x.type(torch.LongTensor) -> x.to("cpu", torch.int64)"""
+    dtype, place = LEGACY_CONSTRUCTORS[name]
+    torch = src.spell("torch")
+    if torch is None:
+        return None
+    # A tensor on a GPU stays on that GPU; `.to("cuda")` would move it to the current one.
+    device = "" if place == "cuda" and on_device else f'"{place}", '
+    conditions = {TO_CPU: place == "cpu", TENSOR: surely_tensor(function.value, src)}
+    edits = (
+        src.replace(function.attr, "to"),
+        src.replace(given, f"{device}{torch.text}.{dtype}"),
+        *torch.edits,
+    )
+    return Fix.safe_if("Name the device and the dtype", edits, conditions)
+
+
+def default_dtype(call: cst.Call, src: Source) -> Fix | None:
+    """Ex) torch.set_default_tensor_type(torch.DoubleTensor)"""
+    torch = src.spell("torch")
+    types = legacy_types(call.args[0].value, src) if len(call.args) == 1 else []
+    if torch is None or len(types) != 1 or call.args[0].keyword is not None:
+        return None
+    dtype, place = LEGACY_CONSTRUCTORS[types[0]]
+    if place != "cpu" or dtype not in FLOATS:
+        return None
+    edits = (
+        src.replace(call.func, f"{torch.text}.set_default_dtype"),
+        src.replace(call.args[0].value, f"{torch.text}.{dtype}"),
+        *torch.edits,
+    )
+    # It also makes the CPU the default device; where another one was, that is undone.
+    conditions = {CPU_DEFAULT: not src.matches(SETS_OTHER_TYPE)}
+    return Fix.safe_if("Set the default dtype", edits, conditions)

@@ -1,0 +1,119 @@
+"""A tensor is copied to pinned memory only to be copied on to the device.
+
+`x.pin_memory()` copies the whole tensor once more on the host, in the thread that trains, before
+the copy to the device can begin. Without `non_blocking=True` the host then waits for that one as
+well, and all that pinned memory is good for is given away.
+
+    x = x.pin_memory().to(device)                # a copy, and a copy that is waited for
+
+    x = x.to(device, non_blocking=True)          # one; the driver stages it
+
+With `non_blocking=True` the host goes on at once, which may be worth the copy: the PyTorch tutorial
+has measured up to twice the time of a plain `x.to(device)`
+(https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html), but a batch that is fetched while
+the device is busy need not wait for it. So that is told only if the group "pedantic" is selected:
+measure it. Pinned memory pays off for certain where another thread fills it:
+`DataLoader(..., pin_memory=True)`.
+
+Fix safety: safe, the values are the same.
+
+Known limits: nothing is said in a file that imports `threading.Thread`, nor under
+`torch.cuda.stream(...)`: there the copy may well run beside the training. Nor of a buffer that is
+pinned once and used again, nor outside of what runs for every batch of training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import (
+    ACCELERATOR,
+    TRAINING,
+    Blob,
+    Finding,
+    Fix,
+    Group,
+    Rule,
+    Safety,
+    Source,
+    Tensor,
+    Trait,
+    Unrun,
+    only,
+)
+
+from .._shared.moves import bound_before, move_of
+from .._shared.reads import heat_places
+
+ONLY_MOVED = "the pinned copy is moved, and nothing else is done with it"
+
+rule = Rule(
+    "AMP507",
+    __doc__,
+    group=Group.PERFORMANCE,
+    other_groups=(Group.PEDANTIC,),
+    since="0.1",
+    witness=Unrun(
+        "pinned memory needs an accelerator",
+        "https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
+    ),
+    needs=(Trait.HOT,),
+    safe_if=(ONLY_MOVED,),
+    outranks=("AMP911",),
+    words=frozenset({"pin_memory"}),
+)
+
+STREAMS = frozenset({"torch.cuda.stream", "torch.cuda.StreamContext", "torch.xpu.stream"})
+THREADS = ("threading.Thread", "concurrent.futures.ThreadPoolExecutor")
+
+
+@rule.on(cst.Call)
+def check(move: cst.Call, src: Source) -> Iterator[Finding]:
+    if move_of(move, src) is None or not isinstance(move.func, cst.Attribute):
+        return
+    call = pinning(move.func.value, src)
+    if call is None or runs_beside(call, src):
+        return
+    heat = src.heat(call)
+    if heat is None or heat.temperature != TRAINING:
+        return
+    blocking = src.keyword(move, "non_blocking") is None
+    then = "and the copy to the device waits" if blocking else "in the thread that trains"
+    message = f"`{src.brief(call)}` copies on the host, {then}"
+    group = Group.PERFORMANCE if blocking else Group.PEDANTIC
+    moved = () if call is move.func.value else (src.related_node(move, "moved to the device here"),)
+    evidence = (*moved, *heat_places(heat, src))
+    yield src.finding(rule, call, message, unpinned(call, src), evidence, group)
+
+
+def pinning(moved: cst.BaseExpression, src: Source) -> cst.Call | None:
+    """The call of `pin_memory` that makes what is moved, and only for that."""
+    call = bound_before(moved, src) if isinstance(moved, cst.Name) else moved
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+        return None
+    if call.func.attr.value != "pin_memory":
+        return None
+    tensor = only(src.value(call.func.value))
+    on_host = isinstance(tensor, Tensor | Blob) and tensor.device.kind != ACCELERATOR
+    return call if on_host else None
+
+
+def runs_beside(node: cst.CSTNode, src: Source) -> bool:
+    """Whether the copies may run beside the training: in a thread, or on a stream of their own."""
+    if any(src.bound_as(thread) is not None for thread in THREADS):
+        return True
+    return any(
+        isinstance(item.item, cst.Call) and src.name(item.item.func) in STREAMS
+        for around in src.ancestors(node)
+        if isinstance(around, cst.With)
+        for item in around.items
+    )
+
+
+def unpinned(call: cst.Call, src: Source) -> Fix:
+    """Ex) x.pin_memory().to(device) -> x.to(device)"""
+    assert isinstance(call.func, cst.Attribute)
+    edit = src.remove_between(call.func.value, call)
+    return Fix("Copy straight to the device", (edit,), Safety.SAFE, (ONLY_MOVED,))

@@ -1,0 +1,1 @@
+"""AMP2xx: dtypes that raise, widen or lose precision."""

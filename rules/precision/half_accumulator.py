@@ -1,0 +1,93 @@
+"""A sum or an average over batches is kept in half.
+
+float16 has 11 bits for a number, bfloat16 has 8. A sum to which ones are added stalls at 2048, or
+at 256; an average with a decay of 0.999 takes no notice of most of what it is given. Nothing warns,
+the numbers are only wrong.
+
+    total = torch.zeros(1, dtype=torch.float16, device=device)
+    for x, y in loader:
+        total += criterion(model(x), y).detach()
+
+    total = torch.zeros(1, device=device)                    # float32; half may be added to it
+
+A sum that begins with a Python number has the dtype of the first tensor that is added: half, where
+that is the mean of what a model gives in a region.
+
+Fix safety: there is no fix; where the sum begins, and what reads it, may be elsewhere.
+
+Known limits: sums over layers, experts or steps within one batch are left alone, as are those that
+begin anew within the loop over the batches. Averages of weights are not seen, since the dtype of
+parameters is rarely known, nor are sums whose tensor is handed in by a caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amplint import HALF, Differs, Finding, Group, Host, Rule, Source, Tensor, Trait, Value
+
+from .._shared.dtypes import dtype_places
+from .._shared.growth import begins_anew, growth_of, growths, loop_over_batches
+from .._shared.reads import heat_places
+
+rule = Rule(
+    "AMP209",
+    __doc__,
+    group=Group.PRECISION,
+    since="0.1",
+    witness=Differs(rtol=0.1),
+    needs=(Trait.HALF,),
+    words=frozenset({"half", "float16", "bfloat16", "autocast", "add_", "update"}),
+)
+
+LIMITS = {"float16": 2048, "bfloat16": 256, "half": 2048}
+NUMBERS = frozenset({"int", "float", "number"})
+# Where what lives as long as the object is made.
+LASTING = ("def __init__", "def reset", "def setup", "def build")
+
+
+@rule.on(cst.AugAssign, cst.Assign, cst.Call)
+def check(node: cst.AugAssign | cst.Assign | cst.Call, src: Source) -> Iterator[Finding]:
+    growth = growth_of(node, src)
+    if growth is None:
+        return
+    tensor = half_of(src.value(growth.variable))
+    heat = src.heat(growth.variable) if tensor is not None else None
+    if tensor is None or heat is None or not over_batches(node, growth.variable, tensor, src):
+        return
+    name, dtype = src.brief(growth.variable), tensor.dtype
+    assert dtype is not None
+    if growth.decays:
+        message = f"`{name}` averages batches in {dtype}: small changes are rounded away"
+    else:
+        message = f"`{name}` adds up batches in {dtype}: ones stop counting at {LIMITS[dtype]}"
+    related = (*dtype_places(src, tensor), *heat_places(heat, src))
+    yield src.finding(rule, growth.variable, message, related=related)
+
+
+def half_of(value: Value) -> Tensor | None:
+    """The half tensor that a value is, perhaps after a Python number that it began with."""
+    tensors = [atom for atom in value if isinstance(atom, Tensor)]
+    numbers = [atom for atom in value if isinstance(atom, Host) and atom.kind in NUMBERS]
+    if len(tensors) != 1 or len(tensors) + len(numbers) != len(value):
+        return None
+    return tensors[0] if tensors[0].dtype in HALF else None
+
+
+def over_batches(
+    node: cst.CSTNode, variable: cst.BaseExpression, tensor: Tensor, src: Source
+) -> bool:
+    """Whether the variable lives longer than a batch."""
+    if isinstance(variable, cst.Name):
+        block: cst.CSTNode | None = loop_over_batches(node, src)
+    elif isinstance(variable, cst.Attribute) and tensor.settled_dtype is not None:
+        made_in = src.text_around(tensor.settled_dtype)
+        block = src.function(node) if made_in.lstrip().startswith(LASTING) else None
+    else:
+        return False
+    name = src.text(variable)
+    if block is None or begins_anew(name, block, src):
+        return False
+    return next(growths(name, block, src), None) is node  # what follows is the same sum

@@ -1,0 +1,116 @@
+"""The hooks of pre-commit, tried for real on a repository made for it.
+
+pre-commit installs amplint and what it depends on from the package index into an environment of its
+own; where no index can be reached, there is nothing to try.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pre_commit")
+
+ROOT = Path(__file__).resolve().parents[2]
+TRAIN = """\
+import torch
+from torch.utils.data import DataLoader
+
+from helpers import log
+
+model = torch.nn.Linear(4, 4).cuda()
+for x in DataLoader([1]):
+    loss = model(x.cuda()).sum()
+    loss.backward()
+    log(loss)
+"""
+HELPERS = "import torch\n\n\ndef log(loss):\n    print(loss.item())\n"
+
+
+def run(*command: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**clean, **environment},
+    )
+
+
+def commit(repository: Path) -> None:
+    run("git", "init", "-q", cwd=repository)
+    run("git", "add", "--all", cwd=repository)
+    identity = ("-c", "user.name=nobody", "-c", "user.email=nobody@example.org")
+    run("git", *identity, "commit", "-q", "-m", "all", cwd=repository)
+
+
+@pytest.fixture(scope="module")
+def amplint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """amplint as a repository that holds what the checkout holds now, committed or not."""
+    copy = tmp_path_factory.mktemp("amplint")
+    listing = run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=ROOT).stdout
+    for name in listing.splitlines():
+        if (ROOT / name).is_file() and not name.startswith("tests/"):
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            (copy / name).write_bytes((ROOT / name).read_bytes())
+    commit(copy)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """pre-commit's own store, so that the two hooks are installed once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "helpers.py").write_text(HELPERS)
+    commit(tmp_path)
+    return tmp_path
+
+
+def try_hook(
+    hook: str, amplint: Path, project: Path, cache: Path, *files: str
+) -> subprocess.CompletedProcess[str]:
+    done = run(
+        *(sys.executable, "-m", "pre_commit", "try-repo", str(amplint), hook, "--verbose"),
+        *("--files", *files),
+        cwd=project,
+        PRE_COMMIT_HOME=str(cache),
+    )
+    if "No matching distribution" in done.stdout or "Temporary failure in name" in done.stdout:
+        pytest.skip("no package index can be reached")
+    return done
+
+
+def test_a_hook_sees_in_one_file_what_check_sees_in_the_project(
+    amplint: Path, project: Path, cache: Path
+) -> None:
+    done = try_hook("amplint", amplint, project, cache, "helpers.py")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "helpers.py:5:11 AMP101" in done.stdout
+    assert "1 file, 1 finding" in done.stdout
+
+
+def test_excluded_files_stay_excluded_when_they_are_committed(
+    amplint: Path, project: Path, cache: Path
+) -> None:
+    (project / "pyproject.toml").write_text('[tool.amplint]\nexclude = ["helpers.py"]\n')
+    done = try_hook("amplint", amplint, project, cache, "helpers.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_fixing_hook_fixes(amplint: Path, project: Path, cache: Path) -> None:
+    file = project / "legacy.py"
+    file.write_text("import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n")
+    run("git", "add", "legacy.py", cwd=project)
+    done = try_hook("amplint-fix", amplint, project, cache, "legacy.py", "train.py")
+    assert "files were modified by this hook" in done.stdout, done.stdout + done.stderr
+    assert file.read_text() == 'import torch\n\nwith torch.amp.autocast("cuda"):\n    pass\n'

@@ -1,0 +1,142 @@
+"""SARIF reports against the schema that OASIS published, and what services read from them."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from amplint import Edit, Finding, Fix, Group, Related, Safety
+from amplint.core.finding import Position, Span
+from amplint.core.registry import ENGINE_RULES
+from amplint.core.text import Text
+from amplint.output.fingerprint import fingerprints
+from amplint.output.formats import Report, render
+from amplint.run.engine import Outcome
+
+SCHEMA = json.loads(
+    (Path(__file__).parent / "schemas" / "sarif-schema-2.1.0.json").read_text(encoding="utf-8")
+)
+RULES = (
+    *ENGINE_RULES,
+    replace(ENGINE_RULES[0], code="AMP101", name="host-read", doc="Reads.\n\nSee https://x.org/a."),
+)
+SOURCE = "é = 数(x.item())\ny = 1\n"
+SPAN = Span(Position(1, 7), Position(1, 15))
+FINDING = Finding(
+    code="AMP101",
+    name="host-read",
+    group=Group.PERFORMANCE,
+    path="src/my train.py",
+    span=SPAN,
+    message="`x.item()` waits for the device",
+    scope="Trainer.run",
+    fix=Fix("Drop it", (Edit(6, 14, "x"), Edit(16, 17, "z")), Safety.UNSAFE),
+    related=(Related("src/other.py", SPAN, "hot: called for every batch"),),
+)
+
+
+def log(*findings: Finding, directory: str = "/p", **values: Any) -> dict[str, Any]:
+    outcome = Outcome(
+        root=Path("/p"),
+        findings=findings,
+        problems=values.get("problems", ()),
+        notices=values.get("notices", ()),
+        files=("src/my train.py",),
+        texts={"src/my train.py": Text(SOURCE)},
+    )
+    document: dict[str, Any] = json.loads(render("sarif", Report(outcome, RULES, Path(directory))))
+    jsonschema.Draft4Validator(
+        SCHEMA, format_checker=jsonschema.Draft4Validator.FORMAT_CHECKER
+    ).validate(document)
+    return document
+
+
+def run_of(document: dict[str, Any]) -> dict[str, Any]:
+    (run,) = document["runs"]
+    assert isinstance(run, dict)
+    return run
+
+
+def test_the_schema_is_that_of_the_standard_and_refuses_what_is_wrong() -> None:
+    assert SCHEMA["id"].endswith("/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json")
+    document = log(FINDING)
+    document["runs"][0]["results"][0]["level"] = "warn"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft4Validator(SCHEMA).validate(document)
+
+
+def test_an_empty_report_is_valid_and_lists_the_rules() -> None:
+    run = run_of(log())
+    assert run["results"] == []
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["AMP000", "AMP001", "AMP101"]
+    assert run["columnKind"] == "unicodeCodePoints"
+    assert run["invocations"][0]["executionSuccessful"]
+
+
+def test_a_rule_has_its_page_its_help_link_and_its_level() -> None:
+    rule = run_of(log())["tool"]["driver"]["rules"][2]
+    assert rule["name"] == "host-read"
+    assert rule["shortDescription"] == {"text": "Reads."}
+    assert rule["helpUri"] == "https://x.org/a"
+    assert rule["defaultConfiguration"] == {"enabled": True, "level": "error"}
+
+
+def test_a_result_points_at_characters_by_relative_uris() -> None:
+    (result,) = run_of(log(FINDING))["results"]
+    assert (result["ruleId"], result["ruleIndex"], result["level"]) == ("AMP101", 2, "warning")
+    place = {
+        "artifactLocation": {"uri": "src/my%20train.py"},
+        "region": {"startLine": 1, "startColumn": 7, "endLine": 1, "endColumn": 15},
+    }
+    assert result["locations"] == [
+        {
+            "physicalLocation": place,
+            "logicalLocations": [{"fullyQualifiedName": "Trainer.run"}],
+        }
+    ]
+    (related,) = result["relatedLocations"]
+    assert related["physicalLocation"]["artifactLocation"]["uri"] == "src/other.py"
+    assert related["message"]["text"] == "hot: called for every batch"
+
+
+def test_a_fix_replaces_regions() -> None:
+    (result,) = run_of(log(FINDING))["results"]
+    (fix,) = result["fixes"]
+    assert fix["description"]["text"] == "Drop it (unsafe)"
+    (change,) = fix["artifactChanges"]
+    assert [one["deletedRegion"]["startColumn"] for one in change["replacements"]] == [7, 1]
+    assert [one["insertedContent"]["text"] for one in change["replacements"]] == ["x", "z"]
+
+
+def test_a_suggestion_without_edits_is_no_fix_to_a_machine() -> None:
+    shown = replace(FINDING, fix=Fix("Rewrite it", (), Safety.SUGGEST))
+    (result,) = run_of(log(shown))["results"]
+    assert "fixes" not in result
+
+
+def test_uris_start_where_the_reader_stands_or_at_the_root() -> None:
+    def uri(directory: str) -> str:
+        (result,) = run_of(log(FINDING, directory=directory))["results"]
+        found: str = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+        return found
+
+    assert uri("/p/src") == "my%20train.py"
+    assert uri("/p/doc") == "src/my%20train.py"
+    assert uri("/") == "p/src/my%20train.py"
+
+
+def test_fingerprints_are_there() -> None:
+    (result,) = run_of(log(FINDING))["results"]
+    (expected,) = fingerprints([FINDING], {"src/my train.py": Text(SOURCE)})
+    assert result["partialFingerprints"] == {"primaryLocationLineHash": expected}
+
+
+def test_what_amplint_could_not_do_is_told() -> None:
+    (invocation,) = run_of(log(problems=("a.py: no",), notices=("one",)))["invocations"]
+    assert not invocation["executionSuccessful"]
+    assert [
+        (one["level"], one["message"]["text"]) for one in invocation["toolExecutionNotifications"]
+    ] == [("error", "a.py: no"), ("note", "one")]

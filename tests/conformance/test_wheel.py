@@ -1,0 +1,133 @@
+"""What is installed: the wheel holds the rules, the types and the licence, and works by itself."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of a clean copy: a stale `build/` in the checkout must not be able to add to it."""
+    copy = tmp_path_factory.mktemp("source")
+    for name in ("amplint", "rules", "fixtures", "benchmarks/verify_programs"):
+        for file in (ROOT / name).rglob("*"):
+            if file.is_file() and "__pycache__" not in file.parts:
+                target = copy / file.relative_to(ROOT)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(file.read_bytes())
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        (copy / name).write_bytes((ROOT / name).read_bytes())
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--outdir", "out", "."],
+        check=True,
+        cwd=copy,
+        capture_output=True,
+    )
+    (built,) = (copy / "out").iterdir()
+    return built
+
+
+def modules(folder: str, package: str) -> set[str]:
+    base = ROOT / folder
+    return {
+        f"{package}/{file.relative_to(base).as_posix()}"
+        for file in base.rglob("*.py")
+        if "__pycache__" not in file.parts
+    }
+
+
+def test_the_wheel_holds_every_module_and_nothing_else(wheel: Path) -> None:
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert names == (
+        modules("amplint", "amplint")
+        | modules("rules", "amplint/rules")
+        | modules("fixtures", "amplint/fixtures")
+        | {"amplint/py.typed"}
+        | {f"amplint/programs/{name}/train.py" for name in ("cifar", "gan", "lm")}
+        | {
+            f"amplint/verify/backends/{file.name}"
+            for file in (ROOT / "amplint/verify/backends").glob("*.json")
+        }
+    )
+
+
+def test_the_wheel_holds_the_licence_and_says_what_it_needs(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    info = next(name.split("/")[0] for name in archive.namelist() if ".dist-info/" in name)
+    assert f"{info}/licenses/LICENSE" in archive.namelist()
+    metadata = archive.read(f"{info}/METADATA").decode()
+    needed = [
+        line.removeprefix("Requires-Dist: ")
+        for line in metadata.splitlines()
+        if line.startswith("Requires-Dist: ") and "extra ==" not in line
+    ]
+    assert sorted(name.split(">")[0] for name in needed) == [
+        "click",
+        "libcst",
+        "msgspec",
+        "pathspec",
+        "tomli",
+    ]
+    assert "License-Expression: MIT" in metadata
+
+
+def test_the_wheel_works_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    (tmp_path / "a.py").write_text("import torch\nscaler = torch.cuda.amp.GradScaler()\n")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r});"
+        "import amplint.rules, torchless;"
+        "from amplint.cli.main import main; assert amplint.__file__.startswith(sys.path[0]);"
+        "sys.exit(main(['check', '--format', 'concise', 'a.py']))"
+    )
+    # Neither the checkout nor torch may be needed: importing torch raises here.
+    (tmp_path / "torchless.py").write_text("import sys\nsys.modules['torch'] = None\n")
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith("a.py:2:10: AMP702")
+
+
+def test_the_fixtures_of_the_wheel_are_verified_away_from_the_checkout(
+    wheel: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r});"
+        "from amplint.cli.main import main; from amplint.verify import witnesses;"
+        "assert str(witnesses.fixtures()).startswith(sys.path[0]);"
+        "sys.exit(main(['verify', '--rules', 'AMP201', '--backend', 'cpu', '--backend', 'policy']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[1:] == []  # what it says before it runs anything, and no more
+    assert done.stdout.splitlines()[-1].endswith("verified")
+
+
+def test_without_torch_verify_says_in_one_line_what_to_install(wheel: Path, tmp_path: Path) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); sys.modules['torch'] = None;"
+        "from amplint.cli.main import main; sys.exit(main(['verify', '--rules']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "amplint: verify needs torch: pip install 'amplint[verify]'\n"
+
+
+def test_the_version_is_the_same_everywhere(wheel: Path) -> None:
+    from amplint import __version__  # noqa: PLC0415
+
+    assert wheel.name == f"amplint-{__version__}-py3-none-any.whl"
+    assert f"## {__version__} (" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

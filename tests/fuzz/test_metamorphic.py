@@ -1,0 +1,204 @@
+"""Changes to bad.py that must not matter: findings come back, and fixes are the same fixes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import libcst as cst
+import pytest
+
+from amplint.core.finding import Finding
+from tests.helpers import Linted, expectations, fix, folders, lint, modules, places
+
+each_folder = pytest.mark.parametrize("folder", folders())
+
+# ------------------------------------------------------------------------------ bytes and layout
+
+
+def crlf(data: bytes) -> bytes:
+    return data.replace(b"\n", b"\r\n")
+
+
+def carriage_returns(data: bytes) -> bytes:
+    return data.replace(b"\n", b"\r")
+
+
+def tabs(data: bytes) -> bytes:
+    """Four spaces of indentation are a tab."""
+    return re.sub(
+        rb"^(?:    )+", lambda match: b"\t" * (len(match[0]) // 4), data, flags=re.MULTILINE
+    )
+
+
+def byte_order_mark(data: bytes) -> bytes:
+    return b"\xef\xbb\xbf" + data
+
+
+def line_above(data: bytes) -> bytes:
+    return "# Für größere Bilder: 画像 🙂\n".encode() + data
+
+
+def no_final_newline(data: bytes) -> bytes:
+    return data.rstrip(b"\n")
+
+
+def cookie(data: bytes) -> bytes:
+    """Another encoding, declared in the first line."""
+    return b"# -*- coding: latin-1 -*-\n# caf\xe9\n" + data
+
+
+def foreign_names(data: bytes) -> bytes:
+    """Names of the same length in characters, but not in bytes, in front of what is found."""
+    return foreign(data.decode()).encode()
+
+
+def foreign(text: str) -> str:
+    """Strings that are one word stay: libraries know them (`{"loss": loss}`)."""
+    names = {"loss": "lüßs", "x": "ξ", "h": "ħ", "model": "模型模型模"}
+    return re.sub(r"(?<![\"'])\b(loss|x|h|model)\b(?![\"'])", lambda match: names[match[0]], text)
+
+
+BYTES: dict[str, tuple[Callable[[bytes], bytes], int]] = {
+    "crlf": (crlf, 0),
+    "cr": (carriage_returns, 0),
+    "tabs": (tabs, 0),
+    "bom": (byte_order_mark, 0),
+    "non-ascii line above": (line_above, 1),
+    "no final newline": (no_final_newline, 0),
+    "latin-1": (cookie, 2),
+    "foreign names": (foreign_names, 0),
+}
+each_change = pytest.mark.parametrize("change", BYTES)
+
+
+@each_folder
+@each_change
+def test_findings_survive_a_change_of_bytes(
+    folder: str, change: str, linted: Linted, tmp_path: Path
+) -> None:
+    """The same messages, with the same fixes offered, in the same lines."""
+    transform, shift = BYTES[change]
+    files = modules(folder)
+    before = linted(folder)
+    after = lint({path: transform(data) for path, data in files.items()}, tmp_path / "after")
+    word = foreign if transform is foreign_names else str
+    assert [told(f, 0, word) for f in after.findings] == [
+        told(f, shift, word) for f in before.findings
+    ]
+
+
+def told(finding: Finding, shift: int, word: Callable[[str], str] = str) -> tuple[object, ...]:
+    """What a reader is told, but for columns."""
+    return (
+        finding.path,
+        finding.span.start.row + shift,
+        finding.span.end.row + shift,
+        finding.code,
+        word(finding.message),
+        word(finding.scope),
+        [(r.path, r.span.start.row + shift, word(r.message)) for r in finding.related],
+        finding.fix and (word(finding.fix.title), finding.fix.safety),
+    )
+
+
+@each_folder
+@each_change
+def test_fixing_commutes_with_a_change_of_bytes(folder: str, change: str, tmp_path: Path) -> None:
+    """fix(T(bad)) == T(fix(bad)), byte by byte."""
+    transform, _ = BYTES[change]
+    files = modules(folder)
+    fixed = fix(files, tmp_path / "before", unsafe=True)
+    changed = {path: transform(data) for path, data in files.items()}
+    assert fix(changed, tmp_path / "after", unsafe=True) == {
+        path: transform(data) for path, data in fixed.items()
+    }
+
+
+# ---------------------------------------------------------------------------------------- meaning
+
+
+def alias(module: cst.Module) -> cst.Module:
+    """`import torch` becomes `import torch as tt`, and so do its uses."""
+    lines = module.code.splitlines(keepends=True)
+    return cst.parse_module("".join(aliased(line) for line in lines))
+
+
+def aliased(line: str) -> str:
+    if re.match(r"\s*(from|import)\b", line):
+        return re.sub(r"^(\s*)import torch$", r"\1import torch as tt", line)
+    return re.sub(r"(?<![\w.])torch(?=\.)", "tt", line)
+
+
+def wrapped(
+    header: Callable[[cst.IndentedBlock], cst.BaseCompoundStatement],
+) -> Callable[[cst.Module], cst.Module]:
+    """The whole module, but for its docstring, inside another statement."""
+
+    def wrap(module: cst.Module) -> cst.Module:
+        body = list(module.body)
+        return module.with_changes(body=[body[0], header(cst.IndentedBlock(body[1:]))])
+
+    return wrap
+
+
+def function(block: cst.IndentedBlock, asynchronous: bool = False) -> cst.FunctionDef:
+    return cst.FunctionDef(
+        name=cst.Name("wrapper"),
+        params=cst.Parameters(),
+        body=block,
+        asynchronous=cst.Asynchronous() if asynchronous else None,
+    )
+
+
+MEANING: dict[str, tuple[Callable[[cst.Module], cst.Module], int]] = {
+    "import alias": (alias, 0),
+    "if True": (wrapped(lambda block: cst.If(cst.Name("True"), block)), 1),
+    "def": (wrapped(function), 1),
+    "async def": (wrapped(lambda block: function(block, asynchronous=True)), 1),
+}
+
+
+@each_folder
+@pytest.mark.parametrize("change", MEANING)
+def test_findings_survive_a_change_that_means_nothing(
+    folder: str, change: str, linted: Linted, tmp_path: Path
+) -> None:
+    """The findings of bad.py and of what it calls are still there; what is fixed still parses."""
+    transform, _ = MEANING[change]
+    files = modules(folder)
+    before = linted(folder)
+    bad = transform(cst.parse_module(files["bad.py"])).bytes
+    compile(bad, "bad.py", "exec")
+    changed = {**files, "bad.py": bad}
+    after = lint(changed, tmp_path / "after")
+    # Markers travel with their lines; what is compared is what is really found.
+    assert known(after.findings, bad, files) == known(before.findings, files["bad.py"], files)
+    for path, data in fix(changed, tmp_path / "fixed", unsafe=True).items():
+        compile(data, path, "exec")
+
+
+def known(
+    findings: tuple[Finding, ...], bad: bytes, files: dict[str, bytes]
+) -> dict[str, list[tuple[str, str]]]:
+    """By file, the text of the lines of the findings, and their codes."""
+    texts = {**files, "bad.py": bad}
+    seen = {}
+    for path, data in texts.items():
+        lines = data.decode().splitlines()
+        seen[path] = sorted((renamed(lines[row - 1]), code) for row, code in places(findings, path))
+    return seen
+
+
+def renamed(line: str) -> str:
+    return re.sub(r"\btt\b", "torch", line.strip())
+
+
+def test_the_fixtures_have_what_the_changes_need() -> None:
+    """Each bad.py begins with a docstring, imports torch and uses it by its name."""
+    for folder in folders():
+        module = cst.parse_module(modules(folder)["bad.py"])
+        assert module.get_docstring()
+        assert alias(module).code != module.code
+        assert expectations(module.code)

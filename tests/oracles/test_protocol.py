@@ -1,0 +1,172 @@
+"""The automaton of a GradScaler against torch's scaler: the same calls, the same outcome."""
+
+from __future__ import annotations
+
+import itertools
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given, settings
+
+from amplint.gradscaler.automaton import (
+    BLAME,
+    ORDER,
+    UNSCALED,
+    Call,
+    Effect,
+    Outcome,
+    Part,
+    Protocol,
+    Stage,
+)
+
+SCALE = 1024.0
+NAMES = ("first", "second")
+
+
+class Reality:
+    """One weight for each optimizer, whose gradient is 1 for every backward pass; and the sum that
+    the gradient would be without a scaler."""
+
+    def __init__(self, enabled: bool) -> None:
+        # The scale doubles at every update, so that what was scaled before never fits after.
+        self.scaler = torch.amp.GradScaler(
+            "cpu", init_scale=SCALE, growth_interval=1, enabled=enabled
+        )
+        self.weights = {
+            name: torch.zeros((), dtype=torch.float64, requires_grad=True) for name in NAMES
+        }
+        self.optimizers = {
+            name: torch.optim.SGD([weight], lr=1.0) for name, weight in self.weights.items()
+        }
+        self.sums = dict.fromkeys(NAMES, 0.0)
+        self.lost = dict.fromkeys(NAMES, False)
+
+    def call(self, call: Call, *names: str) -> float:
+        """Make the call; returns what it worked with, as a share of what it should be.
+
+        1 is right; 0 for a step that should move something and does not.
+        """
+        if call in (Call.BACKWARD, Call.SCALED_BACKWARD):
+            # Each by a factor of its own: gradients that share memory would be divided twice.
+            loss = sum((self.weights[name] * torch.ones(()) for name in names), torch.zeros(()))
+            (self.scaler.scale(loss) if call is Call.SCALED_BACKWARD else loss).backward()
+            for name in names:
+                self.sums[name] += 1.0
+        elif call is Call.UPDATE:
+            self.scaler.update()
+        else:
+            return self.call_on(call, names[0])
+        return 1.0
+
+    def call_on(self, call: Call, name: str) -> float:
+        optimizer, weight = self.optimizers[name], self.weights[name]
+        before = weight.item()
+        if call is Call.UNSCALE:
+            self.scaler.unscale_(optimizer)
+        elif call is Call.STEP:
+            self.scaler.step(optimizer)
+        elif call is Call.PLAIN_STEP:
+            optimizer.step()
+        elif call is Call.READ:
+            norm = 0.0 if weight.grad is None else weight.grad.norm().item()
+            return norm / self.sums[name] if self.sums[name] else 1.0
+        elif call is Call.CLIP:
+            norm = torch.nn.utils.clip_grad_norm_([weight], 1e9).item()
+            return norm / self.sums[name] if self.sums[name] else 1.0
+        else:
+            optimizer.zero_grad(set_to_none=call is Call.CLEAR)
+            self.sums[name] = 0.0
+        if call in (Call.STEP, Call.PLAIN_STEP):
+            moved = before - weight.item()
+            return moved / self.sums[name] if self.sums[name] else 1.0 + moved
+        return 1.0
+
+
+def sequences() -> st.SearchStrategy[list[tuple[Call, tuple[str, ...]]]]:
+    name = st.sampled_from(NAMES)
+    reached = st.sampled_from([NAMES[:1], NAMES[1:], NAMES])
+    backward = st.tuples(st.sampled_from([Call.SCALED_BACKWARD, Call.BACKWARD]), reached)
+    mostly_scaled = st.tuples(st.just(Call.SCALED_BACKWARD), reached)
+    others = [Call.UNSCALE, Call.CLIP, Call.READ, Call.STEP, Call.PLAIN_STEP, Call.CLEAR]
+    others.append(Call.ZERO)
+    on_one = st.tuples(st.sampled_from(others), name.map(lambda one: (one,)))
+    update = st.just((Call.UPDATE, ()))
+    return st.lists(st.one_of(backward, mostly_scaled, on_one, on_one, update), max_size=14)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(sequences(), st.sampled_from([True, True, True, False]))
+def test_the_automaton_is_torch(calls: list[tuple[Call, tuple[str, ...]]], enabled: bool) -> None:
+    check(calls, enabled)
+
+
+def check(calls: list[tuple[Call, tuple[str, ...]]], enabled: bool = True) -> Outcome | None:
+    """Hold each call of the sequence against torch; returns the outcome of the last."""
+    predicted, real = Protocol(enabled), Reality(enabled)
+    outcome = None
+    for call, names in calls:
+        outcome = predicted.call(call, *names)
+        if outcome.effect is Effect.RAISES:
+            with pytest.raises((AssertionError, RuntimeError)) as raised:
+                real.call(call, *names)
+            assert outcome.text in str(raised.value)
+            return outcome  # a program ends here
+        share = real.call(call, *names)
+        right = abs(share - 1.0) < 1e-4
+        if call is Call.CLIP and outcome.code == "AMP406":
+            continue  # the norm may be right; it is the step that is over
+        if outcome.code == "AMP408":
+            continue  # nothing moves, as nothing would without a scaler
+        assert right is (outcome.effect in (Effect.RIGHT, Effect.IDLE)), (call, share, outcome)
+    return outcome
+
+
+SCALED, PLAIN, ONE = Call.SCALED_BACKWARD, Call.BACKWARD, NAMES[:1]
+
+EXAMPLES: list[tuple[str, str | None]] = [
+    ("scaled step update clear scaled step update", None),
+    ("scaled unscale clip step update", None),
+    ("scaled scaled unscale clip step update", None),
+    ("scaled plain-step", "AMP401"),
+    ("scaled step update clear plain step", "AMP402"),
+    ("scaled step clear scaled step", "AMP403"),
+    ("scaled unscale step clear scaled unscale", "AMP403"),
+    ("scaled clip", "AMP404"),
+    ("scaled unscale unscale", "AMP405"),
+    ("scaled step unscale", "AMP406"),
+    ("scaled step clip", "AMP406"),
+    ("scaled step step", "AMP407"),
+    ("scaled step update update", "AMP407"),
+    ("scaled clear step", "AMP408"),
+    ("scaled zero step", "AMP408"),
+    ("scaled unscale scaled unscale", "AMP412"),
+    ("scaled unscale scaled step", "AMP412"),
+    ("scaled unscale update scaled step", "AMP412"),
+    ("scaled read", "AMP414"),
+    ("scaled step read", None),
+]
+
+
+@pytest.mark.parametrize(("text", "code"), EXAMPLES)
+def test_each_rule_has_its_sequence(text: str, code: str | None) -> None:
+    names = {"scaled": SCALED, "plain": PLAIN, "plain-step": Call.PLAIN_STEP, "clear": Call.CLEAR}
+    calls = [names.get(word) or Call[word.upper()] for word in text.split()]
+    outcome = check([(call, () if call is Call.UPDATE else ONE) for call in calls])
+    assert outcome is not None and outcome.code == code
+
+
+def test_an_update_between_two_optimizers() -> None:
+    one, other = NAMES[:1], NAMES[1:]
+    calls: list[tuple[Call, tuple[str, ...]]] = [
+        (SCALED, NAMES), (Call.STEP, one), (Call.UPDATE, ()), (Call.STEP, other)
+    ]  # fmt: skip
+    outcome = check(calls)
+    assert outcome == Outcome(Effect.WRONG, "AMP407")
+
+
+def test_the_tables_are_complete() -> None:
+    assert set(ORDER) == set(itertools.product((Call.UNSCALE, Call.STEP), Stage))
+    assert set(UNSCALED) == set(Part)
+    assert set(BLAME) == set(Part) - {Part.PLAIN, Part.UNSCALED}

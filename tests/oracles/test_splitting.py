@@ -1,0 +1,48 @@
+"""What amplint says of a program does not depend on how the program is spread over files."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from amplint.run.engine import Outcome
+from tests.helpers import expectations, folders, lint, modules, places
+from tests.splitting import split
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+def said(outcome: Outcome, files: dict[str, bytes], paths: set[str]) -> Counter[tuple[str, str]]:
+    """The findings as codes and the lines that they are about, wherever these stand."""
+    return Counter(
+        (f.code, re.split(r"\r\n|\r|\n", files[f.path].decode())[f.span.start.row - 1].strip())
+        for f in outcome.findings
+        if f.path in paths
+    )
+
+
+@pytest.mark.parametrize("folder", folders())
+def test_a_fixture_split_by_definition_says_the_same(folder: str, tmp_path: Path) -> None:
+    """Each definition of bad.py in a module of its own, with imports of five styles between."""
+    whole = modules(folder)
+    parts = {path: text.encode() for path, text in split(whole["bad.py"].decode()).items()}
+    others = {path: data for path, data in whole.items() if path not in ("bad.py", "good.py")}
+    before = said(lint({**others, "bad.py": whole["bad.py"]}, tmp_path / "a"), whole, {"bad.py"})
+    files = {**others, **parts}
+    after = said(lint(files, tmp_path / "b"), files, set(parts))
+    assert after == before
+
+
+@pytest.mark.parametrize("program", sorted(path.stem for path in PROGRAMS.glob("*.py")))
+def test_a_program_says_what_is_marked_whole_and_split(program: str, tmp_path: Path) -> None:
+    """Larger programs, in which one definition rests on many others."""
+    data = (PROGRAMS / f"{program}.py").read_bytes()
+    outcome = lint({"program.py": data}, tmp_path / "a")
+    assert places(outcome.findings, "program.py") == sorted(expectations(data.decode()))
+
+    parts = {path: text.encode() for path, text in split(data.decode()).items()}
+    before = said(outcome, {"program.py": data}, {"program.py"})
+    assert said(lint(parts, tmp_path / "b"), parts, set(parts)) == before

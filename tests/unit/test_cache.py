@@ -1,0 +1,284 @@
+"""What is kept of earlier runs: when it is taken, when it is not, and that nothing can break it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from amplint.cli import main as cli
+from amplint.run import cache as caching
+from amplint.run import session
+from amplint.run.cache import NAME, TAG, Cache, key_of
+from amplint.run.engine import Told
+
+ROOT = Path(__file__).resolve().parents[2]
+LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
+MODERN = 'import torch\n\nwith torch.amp.autocast("cuda"):\n    pass\n'
+
+
+@pytest.fixture(autouse=True)
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "pyproject.toml").touch()
+    (root / "a.py").write_text(LEGACY)
+    (root / "b.py").write_text("x = 1\n")
+    monkeypatch.chdir(root)
+    return root
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows by one with each analysis."""
+    counted: list[int] = []
+    original = session.analyse
+
+    def analyse(*arguments: object) -> object:
+        counted.append(1)
+        return original(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(session, "analyse", analyse)
+    return counted
+
+
+def check(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    capfd.readouterr()
+    status = cli.main(["check", "--format", "concise", *arguments])
+    return (status, *capfd.readouterr())
+
+
+def entries(root: Path) -> list[Path]:
+    return [file for file in (root / NAME).iterdir() if file.name not in (TAG, ".gitignore")]
+
+
+def test_the_second_run_says_the_same_and_analyses_nothing(
+    capfd: pytest.CaptureFixture[str], runs: list[int]
+) -> None:
+    for format_ in ("text", "concise", "json", "sarif", "github"):
+        first = check(capfd, "--format", format_)
+        runs.clear()
+        assert check(capfd, "--format", format_) == first
+        assert not runs
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["a.py"],
+        ["--select", "AMP1"],
+        ["--target-torch", "2.0"],
+        ["--per-file-ignores", "a.py:AMP7"],
+    ],
+)
+def test_other_questions_are_other_runs(
+    capfd: pytest.CaptureFixture[str], runs: list[int], arguments: list[str]
+) -> None:
+    check(capfd)
+    check(capfd, *arguments)
+    assert len(runs) == 2
+    check(capfd, *arguments)
+    assert len(runs) == 2
+
+
+def test_a_change_and_its_undoing(
+    tree: Path, capfd: pytest.CaptureFixture[str], runs: list[int]
+) -> None:
+    first = check(capfd)
+    (tree / "a.py").write_text(MODERN)
+    assert check(capfd)[0] == 0
+    assert len(runs) == 2
+    (tree / "a.py").write_text(LEGACY)
+    assert check(capfd) == first
+    assert len(runs) == 2
+
+
+def test_a_new_file_and_one_that_is_gone_are_changes(
+    tree: Path, capfd: pytest.CaptureFixture[str], runs: list[int]
+) -> None:
+    check(capfd)
+    (tree / "c.py").write_text("x = 1\n")
+    check(capfd)
+    (tree / "b.py").unlink()
+    check(capfd)
+    assert len(runs) == 3
+
+
+def test_no_cache_takes_nothing_and_keeps_nothing(
+    tree: Path, capfd: pytest.CaptureFixture[str], runs: list[int]
+) -> None:
+    check(capfd, "--no-cache")
+    assert not (tree / NAME).exists()
+    check(capfd)
+    check(capfd, "--no-cache")
+    assert len(runs) == 3
+
+
+def test_another_amplint_takes_nothing_of_this_one(
+    capfd: pytest.CaptureFixture[str], runs: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(capfd)
+    monkeypatch.setattr(caching, "environment", lambda: ["another"])
+    check(capfd)
+    assert len(runs) == 2
+
+
+def test_a_wrong_setting_is_an_error_each_time(capfd: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        status, _, err = check(capfd, "--select", "AMP999")
+        assert status == 2
+        assert "there is no rule `AMP999`" in err
+
+
+def test_a_directory_may_be_carried_elsewhere(
+    tree: Path, capfd: pytest.CaptureFixture[str], runs: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = check(capfd)
+    tree.rename(tree.with_name("elsewhere"))
+    monkeypatch.chdir(tree.with_name("elsewhere"))
+    assert check(capfd) == first
+    assert len(runs) == 1
+
+
+def behind_a_digest(body: bytes) -> bytes:
+    return caching.MAGIC + caching.digest(body).encode() + b"\n" + body
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x80\x04\x95 as a pickle begins",
+        os.urandom(200),
+        behind_a_digest(b"[]"),
+        behind_a_digest(b'{"findings": 1}'),
+        behind_a_digest(b'{"findings": [], "problems": [], "notices": [1]}'),
+        None,
+    ],
+    ids=["empty", "pickle", "random", "list", "wrong type", "wrong inside", "cut"],
+)
+def test_a_damaged_or_foreign_entry_is_ignored_with_a_word(
+    tree: Path, capfd: pytest.CaptureFixture[str], runs: list[int], content: bytes | None
+) -> None:
+    status, out, _ = check(capfd)
+    (entry,) = entries(tree)
+    entry.write_bytes(entry.read_bytes()[:-10] if content is None else content)
+    again = check(capfd)
+    assert again[:2] == (status, out)
+    assert f"{NAME}/{entry.name} is ignored" in again[2]
+    assert len(runs) == 2
+    assert check(capfd) == (status, out, "")  # it was written anew
+    assert len(runs) == 2
+
+
+def test_a_place_that_cannot_be_written_is_no_error(
+    tree: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tree / NAME).write_text("a file, where the directory would be")
+    status, _, err = check(capfd)
+    assert status == 1
+    assert "cannot be written" in err
+
+
+def test_problems_are_told_each_time(capfd: pytest.CaptureFixture[str]) -> None:
+    first = check(capfd, "a.py", "gone.py")
+    assert first[0] == 2
+    assert check(capfd, "a.py", "gone.py") == first
+
+
+def test_entries_of_no_use_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache(tmp_path / NAME)
+    told = Told((), (), ("x" * 1000,))
+    for name in ("old", "older", "used"):
+        cache.put(name, told)
+        then = time.time() - caching.MOST_AGE - 60
+        os.utime(tmp_path / NAME / name, (then, then))
+    assert cache.get("used", Told) == told  # which makes it of use
+    cache.put("new", told)
+    assert sorted(file.name for file in entries(tmp_path)) == ["new", "used"]
+    monkeypatch.setattr(caching, "MOST_BYTES", 2500)
+    os.utime(tmp_path / NAME / "used", (then + 3600, then + 3600))
+    cache.put("newer", told)
+    assert sorted(file.name for file in entries(tmp_path)) == ["new", "newer"]
+    assert not cache.notices
+
+
+def test_clean_deletes_what_amplint_has_made_and_nothing_else(
+    tree: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["clean"]) == 0
+    check(capfd)
+    assert (tree / NAME / ".gitignore").read_text() == "*\n"
+    (tree / "inner").mkdir()
+    assert cli.main(["clean", "inner"]) == 0
+    assert not (tree / NAME).exists()
+    (tree / NAME).mkdir()
+    (tree / NAME / "mine.txt").write_text("not made by amplint")
+    assert cli.main(["clean"]) == 0
+    assert (tree / NAME / "mine.txt").exists()
+
+
+def test_keys_tell_parts_apart() -> None:
+    assert key_of("a", "b") == key_of("a", "b")
+    assert len({key_of("a", "b"), key_of("ab"), key_of(["a", "b"]), key_of("b", "a")}) == 4
+
+
+COMMAND = [
+    sys.executable,
+    "-c",
+    f"import runpy, sys; sys.path.insert(0, {str(ROOT)!r});"
+    f"runpy.run_path({str(ROOT / 'conftest.py')!r});"
+    "from amplint.cli.main import main; status = main();"
+    "print(sorted({'libcst', 'torch', 'amplint.rules', 'amplint.run.session'} & set(sys.modules)),"
+    "file=sys.stderr); sys.exit(status)",
+    "check",
+    "--format",
+    "json",
+]
+
+
+def test_many_processes_at_once_say_the_same(tree: Path) -> None:
+    """As pre-commit runs them: batches of files, in parallel, in one project."""
+    for number in range(6):
+        (tree / f"m{number}.py").write_text(LEGACY)
+    batches = [["m0.py", "m1.py"], ["m2.py"], ["m3.py", "m4.py"], ["m5.py"], ["."], ["."]]
+    started = [
+        subprocess.Popen([*COMMAND, *batch], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for batch in batches
+    ]
+    for batch, process in zip(batches, started, strict=True):
+        out, _ = process.communicate(timeout=120)
+        found = sorted(one["filename"] for one in json.loads(out))
+        asked = batch if batch != ["."] else ["a.py", *(f"m{number}.py" for number in range(6))]
+        assert found == sorted(asked)
+        assert process.returncode == 1
+    assert not [file for file in entries(tree) if file.name.startswith("new-")]
+
+
+def test_a_run_from_the_cache_imports_neither_libcst_nor_the_rules() -> None:
+    first, second = (
+        subprocess.run(COMMAND, capture_output=True, check=False, timeout=120) for _ in range(2)
+    )
+    assert first.stdout == second.stdout
+    assert b"libcst" in first.stderr
+    assert second.stderr.splitlines() == [b"[]"]
+
+
+def test_a_directory_that_another_process_cleans_meanwhile_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Cache(tmp_path / NAME)
+
+    def cleaned(directory: Path) -> None:
+        raise FileNotFoundError(2, "No such file or directory", str(directory))
+
+    monkeypatch.setattr(os, "scandir", cleaned)
+    cache.put("key", Told((), (), ()))
+    assert cache.notices == [
+        f"{NAME} cannot be written: No such file or directory (--no-cache does without)"
+    ]

@@ -1,0 +1,616 @@
+"""The command line, end to end: what is printed where, what is written, and the exit status."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import libcst as cst
+import pytest
+
+from amplint import Finding, Group, Rule, Source, Unrun
+from amplint.cli import main as cli
+from amplint.core import registry
+from amplint.project import reading
+
+ROOT = Path(__file__).resolve().parents[2]
+LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
+MODERN = 'import torch\n\nwith torch.amp.autocast("cuda"):\n    pass\n'
+
+
+@dataclass(frozen=True)
+class Ran:
+    status: int
+    out: str
+    err: str
+
+
+class Amplint:
+    """Runs `amplint` in this process, in the current directory."""
+
+    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
+        self._capfd = capfd
+
+    def __call__(self, *arguments: str) -> Ran:
+        self._capfd.readouterr()
+        status = cli.main(arguments)
+        out, err = self._capfd.readouterr()
+        return Ran(status, out, err)
+
+
+@pytest.fixture
+def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
+    return Amplint(capfd)
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project, which is also the current directory."""
+    (tmp_path / "pyproject.toml").touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+# `amplint` as a process of its own, installed or not.
+COMMAND = [
+    sys.executable,
+    "-c",
+    f"import runpy, sys; sys.path.insert(0, {str(ROOT)!r});"
+    f"runpy.run_path({str(ROOT / 'conftest.py')!r});"
+    "from amplint.cli.main import main; sys.exit(main())",
+]
+
+
+def process(*arguments: str, stdin: bytes = b"", **environment: str) -> Ran:
+    done = subprocess.run(
+        [*COMMAND, *arguments],
+        input=stdin,
+        capture_output=True,
+        check=False,
+        env={**os.environ, **environment},
+        timeout=120,
+    )
+    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+# ------------------------------------------------------------------------------ check
+
+
+def test_clean_is_0(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(MODERN)
+    assert amplint("check") == Ran(0, "1 file, no findings\n", "")
+
+
+def test_it_runs_as_a_module(project: Path) -> None:
+    (project / "main.py").write_text("print('clean')\n", encoding="utf-8")
+    as_module = COMMAND[2].replace(
+        "from amplint.cli.main import main; sys.exit(main())",
+        "runpy.run_module('amplint', run_name='__main__')",
+    )
+    command = [sys.executable, "-c", as_module, "check", "."]
+    done = subprocess.run(command, cwd=project, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_findings_are_1(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(LEGACY)
+    ran = amplint("check", "a.py")
+    assert ran.status == 1
+    assert ran.out.startswith("a.py:3:6 AMP701 legacy-autocast: ")
+    assert ran.out.endswith("\n1 file, 1 finding (1 migration); fixable: 1 safe\n")
+    assert ran.err == ""
+
+
+def test_a_directory_and_the_current_one_give_the_same(amplint: Amplint, project: Path) -> None:
+    (project / "src").mkdir()
+    (project / "src" / "a.py").write_text(LEGACY)
+    assert amplint("check").out == amplint("check", "src").out == amplint("check", ".", "src").out
+
+
+@pytest.mark.parametrize("name", ["json", "sarif", "github", "concise"])
+def test_formats(amplint: Amplint, project: Path, name: str) -> None:
+    (project / "a.py").write_text(LEGACY)
+    ran = amplint("check", "--format", name)
+    assert ran.status == 1
+    assert "AMP701" in ran.out
+    if name in ("json", "sarif"):
+        json.loads(ran.out)
+
+
+def test_statistics_count_the_findings_of_each_rule(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(LEGACY)
+    (project / "b.py").write_text(
+        f"{LEGACY}a = torch.cuda.amp.autocast()\ns = torch.cuda.amp.GradScaler()\n"
+    )
+    ran = amplint("check", "--statistics")
+    assert ran == Ran(1, "3  AMP701 [*] legacy-autocast\n1  AMP702 [*] legacy-grad-scaler\n", "")
+    assert amplint("check", "--statistics", "--format", "json").status == 2
+
+
+def test_statistics_of_nothing_are_empty(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(MODERN)
+    assert amplint("check", "--statistics") == Ran(0, "", "")
+
+
+def test_quiet_leaves_out_counts_and_notices(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(MODERN)
+    (project / "b.ipynb").touch()
+    assert amplint("check", "-q") == Ran(0, "", "")
+    assert "1 notebook was not looked at" in amplint("check").err
+
+
+def test_output_survives_a_terminal_that_knows_ascii_only(project: Path) -> None:
+    (project / "a.py").write_text(
+        f"import torch\n\nx = '数{'…' * 200}', torch.cuda.amp.autocast()\n"
+    )
+    ran = process("check", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert ran.status == 1
+    assert "AMP701" in ran.out
+
+
+@pytest.mark.parametrize("arguments", [["check"], ["check", "--format=json"], ["--help"]])
+def test_a_reader_that_goes_away_gets_no_traceback(project: Path, arguments: list[str]) -> None:
+    (project / "a.py").write_text(LEGACY)
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*COMMAND, *arguments], stdout=writer, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (2, b"")
+
+
+# ------------------------------------------------------------------------------ settings
+
+
+def test_settings_of_the_file_and_of_the_command_line(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(LEGACY)
+    assert amplint("check", "--ignore", "migration").status == 0
+    assert amplint("check", "--select", "AMP1,AMP7").status == 1
+    assert amplint("check", "--select", "AMP1", "--select", "AMP5").status == 0
+    assert amplint("check", "--per-file-ignores", "a.py:AMP701,AMP702").status == 0
+    assert amplint("check", "--per-file-ignores", "b.py:AMP701").status == 1
+    assert amplint("check", "--exclude", "a.py").status == 0
+    (project / "pyproject.toml").write_text('[tool.amplint]\nignore = ["AMP701"]')
+    assert amplint("check").status == 0
+    assert amplint("check", "--ignore", "AMP702").status == 1, "an option replaces the key"
+    (project / "other.toml").write_text('[tool.amplint]\nselect = ["AMP7"]')
+    assert amplint("check", "--config", "other.toml").status == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["check", "--select", "AMP7O1"], "there is no rule `AMP7O1`; did you mean `AMP701`?"),
+        (["check", "--target-torch", "two"], "must be a version in quotes"),
+        (["check", "--per-file-ignores", "AMP701"], "is not of the form PATTERN:CODE,CODE"),
+        (["check", "--config", "gone.toml"], "gone.toml: cannot be read: No such file"),
+        (["check", "--selct", "AMP701"], "--select"),
+        (["check", "--format", "xml"], "'xml' is not one of"),
+        (["check", "-", "a.py"], "`-` stands alone"),
+        (["check", "--stdin-filename", "a.py"], "goes with `-`"),
+        (["chekc"], "No such command 'chekc'"),
+        (["explain", "AMP7O1"], "there is no rule `AMP7O1`; did you mean `AMP701`?"),
+        (["explain", "data-paralel"], "did you mean `data-parallel`?"),
+    ],
+)
+def test_what_cannot_be_followed_is_2_and_a_sentence(
+    amplint: Amplint, arguments: list[str], sentence: str
+) -> None:
+    ran = amplint(*arguments)
+    assert ran.status == 2
+    assert sentence in ran.err
+    assert "Traceback" not in ran.err
+    assert ran.out == ""
+
+
+@pytest.mark.parametrize(
+    ("toml", "sentence"),
+    [
+        ('selct = ["AMP1"]', "unknown key `selct`; did you mean `select`?"),
+        ('select = ["AMP999x"]', "there is no rule `AMP999x`"),
+        ("select = [", "is not valid TOML"),
+    ],
+)
+def test_a_configuration_that_cannot_be_read_is_2(
+    amplint: Amplint, project: Path, toml: str, sentence: str
+) -> None:
+    (project / "pyproject.toml").write_text(f"[tool.amplint]\n{toml}\n")
+    ran = amplint("check")
+    assert ran.status == 2
+    assert sentence in ran.err
+    assert str(project / "pyproject.toml") in ran.err
+
+
+# ------------------------------------------------------------------------------ bad input
+
+BAD_FILES = {
+    "syntax.py": (b"x = 1\ny = (\n", "syntax.py:2:5 AMP000", "was never closed"),
+    "nul.py": (b"x = 1\ny = 2\0\n", "nul.py:2:6 AMP000", "a NUL byte"),
+    "encoding.py": (b"x = 1\ny = '\xff'\n", "encoding.py:2:6 AMP000", "not valid utf-8"),
+    "cookie.py": (b"# coding: nowhere\n", "cookie.py:1:1 AMP000", "unknown encoding"),
+    "nested.py": (b"x = " + b"(" * 10_000 + b")" * 10_000, "nested.py:1:", "nested parentheses"),
+    "chain.py": (b"x = " + b"-" * 20_000 + b"1", "chain.py:1:1 AMP000", "nested too deeply"),
+}
+
+
+def test_files_that_cannot_be_read_are_findings_and_the_rest_goes_on(project: Path) -> None:
+    for name, (data, _, _) in BAD_FILES.items():
+        (project / name).write_bytes(data)
+    (project / "good.py").write_text(LEGACY)
+    (project / "loop").symlink_to(project, target_is_directory=True)
+
+    ran = process("check")  # a crash of the interpreter would take only this process along
+
+    assert ran.status == 1
+    assert ran.err == ""
+    lines = ran.out.splitlines()
+    for name, (_, place, reason) in BAD_FILES.items():
+        (line,) = (line for line in lines if line.startswith(f"{name}:"))
+        assert line.startswith(place)
+        assert reason in line
+    assert any(line.startswith("good.py:3:6 AMP701") for line in lines)
+    assert "7 files, 7 findings (6 correctness, 1 migration)" in lines[-1]
+
+
+def test_what_python_can_just_read_is_checked(project: Path) -> None:
+    """A chain of 900 operators is deeper than Python's own stack of calls."""
+    (project / "chain.py").write_text(f"x = {'+'.join(['1'] * 900)}\n{LEGACY}")
+    ran = process("check", "--format", "concise")
+    assert (ran.status, ran.err) == (1, "")
+    assert ran.out.startswith("chain.py:4:6: AMP701")
+
+
+def test_warnings_of_the_parser_are_not_amplints(project: Path) -> None:
+    (project / "a.py").write_text("import torch\nx = '\\d', 1 is 1, torch.cuda.amp.GradScaler()\n")
+    ran = process("check", PYTHONWARNINGS="always")
+    assert (ran.status, ran.err) == (1, "")
+
+
+def test_a_file_that_may_not_be_read_is_a_problem(
+    amplint: Amplint, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "a.py").write_text(LEGACY)
+    (project / "locked.py").write_text(LEGACY)
+    contents = reading.contents
+
+    def refuse(root: Path, path: str) -> bytes:  # tests may run as root, who may read everything
+        if path == "locked.py":
+            raise PermissionError(13, "Permission denied", path)
+        return contents(root, path)
+
+    monkeypatch.setattr(reading, "contents", refuse)
+    ran = amplint("check", "--format", "concise")
+    assert ran.status == 2
+    assert ran.out.startswith("a.py:3:6: AMP701")
+    assert ran.err == "amplint: error: locked.py: cannot be read: Permission denied\n"
+
+
+def test_a_missing_path_is_2_and_the_rest_goes_on(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(LEGACY)
+    ran = amplint("check", "a.py", "gone.py")
+    assert ran.status == 2
+    assert "AMP701" in ran.out
+    assert ran.err == "amplint: error: gone.py: there is no such file or directory\n"
+
+
+def test_a_notebook_that_is_named_is_2_and_a_sentence(amplint: Amplint, project: Path) -> None:
+    (project / "a.ipynb").write_text("{}")
+    ran = amplint("check", "a.ipynb")
+    assert ran.status == 2
+    assert "a.ipynb: amplint does not read notebooks yet" in ran.err
+
+
+# ------------------------------------------------------------------------------ amplint's faults
+
+
+def failing_rule() -> Rule:
+    rule = Rule(
+        "AMP999",
+        "Fails.\n\nFix safety: none.\n\nKnown limits: many.",
+        group=Group.PERFORMANCE,
+        since="0.1",
+        witness=Unrun("", ""),
+        words=frozenset({"autocast"}),
+        name="always-fails",
+    )
+
+    @rule.on(cst.Call)
+    def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+        yield src.finding(rule, call, "found before it failed")
+        raise ZeroDivisionError("division by zero")
+
+    return rule
+
+
+def test_a_rule_that_raises_is_named_and_hides_nothing(
+    amplint: Amplint, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = (*registry.all_rules(), failing_rule())
+    monkeypatch.setattr(registry, "all_rules", lambda: rules)
+    (project / "a.py").write_text(LEGACY)
+    (project / "b.py").write_text("import torch\n\nscaler = torch.cuda.amp.GradScaler()\n")
+    ran = amplint("check", "--format", "concise")
+    assert ran.status == 2
+    assert "a.py:3:6: AMP701" in ran.out
+    assert "b.py:3:10: AMP702" in ran.out
+    assert ran.err.count("amplint: error: ") == 1
+    assert "amplint: error: a.py: the rule AMP999 always-fails failed: " in ran.err
+    assert "division by zero" in ran.err
+
+
+def test_an_error_in_amplint_itself_is_2(
+    amplint: Amplint, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("amplint.run.engine.run", fail)
+    (project / "a.py").write_text(LEGACY)
+    ran = amplint("check")
+    assert ran.status == 2
+    assert "ZeroDivisionError" in ran.err
+    assert "this is a bug in amplint" in ran.err
+
+
+def test_a_broken_rule_module_is_2_and_named(
+    amplint: Amplint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise registry.RegistryError("amplint.rules.mine: the module has no docstring")
+
+    monkeypatch.setattr(registry, "all_rules", fail)
+    assert amplint("rules") == Ran(
+        2, "", "amplint: amplint.rules.mine: the module has no docstring\n"
+    )
+
+
+def test_an_interrupt_is_2(amplint: Amplint, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("amplint.project.discover.project", interrupt)
+    assert amplint("check") == Ran(2, "", "\namplint: interrupted\n")
+
+
+# ------------------------------------------------------------------------------ standard input
+
+
+def test_standard_input() -> None:
+    ran = process("check", "-", "--format", "concise", stdin=LEGACY.encode())
+    assert ran.status == 1
+    assert ran.out.startswith("-:3:6: AMP701")
+
+
+def test_standard_input_stands_for_a_file_of_the_project(project: Path) -> None:
+    (project / "train.py").write_text(
+        "import torch\nfrom helpers import log\n\nmodel = torch.nn.Linear(1, 1).cuda()\n"
+        "loader = torch.utils.data.DataLoader([1])\nfor x in loader:\n"
+        "    loss = model(x.cuda()).sum()\n    loss.backward()\n    log(loss)\n"
+    )
+    (project / "helpers.py").write_text("def log(loss):\n    pass\n")
+    text = b"def log(loss):\n    print(loss.item())\n"
+    named = process("check", "-", "--stdin-filename", "helpers.py", "--format=json", stdin=text)
+    (found,) = json.loads(named.out)
+    assert (found["code"], found["filename"], found["location"]["row"]) == (
+        "AMP101",
+        "helpers.py",
+        2,
+    )
+    assert process("check", "-", stdin=text).status == 0, "without its callers it is cold"
+
+
+def test_standard_input_of_a_wrong_encoding_is_2() -> None:
+    ran = process("check", "-", "--stdin-filename", "a.py", stdin=b"x = '\xff'\n")
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith("amplint: a.py:1:6: not valid utf-8")
+
+
+def test_standard_input_is_fixed_to_standard_output() -> None:
+    latin = "# coding: latin-1\r\n# \xe9\r\n" + LEGACY.replace("\n", "\r\n")
+    done = subprocess.run(
+        [*COMMAND, "fix", "-"],
+        input=latin.encode("latin-1"),
+        capture_output=True,
+        check=False,
+    )
+    fixed = "# coding: latin-1\r\n# \xe9\r\n" + MODERN.replace("\n", "\r\n")
+    assert done.stdout == fixed.encode("latin-1")
+    assert done.returncode == 0
+    assert b"no findings" in done.stderr
+
+
+# ------------------------------------------------------------------------------ fix
+
+
+def test_fix_shows_the_diff_and_changes_nothing(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(LEGACY)
+    ran = amplint("fix")
+    assert ran.status == 1
+    assert ran.out == (
+        "--- a/a.py\n+++ b/a.py\n@@ -1,4 +1,4 @@\n import torch\n \n"
+        "-with torch.cuda.amp.autocast():\n"
+        '+with torch.amp.autocast("cuda"):\n'
+        "     pass\n"
+    )
+    assert ran.err == "would fix 1 finding in 1 file; --apply writes\n"
+    assert (project / "a.py").read_text() == LEGACY
+
+
+def test_the_diff_is_one_that_git_applies(amplint: Amplint, project: Path) -> None:
+    (project / "src").mkdir()
+    (project / "src" / "a.py").write_bytes(LEGACY.replace("\n", "\r\n").encode().rstrip())
+    (project / "src" / "b.py").write_text(LEGACY)
+    diff = amplint("fix").out
+    subprocess.run(["git", "apply", "-"], input=diff.encode(), check=True, cwd=project)
+    assert amplint("check").status == 0
+
+
+def test_fix_apply_writes_and_twice_changes_nothing_more(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(LEGACY)
+    ran = amplint("fix", "--apply")
+    assert ran == Ran(0, "1 file, no findings\n", "fixed 1 finding in 1 file\n")
+    assert (project / "a.py").read_text() == MODERN
+    again = amplint("fix", "--apply")
+    assert again == Ran(0, "1 file, no findings\n", "nothing to fix\n")
+    assert (project / "a.py").read_text() == MODERN
+
+
+def test_what_is_left_after_fixing_decides_the_status(amplint: Amplint, project: Path) -> None:
+    text = "import torch\n\ndef f(device):\n    return torch.rand(3).to(device)\n"
+    (project / "a.py").write_text(text)
+    safe = amplint("fix", "--apply")
+    assert safe.status == 1
+    assert "a.py:4:12 AMP501" in safe.out
+    assert (project / "a.py").read_text() == text
+    assert amplint("fix", "--apply", "--unsafe").status == 0
+    assert (project / "a.py").read_text() == text.replace("(3).to(device)", "(3, device=device)")
+
+
+def test_unused_suppressions_are_fixed_like_all_else(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(
+        "# amplint: ignore-file[AMP601] no longer\n"
+        + LEGACY.replace("():", "():  # noqa: E501, AMP101")
+        + "    # amplint: ignore[AMP103]\n    x = 1  # amplint: ignore[AMP501]\n"
+    )
+    assert amplint("fix", "--apply").status == 0
+    assert (project / "a.py").read_text() == MODERN.replace(":\n", ":  # noqa: E501\n") + (
+        "    x = 1\n"
+    )
+
+
+def test_only_the_named_file_is_edited(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(LEGACY)
+    (project / "b.py").write_text(LEGACY)
+    assert amplint("fix", "--apply", "a.py").status == 0
+    assert (project / "b.py").read_text() == LEGACY
+
+
+def test_a_file_that_cannot_be_written_is_2(
+    amplint: Amplint, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "a.py").write_text(LEGACY)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("amplint.output.fixing.write", refuse)
+    ran = amplint("fix", "--apply")
+    assert ran.status == 2
+    assert "a.py: not fixed: cannot be written: Permission denied" in ran.err
+
+
+# ------------------------------------------------------------------------------ the other commands
+
+
+@pytest.mark.parametrize("word", ["AMP701", "amp701", "legacy-autocast", "legacy_autocast"])
+def test_explain_prints_the_page(amplint: Amplint, word: str) -> None:
+    ran = amplint("explain", word)
+    assert ran.status == 0
+    assert ran.out.startswith("AMP701 legacy-autocast\nmigration, on by default, since amplint 0.1")
+    assert "Fix safety:" in ran.out
+    for condition in registry.find("AMP701").safe_if:
+        assert f"- {condition}\n" in ran.out
+
+
+def test_explain_knows_the_rules_of_the_engine(amplint: Amplint) -> None:
+    assert "AMP000 unparsable-file" in amplint("explain", "AMP000").out
+    assert "AMP001 unused-suppression" in amplint("explain", "unused-suppression").out
+
+
+def test_rules_lists_all(amplint: Amplint) -> None:
+    codes = [rule.code for rule in registry.all_rules()]
+    assert [line.split()[0] for line in amplint("rules").out.splitlines()] == codes
+    entries = json.loads(amplint("rules", "--format", "json").out)
+    assert [entry["code"] for entry in entries] == codes
+    assert set(entries[0]) == {
+        "code", "name", "group", "default", "since", "torch", "until", "safe_if", "summary", "doc",
+    }  # fmt: skip
+
+
+def test_version_and_help(amplint: Amplint) -> None:
+    from amplint import __version__  # noqa: PLC0415
+
+    assert amplint("--version") == Ran(0, f"amplint {__version__}\n", "")
+    assert "Exit status: 0 nothing found, 1 findings, 2" in amplint("--help").out
+
+
+def test_help_waits_neither_for_libcst_nor_for_the_rules() -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from amplint.cli.main import main;"
+        "main(['--help']); print(sorted({'libcst', 'amplint.rules', 'torch'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout.endswith("\n[]\n")
+
+
+# ------------------------------------------------------------------------------ new
+
+
+@pytest.fixture
+def checkout(project: Path) -> Path:
+    """What `amplint new` takes for a checkout of amplint."""
+    (project / "rules").mkdir()
+    (project / "amplint").mkdir()
+    (project / "rules" / "__init__.py").touch()
+    (project / "amplint" / "rule.py").touch()
+    return project
+
+
+def test_new_starts_a_rule_that_is_valid_and_finds_its_bad_line(
+    amplint: Amplint, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = amplint("new", "AMP998", "my-own-pattern")
+    assert ran.status == 0
+    assert [line.split()[1] for line in ran.out.splitlines()] == [
+        str(checkout / "rules" / "my_own_pattern.py"),
+        str(checkout / "fixtures" / "my_own_pattern" / "bad.py"),
+        str(checkout / "fixtures" / "my_own_pattern" / "good.py"),
+    ]
+    monkeypatch.syspath_prepend(str(checkout / "rules"))
+    rule = registry.load("my_own_pattern")
+    rules = (*registry.all_rules(), rule)
+    monkeypatch.setattr(registry, "all_rules", lambda: rules)
+
+    found = amplint("check", "fixtures", "--select", "ALL", "--format", "json")
+
+    bad = checkout / "fixtures" / "my_own_pattern" / "bad.py"
+    marked = [
+        row
+        for row, line in enumerate(bad.read_text().splitlines(), 1)
+        if "# expect: AMP998" in line
+    ]
+    assert [(one["code"], one["location"]["row"]) for one in json.loads(found.out)] == [
+        ("AMP998", row) for row in marked
+    ]
+    assert marked
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "sentence"),
+    [
+        ("AMP9", "mine", "AMP9 is not a code like AMP101"),
+        ("AMP998", "My Rule", "My Rule is not a name like"),
+        ("AMP701", "mine", "AMP701 legacy-autocast exists already"),
+        ("AMP998", "legacy_autocast", "AMP701 legacy-autocast exists already"),
+    ],
+)
+def test_new_refuses(amplint: Amplint, checkout: Path, code: str, name: str, sentence: str) -> None:
+    ran = amplint("new", code, name)
+    assert ran.status == 2
+    assert sentence in ran.err
+    assert not (checkout / "fixtures").exists()
+
+
+def test_new_needs_a_checkout_and_overwrites_nothing(amplint: Amplint, project: Path) -> None:
+    assert "is not in a checkout of amplint" in amplint("new", "AMP998", "mine").err
+    (project / "rules").mkdir()
+    (project / "amplint").mkdir()
+    (project / "rules" / "__init__.py").touch()
+    (project / "amplint" / "rule.py").touch()
+    (project / "rules" / "mine.py").write_text("precious")
+    assert "exists already" in amplint("new", "AMP998", "mine").err
+    assert (project / "rules" / "mine.py").read_text() == "precious"

@@ -1,0 +1,931 @@
+"""What link knows of values, regions and heat: small programs, and what must be known of them."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import textwrap
+
+import pytest
+
+from amplint.analyses.hotness import EVALUATION, HEAT_WORDS, TRAINING
+from amplint.analyses.program import FileAnswers, Program
+from amplint.core.values import (
+    ACCELERATOR,
+    CPU,
+    NO_DEVICE,
+    PERHAPS_CPU,
+    UNKNOWN,
+    Autocast,
+    Blob,
+    Device,
+    Heat,
+    Host,
+    Place,
+    Region,
+    Sequence,
+    Tensor,
+    Value,
+    join_devices,
+    only,
+)
+from amplint.ir.file_index import File
+from amplint.ir.file_set import Files
+
+
+def linked(main: str, **others: str) -> tuple[File, FileAnswers]:
+    """`main.py` beside other modules, linked from all its functions."""
+    texts = {"main.py": main, **{f"{name}.py": text for name, text in others.items()}}
+    files = {path: File(path, textwrap.dedent(text)) for path, text in texts.items()}
+    every_word = frozenset(word for file in files.values() for word in file.facts.words)
+    return files["main.py"], Program(Files(files), every_word | HEAT_WORDS).answers("main.py")
+
+
+def expression(file: File, text: str) -> ast.expr:
+    """The last expression of the file that reads like this."""
+    found = [
+        node
+        for node in ast.walk(file.parsed.module)
+        if isinstance(node, ast.expr) and ast.unparse(node) == text
+    ]
+    assert found, f"no expression `{text}`"
+    return max(found, key=lambda node: (node.lineno, node.col_offset))
+
+
+def value(text: str, main: str, **others: str) -> Value:
+    file, answers = linked(main, **others)
+    return answers.value(expression(file, text))
+
+
+def tensor(text: str, main: str, **others: str) -> Tensor:
+    atom = only(value(text, main, **others))
+    assert isinstance(atom, Tensor), atom
+    return atom
+
+
+def batch(text: str, main: str) -> Blob:
+    atom = only(value(text, main))
+    assert isinstance(atom, Blob), atom
+    return atom
+
+
+def heat(text: str, main: str, **others: str) -> Heat | None:
+    file, answers = linked(main, **others)
+    return answers.heat(expression(file, text))
+
+
+def region(text: str, main: str, **others: str) -> Region | None:
+    file, answers = linked(main, **others)
+    return answers.region(expression(file, text))
+
+
+SHAPES = """
+    import torch
+    class Layer(torch.nn.Module):
+        def forward(self, x, H, W, sizes, lengths, grid: torch.Tensor):
+            area = H * W
+            half = sizes[0] + 1
+            end = 0
+            for size in sizes[1:]:
+                end = end + size
+            longest = lengths.max() + 1
+            last = lengths[-1]
+            for h, w in grid:
+                both = h * w
+            shapes = [h * w for h, w in grid]
+            twice = double(lengths)
+            more = treble(half)
+            most = max(longest, last)
+            return x, area, half, end, longest, last, both, shapes, twice, more, most
+    def double(n):
+        return n * 2
+    def treble(n):
+        return n * 3
+    """
+
+
+class TestCertainty:
+    @pytest.mark.parametrize("name", ["longest", "last", "both", "shapes", "twice", "most"])
+    def test_annotations_attributes_and_methods_make_a_tensor_sure(self, name: str) -> None:
+        file, answers = linked(SHAPES)
+        assert answers.surely_tensor(expression(file, name))
+
+    @pytest.mark.parametrize("name", ["area", "half", "end", "more"])
+    def test_arithmetic_and_subscripts_do_not(self, name: str) -> None:
+        """They are taken for tensors, which numbers and lists could be as well."""
+        file, answers = linked(SHAPES)
+        assert any(isinstance(atom, Tensor) for atom in answers.value(expression(file, name)))
+        assert not answers.surely_tensor(expression(file, name))
+
+
+class TestValues:
+    def test_a_batch_moves_with_to(self) -> None:
+        program = """
+            from torch.utils.data import DataLoader
+            def train(data, device):
+                for x, y in DataLoader(data):
+                    y = y.to(device)
+                    use(x, y)
+            """
+        assert batch("x", program).device.kind == "cpu"
+        assert batch("y", program).device.kind == "accelerator"
+
+    def test_a_mask_of_a_batch_is_on_its_device(self) -> None:
+        program = """
+            from torch.utils.data import DataLoader
+            def train(data, device):
+                for x, y in DataLoader(data):
+                    y = y.to(device)
+                    mask, count = y != 0, (y != 0).sum()
+                    use(mask, count)
+            """
+        assert batch("mask", program).device.kind == "accelerator"
+        assert tensor("count", program).device.kind == "accelerator"
+
+    def test_a_tensor_of_the_cpu_or_an_output_may_be_anywhere(self) -> None:
+        program = """
+            import torch
+            def pad(points):
+                return torch.nn.functional.pad(points, (0, 1))
+            class Matcher(torch.nn.Module):
+                def __init__(self):
+                    self.net = torch.nn.Sequential()
+                def forward(self, x):
+                    pad(self.net(x))
+                    return pad(torch.eye(3))
+            """
+        assert tensor("pad(torch.eye(3))", program).device.kind is None
+
+    def test_a_view_stays_where_it_is_wherever_its_sizes_come_from(self) -> None:
+        program = """
+            import torch
+            n = torch.ones((), dtype=torch.long, device="cuda")
+            x = torch.arange(4).expand(n, -1)
+            y = torch.arange(4).repeat(n)
+            """
+        assert tensor("x", program + "\n            x").device.kind == "cpu"
+        assert tensor("y", program + "\n            y").device.kind == "cpu"
+
+    def test_a_dict_comprehension_moves_what_it_holds(self) -> None:
+        program = """
+            from torch.utils.data import DataLoader
+            def train(data):
+                for batch in DataLoader(data):
+                    batch = {k: v.cuda() for k, v in batch.items()}
+                    use(batch["x"])
+            """
+        assert batch("batch['x']", program).device.kind == "accelerator"
+
+    def test_what_a_function_of_another_file_returns(self) -> None:
+        main = "import torch\nfrom helpers import make\ny = make(3)\nuse(y)\n"
+        helpers = "import torch\ndef make(n):\n    return torch.zeros(n, dtype=torch.float16)\n"
+        assert tensor("y", main, helpers=helpers).dtype == "float16"
+
+    def test_a_parameter_is_what_the_call_passes(self) -> None:
+        program = """
+            import torch
+            def read(loss):
+                return loss.item()
+            read(torch.ones((), device="cuda"))
+            """
+        found = tensor("loss", program)
+        assert (found.device.kind, found.rank) == ("accelerator", 0)
+
+    def test_a_field_is_what_any_method_stores(self) -> None:
+        program = """
+            import torch
+            class Meter:
+                def __init__(self):
+                    self.total = None
+                def update(self, x):
+                    self.total = torch.zeros(3)
+                def show(self):
+                    use(self.total)
+            """
+        assert tensor("self.total", program).dtype == "float32"
+
+    def test_branches_that_disagree_are_unknown(self) -> None:
+        program = """
+            import torch
+            def f(flag):
+                if flag:
+                    x = torch.zeros(3, device="cuda")
+                else:
+                    x = torch.zeros(3)
+                use(x)
+            """
+        assert tensor("x", program).device == PERHAPS_CPU
+
+    def test_joins_of_devices_do_not_depend_on_their_order(self) -> None:
+        devices = [CPU, PERHAPS_CPU, NO_DEVICE, Device(ACCELERATOR)]
+        for a, b, c in itertools.product(devices, repeat=3):
+            one_by_one = join_devices([join_devices([a, b]), c])
+            assert one_by_one == join_devices([a, b, c]) == join_devices([c, b, a])
+
+    def test_a_return_ends_its_branch(self) -> None:
+        program = """
+            import torch
+            def f(flag):
+                x = torch.zeros(3)
+                if flag:
+                    x = 1.0
+                    return x
+                use(x)
+            """
+        assert tensor("x", program).rank == 1
+
+    def test_a_number_of_the_host_is_no_tensor_whatever_a_test_asks(self) -> None:
+        program = """
+            import torch
+            class Up(torch.nn.Module):
+                def forward(self, x):
+                    factor = 1.0 + 1.0 * (x.size(2) > 1)
+                    if isinstance(factor, torch.Tensor):
+                        asked = factor
+                    if torch.is_tensor(factor):
+                        tested = factor
+                    return asked, tested
+            """
+        assert value("asked", program) == value("tested", program) == UNKNOWN  # never reached
+
+    def test_what_is_copied_by_torch_tensor_is_data_whatever_its_annotation_says(self) -> None:
+        program = """
+            import torch
+            def scale(x: torch.Tensor, mean: torch.Tensor):
+                return x - torch.tensor(mean)
+            """
+        assert isinstance(only(value("x", program)), Tensor)
+        assert value("mean", program) == UNKNOWN
+
+    def test_isinstance_narrows(self) -> None:
+        program = """
+            import torch
+            def f(x):
+                if isinstance(x, torch.Tensor):
+                    use(x)
+            """
+        assert isinstance(only(value("x", program)), Tensor)
+
+    def test_numpy_is_no_tensor(self) -> None:
+        program = "import numpy as np\nx = np.zeros(3).sum()\nuse(x)\n"
+        assert only(value("x", program)) == Host("numpy")
+
+    def test_what_is_backpropagated_is_a_loss_on_the_device(self) -> None:
+        program = """
+            def step(model, batch):
+                loss = model.compute(batch)
+                loss.backward()
+                return loss.item()
+            """
+        found = tensor("loss", program)
+        assert (found.device.kind, found.rank, found.grad) == ("accelerator", 0, True)
+
+    def test_a_loop_joins_what_it_rebinds(self) -> None:
+        program = """
+            def f(n):
+                total = 0
+                for i in range(n):
+                    total = total + 0.5
+                use(total)
+            """
+        kinds = {atom.kind for atom in value("total", program) if isinstance(atom, Host)}
+        assert kinds == {"int", "float"}
+
+    def test_a_function_that_calls_itself_ends(self) -> None:
+        program = """
+            import torch
+            def f(n):
+                return torch.zeros(n) if n < 2 else f(n - 1)
+            use(f(5))
+            """
+        assert tensor("f(5)", program).dtype == "float32"
+
+    def test_a_class_of_the_same_name_elsewhere_has_subclasses_of_its_own(self) -> None:
+        program = """
+            import torch
+            class Base:
+                def make(self):
+                    return torch.zeros(3, device="{device}")
+            class Sub(Base):
+                def make(self):
+                    return torch.ones(3, device="{device}")
+            use(Base().make())
+            """
+        here, there = program.format(device="cpu"), program.format(device="cuda")
+        assert tensor("Base().make()", here, other=there).device.kind == "cpu"
+
+    @pytest.mark.parametrize(
+        "derived",
+        [
+            "from main import Base\nclass Sub(Base):",
+            "from again import Base\nclass Sub(Base):",
+            "import main\nclass Base: ...\nclass Sub(main.Base):",
+            "import typing\nfrom main import Base\nclass Sub(typing.Generic[int], Base[int]):",
+        ],
+    )
+    def test_a_subclass_is_found_through_imports(self, derived: str) -> None:
+        main = """
+            class Base:
+                def show(self):
+                    return self.make()
+            use(Base().show())
+            """
+        sub = f"{derived}\n    def make(self):\n        return torch.ones(3)\nimport torch\n"
+        made = tensor("Base().show()", main, sub=sub, again="from main import *\n")
+        assert made.dtype == "float32"
+
+    def test_a_library_may_be_the_project_itself(self) -> None:
+        main = "from timm.layers import half\nuse(half(x))\n"
+        half = "def half(x):\n    return x.to('cuda').half()\n"
+        own = {"timm/__init__.py": "", "timm/layers.py": half}
+        inside = {"models/__init__.py": "", **{f"models/{path}": own[path] for path in own}}
+        for texts, dtype in ((own, "float16"), (inside, None)):
+            files = {p: File(p, text) for p, text in {"main.py": main, **texts}.items()}
+            words = frozenset(word for file in files.values() for word in file.facts.words)
+            answers = Program(Files(files), words).answers("main.py")
+            atom = only(answers.value(expression(files["main.py"], "half(x)")))
+            assert (atom.dtype if isinstance(atom, Tensor) else None) == dtype
+
+    def test_a_method_that_was_handed_on_is_called(self) -> None:
+        main = """
+            def around(method):
+                def wrapper(*args):
+                    return method(*args)
+                return wrapper
+            def patch(model):
+                model.to = around(model.to)
+                return model.to("cuda")
+        """
+        file = File("main.py", textwrap.dedent(main))
+        assert not Program(Files({"main.py": file}), file.facts.words).failures
+
+    def test_the_rows_of_what_has_two_dimensions_have_one(self) -> None:
+        main = "import torch\nm = torch.ones(3, 3) > 0\nfor i in m.nonzero():\n    use(i, i[0])\n"
+        assert (tensor("i", main).rank, tensor("i[0]", main).rank) == (1, 0)
+        rows = "import torch\nr, c = torch.where(torch.ones(3, 3) > 0)\nuse(c[2], c)\n"
+        assert (tensor("c[2]", rows).rank, tensor("c", rows).rank) == (0, 1)
+
+    def test_an_import_cycle_ends(self) -> None:
+        main = "from helpers import g\ndef f(n):\n    return g(n)\nx = f(1)\nuse(x)\n"
+        helpers = (
+            "import torch\nfrom main import f\ndef g(n):\n    return f(n) if n else torch.ones(2)\n"
+        )
+        assert tensor("x", main, helpers=helpers).dtype == "float32"
+
+    def test_a_slice_is_what_it_is_cut_from(self) -> None:
+        program = "import torch\nx = torch.ones(2, 3)\n"
+        assert only(value("x.shape[-2:]", program + "x.shape[-2:]")) == Host("size")
+        assert only(value("x.shape[0]", program + "x.shape[0]")) == Host("int")
+        cut = only(value("xs[1:]", program + "xs = [x, x, x]\nxs[1:]"))
+        assert isinstance(cut, Sequence) and isinstance(only(cut.element), Tensor)
+
+    @pytest.mark.parametrize(
+        ("expression", "pinned"),
+        [
+            ("batch", True),
+            ("batch['x']", True),
+            ("batch['x'][:8]", True),
+            ("batch['x'][batch['rows']]", False),
+            ("batch['x'].to(torch.float16)", False),
+            ("batch['x'] + 1", False),
+            ("batch['x'].to('cuda')", False),
+        ],
+    )
+    def test_what_a_loader_pins_is_pinned_until_it_is_copied(
+        self, expression: str, pinned: bool
+    ) -> None:
+        program = f"""
+            import torch
+            from torch.utils.data import DataLoader
+            def f(data, collate):
+                for batch in DataLoader(data, {{options}}):
+                    {expression}
+            """
+        known = only(value(expression, program.replace("{options}", "pin_memory=True")))
+        assert isinstance(known, Tensor | Blob)
+        assert known.device.pinned is pinned
+        for options in ("pin_memory=data", "pin_memory=True, collate_fn=collate"):
+            other = only(value("batch", program.replace("{options}", options)))
+            assert isinstance(other, Blob)
+            assert not other.device.pinned
+
+
+class TestAutocast:
+    @pytest.mark.parametrize(
+        ("opened", "device", "dtype"),
+        [
+            ("torch.autocast('cuda')", "cuda", "float16"),
+            ("torch.autocast('cuda', dtype=torch.bfloat16)", "cuda", "bfloat16"),
+            ("torch.cuda.amp.autocast()", "cuda", "float16"),
+            ("torch.cpu.amp.autocast()", "cpu", "bfloat16"),
+            ("torch.no_grad(), torch.amp.autocast('cuda')", "cuda", "float16"),
+            ("context", "cuda", "bfloat16"),
+            ("helper(torch.bfloat16)", "cuda", "bfloat16"),
+            ("torch.autocast('cuda', enabled=False)", "cuda", "float32"),
+            ("torch.autocast('cuda')", "cpu", "float32"),  # another device's region
+            ("open('f')", "cuda", "float32"),
+        ],
+    )
+    def test_a_matmul_takes_the_dtype_of_the_region(
+        self, opened: str, device: str, dtype: str
+    ) -> None:
+        program = f"""
+            import torch
+            def helper(dtype):
+                return torch.autocast("cuda", dtype=dtype)
+            def f():
+                context = torch.autocast("cuda", dtype=torch.bfloat16)
+                a = torch.ones(2, 2, device="{device}")
+                with {opened}:
+                    h = a @ a
+                    use(h)
+            """
+        assert tensor("h", program).dtype == dtype
+
+    @pytest.mark.parametrize(
+        ("layers", "then", "dtype"),
+        [
+            ("nn.ReLU(), nn.Linear(4, 4)", "pass", "float16"),
+            ("nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU()", "pass", "float16"),
+            ("nn.Sequential(nn.Linear(4, 4)), nn.Dropout(0.1)", "pass", "float16"),
+            ("nn.Linear(4, 4), nn.LayerNorm(4)", "pass", "float32"),
+            ("nn.Linear(4, 4), nn.Softmax(-1), nn.Identity()", "pass", "float32"),
+            ("nn.Linear(4, 4), Own()", "pass", None),
+            ("nn.ReLU(), nn.BatchNorm1d(4)", "pass", None),
+            ("*layers", "pass", None),
+            ("nn.Linear(4, 4)", "net.append(Own())", None),
+            ("nn.Linear(4, 4)", "net[-1] = Own()", None),
+            ("nn.Linear(4, 4), nn.LSTM(4, 4)", "pass", None),
+        ],
+    )
+    def test_the_last_layers_of_a_sequential_settle_the_dtype(
+        self, layers: str, then: str, dtype: str | None
+    ) -> None:
+        program = f"""
+            import torch
+            from torch import nn
+            from elsewhere import Own
+            def f(x, layers):
+                net = nn.Sequential({layers}).cuda()
+                {then}
+                with torch.autocast("cuda"):
+                    h = net(x.cuda())
+                    use(h)
+            """
+        atom = only(value("h", program))
+        assert (atom.dtype if isinstance(atom, Tensor) else None) == dtype
+
+    def test_a_decorator_opens_a_region(self) -> None:
+        program = """
+            import torch
+            @torch.autocast("cuda", dtype=torch.float16)
+            def f(x):
+                use(x)
+            """
+        found = region("use(x)", program)
+        assert found is not None and (found.device, found.dtype, found.inherited) == (
+            "cuda", "float16", False,
+        )  # fmt: skip
+
+    def test_the_region_of_all_callers_is_inherited(self) -> None:
+        program = """
+            import torch
+            def f(x):
+                use(x)
+            def g(x):
+                with torch.autocast("cuda"):
+                    f(x)
+            """
+        found = region("use(x)", program)
+        assert found is not None and found.inherited
+
+    def test_callers_that_differ_leave_it_open(self) -> None:
+        program = """
+            import torch
+            def f(x):
+                use(x)
+            def g(x):
+                f(x)
+                with torch.autocast("cuda"):
+                    f(x)
+            """
+        assert region("use(x)", program) is None
+
+    def test_a_context_manager_of_the_project(self) -> None:
+        program = """
+            import contextlib, torch
+            @contextlib.contextmanager
+            def mixed():
+                with torch.autocast("cuda"):
+                    yield
+            def f(x):
+                with mixed():
+                    use(x)
+            """
+        found = region("use(x)", program)
+        assert found is not None and found.device == "cuda"
+
+    def test_a_partial_of_autocast(self) -> None:
+        program = """
+            import functools, torch
+            half = functools.partial(torch.autocast, "cuda", dtype=torch.float16)
+            use(half)
+            """
+        assert isinstance(only(value("half", program)), Autocast)
+
+
+LOOP = """
+    def train(model, loader, optimizer, args, verbose=False):
+        for step, batch in enumerate(loader):
+            loss = model(batch)
+            loss.backward()
+            optimizer.step()
+            {guard}
+                use(loss)
+    """
+
+
+class TestHeat:
+    @pytest.mark.parametrize(
+        "guard",
+        [
+            "if step % 10 == 0:",
+            "if not step % 10:",
+            "if (step + 1) % args.log_every == 0:",
+            "if step % 10 == 0 and args.rank == 0:",
+            "if step == len(loader) - 1:",
+            "if verbose:",
+            "if args.verbose:",
+            "if args.log_interval > 0:",
+            "if step & 63 == 0:",
+            "if step in (1, 10, 100):",
+        ],
+    )
+    def test_what_runs_now_and_then_is_cold(self, guard: str) -> None:
+        assert heat("use(loss)", LOOP.format(guard=guard)) is None
+
+    @pytest.mark.parametrize(
+        "guard",
+        [
+            "if args.rank == 0:",
+            "if step % 10 != 0:",
+            "if args.use_amp:",
+            "if loss is not None:",
+            "for _ in range(2):",
+            "with context():",
+        ],
+    )
+    def test_what_runs_nearly_always_is_hot(self, guard: str) -> None:
+        found = heat("use(loss)", LOOP.format(guard=guard))
+        assert found is not None and found.temperature == TRAINING
+
+    def test_after_an_early_continue(self) -> None:
+        program = LOOP.format(guard="if step % 10: continue\n            if True:")
+        assert heat("use(loss)", program) is None
+
+    def test_the_loop_of_a_caller_in_another_file(self) -> None:
+        main = "def read(loss):\n    use(loss)\n"
+        other = """
+            from main import read
+            def train(model, loader):
+                for batch in loader:
+                    loss = model(batch)
+                    loss.backward()
+                    read(loss)
+            """
+        found = heat("use(loss)", main, other=other)
+        assert found is not None and found.temperature == TRAINING
+        assert [why.place.path for why in found.chain] == ["other.py", "other.py"]
+
+    def test_a_loop_over_epochs_is_not_one_over_batches(self) -> None:
+        program = """
+            def epoch(model, loader):
+                for batch in loader:
+                    model(batch).sum().backward()
+            def main(model, loader):
+                for _ in range(10):
+                    epoch(model, loader)
+                    use(model)
+            """
+        assert heat("use(model)", program) is None
+
+    def test_a_loader_without_training_is_evaluation(self) -> None:
+        program = """
+            from torch.utils.data import DataLoader
+            def evaluate(model, data):
+                for batch in DataLoader(data):
+                    use(model(batch))
+            """
+        found = heat("use(model(batch))", program)
+        assert found is not None and found.temperature == EVALUATION
+
+    def test_a_forward_is_hot_and_an_init_is_not(self) -> None:
+        program = """
+            from torch import nn
+            class Net(nn.Module):
+                def __init__(self):
+                    first(self)
+                def forward(self, x):
+                    return second(x)
+            """
+        assert heat("first(self)", program) is None
+        assert heat("second(x)", program) is not None
+
+    def test_an_error_path_is_cold(self) -> None:
+        program = LOOP.format(
+            guard="if loss > 3:\n                raise ValueError(name(loss))\n            if True:"
+        )
+        assert heat("name(loss)", program) is None
+
+
+OPERATORS = """
+    import torch
+    from torch.library import Library, custom_op, register_autograd, register_kernel
+
+    @custom_op("mine::grouped", mutates_args=())
+    def grouped(x: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+        return x[: offs.max().item()]
+
+    @grouped.register_kernel("cpu")
+    def grouped_on_the_host(x, offs):
+        return x[: offs.min().item()]
+
+    @grouped.register_fake
+    def grouped_shape(x, offs):
+        return x[: offs.sum().item()]
+
+    def grouped_setup(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    def grouped_backward(ctx, grad):
+        return torch.ops.mine.spread(grad, ctx.saved_tensors[1])
+
+    register_autograd("mine::grouped", grouped_backward, setup_context=grouped_setup)
+
+    def spread(grad, offs):
+        return grad.new_zeros(offs.prod().item())
+
+    torch.library.custom_op("mine::spread", spread, mutates_args=())
+    library = Library("mine", "FRAGMENT")
+
+    @torch.library.impl(library, "counted", "CUDA")
+    def counted(x):
+        return x.numel() + x.argmax().item()
+
+    library.impl("ordered", lambda x: x.argmin().item(), "CUDA")
+
+    @register_kernel("mine::alone", "cuda")
+    def alone(x):
+        return x.mean().item()
+
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            self.weight = torch.nn.Parameter(torch.ones(2))
+        def forward(self, x):
+            return torch.ops.mine.counted(x) + torch.ops.mine.ordered.default(x)
+    """
+
+
+class TestOperators:
+    def test_one_with_a_gradient_runs_for_every_batch(self) -> None:
+        found = heat("offs.max().item()", OPERATORS)
+        assert found is not None and found.temperature == TRAINING
+
+    def test_its_backward_pass_does_and_calls_others(self) -> None:
+        found = heat("offs.prod().item()", OPERATORS)
+        assert found is not None and len(found.chain) == 2
+        assert tensor("grad", OPERATORS).device.kind == ACCELERATOR
+
+    @pytest.mark.parametrize("read", ["x.argmax().item()", "x.argmin().item()"])
+    def test_a_call_by_its_name_runs_the_kernel(self, read: str) -> None:
+        found = heat(read, OPERATORS)
+        assert found is not None and len(found.chain) == 2
+
+    @pytest.mark.parametrize("read", ["offs.min().item()", "offs.sum().item()"])
+    def test_kernels_of_the_host_and_fakes_never_see_the_device(self, read: str) -> None:
+        assert heat(read, OPERATORS) is None
+
+    def test_one_without_a_gradient_runs_where_it_is_called(self) -> None:
+        assert heat("x.mean().item()", OPERATORS) is None
+
+
+TABLE = """
+    import torch
+    from main import LOSSES
+
+    class Base(torch.nn.Module):
+        def __init__(self, name):
+            self.name = name
+            self.weight = torch.nn.Parameter(torch.ones(2))
+        @property
+        def loss_function(self):
+            return LOSSES.get(self.name)
+
+    class Model(Base):
+        def forward(self, x, labels):
+            return self.loss_function(x, labels, smoothing=x)
+    """
+LOSSES = """
+    def loss_1(x, y, smoothing): return 1
+    def loss_2(x, y, smoothing): return 2
+    def loss_3(x, y, smoothing): return 3
+    def loss_4(x, y, smoothing): return 4
+    def loss_5(x, y, smoothing): return 5
+    def loss_6(x, y, smoothing): return 6
+    def loss_7(x, durations, smoothing):
+        smoothing.item()
+        return durations
+    def loss_8(x, y):
+        return x.item()
+    LOSSES = {
+        "1": loss_1, "2": loss_2, "3": loss_3, "4": loss_4, "5": loss_5, "6": loss_6, "7": loss_7,
+        "8": loss_8,
+    }
+    """
+DECORATED = """
+    import torch
+    from functools import wraps
+
+    def documented(function=None, *, text=""):
+        def decorate(function):
+            function.__doc__ = text
+            return function
+        return decorate(function) if function else decorate
+
+    def logged(function):
+        @wraps(function)
+        def wrapper(self, *args, **kwargs):
+            return function(self, *args, **kwargs)
+        return wrapper
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            self.weight = torch.nn.Parameter(torch.ones(2))
+        @logged
+        @documented
+        def first(self, x): return x
+        @logged
+        @documented
+        def second(self, x): return x
+        @logged
+        @documented
+        def third(self, x): return x
+        @logged
+        @documented
+        def fourth(self, x): return x
+        @logged
+        @documented
+        def fifth(self, x): return x
+        @logged
+        @documented
+        def sixth(self, x): return x
+        @logged
+        @documented
+        def seventh(self, x): return x.sum().item()
+        @logged
+        @documented
+        def eighth(self, x): return x.max().item()
+        def forward(self, x):
+            return self.seventh(x.float())
+    """
+
+
+class TestFunctionsInTables:
+    def heat(self, text: str) -> Heat | None:
+        return heat(text, LOSSES, model=TABLE)
+
+    def test_a_call_of_what_is_looked_up_may_mean_each_of_many(self) -> None:
+        found = self.heat("smoothing.item()")
+        assert found is not None and len(found.chain) == 2
+
+    def test_but_only_those_that_can_be_called_so(self) -> None:
+        assert self.heat("x.item()") is None
+
+    def test_arguments_are_told_by_name_alone(self) -> None:
+        assert "accelerator" in str(value("smoothing", LOSSES, model=TABLE))
+        assert value("durations", LOSSES, model=TABLE) == UNKNOWN
+
+
+class TestDecorators:
+    def test_a_wrapper_of_many_functions_calls_the_one_that_it_is_put_around(self) -> None:
+        found = heat("x.sum().item()", DECORATED)
+        assert found is not None and len(found.chain) == 2
+        assert tensor("x.sum()", DECORATED).dtype == "float32"
+
+    def test_and_no_other(self) -> None:
+        assert heat("x.max().item()", DECORATED) is None
+
+    @pytest.mark.parametrize(
+        "decorator", ["functools.lru_cache(maxsize=None)", "functools.cache", "cached_for_export()"]
+    )
+    def test_what_is_remembered_does_not_run_for_every_batch(self, decorator: str) -> None:
+        program = DECORATED.replace("@logged\n        @documented", f"@{decorator}")
+        assert heat("x.sum().item()", program) is None
+
+
+class TestBackward:
+    def test_through_a_helper(self) -> None:
+        program = """
+            def finish(loss):
+                loss.backward()
+            def train(loss):
+                finish(loss)
+            """
+        file, answers = linked(program)
+        call = expression(file, "finish(loss)")
+        assert isinstance(call, ast.Call)
+        chain = answers.backward(call)
+        assert chain is not None and [why.place.row for why in chain] == [3]
+
+    def test_not_in_a_function_that_is_only_defined(self) -> None:
+        program = """
+            def train(loss):
+                def later():
+                    loss.backward()
+                return wrap(later)
+            """
+        file, answers = linked(program)
+        call = expression(file, "wrap(later)")
+        assert isinstance(call, ast.Call) and answers.backward(call) is None
+
+
+def test_the_text_around_a_place_is_that_of_its_innermost_function() -> None:
+    others = {
+        "other": "import time\nclass A:\n    def f(self):\n        g = lambda: 0\n        g()\n"
+    }
+    _, answers = linked("import other\n", **others)
+    assert answers.text_around(Place("other.py", 5, 8, 5, 11)) == (
+        "    def f(self):\n        g = lambda: 0\n        g()"
+    )
+    assert answers.text_around(Place("other.py", 1, 0, 1, 11)).startswith("import time\nclass A:")
+
+
+def test_the_texts_of_what_a_call_runs_are_those_of_modules_and_functions_below() -> None:
+    program = """
+        import torch
+        def read(x):
+            return x.item()
+        def scale(x):
+            return x * read(x)
+        class Net(torch.nn.Module):
+            def forward(self, x):
+                return scale(x)
+        def main(x):
+            net = Net()
+            return net(x)
+        """
+    file, answers = linked(program)
+    call = expression(file, "net(x)")
+    assert isinstance(call, ast.Call)
+    assert [text.split("(")[0].split()[1] for text in answers.called_texts(call)] == [
+        "forward", "scale", "read",
+    ]  # fmt: skip
+    outside = expression(file, "x.item()")
+    assert isinstance(outside, ast.Call) and not answers.called_texts(outside)
+
+
+def test_a_loop_that_adds_tensors_to_a_number_gives_a_tensor() -> None:
+    program = """
+        import torch
+        def norm(parameters):
+            total = 0.0
+            for p in parameters:
+                if p is None:
+                    continue
+                total += torch.linalg.vector_norm(p) ** 2
+            first(total)
+        def plain(batches):
+            steps, best = 0, 0.0
+            for batch in batches:
+                steps = steps + 1
+                if torch.rand(()) > best:
+                    best = torch.rand(())
+            second(steps, best)
+        """
+    file, answers = linked(program)
+
+    def given(call: str) -> list[set[type]]:
+        node = expression(file, call)
+        assert isinstance(node, ast.Call)
+        return [{type(atom) for atom in answers.value(arg)} for arg in node.args]
+
+    assert given("first(total)") == [{Tensor}]
+    # A counter stays a number; what is replaced now and then may never be.
+    assert given("second(steps, best)") == [{Host}, {Host, Tensor}]
+
+
+def test_what_a_batch_holds_is_a_tensor_where_a_nest_would_fail() -> None:
+    program = """
+        def train(model, loader, optimizer, limit):
+            for batch in loader:
+                batch = batch.to("cuda")
+                items, lengths = batch["items"], batch["lengths"]
+                size = items.size(0)
+                longest(items, lengths)
+                is_long(lengths > limit)
+                model(items).sum().backward()
+                optimizer.step()
+        """
+    assert isinstance(only(value("items", program)), Tensor)
+    assert isinstance(only(value("lengths", program)), Blob)  # it may be a nest
+    assert tensor("lengths > limit", program).dtype == "bool"

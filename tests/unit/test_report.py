@@ -1,0 +1,277 @@
+"""What readers and machines are shown."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from amplint import Edit, Finding, Fix, Group, Related, Safety
+from amplint.core.finding import Span
+from amplint.core.registry import ENGINE_RULES
+from amplint.core.text import Text
+from amplint.output.fingerprint import fingerprints
+from amplint.output.formats import FORMATS, Report, render
+from amplint.run.engine import Outcome
+
+ROOT = Path("/project")
+SOURCE = """\
+for batch in loader:
+    loss = step(batch)
+    total += loss.item()
+
+print(total)
+"""
+
+
+def spot(source: str, part: str) -> Span:
+    """The span of the one place where `part` stands."""
+    assert source.count(part) == 1
+    text, start = Text(source), source.index(part)
+    return Span(text.position(start), text.position(start + len(part)))
+
+
+def finding(source: str, part: str, **others: Any) -> Finding:
+    values: dict[str, Any] = {
+        "code": "AMP101",
+        "name": "host-read",
+        "group": Group.PERFORMANCE,
+        "path": "src/train.py",
+        "span": spot(source, part),
+        "message": f"`{part}` waits for the device",
+    }
+    return Finding(**{**values, **others})
+
+
+def outcome(source: str, *findings: Finding, problems: Iterable[str] = ()) -> Outcome:
+    files = ("src/train.py", "src/other.py")
+    texts = {"src/train.py": Text(source)}
+    return Outcome(ROOT, findings, tuple(problems), ("a notice",), files, texts)
+
+
+def shown(name: str, source: str, *findings: Finding, directory: Path = ROOT) -> str:
+    return click.unstyle(render(name, Report(outcome(source, *findings), ENGINE_RULES, directory)))
+
+
+def replaced(part: str, text: str) -> Edit:
+    start = SOURCE.index(part)
+    return Edit(start, start + len(part), text)
+
+
+FULL = finding(
+    SOURCE,
+    "loss.item()",
+    scope="Trainer.run",
+    fix=Fix(
+        "Read the loss once, after the loop",
+        (replaced("loss.item()", "loss.detach()"), replaced("total)", "total.item())")),
+        Safety.UNSAFE,
+    ),
+    related=(Related("src/other.py", spot("x\nfor", "for"), "hot: the loop over `loader`"),),
+)
+
+
+# ------------------------------------------------------------------------------ text
+
+
+def test_text_shows_the_line_what_it_rests_on_and_the_fix() -> None:
+    assert shown("text", SOURCE, FULL) == (
+        "src/train.py:3:14 AMP101 host-read: `loss.item()` waits for the device\n"
+        "  2 |     loss = step(batch)\n"
+        "  3 |     total += loss.item()\n"
+        "    |              ^^^^^^^^^^^\n"
+        "  src/other.py:2:1: hot: the loop over `loader`\n"
+        "  fix: Read the loss once, after the loop (unsafe)\n"
+        "\n"
+        "2 files, 1 finding (1 performance); fixable: 1 unsafe"
+    )
+
+
+@pytest.mark.parametrize(
+    ("safety", "word"),
+    [(Safety.SAFE, "safe"), (Safety.UNSAFE, "unsafe"), (Safety.SUGGEST, "suggestion")],
+)
+def test_text_says_how_safe_a_fix_is(safety: Safety, word: str) -> None:
+    proven = ("it is so", "nothing else is") if safety is Safety.SAFE else ()
+    one = finding(SOURCE, "loss.item()", fix=Fix("Do it", (), safety, proven))
+    text = shown("text", SOURCE, one)
+    assert f"  fix: Do it ({word})\n" in text
+    assert ("  safe because it is so; nothing else is\n" in text) == bool(proven)
+
+
+def test_the_summary_counts_by_group_and_safety() -> None:
+    safe = Fix("Do it", (Edit(0, 1, "x"),), Safety.SAFE, ("it is so",))
+    found = [
+        finding(SOURCE, "loader", fix=safe),
+        finding(SOURCE, "step", group=Group.CORRECTNESS, fix=safe),
+        finding(SOURCE, "print", fix=Fix("Do it", (), Safety.SUGGEST)),
+    ]
+    last = shown("text", SOURCE, *found).splitlines()[-1]
+    assert last == "2 files, 3 findings (1 correctness, 2 performance); fixable: 2 safe"
+    assert shown("text", SOURCE) == "2 files, no findings"
+
+
+@pytest.mark.parametrize(
+    ("line", "part", "code", "carets"),
+    [
+        ("x = y.item()", "y.item()", "x = y.item()", "    ^^^^^^^^"),
+        ("\tx = y.item()", "y.item()", "    x = y.item()", "        ^^^^^^^^"),
+        ("a\tb = y", "y", "a   b = y", "        ^"),
+        ("数 = y.item()", "y.item()", "数 = y.item()", "     ^^^^^^^^"),
+        ("x = '数値', y", "'数値'", "x = '数値', y", "    ^^^^^^"),
+        ("x = 'e\u0301', y", "y", "x = 'e\u0301', y", "         ^"),
+        ("x = '\x1b[31m', y", "y", "x = '\ufffd[31m', y", "             ^"),
+        ("x = y.item()\f", "y.item()", "x = y.item()\ufffd", "    ^^^^^^^^"),
+    ],
+)
+def test_carets_stand_under_the_code(line: str, part: str, code: str, carets: str) -> None:
+    frame = shown("text", line, finding(line, part, message="m")).splitlines()[1:3]
+    assert frame == [f"  1 | {code}", f"    | {carets}"]
+
+
+def test_of_a_long_line_the_part_around_the_finding_is_shown() -> None:
+    line = f"x = [{'1, ' * 500}y.item(), {'2, ' * 500}]"
+    code, carets = shown("text", line, finding(line, "y.item()", message="m")).splitlines()[1:3]
+    assert len(code) < 150
+    assert code.index("y.item()") == carets.index("^^^^^^^^")
+
+
+def test_of_a_long_finding_the_first_line_is_marked() -> None:
+    source = "x = f(\n    1,\n)\n"
+    frame = shown("text", source, finding(source, "f(\n    1,\n)", message="m")).splitlines()[1:4]
+    assert frame == ["  1 | x = f(", "    |     ^^", "  2 |     1,"]
+
+
+def test_a_finding_without_extent_has_one_caret() -> None:
+    source = "x = (\n"
+    at = Text(source).position(5)
+    frame = shown("text", source, finding(source, "x", span=Span(at, at))).splitlines()[1:3]
+    assert frame == ["  1 | x = (", "    |      ^"]
+
+
+def test_paths_are_shown_from_where_the_reader_stands() -> None:
+    assert shown("concise", SOURCE, FULL, directory=ROOT / "src").startswith("train.py:3:14: ")
+    assert shown("concise", SOURCE, FULL, directory=ROOT / "doc").startswith("../src/train.py:3")
+
+
+# ------------------------------------------------------------------------------ concise, github
+
+
+def test_concise_is_one_line_a_finding_and_marks_safe_fixes() -> None:
+    safe = finding(SOURCE, "step", fix=Fix("Do it", (), Safety.SAFE, ("it is so",)))
+    assert shown("concise", SOURCE, safe, FULL) == (
+        "src/train.py:2:12: AMP101 [*] host-read: `step` waits for the device\n"
+        "src/train.py:3:14: AMP101 host-read: `loss.item()` waits for the device"
+    )
+
+
+def test_github_shows_findings_as_annotations() -> None:
+    assert shown("github", SOURCE, FULL) == (
+        "::warning file=src/train.py,line=3,endLine=3,col=14,endColumn=25,title=AMP101 host-read"
+        "::src/train.py:3:14: AMP101 `loss.item()` waits for the device"
+    )
+
+
+def test_github_escapes_what_would_end_a_command() -> None:
+    odd = finding(
+        SOURCE, "step", path="a,b:c.py", group=Group.CORRECTNESS, message="100%\nof it: x, y"
+    )
+    text = shown("github", SOURCE, odd)
+    assert text.startswith("::error file=a%2Cb%3Ac.py,line=2,")
+    assert text.endswith("::a,b:c.py:2:12: AMP101 100%25%0Aof it: x, y")
+
+
+# ------------------------------------------------------------------------------ json
+
+
+def test_json_is_shaped_like_that_of_ruff() -> None:
+    assert json.loads(shown("json", SOURCE, FULL)) == [
+        {
+            "code": "AMP101",
+            "name": "host-read",
+            "message": "`loss.item()` waits for the device",
+            "filename": "src/train.py",
+            "location": {"row": 3, "column": 14},
+            "end_location": {"row": 3, "column": 25},
+            "severity": "warning",
+            "fix": {
+                "title": "Read the loss once, after the loop",
+                "safety": "unsafe",
+                "proven": [],
+                "edits": [
+                    {
+                        "content": "loss.detach()",
+                        "location": {"row": 3, "column": 14},
+                        "end_location": {"row": 3, "column": 25},
+                    },
+                    {
+                        "content": "total.item())",
+                        "location": {"row": 5, "column": 7},
+                        "end_location": {"row": 5, "column": 13},
+                    },
+                ],
+            },
+            "related": [
+                {
+                    "filename": "src/other.py",
+                    "location": {"row": 2, "column": 1},
+                    "message": "hot: the loop over `loader`",
+                }
+            ],
+            "noqa_row": 3,
+        }
+    ]
+
+
+def test_json_columns_are_characters_and_noqa_row_ends_the_string() -> None:
+    source = 'é = """\n数 {}\n""".format(x.item())\n'
+    (entry,) = json.loads(shown("json", source, finding(source, "é")))
+    assert entry["location"] == {"row": 1, "column": 1}
+    assert entry["noqa_row"] == 3
+    assert entry["fix"] is None
+    (entry,) = json.loads(shown("json", source, finding(source, "{}")))
+    assert entry["location"] == {"row": 2, "column": 3}
+
+
+def test_json_of_nothing_is_an_empty_array() -> None:
+    assert json.loads(shown("json", SOURCE)) == []
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "text"])
+def test_formats_for_machines_hold_no_terminal_styles(name: str) -> None:
+    text = render(name, Report(outcome(SOURCE, FULL), [*ENGINE_RULES, *rule_101()], ROOT))
+    assert "\x1b" not in text
+
+
+def rule_101() -> list[Any]:
+    return [replace(ENGINE_RULES[0], code="AMP101", name="host-read")]
+
+
+# ------------------------------------------------------------------------------ fingerprints
+
+
+def prints(source: str, *findings: Finding) -> list[str]:
+    return fingerprints(findings, {"src/train.py": Text(source)})
+
+
+def test_a_fingerprint_survives_what_happens_around_the_line() -> None:
+    moved = "import torch\n\n" + SOURCE.replace("    total += ", "\t\ttotal   +=  ")
+    other = finding(moved, "loss.item()", scope="Trainer.run", group=Group.CORRECTNESS, message="m")
+    assert prints(SOURCE, FULL) == prints(moved, other)
+
+
+@pytest.mark.parametrize(
+    "change", [{"code": "AMP102"}, {"scope": "Other.run"}, {"span": spot(SOURCE, "step")}]
+)
+def test_a_fingerprint_changes_with_what_it_is_made_of(change: dict[str, Any]) -> None:
+    values = {"scope": "Trainer.run", **change}
+    assert prints(SOURCE, FULL) != prints(SOURCE, finding(SOURCE, "loss.item()", **values))
+
+
+def test_equal_findings_are_told_apart_by_their_number() -> None:
+    one, other = prints(SOURCE, FULL, FULL)
+    assert one != other
+    assert [one, other] == prints(SOURCE, FULL, FULL)

@@ -1,0 +1,281 @@
+"""The paths of a training step: what is followed, and where amplint rather says nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from textwrap import dedent, indent
+
+import pytest
+
+from amplint.gradscaler import path_explorer
+from amplint.run.engine import run
+from tests.helpers import lint, request
+from tests.helpers import write as write_files
+
+TRAIN = """\
+import torch
+from torch.nn.utils import clip_grad_norm_
+
+def train(model, loader, optimizer, flags, scaler: torch.amp.GradScaler):
+    for i, (x, y) in enumerate(loader):
+{body}
+"""
+
+
+def found(body: str, directory: Path) -> list[str]:
+    """The codes of the protocol that are found in the body of a loop."""
+    program = TRAIN.format(body=indent(dedent(body), " " * 8))
+    outcome = lint({"train.py": program.encode()}, directory)
+    assert not outcome.problems
+    return [f.code for f in outcome.findings if f.code.startswith("AMP4")]
+
+
+def test_more_paths_than_are_followed(tmp_path: Path) -> None:
+    """With few flags it is found; with many, nothing is said."""
+    few, many = (
+        "".join(f"if flags.f{n}:\n    optimizer.zero_grad()\n" for n in range(count))
+        + "scaler.scale(model(x)).backward()\nclip_grad_norm_(model.parameters(), 1.0)\n"
+        + "scaler.step(optimizer)\nscaler.update()\n"
+        for count in (2, 12)
+    )
+    assert path_explorer.LIMITS["paths"] < 2**12
+    assert found(few, tmp_path / "few") == ["AMP404"]
+    assert found(many, tmp_path / "many") == []
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "flags.amp",
+        "not flags.amp",
+        "flags.amp is None",
+        "flags.mode == 'amp'",
+        "flags.a and flags.b",
+    ],
+)
+def test_the_same_test_is_decided_the_same_way(test: str, tmp_path: Path) -> None:
+    body = f"""
+        scaler.scale(model(x)).backward()
+        if {test}:
+            scaler.unscale_(optimizer)
+        if {test}:
+            clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        """
+    assert found(body, tmp_path) == []
+    forgotten = body.replace("scaler.unscale_(optimizer)", "pass")
+    assert found(forgotten, tmp_path / "forgotten") == ["AMP404"]
+
+
+@pytest.mark.parametrize("leaves", ["continue", "return", "raise ValueError", "break"])
+def test_paths_end_where_the_code_says_so(leaves: str, tmp_path: Path) -> None:
+    body = """
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        {leaves}
+        scaler.step(optimizer)
+        scaler.update()
+        """
+    assert found(body.format(leaves=leaves), tmp_path) == []
+    sometimes = f"if i > 3:\n            {leaves}"
+    assert found(body.format(leaves=sometimes), tmp_path / "sometimes") == ["AMP402"]
+
+
+@pytest.mark.parametrize(
+    "call", ["flags.hook(optimizer)", "flags.callbacks.on_after_backward(model)", "flags.f(scaler)"]
+)
+def test_what_an_unknown_function_does_is_in_order(call: str, tmp_path: Path) -> None:
+    body = """
+        scaler.scale(model(x)).backward()
+        {call}
+        clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        """
+    assert found(body.format(call=call), tmp_path) == []
+    assert found(body.format(call="print(x)"), tmp_path / "harmless") == ["AMP404"]
+
+
+CHECKPOINT = """\
+import pickle
+import torch
+from torch.amp import GradScaler
+
+class Trainer:
+    def __init__(self, model: torch.nn.Module):
+        self.model = model
+        self.optimizer = torch.optim.AdamW(model.parameters())
+        self.{name} = GradScaler("cuda")
+
+    def fit(self, loader, hooks, path):
+        for x in loader:
+            self.{name}.scale(self.model(x).mean()).backward()
+            self.{name}.step(self.optimizer)
+            self.{name}.update()
+            {then}
+        torch.save({{"optimizer": self.optimizer.state_dict()}}, path)
+
+    def resume(self, path):
+        self.optimizer.load_state_dict(torch.load(path)["optimizer"])
+        {resume}
+"""
+
+
+def left_out(directory: Path, name: str = "scaler", then: str = "", resume: str = "") -> bool:
+    """Whether the state of the scaler is found to be missing in a checkpoint."""
+    program = CHECKPOINT.format(name=name, then=then or "pass", resume=resume)
+    outcome = lint({"train.py": program.encode()}, directory)
+    assert not outcome.problems
+    return "AMP413" in [f.code for f in outcome.findings]
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "print(self.grads, isinstance(self.grads, GradScaler), self.grads.get_scale())",
+        "self.model.state_dict()",
+        "hooks.model.state_dict()",
+        "hooks(self.model, self.optimizer)",
+        "torch.save({'epoch': 1, 'model': self.model.state_dict()}, path)",
+        "vars(hooks)",
+    ],
+)
+def test_what_saves_no_state_of_a_scaler(then: str, tmp_path: Path) -> None:
+    assert left_out(tmp_path, "grads", then)
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "torch.save({'grads': self.grads.state_dict()}, path)",
+        "state = {'scaler': hooks.state()}",
+        "states = [each.state_dict() for each in hooks]",
+        "hooks[0].state_dict()",
+        "hooks(self.grads)",
+        "hooks.after(self)",
+        "hooks.after(objects=(self.model, self.grads))",
+        "hooks.grads = self.grads",
+        "parts = {'model': self.model, 'grads': self.grads}",
+        "parts = dict(grads=self.grads)",
+        "parts = [self.optimizer, self.grads]",
+        "torch.save(self.grads, path)",
+        "torch.save(self, path)",
+        "pickle.dump(self, hooks)",
+        "torch.save(self.__dict__, path)",
+        "states = [getattr(each, 'state_dict')() for each in hooks]",
+        "from torch.amp import grad_scaler; amp = hooks.amp; amp.state_dict()",
+    ],
+)
+def test_what_may_save_the_state_of_a_scaler(then: str, tmp_path: Path) -> None:
+    assert not left_out(tmp_path, "grads", then)
+
+
+def test_a_checkpoint_that_nothing_is_resumed_from_and_a_state_that_is_only_loaded(
+    tmp_path: Path,
+) -> None:
+    program = CHECKPOINT.format(name="scaler", then="pass", resume="")
+    program = program.replace("self.optimizer.load_state_dict(torch.load(path)", "print((path")
+    outcome = lint({"train.py": program.encode()}, tmp_path)
+    assert "AMP413" not in [f.code for f in outcome.findings]
+    assert left_out(tmp_path / "resumed")
+    loading = "self.scaler.load_state_dict(torch.load(path)['scaler_state_dict'])"
+    assert left_out(tmp_path / "loaded", resume=loading)
+
+
+AMP = """\
+import torch
+from torch.nn.utils import clip_grad_norm_
+
+class Amp:
+    def __init__(self):
+        self.inner = torch.amp.GradScaler("cuda")
+
+    def __call__(self, loss, opt, clip_grad=None, parameters=None, need_update=True):
+        self.backward(loss)
+        if need_update:
+            if clip_grad is not None:
+                self.inner.unscale_(opt)
+                clip_grad_norm_(parameters, clip_grad)
+            self.step(opt)
+
+    def backward(self, loss):
+        self.inner.scale(loss).backward()
+
+    def step(self, opt):
+        self.inner.step(opt)
+        self.inner.update()
+"""
+USER = """\
+from torch.nn.utils import clip_grad_norm_
+from amps import Amp
+
+def train(model, loader, opt):
+    amp = Amp()
+    for x in loader:
+        opt.zero_grad()
+        {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "codes"),
+    [
+        ("amp.backward(model(x).mean()); amp.step(opt)", []),
+        ("amp(model(x).mean(), opt, clip_grad=1.0, parameters=model.parameters())", []),
+        ("amp.backward(model(x).mean()); clip_grad_norm_(model.w, 1.0); amp.step(opt)", ["AMP404"]),
+        ("amp.backward(model(x).mean()); opt.zero_grad(); amp.step(opt)", ["AMP408"]),
+        ("amp(model(x).mean(), opt, need_update=False); opt.step()", ["AMP401"]),
+        ("model(x).mean().backward(); amp.step(opt)", ["AMP402"]),
+    ],
+)
+def test_functions_that_act_through_an_object(body: str, codes: list[str], tmp_path: Path) -> None:
+    """No word of a scaler stands in the file that is reported on."""
+    files = {"amps.py": AMP.encode(), "main.py": USER.format(body).encode()}
+    everything = request(files, write_files(files, tmp_path))
+    project = replace(everything.project, reported=frozenset({"main.py"}))
+    outcome = run(replace(everything, project=project))
+    assert not outcome.problems
+    assert [f.code for f in outcome.findings] == codes
+
+
+PER_EPOCH = """\
+import torch
+
+def epoch(model, optimizer, loader):
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        scaler.scale(model(x).mean()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    {within}
+
+def train(model: torch.nn.Module, loader, path):
+    optimizer = torch.optim.AdamW(model.parameters())
+    optimizer.load_state_dict(torch.load(path)["optimizer"])
+    for _ in range(3):
+        epoch(model, optimizer, loader)
+    {after}
+"""
+SAVE = 'torch.save({"optimizer": optimizer.state_dict()}, "last.pt")'
+
+
+def test_a_scaler_that_is_gone_when_the_checkpoint_is_saved(tmp_path: Path) -> None:
+    """One that is made for every epoch has lost its state by itself."""
+    within = PER_EPOCH.format(within=SAVE, after="")
+    after = PER_EPOCH.format(within="", after=SAVE)
+    for name, program, expected in (("within", within, ["AMP413"]), ("after", after, [])):
+        outcome = lint({"train.py": program.encode()}, tmp_path / name)
+        assert [f.code for f in outcome.findings if f.code == "AMP413"] == expected
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_what_is_pickled_in_a_way_of_its_own(holds: bool, tmp_path: Path) -> None:
+    """A class that holds the scaler, or another one."""
+    program = CHECKPOINT.format(name="grads", then="pass", resume="")
+    own = "def __getstate__(self):\n        return 1\n"
+    program += f"\n    {own}" if holds else f"\nclass Other:\n    {own}"
+    outcome = lint({"train.py": program.encode()}, tmp_path)
+    assert ("AMP413" in [f.code for f in outcome.findings]) is not holds
