@@ -30,7 +30,7 @@ from amplint.analyses.hotness import HeatMap
 from amplint.core.values import Value
 from amplint.inference import Inference, SiteId
 from amplint.run import analysis, engine
-from amplint.run.engine import Request
+from amplint.run.request import Request
 from benchmarks.packages import RESULTS, arguments, fetch, load, sources
 from benchmarks.whole_file import default_packages, request_for
 

@@ -30,7 +30,7 @@ from amplint.output import fixing
 from amplint.output.fixing import FixOutcome
 from amplint.project.config import Settings
 from amplint.project.discover import project
-from amplint.run.engine import Request
+from amplint.run.request import Request
 from benchmarks.legacy_uses import Use, uses
 from benchmarks.packages import RESULTS, Package, arguments, fetch, load
 from benchmarks.real import Snapshot, by_code, changed, snapshot, worse

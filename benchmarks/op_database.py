@@ -8,7 +8,7 @@ floating arguments in float32, all in float16, and mixed, on `sim` (PyTorch's ke
 autocast, no values) and on `policy` (amplint's, with values). Then
 
 - both must give results of the same dtypes;
-- these must be what `amplint.knowledge.torch_ops` says of the name;
+- these must be what `amplint.knowledge` says of the name;
 - where unequal dtypes make a real kernel raise and a fake one does not, the recorder must flag it.
 
 Writes results/op_database.json when all of it was run; exits with 1 when anything is not as it
@@ -29,7 +29,8 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from amplint.knowledge.torch_ops import AUTOCAST, RESULTS
+from amplint.knowledge.casts import AUTOCAST
+from amplint.knowledge.operations import RESULTS
 from amplint.verify import selftest
 from amplint.verify.recording.observation import Observation, Outcome
 from amplint.verify.runs.run import Runner, running

@@ -16,7 +16,7 @@ from typing import Any
 from amplint.core import registry
 from amplint.project.config import Settings
 from amplint.project.discover import project
-from amplint.run.engine import Request
+from amplint.run.request import Request
 from amplint.verify import projects
 from amplint.verify.backends.choice import BACKENDS
 from amplint.verify.report import findings as report

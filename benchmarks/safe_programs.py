@@ -38,7 +38,7 @@ from amplint.output import fixing
 from amplint.project.config import Settings
 from amplint.project.discover import Project
 from amplint.run import engine
-from amplint.run.engine import Request
+from amplint.run.request import Request
 
 FILE = "main.py"
 Factors = Mapping[str, Sequence[str]]

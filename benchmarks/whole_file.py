@@ -50,7 +50,7 @@ from amplint.inference import Inference
 from amplint.project.config import Settings
 from amplint.project.discover import Project
 from amplint.run import analysis, engine, parts, session
-from amplint.run.engine import Outcome, Request
+from amplint.run.request import Outcome, Request
 from amplint.source import Judged, Source, Texts, show
 from benchmarks.packages import RESULTS, Package, arguments, fetch, load, sources
 from benchmarks.speed import TREES

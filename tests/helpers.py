@@ -16,7 +16,8 @@ from amplint.ir.file_index import File
 from amplint.output import fixing
 from amplint.project.config import Settings
 from amplint.project.discover import Project
-from amplint.run.engine import Outcome, Request, run
+from amplint.run.engine import run
+from amplint.run.request import Outcome, Request
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"

@@ -34,7 +34,10 @@ from amplint.core.values import (
 )
 from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
-from amplint.knowledge import libraries, torch_ops
+from amplint.knowledge import libraries
+from amplint.knowledge.factories import FACTORIES
+from amplint.knowledge.modules import MODULES
+from amplint.knowledge.operations import RESULTS
 
 
 @dataclass(frozen=True)
@@ -192,16 +195,14 @@ class Search:
         if isinstance(atom, Symbol):
             name = canonical(atom.name)
             tables = (
-                torch_ops.RESULTS,
-                torch_ops.FACTORIES,
-                torch_ops.MODULES,
+                RESULTS,
+                FACTORIES,
+                MODULES,
                 libraries.AUTOCASTS,
             )
             return name.startswith("builtins.") or any(name in table for table in tables)
         if isinstance(atom, Object):
-            return (
-                atom.type in torch_ops.MODULES and torch_ops.MODULES[atom.type].kind != "container"
-            )
+            return atom.type in MODULES and MODULES[atom.type].kind != "container"
         if isinstance(atom, Method):
             return isinstance(atom.of, Tensor | Host | Sequence | Mapping | Blob) or (
                 isinstance(atom.of, Object) and atom.of.kind in ("optimizer", "scaler", "scheduler")

@@ -30,7 +30,7 @@ from amplint.core.values import (
 )
 from amplint.inference import Inference, State, transfer
 from amplint.ir.model import Node, Param
-from amplint.knowledge.torch_ops import FACTORIES, LEGACY_CONSTRUCTORS
+from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS
 
 NUMBERS = frozenset({"int", "float", "bool", "number"})
 OF_DATA = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})

@@ -17,7 +17,8 @@ from amplint.core.values import (
 from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
 from amplint.ir.model import Node
-from amplint.knowledge.torch_ops import OPERATORS, policy
+from amplint.knowledge.casts import policy
+from amplint.knowledge.operations import OPERATORS
 
 TEXT = "this runs outside of the region"
 

@@ -73,7 +73,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name != "verify":
             return super().get_command(ctx, cmd_name)
-        from amplint.verify.command import verify
+        from amplint.cli.verify import verify
 
         return verify
 

@@ -18,7 +18,7 @@ from amplint.output.console import STDIN
 
 if TYPE_CHECKING:
     from amplint.core.text import Text
-    from amplint.run.engine import Request
+    from amplint.run.request import Request
 
 BEHIND = "amplint.behind"
 WHERE = ("auto", "cuda", "sim", "policy", "cpu")
@@ -199,7 +199,7 @@ def make_request(
     from amplint.project import discover
     from amplint.project.config import load
     from amplint.run import cache
-    from amplint.run.engine import Request
+    from amplint.run.request import Request
 
     known = registry.AllRules()
     given = {key.replace("_", "-"): value for key, value in options.items() if value}

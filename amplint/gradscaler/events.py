@@ -31,7 +31,7 @@ from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
 from amplint.ir.model import CallShape, Node
 from amplint.knowledge import libraries
-from amplint.knowledge.torch_ops import EPSILONS, HALF_OF_LEAST
+from amplint.knowledge.casts import EPSILONS, HALF_OF_LEAST
 
 
 class Kind(Enum):

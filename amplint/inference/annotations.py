@@ -21,7 +21,8 @@ from amplint.core.values import (
 )
 from amplint.core.values import Mapping as MappingValue
 from amplint.inference import transfer
-from amplint.knowledge import libraries, torch_ops
+from amplint.knowledge import libraries
+from amplint.knowledge.modules import MODULES
 
 
 def annotated(annotation: Value, device: Device) -> Value:
@@ -69,7 +70,7 @@ def annotated_symbol(name: str, device: Device) -> Value:
     kind = libraries.kind(name)
     if kind is not None:
         return one(Object(kind, name, CPU if kind == "loader" else Device(None)))
-    if name in torch_ops.MODULES:
+    if name in MODULES:
         return one(Object("module", name))
     return UNKNOWN
 

@@ -45,7 +45,9 @@ from amplint.inference.hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
 from amplint.inference.state import NO_WHY, State
 from amplint.inference.transfer import Site
 from amplint.ir.model import CallShape, Graph, Node
-from amplint.knowledge import libraries, torch_ops
+from amplint.knowledge import casts, libraries
+from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
+from amplint.knowledge.modules import MODULES
 
 MAX_SUBCLASSES = 24  # subclasses whose fields are taken for those of an instance of the base
 MAX_EVENTS = 24  # names of methods that calls give for one parameter
@@ -63,7 +65,7 @@ CONTEXT_MAKERS = frozenset({"contextmanager", "asynccontextmanager"})
 OPTIMIZER_STATE = one(MappingValue(one(MappingValue(BOTTOM))))
 SAVED = "saved_tensors"  # of the context of an autograd.Function
 REGISTRIES = frozenset({"_buffers", "_parameters"})  # of a module
-LEGACY_NAMES = frozenset(name.rpartition(".")[2] for name in torch_ops.LEGACY_CONSTRUCTORS)
+LEGACY_NAMES = frozenset(name.rpartition(".")[2] for name in LEGACY_CONSTRUCTORS)
 CASTS = frozenset({"to", "half", "bfloat16", "float", "double", "cuda", "xpu"})
 MOVES = frozenset({"to", "cuda", "xpu"})
 DICTS = frozenset({"builtins.dict", "collections.OrderedDict"})
@@ -177,7 +179,7 @@ class Calls(Frame):
         if name in MODULE_METHODS:
             return one(Method(instance, name))
         # What torch's own layer stores, its subclasses have.
-        layers = [Object("module", base) for base in sorted(bases) if base in torch_ops.MODULES]
+        layers = [Object("module", base) for base in sorted(bases) if base in MODULES]
         return transfer.object_attribute(layers[0], name) if len(layers) == 1 else UNKNOWN
 
     def decorated_method(self, identity: str, instance: Instance) -> Value:
@@ -251,7 +253,7 @@ class Calls(Frame):
         `x.to(device)` of what a loop draws: a tensor or a nest of them."""
         if not (isinstance(atom, Method) and isinstance(atom.of, Unknown)):
             return None
-        made = torch_ops.LEGACY_CONSTRUCTORS.get(f"torch.{atom.name}")
+        made = LEGACY_CONSTRUCTORS.get(f"torch.{atom.name}")
         if made is not None:  # `get_accelerator().FloatTensor([norm])`
             return one(Tensor(made[0]))
         if atom.name not in CASTS:
@@ -266,7 +268,7 @@ class Calls(Frame):
             target = only(arguments.get("dtype", 0) or UNKNOWN)
             dtype = target.name if isinstance(target, DType) else None
         else:
-            dtype = torch_ops.CASTS.get(f"Tensor.{atom.name}")
+            dtype = casts.CASTS.get(f"Tensor.{atom.name}")
         if dtype is None or self.number not in self.marks.tensors:
             return UNKNOWN
         return one(Tensor(dtype))

@@ -28,7 +28,9 @@ from amplint.core.values import (
     one,
 )
 from amplint.core.values import Sequence as Row
-from amplint.knowledge.torch_ops import Factory, ModuleFacts, names
+from amplint.knowledge.factories import Factory
+from amplint.knowledge.modules import ModuleFacts
+from amplint.knowledge.names import names
 
 ELLIPSIS = Symbol("builtins.Ellipsis")
 INTS = frozenset({"int", "number"})

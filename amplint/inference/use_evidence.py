@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from amplint.inference import accumulators
 from amplint.ir.model import CallShape, Graph
-from amplint.knowledge.torch_ops import FACTORIES
+from amplint.knowledge.factories import FACTORIES
 
 # Only modules have these.
 MODULE_USES = frozenset(

@@ -15,7 +15,7 @@ import click
 if TYPE_CHECKING:
     from amplint.core.text import Text
     from amplint.output.fixing import FixOutcome
-    from amplint.run.engine import Outcome, Request
+    from amplint.run.request import Outcome, Request
     from amplint.run.timing import Timing
 
 CLEAN, FINDINGS, FAILED = 0, 1, 2

@@ -20,7 +20,7 @@ from amplint.core.text import Text, UnencodableError
 from amplint.cst.imports import exported, lists_its_names, orphans, starred, uses, without
 from amplint.project.reading import text_of
 from amplint.run import engine
-from amplint.run.engine import Outcome, Request
+from amplint.run.request import Outcome, Request
 
 MAX_ROUNDS = 10
 INIT = "__init__.py"

@@ -6,85 +6,15 @@ Nothing heavy is imported here: a run that is in the cache needs neither LibCST 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from amplint.core.finding import Finding
-from amplint.core.progress import SILENT, Progress
-from amplint.core.text import Text
-from amplint.project.config import Settings
-from amplint.project.discover import Project
 from amplint.project.reading import Reading, Texts, read
 from amplint.run import cache as caching
 from amplint.run.cache import Cache
+from amplint.run.request import Outcome, Request, Told
 
 if TYPE_CHECKING:
-    from amplint.core.rule import Rule
-    from amplint.ir.file_index import File
-    from amplint.run.timing import Timing
-
-
-@dataclass(frozen=True)
-class Request:
-    """What to do.
-
-    Args:
-        project: the files.
-        settings: what the user wants reported.
-        rules: all rules that exist.
-        overlays: texts to take instead of those on disk, by root-relative path.
-        cache: what was found before; None to find all of it now, and to keep nothing.
-        indexed: files indexed in an earlier run of this request, so that the rounds of fixing read
-            again only what they have changed.
-        timing: to be filled in with what the run takes; None not to measure it.
-        progress: to be told how far the run is.
-    """
-
-    project: Project
-    settings: Settings
-    rules: Sequence[Rule]
-    overlays: Mapping[str, str] = field(default_factory=dict)
-    cache: Cache | None = field(default=None, compare=False, repr=False)
-    indexed: dict[tuple[str, str], File] = field(default_factory=dict, compare=False, repr=False)
-    timing: Timing | None = field(default=None, compare=False, repr=False)
-    progress: Progress = field(default=SILENT, compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class Told:
-    """What an analysis has to say, as it is kept."""
-
-    findings: tuple[Finding, ...]
-    problems: tuple[str, ...]
-    notices: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of it.
-
-    Args:
-        root: the directory that paths are relative to.
-        findings: what to report, by path and place.
-        problems: what amplint could not do; with any, the exit status is 2.
-        notices: to be told; no exit status depends on them.
-        files: the files that were asked for, sorted.
-        texts: those of them that could be read.
-    """
-
-    root: Path
-    findings: tuple[Finding, ...]
-    problems: tuple[str, ...]
-    notices: tuple[str, ...]
-    files: tuple[str, ...]
-    texts: Mapping[str, Text]
-
-    @property
-    def status(self) -> int:
-        """The exit status: 2 for problems, else 1 for findings, else 0."""
-        return 2 if self.problems else 1 if self.findings else 0
+    pass
 
 
 def run(request: Request) -> Outcome:

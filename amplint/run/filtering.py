@@ -10,7 +10,7 @@ from amplint.core.rule import Rule
 from amplint.core.text import Text
 from amplint.project.config import Settings
 from amplint.run.analysis import Seen
-from amplint.run.engine import Request
+from amplint.run.request import Request
 from amplint.run.suppressions import Suppressions
 
 

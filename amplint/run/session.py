@@ -19,9 +19,9 @@ from amplint.project.config import check_selectors
 from amplint.project.reading import Reading
 from amplint.run import cache as caching
 from amplint.run.analysis import Analysed, Seen, Task, analyse_part, unparsable
-from amplint.run.engine import Request, Told
 from amplint.run.filtering import settle
 from amplint.run.parts import divide
+from amplint.run.request import Request, Told
 
 
 def analyse(request: Request, reading: Reading) -> Told:

@@ -18,7 +18,7 @@ from amplint.core.errors import Failure
 from amplint.output import console, fixing
 from amplint.output.fixing import FixOutcome
 from amplint.project.reading import text_of
-from amplint.run.engine import Request
+from amplint.run.request import Request
 from amplint.verify.backends import choice
 from amplint.verify.backends.choice import AUTO, Backend
 from amplint.verify.compare import lab

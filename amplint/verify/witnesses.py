@@ -23,7 +23,7 @@ from amplint.core.rule import Differs, Dtype, Raises, Rule, Same, Syncs, Unrun, 
 from amplint.output import fixing
 from amplint.project.config import Settings
 from amplint.project.discover import Project
-from amplint.run.engine import Request
+from amplint.run.request import Request
 from amplint.verify.backends.choice import BACKENDS, Aspect, Backend, Shows
 from amplint.verify.recording.observation import Leaf, Observation, Outcome
 from amplint.verify.runs.run import Runner

@@ -10,8 +10,7 @@ import libcst as cst
 from .reads import hot_texts, own_loop
 
 if TYPE_CHECKING:
-    from amplint.core.values import Heat
-    from amplint.source import Source
+    from amplint import Heat, Source
 
 CLOCKS = frozenset(
     {

@@ -10,7 +10,7 @@ import libcst as cst
 from amplint import DType, constant, only
 
 if TYPE_CHECKING:
-    from amplint.source import Source
+    from amplint import Source
 
 NUMBERS = frozenset({"int", "float", "bool"})
 INFINITE = re.compile(r"""(["'])[+-]?(inf|infinity|nan)\1""", re.IGNORECASE)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from amplint import ACCELERATOR, FLOATS, HALF, DType, Method, Object, Region, Related, Tensor, only
-from amplint.knowledge.torch_ops import CASTS, EQUAL_DTYPES
+from amplint.knowledge.casts import CASTS, EQUAL_DTYPES
 
 from .factories import SHAPE_METHODS
 
 if TYPE_CHECKING:
-    from amplint.source import Source
+    from amplint import Source
 
 # Methods that leave the dtype, and the numbers.
 SAME_DTYPE = SHAPE_METHODS | {"cuda", "contiguous", "flatten", "clone", "detach"}
@@ -113,7 +113,7 @@ class Operation:
     """What torch computes of operands: a function, a method of a tensor, or a layer.
 
     Args:
-        name: as in the tables of torch_ops: "torch.matmul", "Tensor.mm", "torch.nn.Linear".
+        name: as in the tables of amplint.knowledge: "torch.matmul", "Tensor.mm", "torch.nn.Linear".
         operands: the expressions that may be tensors.
         module: the layer that is called, whose parameters are operands too.
     """

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from amplint import CPU, NONE, UNKNOWN, Atom, DType, Host, Sequence, only
-from amplint.knowledge.torch_ops import FACTORIES
+from amplint.knowledge.factories import FACTORIES
 
 from .moves import bound_before
 
 if TYPE_CHECKING:
-    from amplint.source import Source
+    from amplint import Source
 
 # Methods that leave the same numbers in another shape.
 SHAPE_METHODS = frozenset(

@@ -14,7 +14,7 @@ from amplint import Blob, Edit, Tensor, only
 from .guards import is_wished
 
 if TYPE_CHECKING:
-    from amplint.source import Source
+    from amplint import Source
 
 GPU = re.compile(r"(cuda|xpu|mps|npu|hpu)(:\d+)?")
 ASKS_DEVICE = re.compile(r"cuda|gpu|device|is_available", re.IGNORECASE)

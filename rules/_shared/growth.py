@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 if TYPE_CHECKING:
-    from amplint.source import Source
+    from amplint import Source
 
 ADDING = frozenset({"add_", "sub_"})
 

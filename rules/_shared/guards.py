@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 if TYPE_CHECKING:
-    from amplint.source import Source
+    from amplint import Source
 
 # What a test of the version, or of whether a name is there, says.
 # Ex) torch.__version__ >= "2.4", hasattr(torch.amp, "GradScaler"), TORCH_GE_2_4, is_torch_2_4

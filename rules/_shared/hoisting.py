@@ -9,7 +9,7 @@ import libcst as cst
 from amplint import Edit
 
 if TYPE_CHECKING:
-    from amplint.source import Source
+    from amplint import Source
 
 
 def above_loops(value: cst.BaseExpression, src: Source) -> tuple[Edit, ...] | None:

@@ -10,7 +10,7 @@ from amplint.knowledge.libraries import LIGHTNING_MODULES
 if TYPE_CHECKING:
     import libcst as cst
 
-    from amplint.source import Source
+    from amplint import Source
 
 KNOWN = ("lightning.", "pytorch_lightning.", "torch.", "abc.", "typing.", "builtins.")
 AUTOMATIC = "automatic_optimization"

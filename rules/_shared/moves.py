@@ -10,7 +10,7 @@ import libcst as cst
 from amplint import DEVICE_HINTS, Device, DType, Edit, Host, Tensor, constant, only
 
 if TYPE_CHECKING:
-    from amplint.source import Source
+    from amplint import Source
 
 NAMING = frozenset({"str", "int"})  # "cuda:0", or the index of a GPU
 

@@ -25,7 +25,7 @@ from amplint import (
 )
 
 if TYPE_CHECKING:
-    from amplint.source import Source
+    from amplint import Source
 
 READING_METHODS = frozenset({"item", "tolist", "cpu", "numpy"})
 READING_BUILTINS = frozenset({"builtins.float", "builtins.int", "builtins.complex"})

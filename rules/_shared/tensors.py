@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from amplint import Object, only
-from amplint.knowledge.torch_ops import FACTORIES, MODULES, RESULTS
+from amplint.knowledge.factories import FACTORIES
+from amplint.knowledge.modules import MODULES
+from amplint.knowledge.operations import RESULTS
 
 if TYPE_CHECKING:
-    from amplint.source import Source
+    from amplint import Source
 
 # Of what has one of these methods, torch can build a tensor only if it is one.
 TENSOR_METHODS = frozenset(

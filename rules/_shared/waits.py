@@ -29,24 +29,24 @@ from amplint import (
     tensors_in,
 )
 from amplint.knowledge import libraries
-from amplint.knowledge.torch_ops import (
+from amplint.knowledge.casts import MOVES
+from amplint.knowledge.factories import FACTORIES
+from amplint.knowledge.host_reads import (
     BUILTIN_READS,
     DATA_DEPENDENT,
     ELEMENT_READS,
-    FACTORIES,
     HOST_ATTRIBUTES,
     HOST_READS,
-    MODULES,
-    MOVES,
-    RESULTS,
     WAITS,
 )
+from amplint.knowledge.modules import MODULES
+from amplint.knowledge.operations import RESULTS
 
 from .clocks import CLOCKS
 from .reads import is_non_blocking
 
 if TYPE_CHECKING:
-    from amplint.source import Source
+    from amplint import Source
 
 # Optimizers whose step looks at its tensors.
 LOOKING_OPTIMIZERS = frozenset({"torch.optim.LBFGS", "torch.optim.SparseAdam"})

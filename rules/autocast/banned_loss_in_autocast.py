@@ -41,7 +41,7 @@ from amplint import (
     Trait,
     only,
 )
-from amplint.knowledge.torch_ops import policy
+from amplint.knowledge.casts import policy
 
 rule = Rule(
     "AMP304",

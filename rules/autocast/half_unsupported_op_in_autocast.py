@@ -32,7 +32,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import HALF, Change, Finding, Fix, Group, Raises, Rule, Source, Tensor, Trait, constant
-from amplint.knowledge.torch_ops import NO_BFLOAT16, NO_HALF, policy
+from amplint.knowledge.casts import NO_BFLOAT16, NO_HALF, policy
 
 from .._shared.dtypes import (
     SAME_DTYPE,

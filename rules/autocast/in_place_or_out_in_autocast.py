@@ -32,7 +32,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import HALF, Dtype, Finding, Group, Region, Related, Rule, Source, Tensor, Trait
-from amplint.knowledge.torch_ops import AUTOCAST, EQUAL_DTYPES, RESULTS, policy
+from amplint.knowledge.casts import AUTOCAST, EQUAL_DTYPES, policy
+from amplint.knowledge.operations import RESULTS
 
 from .._shared.dtypes import (
     device_type,

@@ -28,7 +28,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Change, Dtype, Finding, Fix, Group, Rule, Safety, Source, Trait
-from amplint.knowledge.torch_ops import MODULES, RESULTS, policy
+from amplint.knowledge.casts import policy
+from amplint.knowledge.modules import MODULES
+from amplint.knowledge.operations import RESULTS
 
 from .._shared.dtypes import (
     Operation,

@@ -33,7 +33,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Blob, Finding, Group, Method, Rule, Source, Syncs, Tensor, Trait, constant, only
-from amplint.knowledge.torch_ops import DATA_DEPENDENT
+from amplint.knowledge.host_reads import DATA_DEPENDENT
 
 from .._shared.reads import device_tensor, hot_evidence
 

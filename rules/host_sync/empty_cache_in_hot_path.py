@@ -31,7 +31,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Blob, Finding, Fix, Group, Rule, Safety, Source, Syncs, Tensor, Trait, only
-from amplint.knowledge.torch_ops import EMPTIES_CACHE
+from amplint.knowledge.host_reads import EMPTIES_CACHE
 
 from .._shared.clocks import measures
 from .._shared.guards import is_wished

@@ -49,7 +49,7 @@ from amplint import (
     Trait,
     only,
 )
-from amplint.knowledge.torch_ops import TAKES_TENSOR
+from amplint.knowledge.host_reads import TAKES_TENSOR
 
 from .._shared.dtypes import settled_within
 from .._shared.reads import device_tensor, hot_evidence, tensor_of_training

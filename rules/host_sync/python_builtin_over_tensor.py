@@ -46,7 +46,7 @@ from amplint import (
     Value,
     only,
 )
-from amplint.knowledge.torch_ops import ELEMENT_READS
+from amplint.knowledge.host_reads import ELEMENT_READS
 
 from .._shared.reads import device_tensor, hot_evidence, tensor_of_training
 

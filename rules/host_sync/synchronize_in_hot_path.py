@@ -30,7 +30,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Finding, Group, Rule, Source, Syncs, Trait
-from amplint.knowledge.torch_ops import SYNCHRONIZES
+from amplint.knowledge.host_reads import SYNCHRONIZES
 
 from .._shared.clocks import is_timed
 from .._shared.guards import fills_cache, is_wished

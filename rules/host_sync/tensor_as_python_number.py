@@ -47,7 +47,7 @@ from amplint import (
     Trait,
     only,
 )
-from amplint.knowledge.torch_ops import takes_number
+from amplint.knowledge.host_reads import takes_number
 
 from .._shared.reads import device_tensor, hot_evidence
 

@@ -48,7 +48,8 @@ from amplint import (
     only,
     tensors_in,
 )
-from amplint.knowledge.torch_ops import MOVES, RESULTS
+from amplint.knowledge.casts import MOVES
+from amplint.knowledge.operations import RESULTS
 
 from .._shared.clocks import CLOCKS
 from .._shared.reads import device_places

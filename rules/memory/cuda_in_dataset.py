@@ -42,7 +42,7 @@ from amplint import (
     Value,
     only,
 )
-from amplint.knowledge.torch_ops import FACTORIES
+from amplint.knowledge.factories import FACTORIES
 
 from .._shared.guards import tests_around
 

@@ -34,7 +34,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Differs, Finding, Group, Rule, Source
-from amplint.knowledge.torch_ops import EPSILONS
+from amplint.knowledge.casts import EPSILONS
 
 from .._shared.steps import evidence
 

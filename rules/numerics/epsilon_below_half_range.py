@@ -25,7 +25,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Differs, Finding, Group, Rule, Source, Trait
-from amplint.knowledge.torch_ops import HALF_OF_LEAST
+from amplint.knowledge.casts import HALF_OF_LEAST
 
 from .._shared.constants import number_of
 from .._shared.dtypes import dtype_places

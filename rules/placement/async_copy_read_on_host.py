@@ -29,13 +29,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Finding, Fix, Group, Rule, Source, Unrun
-from amplint.knowledge.torch_ops import (
-    BUILTIN_READS,
-    HOST_ATTRIBUTES,
-    HOST_READS,
-    NUMPY_READS,
-    RESULTS,
-)
+from amplint.knowledge.host_reads import BUILTIN_READS, HOST_ATTRIBUTES, HOST_READS, NUMPY_READS
+from amplint.knowledge.operations import RESULTS
 
 from .._shared.reads import device_places, device_tensor, is_non_blocking, moves_to_host
 from .._shared.waits import between, may_wait

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import Change, Edit, Finding, Fix, Group, Rule, Same, Source, Tensor, only
-from amplint.knowledge.torch_ops import FACTORIES
+from amplint.knowledge.factories import FACTORIES
 
 from .._shared.factories import Built, built
 from .._shared.moves import Move, move_of, without_move

@@ -60,7 +60,7 @@ from amplint import (
     constant,
     only,
 )
-from amplint.knowledge.torch_ops import LEGACY_CONSTRUCTORS
+from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 
 from .._shared.constants import NUMBERS, is_literal
 from .._shared.factories import MAX_STEPS, operand_alone

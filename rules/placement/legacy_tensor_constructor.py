@@ -53,7 +53,7 @@ from amplint import (
     canonical,
     only,
 )
-from amplint.knowledge.torch_ops import LEGACY_CONSTRUCTORS
+from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 
 from .._shared.factories import SETS_OTHER_TYPE, changes_default_device
 from .._shared.guards import is_fallback

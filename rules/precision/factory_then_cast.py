@@ -52,7 +52,7 @@ from amplint import (
     Unknown,
     constant,
 )
-from amplint.knowledge.torch_ops import FACTORIES
+from amplint.knowledge.factories import FACTORIES
 
 from .._shared.dtypes import settled_within
 from .._shared.factories import Built, built

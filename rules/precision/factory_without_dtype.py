@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amplint import HALF, Change, Dtype, Finding, Fix, Group, Rule, Source, Tensor, only
-from amplint.knowledge.torch_ops import EQUAL_DTYPES
+from amplint.knowledge.casts import EQUAL_DTYPES
 
 from .._shared.dtypes import default_may_be_half, enabled_region
 from .._shared.guards import is_caught

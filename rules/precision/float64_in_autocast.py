@@ -44,7 +44,7 @@ from amplint import (
     Tensor,
     Trait,
 )
-from amplint.knowledge.torch_ops import policy
+from amplint.knowledge.casts import policy
 
 from .._shared.dtypes import Operation, dtype_places, enabled_region, product
 

@@ -52,7 +52,8 @@ from amplint import (
     Trait,
     only,
 )
-from amplint.knowledge.torch_ops import EQUAL_DTYPES, MODULES
+from amplint.knowledge.casts import EQUAL_DTYPES
+from amplint.knowledge.modules import MODULES
 
 from .._shared.dtypes import (
     cast_dtype,

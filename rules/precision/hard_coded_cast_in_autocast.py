@@ -40,7 +40,7 @@ from amplint import (
     Trait,
     region_dtype,
 )
-from amplint.knowledge.torch_ops import policy
+from amplint.knowledge.casts import policy
 
 from .._shared.dtypes import (
     SAME_DTYPE,

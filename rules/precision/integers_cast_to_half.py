@@ -44,7 +44,7 @@ from amplint import (
     constant,
     only,
 )
-from amplint.knowledge.torch_ops import INDEX_ARGUMENTS
+from amplint.knowledge.operations import INDEX_ARGUMENTS
 
 from .._shared.dtypes import SAME_DTYPE, behind, cast_dtype, dtype_places
 

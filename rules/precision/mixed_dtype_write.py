@@ -42,7 +42,7 @@ from amplint import (
     Value,
     only,
 )
-from amplint.knowledge.torch_ops import SAME_DTYPE_WRITES, policy
+from amplint.knowledge.casts import SAME_DTYPE_WRITES, policy
 
 from .._shared.dtypes import (
     default_may_be_half,

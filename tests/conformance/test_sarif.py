@@ -14,7 +14,7 @@ from amplint.core.registry import ENGINE_RULES
 from amplint.core.text import Text
 from amplint.output.fingerprint import fingerprints
 from amplint.output.formats import Report, render
-from amplint.run.engine import Outcome
+from amplint.run.request import Outcome
 
 SCHEMA = json.loads(
     (Path(__file__).parent / "schemas" / "sarif-schema-2.1.0.json").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint.run.engine import Outcome
+from amplint.run.request import Outcome
 from tests.helpers import expectations, folders, lint, modules, places
 from tests.splitting import split
 

@@ -1,4 +1,4 @@
-"""The tables of torch_ops and libraries against the installed torch.
+"""The tables of amplint.knowledge against the installed torch.
 
 Each name is called with small tensors of several shapes and dtypes on the CPU, and what comes back
 is held against the table. Autocast is asked twice: the dispatcher for what it registers, and the
@@ -37,8 +37,37 @@ from amplint.core.values import (
 )
 from amplint.inference import custom_ops, ranks
 from amplint.inference.ranks import Call
-from amplint.knowledge import libraries, torch_ops
-from amplint.knowledge.torch_ops import AUTOCAST, FACTORIES, Factory, Result
+from amplint.knowledge import casts, host_reads, libraries, modules, names, operations
+from amplint.knowledge.casts import (
+    AUTOCAST,
+    EPSILONS,
+    EQUAL_DTYPES,
+    HALF_OF_LEAST,
+    MOVES,
+    NO_BFLOAT16,
+    NO_HALF,
+    SAME_DTYPE_WRITES,
+)
+from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS, Factory
+from amplint.knowledge.host_reads import (
+    DATA_DEPENDENT,
+    EMPTIES_CACHE,
+    HOST_ATTRIBUTES,
+    HOST_READS,
+    SYNCHRONIZES,
+    TAKES_TENSOR,
+    WAITS,
+    takes_number,
+)
+from amplint.knowledge.operations import (
+    AUGMENTED,
+    DETACHED,
+    INDEX_ARGUMENTS,
+    OPERATORS,
+    REFLECTED,
+    Result,
+)
+from amplint.knowledge.versions import NEWER, NEWER_DIFFERS, OLDER_DIFFERS
 
 torch = pytest.importorskip("torch")
 fake_tensor = pytest.importorskip("torch._subclasses.fake_tensor")
@@ -47,10 +76,10 @@ F = torch.nn.functional
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 OLD, NEW = torch.__version__ < "2.13", torch.__version__ >= "2.14"
-UNEQUAL = {*torch_ops.NEWER, *torch_ops.OLDER_DIFFERS} if OLD else set()
-UNEQUAL |= set(torch_ops.NEWER_DIFFERS) if NEW else set()
-RESULTS = {name: result for name, result in torch_ops.RESULTS.items() if name not in UNEQUAL}
-MODULES = {name: facts for name, facts in torch_ops.MODULES.items() if name not in UNEQUAL}
+UNEQUAL = {*NEWER, *OLDER_DIFFERS} if OLD else set()
+UNEQUAL |= set(NEWER_DIFFERS) if NEW else set()
+RESULTS = {name: result for name, result in operations.RESULTS.items() if name not in UNEQUAL}
+MODULES = {name: facts for name, facts in modules.MODULES.items() if name not in UNEQUAL}
 
 # --------------------------------------------------------------------------- how to call a name
 
@@ -306,7 +335,7 @@ MIXED_DTYPES = (
 
 
 def spelled(words: str) -> set[str]:
-    return set(torch_ops.names(words))
+    return set(names.names(words))
 
 
 ARGUMENTS = {
@@ -363,9 +392,9 @@ def compiled(name: str) -> Any:
     if arguments is None and name.endswith("_") and not name.endswith("__"):
         function = f"torch.{name.rpartition('.')[2][:-1]}"
         arguments = ARGUMENTS.get(name[:-1]) or ARGUMENTS.get(function)
-        base = torch_ops.RESULTS.get(name[:-1])
+        base = operations.RESULTS.get(name[:-1])
     else:
-        base = torch_ops.RESULTS.get(name)
+        base = operations.RESULTS.get(name)
     if arguments is None:
         arguments = "x, y" if base is not None and base.rank == "broadcast" else "x"
     return compile(f"(lambda *a, **k: (a, k))({arguments})", name, "eval")
@@ -515,17 +544,17 @@ def wrong_tensor(expected: Result, word: str, operands: list[Any], result: Any) 
 
 
 def test_calls_are_of_names_in_the_table() -> None:
-    names = set(torch_ops.RESULTS)
+    names = set(operations.RESULTS)
     in_place = {name.removesuffix("_") for name in names}
     assert set(ARGUMENTS) - names - in_place == set()
-    assert set(MODULE_ARGUMENTS) <= set(torch_ops.MODULES)
+    assert set(MODULE_ARGUMENTS) <= set(modules.MODULES)
 
 
 def test_every_name_is_in_torch() -> None:
     names = {
-        *RESULTS, *FACTORIES, *MODULES, *AUTOCAST["cuda"], *AUTOCAST["cpu"], *torch_ops.WAITS,
-        *torch_ops.HOST_READS, *torch_ops.DATA_DEPENDENT, *torch_ops.DETACHED, *torch_ops.MOVES,
-        *torch_ops.LEGACY_CONSTRUCTORS, *torch_ops.SYNCHRONIZES, *torch_ops.EMPTIES_CACHE,
+        *RESULTS, *FACTORIES, *MODULES, *AUTOCAST["cuda"], *AUTOCAST["cpu"], *WAITS,
+        *HOST_READS, *DATA_DEPENDENT, *DETACHED, *MOVES,
+        *LEGACY_CONSTRUCTORS, *SYNCHRONIZES, *EMPTIES_CACHE,
     }  # fmt: skip
     missing = []
     for name in sorted(names - UNEQUAL):
@@ -688,11 +717,11 @@ take take_along_dim : x, k
 """
 
 
-@pytest.mark.parametrize("name", torch_ops.INDEX_ARGUMENTS)
+@pytest.mark.parametrize("name", INDEX_ARGUMENTS)
 def test_indices_must_be_integers(name: str) -> None:
     """An index in half raises, and stands where the table says."""
     names = {**space(2, "float32", "float32"), "torch": torch}
-    if name in torch_ops.MODULES:
+    if name in modules.MODULES:
         with pytest.raises(RuntimeError, match="indices"):
             imported(name)(4, 2)(names["k"].half())
         return
@@ -702,7 +731,7 @@ def test_indices_must_be_integers(name: str) -> None:
         arguments for words, _, arguments in lines if bare in words.replace("F.", "").split()
     )
     arguments = list(eval(f"({written},)", names))
-    position = torch_ops.INDEX_ARGUMENTS[name] + name.startswith("Tensor.")
+    position = INDEX_ARGUMENTS[name] + name.startswith("Tensor.")
     assert arguments[position].dtype == torch.int64
     resolve(name)(*arguments)
     arguments[position] = arguments[position].half()
@@ -714,7 +743,7 @@ MIXED = r"dtype|scalar type|type \(|to be of type|same type|double|Double"
 
 
 @pytest.mark.parametrize("low", ["float32", "bfloat16"])
-@pytest.mark.parametrize("name", sorted(torch_ops.EQUAL_DTYPES - set(torch_ops.MODULES)))
+@pytest.mark.parametrize("name", sorted(EQUAL_DTYPES - set(modules.MODULES)))
 def test_products_raise_where_dtypes_differ(name: str, low: str) -> None:
     """float64 and another dtype in a region and outside, half and float32 outside."""
     raised = 0
@@ -734,7 +763,7 @@ def test_products_raise_where_dtypes_differ(name: str, low: str) -> None:
     assert raised
 
 
-@pytest.mark.parametrize("name", sorted(torch_ops.EQUAL_DTYPES & set(torch_ops.MODULES)))
+@pytest.mark.parametrize("name", sorted(EQUAL_DTYPES & set(modules.MODULES)))
 def test_modules_raise_where_the_input_has_another_dtype(name: str) -> None:
     raised = 0
     for rank in (1, 2, 3):
@@ -764,13 +793,13 @@ WRITE_ARGUMENTS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", torch_ops.SAME_DTYPE_WRITES)
+@pytest.mark.parametrize("name", SAME_DTYPE_WRITES)
 @pytest.mark.parametrize("other", ["float16", "float64"])
 def test_writes_raise_where_dtypes_differ(name: str, other: str) -> None:
     index = torch.tensor([0, 1])
     like, unlike = torch.ones(2), torch.ones(2, dtype=getattr(torch, other))
     given = WRITE_ARGUMENTS[name](index, unlike)
-    assert given[torch_ops.SAME_DTYPE_WRITES[name]] is unlike
+    assert given[SAME_DTYPE_WRITES[name]] is unlike
     for method in (f"{name}_", name):
         getattr(torch.zeros(2), method)(*WRITE_ARGUMENTS[name](index, like))
         with pytest.raises(RuntimeError, match=r"dtype|scalar type"):
@@ -783,7 +812,7 @@ NOT_HALF = r"[Ll]ow precision|not implemented|dtype|scalar type|[Ff]loat|type of
 
 
 @pytest.mark.parametrize("low", ["float16", "bfloat16"])
-@pytest.mark.parametrize("name", sorted(torch_ops.NO_HALF - set(torch_ops.MODULES) - UNEQUAL))
+@pytest.mark.parametrize("name", sorted(NO_HALF - set(modules.MODULES) - UNEQUAL))
 def test_what_half_lacks_raises(name: str, low: str) -> None:
     """Also where one operand of several is half."""
     raised = 0
@@ -799,7 +828,7 @@ def test_what_half_lacks_raises(name: str, low: str) -> None:
     assert raised
 
 
-@pytest.mark.parametrize("name", sorted(torch_ops.NO_BFLOAT16))
+@pytest.mark.parametrize("name", sorted(NO_BFLOAT16))
 def test_what_bfloat16_lacks_raises(name: str) -> None:
     call(name, space(2, "float32", "float32"))
     with pytest.raises(RuntimeError, match=NOT_HALF):
@@ -949,7 +978,7 @@ def public(prefix: str) -> set[str]:
 def test_no_public_name_is_forgotten() -> None:
     prefixes = ("Tensor", "torch", "torch.nn.functional", "torch.linalg", "torch.special")
     left_out = {name for words in UNCOVERED.values() for name in spelled(words)}
-    covered = {*torch_ops.RESULTS, *FACTORIES, *torch_ops.LEGACY_CONSTRUCTORS}
+    covered = {*operations.RESULTS, *FACTORIES, *LEGACY_CONSTRUCTORS}
     names = set().union(*(public(prefix) for prefix in (*prefixes, "torch.fft")))
     assert names - covered - left_out == set()
     assert left_out & covered == set()
@@ -965,7 +994,7 @@ def test_no_module_is_forgotten() -> None:
 
 
 def test_operators_are_methods_of_tensor() -> None:
-    for table in (torch_ops.OPERATORS, torch_ops.REFLECTED, torch_ops.AUGMENTED):
+    for table in (OPERATORS, REFLECTED, AUGMENTED):
         for operator, method in table.items():
             assert hasattr(ast, operator)
             assert f"Tensor.{method}" in RESULTS
@@ -1054,9 +1083,9 @@ def test_sizes_may_be_given_one_by_one() -> None:
             assert function(2, 3).shape == (2, 3)
 
 
-@pytest.mark.parametrize("name", torch_ops.LEGACY_CONSTRUCTORS)
+@pytest.mark.parametrize("name", LEGACY_CONSTRUCTORS)
 def test_legacy_constructors(name: str) -> None:
-    dtype, device = torch_ops.LEGACY_CONSTRUCTORS[name]
+    dtype, device = LEGACY_CONSTRUCTORS[name]
     if device == "cpu":
         expected = torch.float32 if dtype == "default" else getattr(torch, dtype)
         assert resolve(name)(2, 3).dtype == expected
@@ -1084,7 +1113,7 @@ OF_TABLES = {
 
 
 def stored_tables() -> list[Path]:
-    return sorted(Path(torch_ops.__file__).parents[1].glob("verify/backends/autocast-*.json"))
+    return sorted(Path(casts.__file__).parents[1].glob("verify/backends/autocast-*.json"))
 
 
 def registered(device: str) -> set[str]:
@@ -1482,8 +1511,8 @@ def test_modules_under_autocast_of_cuda() -> None:
 
 
 def test_modules_have_the_policy_of_their_function() -> None:
-    for names, function in CALLED_BY.items():
-        for name in names.split():
+    for several, function in CALLED_BY.items():
+        for name in several.split():
             for device in LOW:
                 policies = AUTOCAST[device]
                 expected = policies.get(f"torch.nn.functional.{function}")
@@ -1513,13 +1542,13 @@ def test_what_waits_for_the_device_is_listed() -> None:
                 except Exception as error:
                     if waits(error):
                         found.add(name)
-    listed = {*torch_ops.HOST_READS, *torch_ops.DATA_DEPENDENT, *torch_ops.WAITS}
+    listed = {*HOST_READS, *DATA_DEPENDENT, *WAITS}
     assert found - listed == set()
     assert len(found) > 25
 
 
 def test_documented_synchronisation_is_listed() -> None:
-    for name in set(RESULTS) - torch_ops.WAITS - set(torch_ops.DATA_DEPENDENT):
+    for name in set(RESULTS) - WAITS - set(DATA_DEPENDENT):
         words = " ".join((resolve(name).__doc__ or "").split())
         assert not re.search(r"(device|inputs), this function synchronizes that device", words), (
             name
@@ -1527,7 +1556,7 @@ def test_documented_synchronisation_is_listed() -> None:
         assert "this function causes host-device synchronization" not in words, name
 
 
-@pytest.mark.parametrize("name", [n for n in torch_ops.HOST_READS if n.startswith("Tensor.")])
+@pytest.mark.parametrize("name", [n for n in HOST_READS if n.startswith("Tensor.")])
 def test_host_reads_need_values(name: str) -> None:
     method = name.partition(".")[2]
     if method in ("__repr__", "__str__"):
@@ -1538,7 +1567,7 @@ def test_host_reads_need_values(name: str) -> None:
         getattr(tensor, method)(*extra.get(method, ()))
 
 
-@pytest.mark.parametrize("name", sorted(torch_ops.HOST_ATTRIBUTES))
+@pytest.mark.parametrize("name", sorted(HOST_ATTRIBUTES))
 def test_host_attributes_need_no_values(name: str) -> None:
     found = getattr(torch.ones(2, 2, device="meta"), name)
     if callable(found) and name != "grad_fn":
@@ -1562,7 +1591,7 @@ def test_data_dependent_shapes_wait_unless_told() -> None:
         "unique_consecutive": ("x.unique_consecutive()", None),
         "where": ("torch.where(b)", "torch.where(b, x, y)"),
     }
-    assert {name.rpartition(".")[2] for name in torch_ops.DATA_DEPENDENT} == set(ways)
+    assert {name.rpartition(".")[2] for name in DATA_DEPENDENT} == set(ways)
     with fake_tensor.FakeTensorMode(allow_non_fake_inputs=True):
         names = {**fake_cuda(2, FLOAT, FLOAT), "F": F}
         for blind, told in ways.values():
@@ -1606,10 +1635,10 @@ def is_read(function: Any, *given: Any, **keywords: Any) -> bool:
     return any(event.name == "aten::_local_scalar_dense" for event in seen.function_events)
 
 
-@pytest.mark.parametrize("name", torch_ops.NUMBERS)
+@pytest.mark.parametrize("name", host_reads.NUMBERS)
 def test_a_tensor_for_a_number_is_read(name: str) -> None:
     """Each number of a name in turn; the others stay numbers."""
-    words = [word for word in torch_ops.NUMBERS[name] if word != "_"]
+    words = [word for word in host_reads.NUMBERS[name] if word != "_"]
     numbers = {word: NUMBERS[word.strip("*=")] for word in words}
     if name in OF_ONE_SIZE:
         numbers["size"] = 2
@@ -1619,9 +1648,9 @@ def test_a_tensor_for_a_number_is_read(name: str) -> None:
         positional = [given[each] for each in words if not each.endswith("=")]
         keywords = {each[:-1]: given[each] for each in words if each.endswith("=")}
         assert is_read(resolve(name), *leading, *positional, **keywords), word
-        assert torch_ops.takes_number(name, -1, word.strip("*="))
-        position = torch_ops.NUMBERS[name].index(word)
-        assert torch_ops.takes_number(name, position, None) != word.endswith("=")
+        assert takes_number(name, -1, word.strip("*="))
+        position = host_reads.NUMBERS[name].index(word)
+        assert takes_number(name, position, None) != word.endswith("=")
 
 
 @pytest.mark.parametrize("name", FACTORIES)
@@ -1630,7 +1659,7 @@ def test_a_tensor_for_a_number_of_a_factory_is_read(name: str) -> None:
     numbers = [
         (position, parameter)
         for position, parameter in enumerate(facts.parameters)
-        if torch_ops.takes_number(name, position, None)
+        if takes_number(name, position, None)
     ]
     assert bool(numbers) == (facts.rank not in ("unknown", "data") and name not in NOT_SIZED)
     for position, parameter in numbers:
@@ -1638,7 +1667,7 @@ def test_a_tensor_for_a_number_of_a_factory_is_read(name: str) -> None:
         given[position] = as_tensors(given[position])
         own = [VALUES["input"]] if name.startswith("Tensor.") else []
         assert is_read(resolve(name), *own, *given), parameter
-        assert torch_ops.takes_number(name, -1, parameter)
+        assert takes_number(name, -1, parameter)
 
 
 def test_the_host_knows_what_takes_no_values() -> None:
@@ -1799,7 +1828,7 @@ def with_tensor(name: str, place: int | str) -> str:
 @pytest.mark.usefixtures("quiet_fakes")
 def test_what_takes_a_tensor_for_a_number_does_not_read_it() -> None:
     with fake_tensor.FakeTensorMode(allow_non_fake_inputs=True):
-        for name, places in torch_ops.TAKES_TENSOR.items():
+        for name, places in TAKES_TENSOR.items():
             for place in places:
                 names = fake_cuda(2, FLOAT, FLOAT)
                 eval(with_tensor(name, place), {**names, "t": names["x"].sum()})
@@ -1809,10 +1838,10 @@ def test_what_takes_a_tensor_for_a_number_does_not_read_it() -> None:
             assert waits(caught.value)
 
 
-@pytest.mark.parametrize("name", torch_ops.EPSILONS)
+@pytest.mark.parametrize("name", EPSILONS)
 def test_optimizers_divide_by_an_epsilon_that_float16_does_not_have(name: str) -> None:
     optimizer = getattr(torch.optim, name.rpartition(".")[2])
-    position, default = torch_ops.EPSILONS[name]
+    position, default = EPSILONS[name]
     parameter = list(inspect.signature(optimizer).parameters.values())[position]
     assert (parameter.name, parameter.default) == ("eps", default)
     for dtype, finite in ((torch.float16, False), (torch.float32, True)):
@@ -1825,7 +1854,7 @@ def test_optimizers_divide_by_an_epsilon_that_float16_does_not_have(name: str) -
 
 
 def test_the_half_of_the_least_number() -> None:
-    number = torch.tensor(torch_ops.HALF_OF_LEAST)
+    number = torch.tensor(HALF_OF_LEAST)
     assert number.half() == 0 < torch.nextafter(number, torch.tensor(1.0)).half()
 
 

@@ -16,7 +16,8 @@ from amplint.core.text import Text
 from amplint.core.values import UNKNOWN, Trait
 from amplint.cst.pairing import ast_nodes, pair_by_order, walk
 from amplint.cst.segments import Unit
-from amplint.run.engine import Request, run
+from amplint.run.engine import run
+from amplint.run.request import Request
 from benchmarks.whole_file import Difference, WholeFile, one_part, run_whole, said, told
 from tests.helpers import ROOT, Linted, folders, lint, modules, request, write
 

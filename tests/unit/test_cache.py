@@ -15,7 +15,7 @@ from amplint.cli import main as cli
 from amplint.run import cache as caching
 from amplint.run import session
 from amplint.run.cache import NAME, TAG, Cache, key_of
-from amplint.run.engine import Told
+from amplint.run.request import Told
 
 ROOT = Path(__file__).resolve().parents[2]
 LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"

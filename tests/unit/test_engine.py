@@ -12,8 +12,9 @@ from amplint.core import registry
 from amplint.core.finding import Position, Span
 from amplint.project.config import load
 from amplint.project.discover import project
-from amplint.run.engine import Outcome, Request, run
+from amplint.run.engine import run
 from amplint.run.filtering import without_outranked
+from amplint.run.request import Outcome, Request
 from amplint.source import judge
 
 LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"

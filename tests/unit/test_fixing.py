@@ -32,7 +32,7 @@ from amplint.output.fixing import (
 )
 from amplint.project.config import Settings
 from amplint.project.discover import Project
-from amplint.run.engine import Request
+from amplint.run.request import Request
 
 # ------------------------------------------------------------------------------- one text
 

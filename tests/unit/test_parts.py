@@ -15,8 +15,9 @@ from amplint.project.config import load
 from amplint.project.discover import project
 from amplint.run import parts, session
 from amplint.run.cache import NAME, Cache
-from amplint.run.engine import Outcome, Request, run
+from amplint.run.engine import run
 from amplint.run.parts import divide
+from amplint.run.request import Outcome, Request
 
 NAMES = st.sampled_from(["a", "b", "c", "d.py", "e.py", "f.py"])
 PATHS = st.lists(NAMES, min_size=1, max_size=4).map("/".join)

@@ -15,7 +15,7 @@ from amplint.core.registry import ENGINE_RULES
 from amplint.core.text import Text
 from amplint.output.fingerprint import fingerprints
 from amplint.output.formats import FORMATS, Report, render
-from amplint.run.engine import Outcome
+from amplint.run.request import Outcome
 
 ROOT = Path("/project")
 SOURCE = """\

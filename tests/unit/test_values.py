@@ -90,7 +90,7 @@ def test_a_nest_that_is_a_tensor_gives_its_evidence(nest: Device, tensor: Device
 
 
 def test_a_report_is_the_same_whatever_strings_hash_to(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "tests" / "programs", tmp_path, dirs_exist_ok=True)
+    shutil.copytree(ROOT / "tests" / "oracles" / "programs", tmp_path, dirs_exist_ok=True)
     reports = []
     for seed in ("1", "2"):
         ran = subprocess.run(

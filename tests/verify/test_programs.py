@@ -16,7 +16,7 @@ from amplint.output import fixing
 from amplint.project.config import Settings
 from amplint.project.discover import project
 from amplint.run import engine
-from amplint.run.engine import Request
+from amplint.run.request import Request
 from amplint.verify import projects
 from amplint.verify.backends.choice import BACKENDS
 from amplint.verify.compare import lab

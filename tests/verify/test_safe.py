@@ -10,7 +10,7 @@ import pytest
 from amplint.core.finding import Finding, Safety
 from amplint.core.registry import all_rules
 from amplint.output.fixing import edited
-from amplint.run.engine import Outcome
+from amplint.run.request import Outcome
 from amplint.verify.backends.choice import BACKENDS
 from amplint.verify.compare import executed
 from amplint.verify.compare.operations import Place

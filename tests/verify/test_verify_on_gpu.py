@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint.verify.command import verify
+from amplint.cli.verify import verify
 from benchmarks import verify_on_gpu
 from tests.helpers import ROOT
 

@@ -18,7 +18,7 @@ from amplint.core.finding import Finding, Fix, Group
 from amplint.core.rule import Change, Rule, Unrun
 from amplint.project.config import Settings
 from amplint.project.discover import Project
-from amplint.run.engine import Request
+from amplint.run.request import Request
 from amplint.source import Source
 from tests.helpers import Files, write
 

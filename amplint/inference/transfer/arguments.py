@@ -21,7 +21,7 @@ from amplint.core.values import (
 )
 from amplint.inference.transfer.kinds import Site
 from amplint.inference.transfer.symbols import DTYPES, canonical
-from amplint.knowledge import torch_ops
+from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 
 # Device words as people write them in arguments of `.to(...)`: the API's own vocabulary.
 DEVICE_HINTS = frozenset(
@@ -107,7 +107,7 @@ def legacy_type(value: Value | None) -> str | None:
     """The type that `x.type(torch.LongTensor)` or `x.type("torch.LongTensor")` names."""
     atom = only(value or UNKNOWN)
     name = canonical(atom.name) if isinstance(atom, Symbol) else constant(value)
-    return name if isinstance(name, str) and name in torch_ops.LEGACY_CONSTRUCTORS else None
+    return name if isinstance(name, str) and name in LEGACY_CONSTRUCTORS else None
 
 
 def switch(value: Value | None, default: bool) -> bool | None:

@@ -27,7 +27,7 @@ from amplint.core.values import (
 from amplint.inference.transfer.kinds import BOOL, FLOAT, FLOATS, INT, NUMBER, NUMBERS, STR, Site
 from amplint.inference.transfer.promotion import tensors_in
 from amplint.inference.transfer.results import from_result, tensor_result
-from amplint.knowledge import torch_ops
+from amplint.knowledge.operations import OPERATORS, REFLECTED, RESULTS
 
 
 def binary(operator: str, left: Value, right: Value, site: Site) -> Value:
@@ -50,9 +50,9 @@ def binary_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
         elif isinstance(other, Sequence):
             return UNKNOWN
         reflected = not isinstance(left, Tensor | Blob)
-        table = torch_ops.REFLECTED if reflected else torch_ops.OPERATORS
+        table = REFLECTED if reflected else OPERATORS
         name = f"Tensor.{table.get(operator, '__add__')}"
-        result = torch_ops.RESULTS.get(name)
+        result = RESULTS.get(name)
         if result is None:
             return UNKNOWN
         if isinstance(other, Unknown) and result.dtype.startswith("promote"):
@@ -120,11 +120,9 @@ def unary(operator: str, operand: Value, site: Site) -> Value:
             else:
                 results.append(one(Host(atom.kind)))
         elif isinstance(atom, Tensor | Blob):
-            name = f"Tensor.{torch_ops.OPERATORS.get(operator, '__neg__')}"
+            name = f"Tensor.{OPERATORS.get(operator, '__neg__')}"
             results.append(
-                from_result(
-                    name, torch_ops.RESULTS[name], tensors_in([one(atom)]), Arguments(), site
-                )
+                from_result(name, RESULTS[name], tensors_in([one(atom)]), Arguments(), site)
             )
         else:
             results.append(UNKNOWN)
@@ -175,10 +173,10 @@ def compare_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
     alone = operands[0].device if len(operands) == 1 else None
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         operands.append(Tensor())
-    name = f"Tensor.{torch_ops.OPERATORS[operator]}"
+    name = f"Tensor.{OPERATORS[operator]}"
     other = right if isinstance(left, Tensor | Blob) else left
     given = Arguments((one(other),))
-    value = from_result(name, torch_ops.RESULTS[name], operands, given, site)
+    value = from_result(name, RESULTS[name], operands, given, site)
     if alone == PERHAPS_CPU:  # as likely a size or a count that is compared on the host
         value = frozenset(
             replace(a, device=PERHAPS_CPU) if isinstance(a, Tensor) else a for a in value

@@ -31,7 +31,9 @@ from amplint.inference.transfer.containers import ON_DEVICE
 from amplint.inference.transfer.kinds import FLOAT, INT, STR, Site
 from amplint.inference.transfer.results import from_result
 from amplint.inference.transfer.symbols import symbol_attribute
-from amplint.knowledge import torch_ops
+from amplint.knowledge.factories import FACTORIES
+from amplint.knowledge.modules import MODULES
+from amplint.knowledge.operations import RESULTS
 
 
 def attribute(atom: Atom, name: str, site: Site) -> Value:
@@ -70,7 +72,7 @@ SEQUENCE_ATTRIBUTES = frozenset(name for kind in (list, tuple, set, deque) for n
 
 
 def tensor_attribute(tensor: Tensor, name: str, site: Site) -> Value:
-    result = torch_ops.RESULTS.get(f"Tensor.{name}")
+    result = RESULTS.get(f"Tensor.{name}")
     if name == "device":
         return one(tensor.device) if tensor.device.kind else UNKNOWN
     if name == "dtype":
@@ -98,8 +100,8 @@ def blob_attribute(blob: Blob, name: str) -> Value:
         return tensor_attribute(Tensor(device=blob.device), name, _NOWHERE)
     if (
         name in CONTAINER_METHODS
-        or f"Tensor.{name}" in torch_ops.RESULTS
-        or f"Tensor.{name}" in torch_ops.FACTORIES
+        or f"Tensor.{name}" in RESULTS
+        or f"Tensor.{name}" in FACTORIES
         or name in ("to", "pin_memory")
     ):
         return one(Method(blob, name))
@@ -136,7 +138,7 @@ def object_attribute(thing: Object, name: str) -> Value:
 def is_layer(type_name: str) -> bool:
     """A module whose `weight` is a tensor: one of torch's, or one that nobody knows, which was
     called like a module."""
-    return type_name in torch_ops.MODULES or type_name == "?"
+    return type_name in MODULES or type_name == "?"
 
 
 PARAM_GROUPS = one(

@@ -54,8 +54,11 @@ from amplint.inference.transfer.modules import call_object, module
 from amplint.inference.transfer.promotion import tensors_in
 from amplint.inference.transfer.results import from_result, with_dims
 from amplint.inference.transfer.symbols import canonical
-from amplint.knowledge import libraries, torch_ops
+from amplint.knowledge import libraries
+from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS
 from amplint.knowledge.libraries import ScalerApi
+from amplint.knowledge.modules import MODULES
+from amplint.knowledge.operations import RESULTS
 
 
 def call(callee: Atom, arguments: Arguments, site: Site) -> Value:
@@ -86,8 +89,8 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
         return one(NoGrad())
     if name in ("torch.finfo", "torch.iinfo"):
         return one(Object("limits", name))
-    if name in torch_ops.FACTORIES:
-        return factory(name, torch_ops.FACTORIES[name], arguments, site)
+    if name in FACTORIES:
+        return factory(name, FACTORIES[name], arguments, site)
     if name == "torch.device":
         given = arguments.get("type", 0) or arguments.get("device") or UNKNOWN
         device = device_of(given, "device", site)
@@ -96,15 +99,15 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
             if device.kind == ACCELERATOR
             else device
         )
-    if name in torch_ops.RESULTS:
+    if name in RESULTS:
         return from_result(
             name,
-            torch_ops.RESULTS[name],
+            RESULTS[name],
             tensors_in(arguments.positional or arguments.all),
             arguments,
             site,
         )
-    if name in torch_ops.MODULES:
+    if name in MODULES:
         return one(module(name, arguments))
     if name in libraries.MODULE_WRAPPERS:
         inner = arguments.get("module", 0)
@@ -131,7 +134,7 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
         return one(Object("module", name))
     if name in libraries.COPIES and arguments.positional:
         return arguments.positional[0]
-    if name in torch_ops.LEGACY_CONSTRUCTORS:
+    if name in LEGACY_CONSTRUCTORS:
         return one(with_dims(legacy_tensor(name, site), ranks.of_constructor(arguments)))
     if name.startswith("numpy."):
         return one(array(name, arguments))

@@ -29,8 +29,8 @@ from amplint.inference.transfer.kinds import NOTHING, Site
 from amplint.inference.transfer.promotion import tensors_in
 from amplint.inference.transfer.results import with_dims
 from amplint.inference.transfer.symbols import DTYPES
-from amplint.knowledge import libraries, torch_ops
-from amplint.knowledge.torch_ops import Factory
+from amplint.knowledge import libraries
+from amplint.knowledge.factories import LEGACY_CONSTRUCTORS, Factory
 
 
 def array(name: str, arguments: Arguments) -> Host:
@@ -69,7 +69,7 @@ def is_python_numbers(value: Value) -> bool:
 
 def legacy_tensor(name: str, site: Site) -> Tensor:
     """Ex) torch.cuda.FloatTensor(n), torch.LongTensor([1, 2])"""
-    dtype, where = torch_ops.LEGACY_CONSTRUCTORS[name]
+    dtype, where = LEGACY_CONSTRUCTORS[name]
     device = CPU if where == "cpu" else Device(ACCELERATOR, site.why("built on the device here"))
     dtype = "float32" if dtype == "default" else dtype
     return Tensor(dtype, device, 1, False, site.why(f"made as {dtype} here"))

@@ -46,7 +46,9 @@ from amplint.inference.transfer.kinds import (
 from amplint.inference.transfer.modules import call_module_method, on_device
 from amplint.inference.transfer.promotion import tensors_in
 from amplint.inference.transfer.results import from_result
-from amplint.knowledge import libraries, torch_ops
+from amplint.knowledge import libraries
+from amplint.knowledge.factories import FACTORIES
+from amplint.knowledge.operations import RESULTS
 
 
 def call_method(method: Method, arguments: Arguments, site: Site) -> Value:
@@ -101,17 +103,17 @@ def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Si
         return one(cast_to(tensor, given or UNKNOWN, site)) if arguments.all else STR
     if name == "requires_grad_":
         return one(replace(tensor, grad=constant(arguments.get("requires_grad", 0)) is not False))
-    if full in torch_ops.FACTORIES:
+    if full in FACTORIES:
         shifted = replace(arguments, positional=(one(tensor), *arguments.positional))
         return (
-            factory(full, torch_ops.FACTORIES[full], shifted, site)
+            factory(full, FACTORIES[full], shifted, site)
             if name.startswith("new_") and name != "new_tensor"
             else (one(Tensor(tensor.dtype, tensor.device, None, False)))
         )
     if name == "item":
         kind = {"bool": "bool", "int64": "int"}.get(tensor.dtype or "", "number")
         return one(Host("float" if tensor.dtype in FLOATS else kind))
-    result = torch_ops.RESULTS.get(full)
+    result = RESULTS.get(full)
     if result is None:
         return UNKNOWN
     operands = [tensor, *tensors_in(arguments.all)]

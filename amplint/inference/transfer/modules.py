@@ -33,7 +33,8 @@ from amplint.inference.transfer.containers import content, held, iterate
 from amplint.inference.transfer.kinds import STR, Site
 from amplint.inference.transfer.promotion import autocast_dtype, common_device, promote, tensors_in
 from amplint.inference.transfer.results import with_dims
-from amplint.knowledge import torch_ops
+from amplint.knowledge.casts import CASTS, policy
+from amplint.knowledge.modules import MODULES
 
 
 def named_tuple(names: tuple[str, ...], arguments: Arguments) -> Value:
@@ -45,7 +46,7 @@ def named_tuple(names: tuple[str, ...], arguments: Arguments) -> Value:
 
 
 def module(name: str, arguments: Arguments) -> Object:
-    facts = torch_ops.MODULES[name]
+    facts = MODULES[name]
     if facts.kind == "container":
         inside = join(held(v) for v in arguments.all)
         return Object("module", name, holds=inside, last=last_layer(name, arguments))
@@ -66,10 +67,10 @@ def last_layer(container: str, arguments: Arguments) -> str | None:
             return None
         if layer.last is not None:
             return layer.last
-        facts = torch_ops.MODULES.get(layer.type)
+        facts = MODULES.get(layer.type)
         if facts is None or facts.returns != "tensor" or facts.dtype != "same":
             return None
-        if any(torch_ops.policy(layer.type, device) is not None for device in ("cuda", "cpu")):
+        if any(policy(layer.type, device) is not None for device in ("cuda", "cpu")):
             return layer.type
     return None
 
@@ -94,7 +95,7 @@ def call_module(thing: Object, arguments: Arguments, site: Site) -> Value:
     """What a module gives: for torch's own a tensor, for others "a model's output"."""
     operands = tensors_in(arguments.all)
     device = output_device(operands, thing.device, site)
-    facts = torch_ops.MODULES.get(thing.type)
+    facts = MODULES.get(thing.type)
     if facts is None or facts.kind == "container" or facts.returns == "any":
         cast = autocast_dtype(thing.last, operands, arguments, site) if thing.last else None
         if cast is not None and cast[0] is not None:
@@ -144,8 +145,8 @@ def call_module_method(
         return one(replace(thing, device=device) if device.kind else thing)
     if name == "cpu":
         return one(replace(thing, device=CPU))
-    if f"Tensor.{name}" in torch_ops.CASTS:
-        return one(module_in(thing, torch_ops.CASTS[f"Tensor.{name}"]))
+    if f"Tensor.{name}" in CASTS:
+        return one(module_in(thing, CASTS[f"Tensor.{name}"]))
     if name in ("train", "eval", "requires_grad_", "apply"):
         return one(thing)
     if name in ("forward", "__call__") and isinstance(thing, Object):

@@ -25,7 +25,8 @@ from amplint.core.values import (
     ordered,
 )
 from amplint.inference.transfer.kinds import FLOATS, Site
-from amplint.knowledge import libraries, torch_ops
+from amplint.knowledge import libraries
+from amplint.knowledge.casts import policy
 
 
 def tensors_in(values: Iterable[Value]) -> list[Tensor]:
@@ -153,7 +154,7 @@ def autocast_dtype(
     region = site.region
     if region is None or region.enabled is False:
         return None
-    rule = torch_ops.policy(name, region.device)
+    rule = policy(name, region.device)
     if rule is None or rule == "banned":
         return None
     if rule == "unknown":

@@ -1,4 +1,4 @@
-"""The tensor that an operation of torch_ops.RESULTS gives, from what its operands are."""
+"""The tensor that an operation of RESULTS gives, from what its operands are."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from amplint.inference.transfer.promotion import (
     number_kinds,
     promote,
 )
-from amplint.knowledge import torch_ops
-from amplint.knowledge.torch_ops import Result
+from amplint.knowledge.casts import CASTS
+from amplint.knowledge.operations import DETACHED, Result
 
 
 def tensor_result(
@@ -63,7 +63,7 @@ def tensor_result(
         dtype = None
     else:
         dtype = word
-        why = site.why(f"cast to {dtype} here") if name in torch_ops.CASTS else None
+        why = site.why(f"cast to {dtype} here") if name in CASTS else None
     if result.rank == "reduction" and len({t.dtype for t in operands}) > 1:
         dtype, why = None, None  # losses of mixed dtypes do not agree on what they do
     cast = autocast_dtype(name, operands, arguments, site)
@@ -111,7 +111,7 @@ def with_dims(tensor: Tensor, number: int | None) -> Tensor:
 
 
 def result_grad(name: str, dtype: str | None, operands: list[Tensor]) -> bool | None:
-    if name in torch_ops.DETACHED:
+    if name in DETACHED:
         return False
     if dtype is not None and dtype not in FLOATS:
         return False

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from amplint.core.rule import Rule
 
 if TYPE_CHECKING:
-    from amplint.run.engine import Outcome
+    from amplint.run.request import Outcome
 
 FORMATS = ("text", "concise", "json", "sarif", "github")
 

@@ -14,7 +14,7 @@ from amplint.core.text import Text
 from amplint.output.formats import Report
 
 if TYPE_CHECKING:
-    from amplint.run.engine import Outcome
+    from amplint.run.request import Outcome
 
 COLORS = {"error": "red", "warning": "yellow"}
 TAB = 4

@@ -19,8 +19,8 @@ from amplint.core.text import Text
 from amplint.output import fixing
 from amplint.output.fixing import MAX_ROUNDS
 from amplint.run import engine
-from amplint.run.engine import Outcome as Linted
-from amplint.run.engine import Request
+from amplint.run.request import Outcome as Linted
+from amplint.run.request import Request
 from amplint.verify.backends.choice import Backend
 from amplint.verify.compare import executed, verdicts
 from amplint.verify.compare.operations import Place

@@ -1,0 +1,210 @@
+"""Operations that read the device on the host, or wait for it, and attributes that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amplint.knowledge.factories import FACTORIES
+from amplint.knowledge.names import names, words_of
+
+_VALUE = "reads the value on the host and waits for the device"
+_ANSWER = "reads the answer on the host and waits for the device"
+HOST_READS: dict[str, str] = {
+    "Tensor.__array__": "copies the tensor to the host and waits for the device",
+    "Tensor.__bool__": _VALUE,
+    "Tensor.__contains__": _ANSWER,
+    "Tensor.__float__": _VALUE,
+    "Tensor.__format__": _VALUE,
+    "Tensor.__index__": _VALUE,
+    "Tensor.__int__": _VALUE,
+    "Tensor.__repr__": _VALUE,
+    "Tensor.__str__": _VALUE,
+    "Tensor.allclose": _ANSWER,
+    "Tensor.cpu": "copies the tensor to the host and waits for the device",
+    "Tensor.equal": _ANSWER,
+    "Tensor.is_nonzero": _VALUE,
+    "Tensor.item": "copies one number to the host and waits for the device",
+    "Tensor.numpy": "reads the tensor on the host",
+    "Tensor.tolist": "copies every element to the host and waits for the device",
+    "torch.allclose": _ANSWER,
+    "torch.equal": _ANSWER,
+    "torch.is_nonzero": _VALUE,
+}
+"""What reads the device back -> the words that say so, to follow the name in a message.
+
+`to` does where its arguments name the CPU, without non_blocking=. Iterating, `len()`, `sum()` and
+`list()` of a tensor read nothing."""
+
+WAITS: frozenset[str] = frozenset(
+    names(
+        """
+        corrcoef cov inverse istft pinverse
+        torch.cuda.synchronize torch.lobpcg
+        F.gaussian_nll_loss
+        linalg.cholesky linalg.cond linalg.eig linalg.eigh linalg.eigvals linalg.eigvalsh linalg.inv
+        linalg.ldl_factor linalg.lstsq linalg.lu_factor linalg.matrix_rank linalg.pinv linalg.solve
+        linalg.svdvals
+        nn.GaussianNLLLoss
+        """
+    )
+)
+"""Operations that wait for the device inside, to check their operands or their success, and give a
+tensor all the same (their documentation, and FakeTensor); of linalg, those without `_ex`."""
+
+_DEVICES = ("accelerator", "cuda", "mps", "mtia", "xpu")
+SYNCHRONIZES: frozenset[str] = frozenset(f"torch.{device}.synchronize" for device in _DEVICES)
+"""What waits until the device has done all that it was given."""
+
+EMPTIES_CACHE: frozenset[str] = frozenset(
+    {f"torch.{device}.empty_cache" for device in _DEVICES} | {"torch.cuda.memory.empty_cache"}
+)
+"""What gives the memory that the allocator keeps back to the device's driver."""
+
+BUILTIN_READS: frozenset[str] = words_of(
+    "bin bool bytes complex divmod float format hex int oct print range repr round str"
+)
+"""Builtins that read the value of a tensor among their arguments."""
+
+ELEMENT_READS: frozenset[str] = words_of("all any max min sorted")
+"""Builtins that read a tensor argument, element by element; `max(a, b)` compares two and reads."""
+
+NUMPY_READS: frozenset[str] = words_of("numpy.array numpy.asarray numpy.ascontiguousarray")
+
+NOT_NUMBERS: frozenset[str] = words_of(
+    "_ buffer data device dtype ext_tensor input ndarray obj periodic"
+)
+"""Parameters of FACTORIES and NUMBERS that are no numbers."""
+
+
+def _numbers(lines: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What each line says of the functions that its first word stands for.
+
+    The parameters that follow are those of the method; the function has the tensor before them.
+    """
+    for line in lines.split("\n"):
+        word, *parameters = line.split() or [""]
+        for name in names(word):
+            function = "." not in word and name.startswith("torch.")
+            yield name, ("_", *parameters) if function else tuple(parameters)
+
+
+NUMBERS: dict[str, tuple[str, ...]] = dict(
+    _numbers(
+        """
+        .expand *size
+        .repeat *repeats
+        .resize_ *size
+        .split split_size
+        .unfold dimension size step
+        .view *size
+        torch.split _ split_size_or_sections
+        broadcast_to size
+        chunk chunks
+        kthvalue k
+        multinomial num_samples
+        narrow dim start length
+        repeat_interleave output_size=
+        reshape *shape
+        roll shifts
+        select dim index
+        split_with_sizes split_sizes
+        tile *dims
+        topk k
+        tril diagonal
+        triu diagonal
+        unflatten dim sizes
+        .add_ alpha=
+        .addcdiv_ value=
+        .addcmul_ value=
+        .addmm_ beta= alpha=
+        .baddbmm_ beta= alpha=
+        .sub_ alpha=
+        add alpha=
+        addcdiv value=
+        addcmul value=
+        addmm beta= alpha=
+        baddbmm beta= alpha=
+        sub alpha=
+        F.dropout _ p
+        F.interpolate _ size
+        F.one_hot _ num_classes
+        F.pad _ pad
+        nn.utils.clip_grad_norm_ _ max_norm
+        """
+    )
+)
+"""The parameters that take Python numbers alone, or tuples of them: a tensor given for one is read.
+
+`*size` takes the rest of the positional arguments, `alpha=` is a keyword only, and `_` is not
+spoken of. The sizes and ranges of FACTORIES are numbers, too."""
+
+
+def takes_number(name: str, position: int, keyword: str | None) -> bool:
+    """Whether an argument, by keyword or else by position, is a number or a tuple of numbers."""
+    parameters = NUMBERS.get(name, ())
+    built = FACTORIES.get(name)
+    if built is not None and built.rank != "unknown":  # `x.new(y)` takes data, torch.normal tensors
+        parameters = ("*size",) if built.sizes else built.parameters
+    if keyword is not None:
+        words = {parameter.strip("*=") for parameter in parameters} - NOT_NUMBERS
+        return keyword in words
+    for index, parameter in enumerate(parameters):
+        if parameter.startswith("*"):
+            return index <= position
+        if index == position:
+            return parameter not in NOT_NUMBERS and not parameter.endswith("=")
+    return False
+
+
+DATA_DEPENDENT: dict[str, str] = {
+    **dict.fromkeys(
+        names(
+            "argwhere masked_select nonzero unique unique_consecutive bincount torch.combinations"
+        ),
+        "",
+    ),
+    **dict.fromkeys(names("where"), "other"),
+    **dict.fromkeys(names("repeat_interleave"), "output_size"),
+    "torch.nn.functional.one_hot": "num_classes",
+}
+"""What must read values to know the shape of its result -> the argument that spares it that.
+
+`repeat_interleave` reads only where `repeats` is a tensor. Indexing with a mask reads as well."""
+
+_SECOND = tuple(
+    """
+    add copysign div divide eq floor_divide fmod ge greater greater_equal gt le less
+    less_equal lt mul multiply ne not_equal remainder sub subtract true_divide xlogy
+    """.split()
+)
+TAKES_TENSOR: dict[str, frozenset[int | str]] = {
+    **{f"Tensor.{n}{i}": frozenset({0, "other"}) for n in _SECOND for i in ("", "_")},
+    **{f"torch.{n}": frozenset({1, "other"}) for n in _SECOND},
+    **dict.fromkeys(names(".float_power .pow .pow_"), frozenset({0, "exponent"})),
+    **dict.fromkeys(names("torch.float_power torch.pow"), frozenset({0, 1, "exponent"})),
+    **dict.fromkeys(names(".clamp .clamp_ .clip .clip_"), frozenset({0, "min", "max"})),
+    **dict.fromkeys(names("torch.clamp torch.clip"), frozenset({1, "min", "max"})),
+    **dict.fromkeys(names(".clamp_max .clamp_max_"), frozenset({0, "max"})),
+    **dict.fromkeys(names(".clamp_min .clamp_min_"), frozenset({0, "min"})),
+    "Tensor.fill_": frozenset({0, "value"}),
+    "Tensor.lerp": frozenset({1, "weight"}),
+    "Tensor.lerp_": frozenset({1, "weight"}),
+    "Tensor.where": frozenset({1, "other"}),
+    "torch.lerp": frozenset({2, "weight"}),
+    "torch.where": frozenset({1, 2, "input", "other"}),
+}
+"""Operations on tensors that take a number -> the positions and names of those of their arguments
+that may be a 0-dim tensor of the same device as well, without reading it.
+
+`alpha=`, `value=` and what factories fill in are read from a tensor, and so is what `masked_fill`
+and `index_fill` fill in on CUDA. `clamp` reads one bound if the other is a number."""
+
+HOST_ATTRIBUTES: frozenset[str] = words_of(
+    """
+    data_ptr dense_dim device dim dim_order dtype element_size get_device grad_fn is_complex is_conj
+    is_contiguous is_cpu is_cuda is_floating_point is_inference is_leaf is_meta is_mps is_nested
+    is_pinned is_quantized is_signed is_sparse is_xpu itemsize layout nbytes ndim ndimension
+    nelement numel output_nr requires_grad retains_grad shape size storage_offset stride
+    """
+)
+"""Attributes and methods of a tensor that the host knows without asking the device."""

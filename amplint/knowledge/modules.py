@@ -1,0 +1,86 @@
+"""Results of calling an instance of a torch.nn class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ModuleFacts:
+    """What calling an instance of a torch.nn class gives.
+
+    Args:
+        kind: "module"; "criterion"; "container" (what it gives is up to what it holds).
+        dtype: "same" (as the input's, with which the parameters must agree outside autocast);
+            "param" (of the parameters, whatever the input); "promote" (of the inputs); "unknown".
+        rank: "same"; "some"; "reduction" (0-dim unless the instance has reduction="none");
+            "unknown".
+        returns: "tensor"; "tensors" (a tuple, perhaps nested: LSTM, MultiheadAttention); "any".
+    """
+
+    kind: str = "module"
+    dtype: str = "same"
+    rank: str = "same"
+    returns: str = "tensor"
+
+
+MODULES: dict[str, ModuleFacts] = {}
+
+
+def _modules(facts: ModuleFacts, words: str) -> None:
+    MODULES.update({f"torch.nn.{word}": facts for word in words.split()})
+
+
+_modules(
+    ModuleFacts(),
+    """
+    AlphaDropout CELU Dropout Dropout1d Dropout2d Dropout3d ELU FeatureAlphaDropout GELU Hardshrink
+    Hardsigmoid Hardswish Hardtanh Identity LeakyReLU LogSigmoid LogSoftmax Mish PReLU RReLU ReLU
+    ReLU6 SELU SiLU Sigmoid Softmax Softmin Softplus Softshrink Softsign Tanh Tanhshrink Threshold
+    """,
+)
+_modules(
+    ModuleFacts(rank="some"),
+    """
+    AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d
+    AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d BatchNorm1d BatchNorm2d BatchNorm3d Bilinear
+    ChannelShuffle CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d
+    ConstantPad3d Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d CrossMapLRN2d
+    Flatten Fold FractionalMaxPool2d FractionalMaxPool3d GLU GRUCell GroupNorm InstanceNorm1d
+    InstanceNorm2d InstanceNorm3d LPPool1d LPPool2d LPPool3d LayerNorm LazyBatchNorm1d
+    LazyBatchNorm2d LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d
+    LazyConvTranspose2d LazyConvTranspose3d LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d
+    LazyLinear Linear LocalResponseNorm MaxPool1d MaxPool2d MaxPool3d MaxUnpool1d MaxUnpool2d
+    MaxUnpool3d PixelShuffle PixelUnshuffle RMSNorm RNNCell ReflectionPad1d ReflectionPad2d
+    ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d Softmax2d SyncBatchNorm
+    Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder
+    TransformerEncoderLayer Unflatten Unfold Upsample UpsamplingBilinear2d UpsamplingNearest2d
+    ZeroPad1d ZeroPad2d ZeroPad3d
+    """,
+)
+_modules(ModuleFacts(dtype="promote", rank="unknown"), "CosineSimilarity PairwiseDistance")
+_modules(ModuleFacts(dtype="param", rank="some"), "Embedding EmbeddingBag")
+_modules(ModuleFacts(rank="some", returns="tensors"), "GRU LSTM LSTMCell MultiheadAttention RNN")
+_modules(
+    ModuleFacts(dtype="unknown", rank="unknown", returns="tensors"), "AdaptiveLogSoftmaxWithLoss"
+)
+_modules(
+    ModuleFacts("criterion", rank="reduction"),
+    """
+    CTCLoss CrossEntropyLoss HingeEmbeddingLoss HuberLoss LinearCrossEntropyLoss
+    MultiLabelMarginLoss MultiMarginLoss NLLLoss NLLLoss2d SoftMarginLoss
+    """,
+)
+_modules(
+    ModuleFacts("criterion", "promote", "reduction"),
+    """
+    BCELoss CosineEmbeddingLoss GaussianNLLLoss KLDivLoss L1Loss MSELoss MarginRankingLoss
+    MultiLabelSoftMarginLoss PoissonNLLLoss SmoothL1Loss TripletMarginLoss
+    TripletMarginWithDistanceLoss
+    """,
+)
+_modules(ModuleFacts("criterion", "unknown", "reduction"), "BCEWithLogitsLoss")
+_modules(
+    ModuleFacts("container", "unknown", "unknown", "any"),
+    "Module ModuleDict ModuleList ParameterDict ParameterList Sequential",
+)

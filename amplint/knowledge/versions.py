@@ -1,0 +1,32 @@
+"""Names and results that differ between the versions of torch that are supported."""
+
+from __future__ import annotations
+
+from amplint.knowledge.names import names
+
+NEWER: frozenset[str] = frozenset(
+    names(
+        """
+        hash_tensor .const_data_ptr .mtia F.linear_cross_entropy
+        nn.Buffer nn.LinearCrossEntropyLoss nn.utils.get_total_norm torch.optim.Adafactor
+        torch.distributed.fsdp.fully_shard torch.optim.Muon
+        """
+    )
+)
+"""Names of these tables, and of `libraries`, that torch 2.4.1 lacks (run)."""
+
+OLDER_DIFFERS: dict[str, str] = {
+    "Tensor.ldexp": "float32 in a CUDA region, as pow",
+    "torch.ldexp": "float32 in a CUDA region, as pow",
+    "torch.nn.RMSNorm": "promotes with its float32 weight in a CPU region",
+}
+"""What torch 2.4.1 does otherwise than these tables say (run)."""
+
+NEWER_DIFFERS: dict[str, str] = {
+    "Tensor.cholesky": "raises: removed",
+    "Tensor.qr": "raises: removed",
+    "torch.cholesky": "raises: removed",
+    "torch.combinations": "waits no more",
+    "torch.qr": "raises: removed",
+}
+"""What torch 2.14.1 does otherwise than these tables say (run)."""

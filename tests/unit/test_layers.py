@@ -1,0 +1,99 @@
+"""A room imports from the rooms below it alone, and a rule from what is meant for rules."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "amplint"
+
+# From the lowest to the highest. `source` is a module.
+LAYERS = (
+    "core",
+    "project",
+    "knowledge",
+    "ir",
+    "inference",
+    "gradscaler",
+    "analyses",
+    "cst",
+    "source",
+    "run",
+    "output",
+    "verify",
+    "cli",
+)
+FOR_RULES = ("amplint", "amplint.knowledge")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The modules of amplint that a module imports, but for the types that it names alone."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
+            if node.module == "amplint":
+                yield from (f"amplint.{alias.name}" for alias in node.names)
+            elif node.module.startswith("amplint."):
+                submodules = [alias.name for alias in node.names if is_module(node.module, alias)]
+                yield from (f"{node.module}.{name}" for name in submodules)
+                if len(submodules) < len(node.names):
+                    yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (a.name for a in node.names if a.name.startswith("amplint."))
+
+
+def is_module(package: str, alias: ast.alias) -> bool:
+    folder = ROOT.joinpath(*package.split("."))
+    return (folder / f"{alias.name}.py").exists() or (folder / alias.name).is_dir()
+
+
+def room_of(dotted: str) -> str:
+    return dotted.split(".")[1]
+
+
+def modules() -> list[Path]:
+    return [path for path in sorted(PACKAGE.rglob("*.py")) if path.parent != PACKAGE]
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_a_module_imports_from_its_own_room_and_from_lower_ones(path: Path) -> None:
+    own = LAYERS.index(path.relative_to(PACKAGE).parts[0])
+    rooms = {room_of(dotted) for dotted in imports(path)} & set(LAYERS)
+    assert {room for room in rooms if LAYERS.index(room) > own} == set()
+
+
+def test_every_room_has_a_layer() -> None:
+    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == set(LAYERS) - {"source"}
+
+
+def test_the_modules_of_a_room_import_each_other_in_no_circle() -> None:
+    graph: dict[str, set[str]] = {}
+    names = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in PACKAGE.rglob("*.py")
+    }
+    for name, path in names.items():
+        graph[name] = {dotted for dotted in imports(path) if dotted in names} - {name}
+    done: set[str] = set()
+    while ready := {name for name in graph if name not in done and graph[name] <= done}:
+        done |= ready
+    assert set(graph) - done == set()
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted((ROOT / "rules").rglob("*.py")),
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
+def test_a_rule_imports_what_is_meant_for_rules(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
+            package = node.module.partition(".")[0]
+            deep = package == "amplint" and node.module != "amplint"
+            assert not deep or node.module.startswith("amplint.knowledge"), node.module
