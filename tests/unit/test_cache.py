@@ -232,7 +232,6 @@ COMMAND = [
     sys.executable,
     "-c",
     f"import runpy, sys; sys.path.insert(0, {str(ROOT)!r});"
-    f"runpy.run_path({str(ROOT / 'conftest.py')!r});"
     "from amplint.cli.main import main; status = main();"
     "print(sorted({'libcst', 'torch', 'amplint.rules', 'amplint.run.session'} & set(sys.modules)),"
     "file=sys.stderr); sys.exit(status)",

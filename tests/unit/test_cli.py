@@ -59,7 +59,6 @@ COMMAND = [
     sys.executable,
     "-c",
     f"import runpy, sys; sys.path.insert(0, {str(ROOT)!r});"
-    f"runpy.run_path({str(ROOT / 'conftest.py')!r});"
     "from amplint.cli.main import main; sys.exit(main())",
 ]
 

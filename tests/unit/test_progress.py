@@ -150,7 +150,6 @@ def test_work_is_counted_and_notes_are_read() -> None:
 SLOWLY = f"""
 import runpy, sys, time
 sys.path.insert(0, {str(ROOT)!r})
-runpy.run_path({str(ROOT / "conftest.py")!r})
 from amplint.run import analysis
 from amplint.cli import main as cli
 from amplint.run import parts
