@@ -1,4 +1,4 @@
-"""What ends a command with status 2 and a sentence for the user."""
+"""Errors that end a command with status 2 and a sentence for the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rule reports: findings, the places related to them, and fixes as text edits."""
+"""Findings of rules, the places related to them, and fixes as text edits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Group(Enum):
 
 
 class Safety(Enum):
-    """What applying a fix may change.
+    """How much applying a fix may change.
 
     SAFE: same values, dtypes, devices and autograd graph, or the old line could only raise.
     UNSAFE: likely what was meant, but numerics, the RNG stream or control flow may change.

@@ -36,7 +36,7 @@ def spread(
     most: int,
     least: int = LEAST_WEIGHT,
 ) -> list[Result]:
-    """What the work gives for each item, in their order.
+    """The result of the work for each item, in the order of the items.
 
     Args:
         work: gives what can be pickled; it may change nothing that others see.
@@ -142,7 +142,7 @@ def collect(started: tuple[int, int]) -> list[Result] | None:
 
 
 def ended(process: int, written: bytes) -> list[Result] | None:
-    """What a process has written, now that it writes no more; None if it failed."""
+    """The results that an ended process has written; None if it failed."""
     _, status = os.waitpid(process, 0)
     # The bytes are this program's own, through a pipe that nobody else has.
     return pickle.loads(written) if status == 0 else None

@@ -30,7 +30,7 @@ COLUMNS = 80  # of a terminal that does not say
 
 @dataclass(frozen=True)
 class Stage:
-    """What a run is at.
+    """The stage that a run is at.
 
     Args:
         name: what is done: "judging files".

@@ -156,7 +156,7 @@ def load(module_name: str) -> Rule:
 
 
 def complaints_about(rule: Rule) -> Iterable[str]:
-    """What is wrong with the declaration of a rule, a sentence each."""
+    """The flaws in the declaration of a rule, a sentence each."""
     if not CODE.fullmatch(rule.code):
         yield f"the code {rule.code!r} is not of the form AMP101"
     if not rule.doc or not rule.summary:

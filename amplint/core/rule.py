@@ -1,4 +1,4 @@
-"""What a rule is: a claim about training code, its proof obligation, and its checks."""
+"""Rules: a claim about training code, its proof obligation, and its checks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CheckT = TypeVar("CheckT", bound=Callable[..., Iterator[Finding]])
 
 @dataclass(frozen=True)
 class Witness:
-    """What running the bad and the fixed program of a rule's fixture must show."""
+    """A claim about running the bad and the fixed program of a rule's fixture."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Unrun(Witness):
 
 
 class Change(Enum):
-    """What the unsafe fixes of a rule may change beside what they are for.
+    """A side effect that the unsafe fixes of a rule may have.
 
     A safe fix changes nothing. `amplint verify` takes what is not declared for a mistake.
     """

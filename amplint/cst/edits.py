@@ -173,7 +173,7 @@ class Edits(Layout):
         return True
 
     def _line_break(self, offset: int) -> str:
-        """What to write to go on in a new line with the indentation of the line at an offset."""
+        """A line end, and the indentation of the line at an offset."""
         return self.content.newline + _indentation(self._before(offset))
 
     def _before(self, offset: int) -> str:

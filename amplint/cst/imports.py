@@ -1,4 +1,4 @@
-"""What a file's imports make available, how to add one, and how to drop one left unused."""
+"""Names that a file's imports make available; imports to add, and unused ones to drop."""
 
 from __future__ import annotations
 
@@ -193,13 +193,13 @@ def lists_its_names(module: ast.Module) -> bool:
 
 
 def starred(path: str) -> re.Pattern[str]:
-    """What a statement of another file may look like that takes all names from this module."""
+    """A pattern for a statement of another file that imports all names of this module."""
     stem = re.escape(_stem(path))
     return re.compile(rf"\bfrom\s+[.\w]*\b{stem}\s+import\s*\*")
 
 
 def exported(path: str, name: str) -> re.Pattern[str]:
-    """What a statement of another file may look like that takes the name from this module; by a
+    """A pattern for a statement of another file that imports the name from this module; by a
     star it takes those that it reads."""
     stem, name = re.escape(_stem(path)), re.escape(name)
     names = rf"[^(\n]*\b{name}\b|\([^)]*\b{name}\b|.*\\"

@@ -210,7 +210,7 @@ def _start(node: ast.AST) -> Place:
 
 
 def assignments(scope: ast.AST) -> dict[str, list[ast.expr]]:
-    """What `name = value`, `name: type = value` and `(name := value)` assign, below a node."""
+    """The values that `name = value`, `name: type = value` and `(name := value)` assign."""
     assigned: dict[str, list[ast.expr]] = {}
     for node in ast.walk(scope):
         if isinstance(node, ast.Assign):

@@ -1,4 +1,4 @@
-"""What a parameter or a result with a certain annotation holds."""
+"""Values of parameters and results, by their annotations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from amplint.knowledge.modules import MODULES
 
 
 def annotated(annotation: Value, device: Device) -> Value:
-    """What a parameter with this annotation holds; Unknown for what says nothing."""
+    """The value of a parameter with this annotation; Unknown for one that says nothing."""
     results: list[Value] = []
     for atom in annotation:
         if atom == NONE:

@@ -1,4 +1,4 @@
-"""What a name means: of an import, of a module, of the scopes around a function."""
+"""Meanings of names: of imports, of modules, of the scopes around a function."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Bindings(Store):
         return self._class_at(scope[:-2], graph, bound[0], steps - 1) if len(bound) == 1 else None
 
     def import_value(self, path: str, data: tuple[str | None, str | None, int]) -> Value:
-        """What `import module` or `from module import name` binds in the file `path`."""
+        """The value that `import module` or `from module import name` binds in the file `path`."""
         module, name, level = data
         dotted = module or ""
         if level:
@@ -83,7 +83,7 @@ class Bindings(Store):
         return transfer.symbol_attribute(dotted, name)
 
     def module_name(self, path: str, name: str) -> Value | None:
-        """What `name` is in a module of the project; None where it is not bound.
+        """The value of `name` in a module of the project; None where it is not bound.
 
         Bottom is something else: bound, and not evaluated yet.
         """

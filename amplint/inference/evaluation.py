@@ -142,7 +142,7 @@ class Evaluation(Calls):
             infer.write(("name", f"{self.facts.path}::", name), (identity, -2), value)
 
     def declared(self, returned: Value) -> Value:
-        """What a function returns, its annotation being asked where that is not known.
+        """The value that a function returns; where that is not known, the value of its annotation.
 
         Only for instances of the project's classes and containers of them: of a tensor it would say
         neither dtype nor device, and hide what the use of the result says.
@@ -288,7 +288,7 @@ class Evaluation(Calls):
         return one(Blob(device))
 
     def function_parameter(self, node: Node, role: str) -> Value | None:
-        """What autograd hands to a forward or a backward pass, if used as a tensor."""
+        """The value that autograd passes to a forward or a backward pass, if used as a tensor."""
         facts = self.facts
         # `forward` is given numbers as well, and gradients are all that `backward` is given.
         used = {"forward": self.marks.surely_tensors, "backward": self.marks.tensors}

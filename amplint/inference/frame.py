@@ -29,7 +29,7 @@ from amplint.ir.model import FunctionFacts, Node
 
 
 class Frame:
-    """What is known of a function while it is evaluated."""
+    """The facts about a function while it is evaluated."""
 
     def __init__(self, inference: Project, facts: FunctionFacts, state: State) -> None:
         self.inference = inference
@@ -83,7 +83,7 @@ class Frame:
         return Why(Place(self.facts.path, *node.location), text)
 
     def marked(self, number: int) -> Value | None:
-        """What the uses of a node say about it where nothing else does."""
+        """The value that the uses of a node suggest, where nothing else is known of it."""
         kind = self.marks.nodes.get(number)
         node = self.graph.nodes[number]
         if kind is None and node.op == "attr" and self.facts.cls is not None:

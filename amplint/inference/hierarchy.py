@@ -118,7 +118,7 @@ class Hierarchy(Bindings):
         return list(order)
 
     def forget_bases(self) -> None:
-        """What was concluded from the bases of classes, now that they are other ones."""
+        """Drop all conclusions from the bases of classes, after these have changed."""
         self._mro.clear()
         self._mro_readers.clear()
         self._library_bases.clear()
@@ -205,7 +205,7 @@ class Hierarchy(Bindings):
         return any(libraries.kind(name) == "loader" for name in self.library_bases(cls))
 
     def fields(self, cls: str) -> tuple[str, ...]:
-        """What a dataclass or a named tuple declares, in order."""
+        """The fields that a dataclass or a named tuple declares, in order."""
         facts = self.classes[cls]
         graph = self.files[facts.path].graph(cls)
         return tuple(name for name in graph.bindings if name not in facts.methods)

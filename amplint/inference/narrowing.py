@@ -1,4 +1,4 @@
-"""What a test leaves of a value: `isinstance`, `is None`, `torch.is_tensor`, `.is_cuda`."""
+"""Values narrowed by a test: `isinstance`, `is None`, `torch.is_tensor`, `.is_cuda`."""
 
 from __future__ import annotations
 

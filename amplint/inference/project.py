@@ -13,7 +13,7 @@ from amplint.ir.file_set import Files
 
 
 class Project(Hierarchy):
-    """What is known of all functions together, while they are evaluated and afterwards."""
+    """The facts about all functions together, during their evaluation and afterwards."""
 
     def __init__(self, files: Files) -> None:
         super().__init__(files)
@@ -68,7 +68,7 @@ class Project(Hierarchy):
         return self._stored[attribute]
 
     def names_called(self, function: str) -> list[str]:
-        """What those that may call a function mention: its name, or its class's."""
+        """The names that possible callers of a function mention: its own, or its class's."""
         facts = self.functions[function]
         if facts.kind != "function":
             return []
@@ -77,7 +77,7 @@ class Project(Hierarchy):
         return [facts.name]
 
     def marks_of(self, function: str) -> use_evidence.Marks:
-        """What the uses in a function say about its nodes."""
+        """The evidence that uses in a function give about its nodes."""
         if function not in self._marks:
             facts = self.functions[function]
             graph = self.files[facts.path].graph(function)
@@ -85,7 +85,7 @@ class Project(Hierarchy):
         return self._marks[function]
 
     def marks_of_class(self, cls: str) -> dict[str, str]:
-        """What the methods of a class say about `self.<field>`, by field."""
+        """The evidence that the methods of a class give about `self.<field>`, by field."""
         if cls not in self._class_marks:
             found: dict[str, str] = {}
             for ids in self.classes[cls].methods.values():
@@ -98,7 +98,7 @@ class Project(Hierarchy):
         return self._class_marks[cls]
 
     def decorators(self, function: str) -> Value:
-        """What a function is decorated with."""
+        """The decorators of a function."""
         return self._joined.get(("decorators", function), BOTTOM)
 
 

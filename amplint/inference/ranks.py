@@ -127,7 +127,7 @@ def of_constructor(arguments: Arguments) -> int | None:
 
 
 def of_item(tensor: int | None, keys: Sequence[Value]) -> int | None:
-    """What is left of a tensor between brackets, whose elements are the keys: `x[:, 0, mask]`.
+    """The rank of a subscripted tensor; the elements of the index are the keys: `x[:, 0, mask]`.
 
     A number takes a dimension away and None adds one. What gathers takes one away, a mask as many
     as it has itself, and all that gather put those that they have in common in their place.
@@ -209,12 +209,12 @@ def plus(number: int | None, more: int | None) -> int | None:
 
 
 def less(number: int | None, gone: int | None) -> int | None:
-    """What is left; of a tensor without dimensions, none is, though torch lets one be named."""
+    """The rank that is left: at least 0, since torch lets 0-dim tensors name a dimension."""
     return None if number is None or gone is None else max(number - gone, 0)
 
 
 def most(counts: Iterable[int | None]) -> int | None:
-    """What broadcasting gives."""
+    """The rank that broadcasting gives."""
     known = list(counts)
     return max((n for n in known if n is not None), default=None) if None not in known else None
 

@@ -1,4 +1,4 @@
-"""What is known of one evaluated function, and what is read and written across functions."""
+"""The state of one evaluated function, and the keys that functions read and write."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_WHY = Why(Place("\U0010ffff", 0, 0, 0, 0), "")  # after all reasons, in their
 
 @dataclass
 class State:
-    """What is known of one evaluated function."""
+    """The graph, values and regions of one evaluated function."""
 
     graph: Graph
     values: list[Value]

@@ -38,7 +38,7 @@ Facts = TypeVar("Facts", FunctionFacts, ClassFacts)
 
 
 class Definitions(dict[str, Facts]):
-    """What files define, by id. What another file defines is there once somebody asks for it."""
+    """The definitions of files, by id. Those of another file are added on their first use."""
 
     def __init__(self, files: Files, defined: Callable[[FileFacts], Mapping[str, Facts]]) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Definitions(dict[str, Facts]):
 
 
 class Store(ABC):
-    """What functions say to each other."""
+    """The values that functions write for each other, by key."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
@@ -142,7 +142,7 @@ class Store(ABC):
         return key in self._demanded
 
     def parts(self, key: Key) -> frozenset[Value]:
-        """What those that write to a key give, each of them."""
+        """The contributions to a key, one for each writer."""
         return frozenset(self._parts.get(key, {}).values())
 
     def _from_test(self, owner: str, writer: str) -> bool:

@@ -1,4 +1,4 @@
-"""What the uses of a value say about it, where its origin is out of sight.
+"""Evidence from the uses of a value whose origin is out of sight.
 
 A parameter that is asked for its `.parameters()` is a module; what `.backward()` is called on is a
 loss on the device; what `.zero_grad()` and `.step()` are called on is an optimizer. This is

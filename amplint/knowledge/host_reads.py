@@ -77,7 +77,7 @@ NOT_NUMBERS: frozenset[str] = words_of(
 
 
 def _numbers(lines: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """What each line says of the functions that its first word stands for.
+    """The parameters of the functions that the first word of each line stands for.
 
     The parameters that follow are those of the method; the function has the tensor before them.
     """

@@ -460,7 +460,7 @@ COPIES: frozenset[str] = frozenset({"copy.copy", "copy.deepcopy"})
 
 
 def kind(name: str) -> str | None:
-    """What kind of object a call of this name builds, in the words of `values.Object`."""
+    """The kind of object that a call of this name builds, in the words of `values.Object`."""
     for names, word in (
         (LOADERS, "loader"),
         (OPTIMIZERS, "optimizer"),

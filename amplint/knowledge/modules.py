@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ModuleFacts:
-    """What calling an instance of a torch.nn class gives.
+    """The result of calling an instance of a torch.nn class.
 
     Args:
         kind: "module"; "criterion"; "container" (what it gives is up to what it holds).

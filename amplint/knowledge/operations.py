@@ -16,7 +16,7 @@ from amplint.knowledge.names import names
 
 @dataclass(frozen=True)
 class Result:
-    """What a call, an attribute or an operator gives.
+    """The result of a call, an attribute or an operator.
 
     Args:
         kind: "tensor"; "same" (a view or alias of the tensor, where it can be); "self" (the very

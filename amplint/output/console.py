@@ -1,4 +1,4 @@
-"""What commands print, and the exit statuses they end with."""
+"""The output of commands, and their exit statuses."""
 
 # Some modules are imported where they are needed: a command pays for what it uses.
 # ruff: noqa: PLC0415
@@ -37,7 +37,7 @@ def show(outcome: Outcome, request: Request, format_: str = "text", quiet: bool 
 
 
 def tell_timing(timing: Timing, root: Path) -> None:
-    """What the run has taken until now, on standard error: formats stay what they are."""
+    """Print the time that the run has taken on standard error, so that no format changes."""
     from amplint.output.formats import path_from
     from amplint.run.timing import render, until_now
 

@@ -168,7 +168,7 @@ def write(path: Path, new: bytes, expected: bytes) -> None:
 
 @dataclass(frozen=True)
 class Changes:
-    """What one round does: the files that it changes, and the fixes that came to nothing."""
+    """One round of fixes: the files that it changes, and the fixes that could not be made."""
 
     fixed: Mapping[str, Fixed]
     problems: Sequence[str]

@@ -34,7 +34,7 @@ class ConfigError(Failure):
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user asked for.
+    """The settings of a run.
 
     Args:
         root: the directory that the patterns are relative to.
@@ -58,7 +58,7 @@ class Settings:
     origins: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
 
     def identity(self, root: Path) -> list[object]:
-        """What tells these settings from others, for a project at that root wherever it lies."""
+        """A key of these settings, the same wherever the root of the project lies."""
         return [
             os.path.relpath(self.root, root),
             sorted(self.select),

@@ -75,7 +75,7 @@ class IgnoreFile:
 
 @dataclass(frozen=True)
 class Walked:
-    """What a walk found, all paths absolute with forward slashes."""
+    """The result of a walk, all paths absolute with forward slashes."""
 
     files: tuple[str, ...]
     links: frozenset[str]
@@ -254,7 +254,7 @@ def is_excluded(path: str, is_directory: bool, settings: Settings) -> bool:
 
 
 def is_ignored(path: str, is_directory: bool, rules: Sequence[IgnoreFile]) -> bool:
-    """What the deepest ignore file that speaks of the path says."""
+    """The answer of the deepest ignore file that matches the path."""
     for rule in reversed(rules):
         verdict = rule.verdict(path, is_directory)
         if verdict is not None:

@@ -36,7 +36,7 @@ class Reading:
         self._texts: dict[str, Text] = {}
 
     def digest(self, path: str) -> str:
-        """What tells the content of a file from any other."""
+        """A digest of the content of a file."""
         if path not in self._digests:
             content = self._data[path]
             if path in self._overlays:

@@ -1,4 +1,4 @@
-"""What is measured of amplint's own: three training programs, and the examples of rules.
+"""Programs of amplint's own that are measured: three training programs, and the rules' examples.
 
 The programs take a `batch_size`, and are measured in every precision. The examples of rules are
 small and fixed in all, and are measured as they are written.

@@ -1,4 +1,4 @@
-"""What `amplint verify` can run of its own: the examples of the rules, and its self-test.
+"""The programs that `amplint verify` brings along: the examples of the rules, and its self-test.
 
 The two may go together, e.g. on a machine that is had for an hour. As JSON they are one document,
 which names the machine; such documents are what benchmarks/results keeps.
@@ -34,7 +34,7 @@ UNTESTED = "none of these back ends shows CUDA autocast: there is nothing to tes
 
 @dataclass(frozen=True)
 class Checked:
-    """What was run, and seen.
+    """The runs, and their results.
 
     Args:
         backends: on which.
@@ -147,7 +147,7 @@ def of_self_test(tested: selftest.Report) -> dict[str, Any]:
 
 
 def announcement(rules: Sequence[Rule], self_test: bool, backends: Sequence[Backend]) -> str:
-    """What is about to be run, for the user to read first."""
+    """A description of the runs to come, for the user to read first."""
     named = ", ".join(rule.code for rule in rules) if len(rules) < 6 else f"{len(rules)} rules"
     what = [f"the examples of {named}"] if rules else []
     what += [f"the calls of {selftest.LISTS}"] if self_test else []
@@ -156,7 +156,7 @@ def announcement(rules: Sequence[Rule], self_test: bool, backends: Sequence[Back
 
 
 def as_text(checked: Checked) -> str:
-    """What the terminal shows."""
+    """The text for the terminal."""
     parts = [] if checked.rules is None else [witnesses.as_text(checked.rules)]
     if checked.self_test is not None:
         parts += [selftest.as_text(each) for each in checked.self_test] or [UNTESTED]

@@ -80,7 +80,7 @@ def verified(request: Request, options: Options) -> Report:
 
 
 def measured(laboratory: Lab, fixed: lab.Texts, sizes: tuple[int, ...] | None) -> Iterator[Point]:
-    """What the good fixes are worth, if that is asked for and there are any."""
+    """The worth of the good fixes, if the user asks for it and there are any."""
     if sizes is None or not fixed:
         return
 
@@ -125,7 +125,7 @@ def options(
     arguments: Sequence[str] = (),
     sizes: tuple[int, ...] | None = None,
 ) -> Options:
-    """What the options of the command line mean. Raises click's usage errors."""
+    """The request that the options of the command line make. Raises click's usage errors."""
     if sum(each is not None for each in (entry, script, pytest)) != 1:
         raise click.UsageError("say what to run, with one of --entry, --script and --pytest")
     if inputs is not None and entry is None:
@@ -241,7 +241,7 @@ def tell(problems: Sequence[str]) -> int:
 
 
 def announcement(request: Request, options: Options) -> str:
-    """What is about to happen, for the user to read first."""
+    """A description of the run to come, for the user to read first."""
     where = "; ".join(f"{backend.name} ({backend.title})" for backend in options.backends)
     return (
         f"amplint: runs `{options.program}` in copies of {request.project.root}, before and after "

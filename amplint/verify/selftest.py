@@ -36,7 +36,7 @@ NOT_THERE = (
 
 @dataclass(frozen=True)
 class Row:
-    """What one call of the lists gave.
+    """The result of one call of the lists.
 
     Args:
         group: the list that it stands in, e.g. "torch_fp32".
@@ -177,7 +177,7 @@ def _equal(one: Any, other: Any, torch: Any) -> bool:
 
 @dataclass(frozen=True)
 class Report:
-    """What a back end showed.
+    """The results of a back end.
 
     Args:
         backend: which.

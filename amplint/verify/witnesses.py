@@ -33,7 +33,7 @@ Files = Mapping[str, bytes]
 
 
 class Verdict(Enum):
-    """What a run says of a witness."""
+    """The verdict of a run on a witness."""
 
     VERIFIED = "verified"
     DIFFERS = "differs"
@@ -153,7 +153,7 @@ def prepared(rule: Rule, directory: Path) -> Pair:
 
 @dataclass(frozen=True)
 class Demand:
-    """What a kind of witness asks of a back end.
+    """The aspects that a kind of witness needs of a back end.
 
     Args:
         aspect: what the back end must show.
@@ -267,7 +267,7 @@ DEMANDS: Mapping[type[Witness], Demand] = {
 def judged(
     witness: Witness, backend: Backend, bad: Observation, good: Observation
 ) -> tuple[Verdict, str]:
-    """What two runs on a back end say of a witness, and what happened, in words.
+    """The verdict of two runs on a witness, and a description of what happened.
 
     The fixed program must run, whatever the back end shows. A back end that shows an aspect in
     part confirms what it shows; where it shows nothing, nothing follows from that.
@@ -314,7 +314,7 @@ def verify(rules: Sequence[Rule], backends: Sequence[Backend], runner: Runner) -
 def tasks(
     rule: Rule, backends: Sequence[Backend], directory: Path
 ) -> Iterator[Callable[[Runner], Result]]:
-    """What gives the results of a rule, whose programs are written to a directory."""
+    """A function that gives the results of a rule, whose programs are written to a directory."""
     if isinstance(rule.witness, Unrun):
         words = f"{rule.witness.reason} ({rule.witness.source})"
         unrun = Result(rule.code, rule.name, "", "nothing here runs it", words, Verdict.UNRUN)
@@ -326,7 +326,7 @@ def tasks(
 
 
 def shown(rule: Rule, pair: Pair, backend: Backend, runner: Runner) -> Result:
-    """What running a rule's programs on a back end shows."""
+    """The result of running a rule's programs on a back end."""
     bad = runner.run(Spec(str(pair.bad), "bad:run", backend.name, ("{device}",)))
     good = runner.run(Spec(str(pair.fixed), pair.target, backend.name, ("{device}",)))
     verdict, happened = judged(rule.witness, backend, bad, good)

@@ -1,4 +1,4 @@
-"""What an argument names: a dtype, a device, a switch."""
+"""Arguments that name a dtype, a device or a switch."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ from amplint.knowledge.operations import RESULTS
 
 
 def call(callee: Atom, arguments: Arguments, site: Site) -> Value:
-    """What calling a library value gives."""
+    """The result of calling a value of a library."""
     if isinstance(callee, Symbol):
         return call_symbol(callee.name, arguments, site)
     if isinstance(callee, Method):

@@ -1,4 +1,4 @@
-"""What is in a container: iterated, unpacked, subscripted, put and added."""
+"""Contents of containers: iterated, unpacked, subscripted, put and added."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def iterate_atom(atom: Atom) -> Value:
 
 
 def row(tensor: Tensor) -> Tensor:
-    """What iterating a tensor gives, or a number between brackets."""
+    """The value of one element of a tensor: of an iteration, or of a number between brackets."""
     kept = replace(tensor, rank=None, dims=None, fresh=None)
     return kept if tensor.dims is None else with_dims(kept, tensor.dims - 1)
 
@@ -173,7 +173,7 @@ def unpack(value: Value, index: int, starred: bool) -> Value:
 
 
 def subscript_tensor(tensor: Tensor, index: Value, keys: tuple[Value, ...]) -> Tensor:
-    """What the index leaves of the tensor; `keys` are its elements, as far as they are known."""
+    """The tensor that an index gives; `keys` are its elements, as far as they are known."""
     key = only(index)
     gathers = isinstance(key, Tensor) and (key.dtype == "bool" or key.rank == 1)
     # A slice and None leave a dimension, whatever else there is between the brackets.

@@ -1,4 +1,4 @@
-"""What builds a tensor or an array: zeros, rand_like, new_zeros, legacy constructors, numpy's."""
+"""Calls that build a tensor or an array: zeros, rand_like, new_zeros, legacy and numpy's."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from amplint.knowledge.factories import LEGACY_CONSTRUCTORS, Factory
 
 
 def array(name: str, arguments: Arguments) -> Host:
-    """What a function of numpy builds, its dtype where numpy's defaults or an argument tell it."""
+    """The array that a function of numpy builds; a default or an argument may tell its dtype."""
     shape = arguments.positional[0] if arguments.positional else BOTTOM
     dimensioned = any(a != Sequence((), BOTTOM) for a in shape) and not arguments.stars
     if name in libraries.NUMPY_FLOAT64:
@@ -89,7 +89,7 @@ def parameter(arguments: Arguments, site: Site) -> Tensor:
 
 
 def factory(name: str, facts: Factory, arguments: Arguments, site: Site) -> Value:
-    """What a factory builds: zeros, arange, rand_like, new_zeros ..."""
+    """The tensor that a factory builds: zeros, arange, rand_like, new_zeros ..."""
     like = tensors_in(arguments.positional[:1]) if facts.device == "like" else []
     dtype = factory_dtype(facts, like, arguments)
     device = like[0].device if like else (NO_DEVICE if facts.device == "like" else CPU)

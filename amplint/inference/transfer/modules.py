@@ -92,7 +92,7 @@ def call_object(thing: Object, arguments: Arguments, site: Site) -> Value:
 
 
 def call_module(thing: Object, arguments: Arguments, site: Site) -> Value:
-    """What a module gives: for torch's own a tensor, for others "a model's output"."""
+    """The result of a module: a tensor for torch's own, "a model's output" for others."""
     operands = tensors_in(arguments.all)
     device = output_device(operands, thing.device, site)
     facts = MODULES.get(thing.type)

@@ -150,7 +150,7 @@ def region_dtype(region: Region) -> str:
 def autocast_dtype(
     name: str, operands: list[Tensor], arguments: Arguments, site: Site
 ) -> tuple[str | None, Why | None] | None:
-    """What autocast makes of the result's dtype; None where it does not touch the operation."""
+    """The dtype of a result under autocast; None where autocast leaves the operation alone."""
     region = site.region
     if region is None or region.enabled is False:
         return None

@@ -123,7 +123,7 @@ def result_grad(name: str, dtype: str | None, operands: list[Tensor]) -> bool | 
 def from_result(
     name: str, result: Result, operands: list[Tensor], arguments: Arguments, site: Site
 ) -> Value:
-    """What RESULTS says of a call with these tensor operands."""
+    """The result that RESULTS gives for a call with these tensor operands."""
     if result.alone is not None and len(arguments.all) == 1 - name.startswith("Tensor."):
         result = result.alone
     elif result.by_tensor is not None and tensor_for_dim(name, result, arguments):

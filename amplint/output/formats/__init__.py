@@ -1,4 +1,4 @@
-"""What came of a run, in the format that a reader or a machine wants."""
+"""Reports of a run, for readers and for machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fixes change, as a unified diff that `patch -p1` and `git apply` take."""
+"""Changes of fixes as a unified diff, for `patch -p1` and `git apply`."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from typing import Any
 
 
 class Aspect(Enum):
-    """What a run may show of a program. The value is the heading of its column."""
+    """An aspect of a program that a run may show. The value is the heading of its column."""
 
     VALUES = "values"
     GRADIENTS = "backward"
@@ -137,7 +137,7 @@ def available() -> tuple[Backend, ...]:
 
 
 def table() -> str:
-    """What each back end shows, as a table in Markdown."""
+    """The aspects that each back end shows, as a table in Markdown."""
     heads = ["back end", *(aspect.value for aspect in Aspect)]
     lines = [heads, ["---"] * len(heads)]
     for backend in _TABLE:

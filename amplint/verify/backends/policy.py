@@ -83,7 +83,7 @@ def region_dtype() -> torch.dtype:
 
 
 def widest(values: Any) -> torch.dtype:
-    """What `promote` casts to: as `prioritize` in ATen/autocast_mode.h."""
+    """The dtype that `promote` casts to: as `prioritize` in ATen/autocast_mode.h."""
     dtype = region_dtype()
     for leaf in tree_leaves(values):
         if is_eligible(leaf) and leaf.dtype == torch.float32:
@@ -161,7 +161,7 @@ KERNELS: dict[str, Callable[[Any], Kernel]] = {
 
 
 def below_autocast(kernel: Kernel) -> Kernel:
-    """What a kernel calls is cast no more, as below any autocast kernel."""
+    """Run a kernel whose own calls are not cast, as below any autocast kernel."""
     keys = _torch_c.DispatchKeySet(_torch_c.DispatchKey.AutocastCPU)
 
     def guarded(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What stands for `torch.cuda` on a machine without a GPU: availability, devices, events, streams.
+"""A stand-in for `torch.cuda` on a machine without a GPU: availability, devices, events, streams.
 
 Programs that say "cuda" then run as they are: on tensors without values (`sim`), or on the CPU
 (`policy`). All of this changes torch for the whole process, so it is for child processes only.

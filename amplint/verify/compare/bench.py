@@ -1,4 +1,4 @@
-"""What the fixes are worth: exact counts first, and durations where a back end has any.
+"""The worth of fixes: exact counts first, and durations where a back end has any.
 
 Waits, copies and bytes are counted, so that they are the same each time. Durations are claimed by
 `ratios`, and peak memory is the allocator's, or, without a GPU, the bytes that tensors hold. What a
@@ -32,7 +32,7 @@ MEASURE = "amplint.verify.runs.measure"
 
 @dataclass(frozen=True)
 class Counts:
-    """What one run did, exactly.
+    """Exact counts of one run.
 
     Args:
         steps: of optimizers, those included that a scaler left out.
@@ -201,12 +201,12 @@ class Bench:
 
 
 def value(run: Observation) -> Any:
-    """What a function of `measure` gave back: JSON, in the text of its only leaf."""
+    """The result of a function of `measure`: JSON, in the text of its only leaf."""
     return json.loads(ast.literal_eval(run.result[0].text))
 
 
 def counts(run: Observation, backend: Backend) -> Counts:
-    """What a run of `measure.count` says, as far as the back end shows it."""
+    """The counts of a run of `measure.count`, as far as the back end shows them."""
     waits = backend.shows[Aspect.WAITS] is not Shows.NO
     gradients = backend.shows[Aspect.GRADIENTS] is Shows.YES
     told = value(run)
@@ -219,7 +219,7 @@ def counts(run: Observation, backend: Backend) -> Counts:
 
 
 def times(told: Any) -> Times:
-    """What the pairs of `measure.durations` say."""
+    """The ratio that the pairs of `measure.durations` show."""
     measured, control = ratio(told["measured"]), ratio(told["control"])
     return Times(
         before=statistics.median(first for first, _ in told["measured"]),

@@ -129,7 +129,7 @@ class Lab:
         self.linked = mirror(self.root, place, self.files, overlays).linked
 
     def runs(self, backend: Backend, before: Texts, after: Texts, same_line: SameLine) -> Runs:
-        """What a back end shows of a change."""
+        """The verdict on a change that a back end shows."""
 
         def more(fixed: bool, context: str) -> Observation:
             return self.observe(after if fixed else before, backend.name, context)
@@ -156,7 +156,7 @@ class NotStartedError(Exception):
 
 @dataclass(frozen=True)
 class Verified:
-    """What verifying a project came to.
+    """The result of verifying a project.
 
     Args:
         judged: every fix that was tried, in the order of files and places, round by round.
@@ -242,7 +242,7 @@ class Round:
     lab: Lab
 
     def identity(self, finding: Finding) -> tuple[str, ...]:
-        """What stays of a finding when lines above it change."""
+        """The identity of a finding, which stays when lines above it change."""
         return finding.path, finding.code, finding.scope, self.line_of(finding)
 
     def line_of(self, finding: Finding) -> str:
@@ -282,7 +282,7 @@ class Round:
         return [self.judged(finding, after, by_backend) for finding in findings]
 
     def judge(self, after: Texts, findings: Iterable[Finding]) -> dict[str, Judgement]:
-        """What each back end says of the new texts, in which the fixes of these findings are."""
+        """The verdict of each back end on the new texts, which hold the fixes of these findings."""
         changes = frozenset[Change]().union(*(self.declared(finding) for finding in findings))
         same_line = partial(self.same_line, after)
         found = {}
@@ -295,7 +295,7 @@ class Round:
         return found
 
     def declared(self, finding: Finding) -> frozenset[Change]:
-        """What a fix may change: nothing if it is safe, else what its rule declares."""
+        """The changes that a fix may make: none if safe, else those that its rule declares."""
         if finding.fix is None or finding.fix.safety is Safety.SAFE:
             return frozenset()
         rules = (rule for rule in self.request.rules if rule.code == finding.code)

@@ -120,7 +120,7 @@ def differing(before: Leaf, after: Leaf, but: Iterable[str]) -> Difference | Non
 
 
 def properties(leaf: Leaf) -> dict[str, str]:
-    """What a leaf is, apart from its value."""
+    """The kind of a leaf, apart from its value."""
     tensor = leaf.tensor
     if tensor is None:
         return {"kind": leaf.kind}
@@ -138,7 +138,7 @@ def properties(leaf: Leaf) -> dict[str, str]:
 def by_value(
     before: Leaf, after: Leaf, alike: Callable[[torch.Tensor, torch.Tensor], str | None]
 ) -> Difference | None:
-    """What `alike` objects to the two values; texts and hashes decide where they can."""
+    """The objection of `alike` to two values; texts and hashes decide where they can."""
     if before.tensor is None or after.tensor is None:
         if before.text == after.text:
             return None
@@ -293,7 +293,7 @@ class Divergence:
 
 
 def signature(row: Row) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """What an operation is, wherever in the text it stands."""
+    """The identity of an operation, wherever in the text it stands."""
     return row.op, row.inputs, row.outputs
 
 
@@ -317,7 +317,7 @@ CASTS = ("aten._to_copy.", "aten.copy_.", "aten.to.", "aten.clone.", "aten.detac
 
 
 def operations(rows: Iterable[Row]) -> dict[Place, set[tuple[str, ...]]]:
-    """What is computed on each line, casts left aside."""
+    """The operations of each line, without casts."""
     found: dict[Place, set[tuple[str, ...]]] = {}
     for row in rows:
         if row.path and not row.op.startswith(CASTS):

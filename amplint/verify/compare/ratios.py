@@ -21,7 +21,7 @@ LEAST = 10  # pairs, below which nothing is claimed
 
 @dataclass(frozen=True)
 class Ratio:
-    """What pairs say of the ratio of the second to the first.
+    """The ratio of the second to the first, as pairs show it.
 
     Args:
         median: of the ratios of the pairs.
@@ -39,7 +39,7 @@ class Ratio:
 
 
 class Claim(Enum):
-    """What may be said of the second."""
+    """The claim that may be made about the second."""
 
     LESS = "less"
     MORE = "more"
@@ -68,7 +68,7 @@ def ratio(pairs: Iterable[tuple[float, float]]) -> Ratio:
 
 
 def claim(measured: Ratio, control: Ratio) -> Claim:
-    """What the pairs of before and after show beyond those of before and before.
+    """The difference between pairs of before and after, and pairs of before and before.
 
     The interval has to exclude 1 and to lie outside that of the control.
     """

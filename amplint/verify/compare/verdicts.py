@@ -1,4 +1,4 @@
-"""What may be said of a change: a verdict on one back end, and on all of them together.
+"""Verdicts on a change: on one back end, and on all of them together.
 
 A verdict rests on runs of the program before and after. Nothing is taken for right because it is
 near: results are bitwise equal, or differ as the rules behind the change declare.
@@ -36,7 +36,7 @@ EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}  # what a change of dtype may c
 
 
 class Verdict(Enum):
-    """What a change does to a program, the best first."""
+    """The effect of a change on a program, the best first."""
 
     EXACT = "exact"
     IMPROVED = "improved"
@@ -82,7 +82,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Runs:
-    """What one back end showed of a program.
+    """The runs of a program on one back end.
 
     Args:
         backend: on which it ran.
@@ -102,7 +102,7 @@ class Runs:
 
 
 def judge(runs: Runs, changes: frozenset[Change]) -> Judgement:
-    """What the runs on one back end say of a change that declares some changes."""
+    """The verdict of runs on one back end, for a change that declares some effects."""
     found = (
         by_outcome(runs)
         or by_noise(runs)

@@ -1,4 +1,4 @@
-"""What one run of a program showed: plain data, to JSON and back.
+"""Observations of one run of a program: plain data, to JSON and back.
 
 The process that runs a program writes an `Observation`; the one that judges reads it. Neither this
 module nor what it holds needs torch.
@@ -35,7 +35,7 @@ class Outcome(Enum):
 
 
 class Wait(Enum):
-    """What brings host and device together, or copies between them."""
+    """An operation that makes the host wait for the device, or copies between them."""
 
     SCALAR_READ = "scalar-read"
     SHAPE_READ = "shape-read"
@@ -157,7 +157,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Observation:
-    """What one run showed.
+    """The observation of one run.
 
     Args:
         backend: on which back end.

@@ -197,7 +197,7 @@ def described(values: Any) -> tuple[str, ...]:
 
 
 class Place(NamedTuple):
-    """Who asks for an operation.
+    """The caller of an operation.
 
     Args:
         path, row, direct: as in `observation.Row`.

@@ -1,4 +1,4 @@
-"""What a program gives back, as data: numbers to the bit, tensors by their bytes."""
+"""Results of a program as data: numbers to the bit, tensors by their bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXACT = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.d
 
 @dataclass(frozen=True)
 class Returned:
-    """What the target of a run may return, to give more than a result.
+    """A return value of a run's target that gives more than a result.
 
     Args:
         result: what the program returned.

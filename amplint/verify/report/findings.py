@@ -1,4 +1,4 @@
-"""What was found of the fixes of a project: as text, as JSON, as one HTML page."""
+"""The report on the fixes of a project: as text, as JSON, as one HTML page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VERIFIED, DIFFERS, UNDECIDED = 0, 1, 3
 
 @dataclass(frozen=True)
 class Report:
-    """What to tell.
+    """The material of a report.
 
     Args:
         verified: what was found.
@@ -129,7 +129,7 @@ def of_waits(runs: Mapping[str, tuple[Observation, Observation]]) -> Iterator[st
 
 
 def unchecked(report: Report) -> list[str]:
-    """What no back end of these shows in full."""
+    """The aspects that none of these back ends shows in full."""
     found = []
     for aspect in Aspect:
         best = [backend.shows[aspect] for backend in report.backends]
@@ -146,7 +146,7 @@ def unchecked(report: Report) -> list[str]:
 
 
 def notes(report: Report) -> list[str]:
-    """What the runs say of themselves, and of the copies they were made in."""
+    """Remarks about the runs, and about the copies that they ran in."""
     notes = {note for pair in report.verified.runs.values() for run in pair for note in run.notes}
     for name, (_, after) in report.verified.runs.items():
         if after.guesses:
@@ -310,7 +310,7 @@ def waits_html(name: str, before: Observation, after: Observation) -> str:
 
 
 def shown_html(backends: Sequence[Backend]) -> list[str]:
-    """What each of these back ends can show."""
+    """The aspects that each of these back ends can show."""
     rows = ([b.name, *(b.shows[aspect].value for aspect in Aspect)] for b in backends)
     said = [
         f"{b.name}: {b.title}. " + " ".join(f"{a.value}: {text}." for a, text in b.notes.items())

@@ -161,7 +161,7 @@ def middle(x: float, y: float, text: str) -> str:
 
 
 def legend() -> list[str]:
-    """What the two colours mean."""
+    """The legend of the two colours."""
     parts = []
     for at, name in enumerate(("before", "after")):
         x = MARGIN + 70 * at

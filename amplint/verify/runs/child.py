@@ -132,7 +132,7 @@ def in_place(value: Any, spec: Spec) -> Any:
 
 
 def ended(error: BaseException, spec: Spec) -> dict[str, Any]:
-    """What an exception says of the outcome."""
+    """The outcome that an exception stands for."""
     kind, text = type(error).__name__, str(error)
     if isinstance(error, SystemExit):
         return {"outcome": Outcome.NO_RESULT, "error": kind, "text": f"sys.exit({error.code!r})"}

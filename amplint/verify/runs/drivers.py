@@ -1,4 +1,4 @@
-"""What is run: a function, a script or a test suite, in a copy of the user's tree.
+"""The program to run: a function, a script or a test suite, in a copy of the user's tree.
 
 `run` is the target that the process of a run calls. Beside what the program returns it gives back
 landmarks, by which also a script or a test can be compared that returns nothing: what modules gave
@@ -50,7 +50,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Program:
-    """What the user wants to be run.
+    """The program that the user names.
 
     Args:
         kind: how it is started.
@@ -86,7 +86,7 @@ class Program:
 
 
 class UnstartedError(Exception):
-    """What was named cannot be started: it is the command line that has to change."""
+    """The named program cannot be started: the command line has to change."""
 
 
 class Enough(BaseException):
@@ -121,7 +121,7 @@ def run(program: Mapping[str, Any], of: str, device: str) -> Returned:
 
 
 def import_roots(root: Path, program: Program) -> list[Path]:
-    """What Python would have at the front of sys.path, besides the root."""
+    """The directory that Python would put at the front of sys.path, besides the root."""
     roots = [root / "src"] if (root / "src").is_dir() else []
     if program.kind is Kind.SCRIPT:
         roots.insert(0, (root / program.name).parent)
@@ -150,7 +150,10 @@ def start(program: Program, device: str) -> object:
 
 
 def resolve(name: str) -> Callable[..., Any]:
-    """What "package.module:function" names. Raises UnstartedError, and what the module raises."""
+    """The function that "package.module:function" names.
+
+    Raises UnstartedError, and whatever the module raises.
+    """
     module, _, attribute = name.partition(":")
     try:
         found: Any = importlib.import_module(module)
@@ -231,7 +234,7 @@ def autocast_dtype(name: str) -> Iterator[None]:
 
 @dataclass
 class Landmarks:
-    """What a program passed on its way.
+    """The values that a program passed on its way.
 
     Args:
         steps: how many steps of optimizers it may make.
@@ -250,7 +253,7 @@ class Landmarks:
     depth: int = 0
 
     def all(self) -> dict[str, object]:
-        """What was passed, and what the optimizers left; this begins anew."""
+        """The values passed so far, and the state of the optimizers; both begin anew."""
         found = {
             "passed": self.passed,
             "optimizers": [
@@ -297,7 +300,7 @@ class Landmarks:
 
 @contextmanager
 def unseen() -> Iterator[None]:
-    """What is done here is the harness's and not the program's: no mode sees it."""
+    """Work of the harness and not of the program: no mode sees it."""
     import torch
     from torch.utils import _python_dispatch
 

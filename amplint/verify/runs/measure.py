@@ -1,4 +1,4 @@
-"""What measures a program, in the process that runs it: exact counts, and durations in pairs.
+"""Measurements of a program, in the process that runs it: exact counts, and durations in pairs.
 
 Durations are those of the program's own operations: nothing is recorded while a clock runs. Both
 versions are loaded into one process, which saves the comparison from all that differs from process

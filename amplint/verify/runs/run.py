@@ -43,7 +43,7 @@ WITHOUT_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 @dataclass
 class Told:
-    """What came out of a process.
+    """The output of a process.
 
     Args:
         answer: what it wrote to its pipe.
@@ -165,7 +165,7 @@ class Server:
         )
 
     def run(self, spec: Spec) -> Observation:
-        """What a spec shows; not simulable, with the reason, if the server itself has ended."""
+        """The observation of a spec: "not simulable" if the server itself has ended."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
@@ -197,7 +197,7 @@ class Runner:
         self._turns = {name: threading.Lock() for name in BACKENDS}
 
     def run(self, spec: Spec) -> Observation:
-        """What a spec shows. On `sim`, both guesses are tried if any was needed."""
+        """The observation of a spec. On `sim`, both guesses are tried if any was needed."""
         first = self._once(spec)
         if spec.backend != "sim" or not (first.guesses or first.outcome is not Outcome.OK):
             return first

@@ -1,4 +1,4 @@
-"""What a process is asked to run, and the bounds of it."""
+"""The request to a process: what it runs, and within which bounds."""
 
 from __future__ import annotations
 
