@@ -1,12 +1,15 @@
-"""How long amplint takes, beside other linters and the bare parse of the same files.
+"""How long amplint takes, beside type checkers, other linters and the bare parse of the same files.
 
     python -m benchmarks.speed [--cache DIR] [--out FILE] [--trees NAME,...] [--runs N]
+                               [--before REF]
 
-Copies pinned releases to a fresh directory, runs all commands in turn, round after round, and
-prints medians, the most memory that one process held, and what came of each target. Writes
-results/speed.json when all trees were measured. Exits with 1 when a command fails, when amplint
-leaves no cache, or when a warm run does not say what the cold one said; a target that is not met is
-no failure. The packages' code is read and parsed, and never run. For Linux and macOS.
+mypy and ty are the semantic peers: they, too, follow values across functions and files. The
+command copies pinned releases (and examples/) to a fresh directory, runs all commands in turn,
+round after round, and prints medians, the most memory that one process held, and each target with
+its figure. With --before, amplint of that commit runs in the same rounds. It writes
+results/speed.json when all trees were measured. It exits with 1 when a command fails, when amplint
+leaves no cache, or when a warm run prints something else than the cold one; a target that is missed
+is no failure. The packages' code is read and parsed, and never run. For Linux and macOS.
 """
 
 from __future__ import annotations
@@ -32,11 +35,13 @@ from benchmarks.packages import RESULTS, Package, default_cache, fetch, program,
 
 COLD, WARM, EDIT = "amplint, cold", "amplint, warm", "amplint, one file changed"
 HELP, CLICK = "amplint --help", 'python -c "import click"'
-TORCHFIX, PREFLIGHT, RUFF, FLAKE8 = "TorchFix", "torch-preflight", "ruff", "flake8"
+BEFORE = "amplint before, cold"
+MYPY, TY, RUFF, TORCHFIX = "mypy", "ty", "ruff", "TorchFix"
 AST, LIBCST = "ast.parse", "libcst.parse_module"
 
 CHECK = ("check", "-q", "--format", "concise", ".")
 KEPT = ".amplint_cache"
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 PARSE_ALL = """
 import {module}, pathlib, warnings
@@ -48,14 +53,18 @@ for path in pathlib.Path(".").rglob("*.py"):
 
 @dataclass(frozen=True)
 class Tree:
-    """A release that is measured.
+    """A tree that is measured.
 
-    `reference`: the command that the others are compared with. `peers`: also run the linters that
-    take minutes, once. `starts`: also time how long amplint takes to start. `times`: so many rounds
-    for each that is asked for. `once`: commands that are run in the first round alone.
+    Args:
+        package: the release; None for the examples of this checkout.
+        reference: the command that the others are compared with.
+        peers: whether TorchFix, which takes minutes, runs too.
+        starts: whether the start of amplint is measured too.
+        times: how many rounds stand for each round that the user wants.
+        once: commands that run in the first round alone.
     """
 
-    package: Package
+    package: Package | None
     reference: str = RUFF
     peers: bool = False
     starts: bool = False
@@ -65,7 +74,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Tool:
-    """A linter of PyPI: installed in an environment of its own, as its users would have it."""
+    """A tool of PyPI: installed in an environment of its own, as its users would have it."""
 
     package: str
     version: str
@@ -91,7 +100,7 @@ TREES = {
             ("transformers",),
             "b10d05da8fa67dc41644dbbf9bc45a44cb86ae33da6f9295f5fbf5b7890bd267",
         ),
-        once=(COLD, FLAKE8, LIBCST),
+        once=(COLD, BEFORE, LIBCST, MYPY, TY),
     ),
     # A training script with its model: two optimizers, two GradScalers, accumulation, DDP.
     "lightweight-gan": Tree(
@@ -105,19 +114,23 @@ TREES = {
         starts=True,
         times=5,
     ),
+    "examples": Tree(None, reference=CLICK, times=3),
 }
 
 TOOLS = {
     TORCHFIX: Tool("torchfix", "0.7.0", ("torchfix", ".")),
-    PREFLIGHT: Tool("torch-preflight", "0.5.0", ("torch-preflight", "check", "--no-color", ".")),
+    MYPY: Tool(
+        "mypy",
+        "2.4.1",
+        ("mypy", "--no-incremental", "--check-untyped-defs", "--ignore-missing-imports", "."),
+    ),
+    TY: Tool("ty", "0.0.105", ("ty", "check", "-q", ".")),
     RUFF: Tool(
         "ruff",
         "0.17.5",
         ("ruff", "check", "--no-cache", "--isolated", "-q", "--output-format", "concise", "."),
     ),
-    FLAKE8: Tool("flake8", "7.5.0", ("flake8", "--isolated", "-q", ".")),
 }
-SLOW = (TORCHFIX, PREFLIGHT)
 
 Prepare = Callable[[Path, int], AbstractContextManager[None]]
 
@@ -248,32 +261,46 @@ def ratio(one: float | None, other: float | None) -> float | None:
 # ------------------------------------------------------------------------------------- commands
 
 
-def commands(tree: Tree, rounds: int, tools: Mapping[str, Path]) -> list[Command]:
-    """What is run in a tree; `tools` has the directories of the installed programs."""
+def commands(
+    tree: Tree, rounds: int, tools: Mapping[str, Path], before: Path | None
+) -> list[Command]:
+    """The commands that are run in a tree.
+
+    Args:
+        tree: the tree.
+        rounds: how many rounds the user wants.
+        tools: the directories of the installed programs.
+        before: a checkout of an earlier amplint; None to leave it out.
+    """
 
     def python(code: str) -> tuple[str, ...]:
         return (sys.executable, "-c", code)
 
     def often(name: str) -> int:
-        return 1 if name in tree.once or name in SLOW else rounds * tree.times
+        return 1 if name in tree.once or name == TORCHFIX else rounds * tree.times
 
     def tool(name: str) -> Command:
         first, *rest = TOOLS[name].words
-        return Command(name, (str(tools[name] / first), *rest), often(name), (0, 1))
+        return Command(name, (str(tools[name] / first), *rest), often(name), (0, 1, 2))
 
     # Cold comes first in a round: what it leaves is the cache of the warm run.
     made = [
+        *(
+            [Command(BEFORE, (*of_checkout(before), *CHECK), often(BEFORE), (0, 1), _cold)]
+            if before is not None
+            else []
+        ),
         _check(COLD, often(COLD), _cold),
-        *(tool(name) for name in (RUFF,) if name in tools),
+        *(tool(name) for name in (RUFF, MYPY, TY) if name in tools),
         _check(WARM, often(WARM), _warm),
         Command(AST, python(PARSE_ALL.format(module="ast", function="parse")), often(AST)),
-        _check(EDIT, often(EDIT), _edited),
+        *([_check(EDIT, often(EDIT), _edited)] if tree.package is not None else []),
         Command(
             LIBCST,
             python(PARSE_ALL.format(module="libcst", function="parse_module")),
             often(LIBCST),
         ),
-        *(tool(name) for name in (FLAKE8, *SLOW) if name in tools),
+        *(tool(name) for name in (TORCHFIX,) if name in tools),
     ]
     if tree.starts:
         made += [
@@ -281,6 +308,35 @@ def commands(tree: Tree, rounds: int, tools: Mapping[str, Path]) -> list[Command
             Command(HELP, (program("amplint"), "--help"), often(HELP)),
         ]
     return made
+
+
+def of_checkout(root: Path) -> tuple[str, ...]:
+    """The words that run amplint of a checkout, which need not be installed."""
+    loader = root / "conftest.py"  # until the rooms of the layout, it loaded rules/
+    start = (
+        f"runpy.run_path({str(loader)!r}); from amplint.cli import main"
+        if loader.exists()
+        else "from amplint.cli.main import main"
+    )
+    code = f"import runpy, sys; sys.path.insert(0, {str(root)!r}); {start}; sys.exit(main())"
+    return (sys.executable, "-c", code)
+
+
+@contextmanager
+def checkout(ref: str | None) -> Iterator[Path | None]:
+    """A checkout of a commit, for as long as the block runs."""
+    if ref is None:
+        yield None
+        return
+    repository = Path(__file__).resolve().parents[1]
+    git = ("git", "-C", str(repository), "worktree")
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch) / "amplint-before"
+        subprocess.run([*git, "add", "--quiet", "--detach", str(root), ref], check=True)
+        try:
+            yield root
+        finally:
+            subprocess.run([*git, "remove", "--force", str(root)], check=True)
 
 
 def _check(name: str, rounds: int, prepare: Prepare = _as_it_is) -> Command:
@@ -387,22 +443,26 @@ def installed(names: Sequence[str], into: Path) -> tuple[dict[str, Path], dict[s
 # -------------------------------------------------------------------------------------- results
 
 
-def run_tree(name: str, tree: Tree, cache: Path, rounds: int) -> Measured:
-    wanted = (RUFF, FLAKE8, *(SLOW if tree.peers else ()))
+def run_tree(
+    name: str, tree: Tree, cache: Path, rounds: int, before: Path | None = None
+) -> Measured:
+    wanted = (RUFF, MYPY, TY, *((TORCHFIX,) if tree.peers else ()))
     tools, missing = installed(wanted, cache / "tools")
-    unpacked = fetch(tree.package, cache)
+    unpacked = EXAMPLES if tree.package is None else fetch(tree.package, cache)
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch) / unpacked.name
         # No cache that an earlier run has left there: amplint must not find its own work done.
         shutil.copytree(unpacked, copy, ignore=shutil.ignore_patterns(KEPT))
-        files = list(sources(tree.package, copy))
-        samples = run_rounds(name, copy, commands(tree, rounds, tools))
+        files = (
+            sorted(copy.glob("*.py")) if tree.package is None else list(sources(tree.package, copy))
+        )
+        samples = run_rounds(name, copy, commands(tree, rounds, tools, before))
         return Measured(
-            tree.package.version,
+            tree.package.version if tree.package is not None else "",
             len(files),
             sum(path.read_bytes().count(b"\n") for path in files),
             tree.reference,
-            middle_file(copy).relative_to(copy).as_posix(),
+            "" if tree.package is None else middle_file(copy).relative_to(copy).as_posix(),
             rows(samples, tree.reference),
             missing,
         )
@@ -429,10 +489,8 @@ def targets(found: Mapping[str, Measured]) -> list[Target]:
         (large[state].peak_mb for state in (COLD, WARM, EDIT) if state in large), default=None
     )
     return [
-        _at_least("cold, timm: times faster than TorchFix", 50, timm(TORCHFIX, COLD)),
-        _at_least("cold, timm: times faster than torch-preflight", 50, timm(PREFLIGHT, COLD)),
-        _at_most("cold, timm: times libcst's parse", 0.25, timm(COLD, LIBCST)),
-        _at_most("cold, timm: times ruff", 4, timm(COLD, RUFF)),
+        _at_least("cold, timm: times faster than TorchFix", 25, timm(TORCHFIX, COLD)),
+        _at_most("cold, timm: times mypy", 1, timm(COLD, MYPY)),
         _at_most("warm, timm: times ruff", 1, timm(WARM, RUFF)),
         _at_most("warm, lightweight-gan: times `import click`", 5, small(WARM, CLICK)),
         _at_most("one file changed, timm: times warm", 2, timm(EDIT, WARM)),
@@ -455,7 +513,7 @@ def _at_most(text: str, bound: float, measured: float | None) -> Target:
 
 
 def table(name: str, found: Measured) -> str:
-    """What was measured in one tree, to be read."""
+    """The figures of one tree, to be read."""
     lines = [
         f"{name} {found.version}: {found.files} files, {found.lines:,} lines; "
         f"the changed file is {found.changed}",
@@ -472,7 +530,7 @@ def table(name: str, found: Measured) -> str:
 
 
 def verdicts(reached: Sequence[Target]) -> str:
-    """What came of each target, to be read."""
+    """Each target with its figure, to be read."""
     lines = [f"{'target':<52}{'wanted':>10}{'measured':>11}  met"]
     for target in reached:
         measured = "-" if target.measured is None else f"{target.measured:.2f}"
@@ -499,6 +557,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="the JSON; default: results/speed.json for all")
     parser.add_argument("--trees", default=",".join(TREES), help="default: %(default)s")
     parser.add_argument("--runs", type=int, default=5, help="rounds; default: %(default)s")
+    parser.add_argument("--before", metavar="REF", help="also run amplint of this commit")
     options = parser.parse_args()
     names = options.trees.split(",")
     if unknown := set(names) - TREES.keys():
@@ -510,9 +569,10 @@ def main() -> None:
     print(f"Python {platform.python_version()}, {cores} cores, medians of runs in turn\n")
     settle()
     found: dict[str, Measured] = {}
-    for name in names:
-        found[name] = run_tree(name, TREES[name], options.cache, options.runs)
-        print(table(name, found[name]), flush=True)
+    with checkout(options.before) as before:
+        for name in names:
+            found[name] = run_tree(name, TREES[name], options.cache, options.runs, before)
+            print(table(name, found[name]), flush=True)
     reached = targets(found)
     print(verdicts(reached))
 
@@ -521,6 +581,7 @@ def main() -> None:
         result = {
             "python": platform.python_version(),
             "cores": cores,
+            "before": options.before,
             "tools": {name: tool.version for name, tool in TOOLS.items()},
             "targets": [asdict(target) for target in reached],
             "trees": {name: asdict(each) for name, each in found.items()},
