@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.speed import (
+    BEFORE,
     CLICK,
     COLD,
     EDIT,
@@ -198,11 +199,14 @@ def test_commands_take_turns_and_warm_must_say_what_cold_said(
 
 
 def test_what_takes_minutes_is_run_once() -> None:
-    tools = {name: Path("bin") for name in (TORCHFIX, PREFLIGHT, RUFF)}
-    rounds = {each.name: each.rounds for each in commands(TREES["timm"], 5, tools)}
-    assert (rounds[COLD], rounds[LIBCST], rounds[TORCHFIX], rounds[PREFLIGHT]) == (5, 5, 1, 1)
-    rounds = {each.name: each.rounds for each in commands(TREES["transformers"], 5, {})}
+    tools = {name: Path("bin") for name in (TORCHFIX, MYPY, RUFF)}
+    rounds = {each.name: each.rounds for each in commands(TREES["timm"], 5, tools, None)}
+    assert (rounds[COLD], rounds[LIBCST], rounds[TORCHFIX], rounds[MYPY]) == (5, 5, 1, 5)
+    rounds = {
+        each.name: each.rounds for each in commands(TREES["transformers"], 5, {}, Path("before"))
+    }
     assert (rounds[COLD], rounds[WARM], rounds[EDIT], rounds[LIBCST]) == (1, 5, 5, 1)
+    assert rounds[BEFORE] == 1
     assert RUFF not in rounds
 
 
@@ -218,4 +222,4 @@ def test_a_tool_that_cannot_be_installed_is_left_out_and_says_why(
     tools, missing = installed([RUFF, TORCHFIX], tmp_path)
     assert tools == {RUFF: tmp_path / "bin"}
     assert missing == {TORCHFIX: "could not be installed: ERROR: no such version"}
-    assert [each.name for each in commands(TREES["timm"], 1, tools)].count(TORCHFIX) == 0
+    assert [each.name for each in commands(TREES["timm"], 1, tools, None)].count(TORCHFIX) == 0
