@@ -90,6 +90,9 @@ def settings_options(command: Command) -> Command:
             "--exclude", metavar="PATTERNS", help="Leave out files, as in .gitignore.", **many
         ),
         click.option(
+            "--roots", metavar="DIRECTORIES", help="Analyse these as projects of their own.", **many
+        ),
+        click.option(
             "--per-file-ignores",
             metavar="PATTERN:CODES",
             multiple=True,

@@ -245,8 +245,9 @@ def _is_taken(path: str, name: str, request: Request, seen: frozenset[str] = fro
     """Whether another file of the project may take the name from the file at `path`, by itself or
     by a star, to use it or to hand it on."""
     by_name, by_star = exported(path, name), starred(path)
+    root = request.root_of(path)
     for other in request.project.files:
-        if other == path or other in seen:
+        if other == path or other in seen or request.root_of(other) != root:
             continue
         try:
             text = text_of(other, request.project.root, request.overlays).text

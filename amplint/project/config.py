@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
@@ -43,6 +44,8 @@ class Settings:
         ignore: selectors of the findings not to report.
         extend_select: selectors added to `select`.
         exclude: patterns, written as in .gitignore, of files not to look at.
+        roots: patterns, a name or a `*` for each level, of directories that are analysed as
+            projects of their own.
         per_file_ignores: pairs of a pattern and the selectors not to report in files it matches.
         target_torch: the lowest torch version that the project supports.
         origins: where the selectors stand, for whoever tells that one of them is unknown.
@@ -53,6 +56,7 @@ class Settings:
     ignore: tuple[str, ...] = ()
     extend_select: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     target_torch: str | None = None
     origins: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
@@ -64,6 +68,7 @@ class Settings:
             sorted(self.select),
             sorted(self.ignore),
             sorted(self.extend_select),
+            sorted(self.roots),
             self.per_file_ignores,
             self.target_torch,
         ]
@@ -94,6 +99,16 @@ class Settings:
             for matches, selectors in self._per_file
         )
 
+    def root_of(self, file: Path) -> str:
+        """The nearest directory above the (absolute) file that is one of `roots`, else ""."""
+        if not self.roots:
+            return ""
+        above = self.relative(file).split("/")[:-1]
+        for depth in range(len(above), 0, -1):
+            if any(fits(above[:depth], pattern.split("/")) for pattern in self.roots):
+                return "/".join(above[:depth])
+        return ""
+
     def relative(self, file: Path) -> str:
         """The path that patterns are matched against, with forward slashes."""
         path = os.path.relpath(file, self.root).replace(os.sep, "/")
@@ -120,6 +135,11 @@ class PathMatch:
     @cached_property
     def _spec(self) -> pathspec.GitIgnoreSpec:
         return pathspec.GitIgnoreSpec.from_lines([self.pattern.removeprefix("!")])
+
+
+def fits(names: Sequence[str], patterns: Sequence[str]) -> bool:
+    """Whether each name matches the pattern at its level."""
+    return len(names) == len(patterns) and all(map(fnmatchcase, names, patterns))
 
 
 EXACT = 2
@@ -225,6 +245,8 @@ def parse(table: Mapping[str, object], origin: str) -> dict[str, object]:
             given[key.replace("-", "_")] = strings(value, where)
         elif key == "exclude":
             given["exclude"] = patterns(value, where)
+        elif key == "roots":
+            given["roots"] = directories(value, where)
         elif key == "per-file-ignores":
             given["per_file_ignores"] = per_file_ignores(value, where)
         elif key == "target-torch":
@@ -234,7 +256,7 @@ def parse(table: Mapping[str, object], origin: str) -> dict[str, object]:
     return given
 
 
-KEYS = ("select", "ignore", "extend-select", "exclude", "per-file-ignores", "target-torch")
+KEYS = ("select", "ignore", "extend-select", "exclude", "roots", "per-file-ignores", "target-torch")
 
 
 def strings(value: object, where: str) -> tuple[str, ...]:
@@ -250,6 +272,15 @@ def patterns(value: object, where: str) -> tuple[str, ...]:
         except ValueError as error:
             raise ConfigError(f"{where}: {item!r} is not a pattern as in .gitignore") from error
     return items
+
+
+def directories(value: object, where: str) -> tuple[str, ...]:
+    """Patterns of directories, without the slash at the end that they may have."""
+    found = tuple(item.rstrip("/") for item in strings(value, where))
+    for item in found:
+        if not set(item.split("/")).isdisjoint(("", ".", "..", "**")):
+            raise ConfigError(f'{where}: {item!r} is not a directory like "packages/*"')
+    return found
 
 
 def per_file_ignores(value: object, where: str) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -93,7 +93,7 @@ def project(
 
     Args:
         paths: files and directories, as the user wrote them.
-        settings: for `exclude`.
+        settings: for `exclude` and `roots`.
         force_exclude: leave out also files that are named, if a walk would leave them out.
         text_is_given: the one path is a file whose text is known, be it on disk or not.
     """
@@ -122,7 +122,10 @@ def project(
     around = [walk(root, root, settings)] if found and named else []
     reported = {*named_files, *once(walks)}
 
-    all_files = {file for one in around for file in one.files}
+    asked = {settings.root_of(Path(file)) for file in reported}
+    all_files = {
+        file for one in around for file in one.files if settings.root_of(Path(file)) in asked
+    }
 
     for directory in sorted({place for one in walks for place in one.unreadable}):
         problems.append(f"{shown(directory)}: the directory cannot be read")

@@ -45,6 +45,10 @@ class Request:
     timing: Timing | None = field(default=None, compare=False, repr=False)
     progress: Progress = field(default=SILENT, compare=False, repr=False)
 
+    def root_of(self, path: str) -> str:
+        """Which of the settings' `roots` a file of the project lies in, "" where in none."""
+        return self.settings.root_of(self.project.root / path)
+
 
 @dataclass(frozen=True)
 class Told:

@@ -115,19 +115,26 @@ def by_place(finding: Finding) -> tuple[str, Span, str, str]:
 def analyse_parts(task: Task, request: Request, reading: Reading) -> list[Analysed]:
     """Analyse the parts of the project in which findings were asked for."""
     sizes = {path: len(text.text) for path, text in task.texts.items()}
-    divided = divide(sizes)
+    divided = [
+        (part, replace(task, texts=texts))
+        for texts in by_root(task.texts, request)
+        for part in divide({path: sizes[path] for path in texts})
+    ]
     if len(divided) == 1:
         # The whole project, of which something has changed: the cache was asked for it before.
-        return [analyse_part(divided[0], task, available())]
-    parts = [part for part in divided if not task.reported.isdisjoint(part)]
-    task = replace(task, shelf=Shelf(ROOM))
-    memory = Memory(task, request, reading)
-    known = {part: memory.recall(part) for part in parts}
-    missing = [part for part in parts if known[part] is None]
+        return [analyse_part(*divided[0], available())]
+    shelf = Shelf(ROOM)
+    memories = {
+        part: Memory(replace(one, shelf=shelf), request, reading)
+        for part, one in divided
+        if not task.reported.isdisjoint(part)
+    }
+    known = {part: memory.recall(part) for part, memory in memories.items()}
+    missing = [part for part in memories if known[part] is None]
     at_once = max(min(available(), len(missing)), 1)
 
     def work(part: tuple[str, ...]) -> Analysed:
-        return analyse_part(part, task, max(available() // at_once, 1))
+        return analyse_part(part, memories[part].task, max(available() // at_once, 1))
 
     found = each(
         task.progress.noted("parts", work, missing),
@@ -135,9 +142,17 @@ def analyse_parts(task: Task, request: Request, reading: Reading) -> list[Analys
         [sum(sizes[path] for path in part) for part in missing],
     )
     for part, result in zip(missing, found, strict=True):
-        memory.keep(part, result)
+        memories[part].keep(part, result)
         known[part] = result
     return [result for result in known.values() if result is not None]
+
+
+def by_root(texts: Mapping[str, Text], request: Request) -> list[dict[str, Text]]:
+    """The texts of each of the settings' `roots`, and those outside of all."""
+    found: dict[str, dict[str, Text]] = {}
+    for path, text in texts.items():
+        found.setdefault(request.root_of(path), {})[path] = text
+    return list(found.values())
 
 
 @dataclass(frozen=True)

@@ -553,9 +553,9 @@ def test_help_waits_neither_for_libcst_nor_for_the_rules() -> None:
 def checkout(project: Path) -> Path:
     """What `amplint new` takes for a checkout of amplint."""
     (project / "rules").mkdir()
-    (project / "amplint").mkdir()
     (project / "rules" / "__init__.py").touch()
-    (project / "amplint" / "rule.py").touch()
+    (project / "amplint" / "core").mkdir(parents=True)
+    (project / "amplint" / "core" / "rule.py").touch()
     return project
 
 
@@ -565,11 +565,11 @@ def test_new_starts_a_rule_that_is_valid_and_finds_its_bad_line(
     ran = amplint("new", "AMP998", "my-own-pattern")
     assert ran.status == 0
     assert [line.split()[1] for line in ran.out.splitlines()] == [
-        str(checkout / "rules" / "my_own_pattern.py"),
+        str(checkout / "rules" / "memory" / "my_own_pattern.py"),
         str(checkout / "fixtures" / "my_own_pattern" / "bad.py"),
         str(checkout / "fixtures" / "my_own_pattern" / "good.py"),
     ]
-    monkeypatch.syspath_prepend(str(checkout / "rules"))
+    monkeypatch.syspath_prepend(str(checkout / "rules" / "memory"))
     rule = registry.load("my_own_pattern")
     rules = (*registry.all_rules(), rule)
     monkeypatch.setattr(registry, "all_rules", lambda: rules)
@@ -604,12 +604,13 @@ def test_new_refuses(amplint: Amplint, checkout: Path, code: str, name: str, sen
     assert not (checkout / "fixtures").exists()
 
 
-def test_new_needs_a_checkout_and_overwrites_nothing(amplint: Amplint, project: Path) -> None:
+def test_new_needs_a_checkout(amplint: Amplint) -> None:
     assert "is not in a checkout of amplint" in amplint("new", "AMP998", "mine").err
-    (project / "rules").mkdir()
-    (project / "amplint").mkdir()
-    (project / "rules" / "__init__.py").touch()
-    (project / "amplint" / "rule.py").touch()
-    (project / "rules" / "mine.py").write_text("precious")
+
+
+def test_new_overwrites_nothing(amplint: Amplint, checkout: Path) -> None:
+    mine = checkout / "rules" / "memory" / "mine.py"
+    mine.parent.mkdir()
+    mine.write_text("precious")
     assert "exists already" in amplint("new", "AMP998", "mine").err
-    assert (project / "rules" / "mine.py").read_text() == "precious"
+    assert mine.read_text() == "precious"

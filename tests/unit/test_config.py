@@ -121,6 +121,7 @@ def test_all_keys_are_read(tmp_path: Path) -> None:
         ignore = ["AMP103"]
         extend-select = ["data-parallel"]
         exclude = ["vendor/"]
+        roots = ["packages/*/", "examples"]
         target-torch = "2.4"
         [tool.amplint.per-file-ignores]
         "tests/*" = ["AMP101"]
@@ -132,6 +133,7 @@ def test_all_keys_are_read(tmp_path: Path) -> None:
         ignore=("AMP103",),
         extend_select=("data-parallel",),
         exclude=("vendor/",),
+        roots=("packages/*", "examples"),
         per_file_ignores=(("tests/*", ("AMP101",)),),
         target_torch="2.4",
     )
@@ -163,6 +165,12 @@ def test_config_names_the_file_to_read(tmp_path: Path) -> None:
         ("ignore = [101]", "`ignore` must be a list of strings, not [101]"),
         ('exclude = ["!"]', "`exclude`: '!' is not a pattern as in .gitignore"),
         ("exclude = {}", "`exclude` must be a list of strings, not {}"),
+        ('roots = "examples"', "`roots` must be a list of strings, not 'examples'"),
+        (
+            'roots = ["**/examples"]',
+            "`roots`: '**/examples' is not a directory like \"packages/*\"",
+        ),
+        ('roots = ["./examples"]', "`roots`: './examples' is not a directory like \"packages/*\""),
         ('per-file-ignores = ["AMP1"]', "`per-file-ignores` must be a table"),
         ('per-file-ignores = { "a.py" = ["AMP9"] }', "'a.py'`: there is no rule `AMP9`"),
         (
@@ -202,6 +210,26 @@ def test_a_config_that_is_missing_or_says_nothing_is_an_error(tmp_path: Path) ->
     (tmp_path / "other.toml").write_text("[tool.black]\n")
     with pytest.raises(ConfigError, match=r"there is no \[tool\.amplint\] in it"):
         checked(tmp_path, config=tmp_path / "other.toml")
+
+
+# ---------------------------------------------------------------------------------- roots
+
+
+@pytest.mark.parametrize(
+    ("file", "root"),
+    [
+        ("packages/one/src/a.py", "packages/one"),
+        ("packages/one/examples/a.py", "packages/one/examples"),
+        ("packages/a.py", ""),
+        ("src/packages/one/a.py", ""),
+        ("examples.py", ""),
+    ],
+)
+def test_the_root_of_a_file_is_the_nearest_that_a_pattern_names(
+    tmp_path: Path, file: str, root: str
+) -> None:
+    chosen = settings(tmp_path, roots=["packages/*", "packages/*/ex*", "examples"])
+    assert chosen.root_of(tmp_path / file) == root
 
 
 # ---------------------------------------------------------------------------------- per file

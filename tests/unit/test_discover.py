@@ -25,8 +25,11 @@ def tree(root: Path, *files: str) -> None:
         (root / name).write_text(text)
 
 
-def project(*paths: str, exclude: tuple[str, ...] = (), force: bool = False) -> Project:
-    return discover.project(paths, Settings(root=Path.cwd(), exclude=exclude), force)
+def project(
+    *paths: str, exclude: tuple[str, ...] = (), roots: tuple[str, ...] = (), force: bool = False
+) -> Project:
+    settings = Settings(root=Path.cwd(), exclude=exclude, roots=roots)
+    return discover.project(paths, settings, force)
 
 
 def reported(*paths: str, exclude: tuple[str, ...] = (), force: bool = False) -> list[str]:
@@ -83,6 +86,18 @@ def test_paths_are_found_from_below_the_root(
     monkeypatch.chdir(tmp_path / "src")
     assert reported(".") == ["src/a.py"]
     assert reported("../b.py") == ["b.py"]
+
+
+def test_of_the_roots_in_the_settings_those_of_the_named_paths_are_analysed(
+    tmp_path: Path,
+) -> None:
+    tree(tmp_path, "pyproject.toml", "a.py", "libs/one/b.py", "libs/one/c.py", "libs/two/d.py")
+    roots = ("libs/*",)
+    found = project("libs/one/b.py", roots=roots)
+    assert (found.root, found.whole) == (tmp_path, True)
+    assert found.files == ("libs/one/b.py", "libs/one/c.py")
+    assert project("a.py", "libs/two", roots=roots).files == ("a.py", "libs/two/d.py")
+    assert project(".", roots=roots).files == project(".").files
 
 
 # ------------------------------------------------------------------------------ what is left out

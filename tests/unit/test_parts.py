@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from amplint.core import registry
 from amplint.ir.file_index import File
 from amplint.ir.file_set import QUESTIONS, Files
+from amplint.output import fixing
 from amplint.project.config import load
 from amplint.project.discover import project
 from amplint.run import parts, session
@@ -18,6 +20,7 @@ from amplint.run.cache import NAME, Cache
 from amplint.run.engine import run
 from amplint.run.parts import divide
 from amplint.run.request import Outcome, Request
+from tests.helpers import write
 
 NAMES = st.sampled_from(["a", "b", "c", "d.py", "e.py", "f.py"])
 PATHS = st.lists(NAMES, min_size=1, max_size=4).map("/".join)
@@ -188,6 +191,68 @@ def test_a_word_in_another_part_is_asked_for_again(tree: Path) -> None:
     assert before.fix is not None
     assert after.fix is not None
     assert before.fix.safety != after.fix.safety
+
+
+# -------------------------------------------------------------------------- roots in the settings
+
+
+@pytest.fixture
+def roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository whose two directories are projects of their own."""
+    (tmp_path / "pyproject.toml").write_text('[tool.amplint]\nroots = ["*"]\n')
+    write({path: text.encode() for path, text in FILES.items()}, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_root_is_analysed_as_if_it_stood_alone(
+    roots: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = told(look())
+    alone = []
+    for name in ("common", "models"):
+        place = tmp_path_factory.mktemp("alone")
+        shutil.copytree(roots / name, place / name)
+        monkeypatch.chdir(place)
+        alone += told(look())
+    assert together == alone
+    monkeypatch.chdir(roots)
+    (roots / "pyproject.toml").write_text("")
+    assert told(look()) != together
+
+
+def test_a_change_in_a_root_has_no_other_analysed(
+    roots: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (roots / "common/broken.py").unlink()
+    counting = Counting(monkeypatch)
+    cache = Cache(roots / NAME)
+    before = look(cache=cache)
+    assert counting.take() == ["common", "models"]
+    (roots / "common/tools.py").write_text(COMMON.replace("torch.nn.Module", "object"))
+    assert look(cache=cache).findings == before.findings
+    assert counting.take() == ["common"]
+
+
+def test_a_fix_asks_the_files_of_its_root_whether_a_name_is_in_use(roots: Path) -> None:
+    """An import that a fix leaves without a use stays where another file may take it from there."""
+    (roots / "models/other.py").write_text(
+        "import torch\nfrom torch.cuda.amp import autocast\n\nwith autocast():\n    pass\n"
+    )
+    (roots / "models/user.py").write_text("from models.other import autocast\n")
+    assert "from torch.cuda.amp import autocast" in fixed("models/other.py")
+    (roots / "models/user.py").rename(roots / "common/user.py")
+    assert "from torch.cuda.amp import autocast" not in fixed("models/other.py")
+
+
+def fixed(path: str) -> str:
+    """The file after its safe fixes."""
+    settings = load(Path.cwd())
+    request = Request(project((".",), settings), settings, registry.all_rules())
+    return fixing.fix_project(request, False).after[path]
+
+
+# ---------------------------------------------------------------------------- questions to texts
 
 
 @pytest.mark.parametrize(

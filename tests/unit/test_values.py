@@ -96,7 +96,7 @@ def test_a_report_is_the_same_whatever_strings_hash_to(tmp_path: Path) -> None:
         ran = subprocess.run(
             [sys.executable, "-m", "amplint", "check", "--no-cache", "--format", "json", "."],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONHASHSEED": seed},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed},
             capture_output=True,
             check=False,
         )
