@@ -74,8 +74,6 @@ class Inference(Project):
     def _evaluate(self, function: str, nodes: set[int]) -> None:
         facts = self.functions[function]
         graph = self.files[facts.path].graph(function)
-        # Building a graph defines its lambdas.
-        self.functions.update(self.files[facts.path].take_lambdas())
         state = self.states.get(function)
         if state is None:
             state = self.states[function] = State(graph, [BOTTOM] * len(graph.nodes))

@@ -38,7 +38,11 @@ Facts = TypeVar("Facts", FunctionFacts, ClassFacts)
 
 
 class Definitions(dict[str, Facts]):
-    """The definitions of files, by id. Those of another file are added on their first use."""
+    """The definitions of files, by id.
+
+    Those of another file are added on their first use, and so is a lambda: its file knows it once
+    the graph around it is built.
+    """
 
     def __init__(self, files: Files, defined: Callable[[FileFacts], Mapping[str, Facts]]) -> None:
         super().__init__()
@@ -48,11 +52,9 @@ class Definitions(dict[str, Facts]):
             self.update(defined(files[path].facts))
 
     def __missing__(self, identity: str) -> Facts:
-        path = identity.partition("::")[0]
-        if path in self._files.own:
-            raise KeyError(identity)
-        self.update(self._defined(self._files[path].facts))
-        return self[identity]
+        facts = self._files[identity.partition("::")[0]].facts
+        found = self[identity] = self._defined(facts)[identity]
+        return found
 
 
 class Store(ABC):

@@ -54,7 +54,6 @@ class File:
         self._classes: dict[str, ClassFacts] = {}
         self._ids: dict[Location, str] = {}  # of functions, classes and lambdas
         self._graphs: dict[str, Graph] = {}
-        self._lambdas: dict[str, FunctionFacts] = {}
         self._scan_module(self.parsed.module)
         code = "\n".join(self._code)
         self.facts = FileFacts(
@@ -146,18 +145,12 @@ class File:
             and not (isinstance(node.value, ast.Name) and node.value.id == "self")
         )
 
-    def take_lambdas(self) -> dict[str, FunctionFacts]:
-        """The lambdas that graphs have defined since this was last asked."""
-        new, self._lambdas = self._lambdas, {}
-        return new
-
     def _define(self, node: ast.AST, inside: FunctionFacts) -> str:
         """The id of a function or class that is defined in a graph; a lambda gets one now."""
         assert isinstance(node, DEFINITIONS)
         if where(node) not in self._ids:
             assert isinstance(node, ast.Lambda)
-            facts = self._add_function(node, "<lambda>", "lambda", inside, None)
-            self._lambdas[facts.id] = facts
+            self._add_function(node, "<lambda>", "lambda", inside, None)
         identity = self._ids[where(node)]
         if self._parsed is not None:
             self._parsed.scopes.setdefault(identity, node)

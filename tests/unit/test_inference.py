@@ -929,3 +929,27 @@ def test_what_a_batch_holds_is_a_tensor_where_a_nest_would_fail() -> None:
     assert isinstance(only(value("items", program)), Tensor)
     assert isinstance(only(value("lengths", program)), Blob)  # it may be a nest
     assert tensor("lengths > limit", program).dtype == "bool"
+
+
+def test_a_lambda_may_be_asked_for_before_the_function_around_it_is_evaluated() -> None:
+    helpers = "def read(x):\n    return x.item()\n"
+    main = """
+    import atexit
+    import torch
+    from helpers import read
+
+    def main():
+        atexit.register(lambda: read(torch.ones(3, device="cuda")))
+
+    read(torch.ones(3, device="cuda"))
+    main()
+    """
+    # The module calls both: the graph of `main` is built, so that its lambda is known to mention
+    # `read`, whose callers are asked for before `main` is evaluated.
+    texts = {"main.py": textwrap.dedent(main), "helpers.py": helpers}
+    files = {path: File(path, text) for path, text in texts.items()}
+    program = Program(Files(files), files["main.py"].facts.words)
+    assert program.failures == []
+    x = only(program.answers("helpers.py").value(expression(files["helpers.py"], "x")))
+    assert isinstance(x, Tensor)
+    assert x.device.kind == ACCELERATOR
