@@ -2,6 +2,7 @@
 
 They are wheels, or source archives where a package has none; nothing of them is built, imported or
 run, so that archives are fetched by their address: pip would run their setup.py to name them.
+Wheels of one platform or one Python have an address too, for pip takes only those of its own.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import argparse
 import hashlib
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tempfile
 import urllib.request
@@ -30,19 +33,24 @@ RESULTS = HERE / "results"
 class Package:
     """A release: the hash of its wheel or archive, and the directories that hold its code.
 
-    `url`: of the source archive, where there is no wheel. `left_out`: a directory whose
-    subdirectories are left out, but for the `kept` ones. `sets`: what it is looked at for: "real"
-    (the rules, and the labels) or "migration".
+    `url`: of the source archive, where there is no wheel, or of a wheel that fits some machines
+    only. `left_out`: a directory whose subdirectories are left out, but for the `kept` ones.
+    `sets`: what it is looked at for: "real" (the rules, and the labels), "migration", "ecosystem"
+    (which looks at all packages) and "ci". `standard_library`: it is the one of the Python that
+    runs, whose version has to be the pinned one. `status_only`: its findings are kept for a
+    later judgement of the rules, so that nobody reads or counts them.
     """
 
     name: str
     version: str
     roots: tuple[str, ...]
-    sha256: str
+    sha256: str = ""
     url: str = ""
     left_out: str = ""
     kept: tuple[str, ...] = ()
     sets: tuple[str, ...] = ("real",)
+    standard_library: bool = False
+    status_only: bool = False
 
     def holds(self, member: str) -> bool:
         """Whether a file of the wheel is part of what is looked at."""
@@ -75,18 +83,20 @@ def default_cache() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "amplint-benchmarks"
 
 
-def load(names: Sequence[str] = (), among: str = "real") -> tuple[Package, ...]:
-    """The packages of a set of packages.json, or those that are named."""
+def load(names: Sequence[str] = (), among: str | None = "real") -> tuple[Package, ...]:
+    """The packages of a set of packages.json (None: of all sets), or those that are named."""
     packages = tuple(
         Package(
             entry["name"],
             entry["version"],
             tuple(entry["roots"]),
-            entry["sha256"],
+            entry.get("sha256", ""),
             entry.get("url", ""),
             entry.get("left_out", ""),
             tuple(entry.get("kept", ())),
             tuple(entry.get("sets", ("real",))),
+            entry.get("standard_library", False),
+            entry.get("status_only", False),
         )
         for entry in json.loads((HERE / "packages.json").read_text(encoding="utf-8"))
     )
@@ -94,7 +104,7 @@ def load(names: Sequence[str] = (), among: str = "real") -> tuple[Package, ...]:
     if unknown:
         sys.exit(f"not in packages.json: {', '.join(sorted(unknown))}")
     if not names:
-        return tuple(package for package in packages if among in package.sets)
+        return tuple(package for package in packages if among is None or among in package.sets)
     return tuple(package for package in packages if package.name in names)
 
 
@@ -107,14 +117,30 @@ def fetch(package: Package, cache: Path) -> Path:
     with tempfile.TemporaryDirectory(dir=cache) as scratch:
         unpacked = Path(scratch) / "tree"
         unpacked.mkdir()
-        if package.url:
-            _unpack_archive(package, _download_archive(package, Path(scratch)), unpacked)
+        if package.standard_library:
+            _copy_standard_library(package, unpacked)
         else:
-            _unpack_wheel(package, _download_wheel(package, Path(scratch)), unpacked)
+            _unpack(package, _download(package, Path(scratch)), unpacked)
         # The tree is a project of its own, whatever directory the cache lies in.
         (unpacked / "pyproject.toml").write_text("", encoding="utf-8")
         unpacked.rename(tree)
     return tree
+
+
+def _copy_standard_library(package: Package, into: Path) -> None:
+    if not platform.python_version().startswith(f"{package.version}."):
+        sys.exit(
+            f"{package.name}: this is Python {platform.python_version()}, not {package.version}"
+        )
+    ignore = shutil.ignore_patterns("site-packages", "__pycache__", "*.so", "*.a")
+    shutil.copytree(sysconfig.get_path("stdlib"), into / package.roots[0], ignore=ignore)
+
+
+def _unpack(package: Package, path: Path, into: Path) -> None:
+    if path.suffix == ".whl":
+        _unpack_wheel(package, path, into)
+    else:
+        _unpack_archive(package, path, into)
 
 
 def _unpack_wheel(package: Package, wheel: Path, into: Path) -> None:
@@ -133,7 +159,11 @@ def _unpack_archive(package: Package, path: Path, into: Path) -> None:
                 archive.extract(member.replace(name=inside), into, filter="data")
 
 
-def _download_archive(package: Package, into: Path) -> Path:
+def _download(package: Package, into: Path) -> Path:
+    return _download_by_address(package, into) if package.url else _download_wheel(package, into)
+
+
+def _download_by_address(package: Package, into: Path) -> Path:
     path = into / package.url.rpartition("/")[2]
     with urllib.request.urlopen(package.url) as answer:
         path.write_bytes(answer.read())
