@@ -108,7 +108,7 @@ class Backpropagated:
         """What is backpropagated in this function itself -> where."""
         found: dict[Key, Why] = {}
         for number, node in enumerate(self._graph.nodes):
-            if node.op != "call" or self._heat.backward(self._function, number) != ():
+            if node.op != "call" or self._heat.backward_calls.chain(self._function, number) != ():
                 continue
             shape: CallShape = node.data
             if "retain_graph" in shape.keywords or "create_graph" in shape.keywords:

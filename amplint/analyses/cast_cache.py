@@ -105,7 +105,7 @@ class Staleness:
         backwards = tuple(
             Why(self._place(function, node), "the backward pass runs in the region as well")
             for number, node in self._calls(state, outer)
-            if self.heat.backward(function, number) is not None
+            if self.heat.backward_calls.chain(function, number) is not None
             and not self._within(state, node.block, outer, around).nested
         )
         return replace(found, backwards=backwards)
@@ -168,7 +168,7 @@ class Staleness:
 
     def _is_update(self, function: str, state: State, number: int, loop: int) -> bool:
         """Whether a call changes weights, and in every iteration those of the same layers."""
-        if not self.heat.is_step(function, number):
+        if not self.heat.backward_calls.is_step(function, number):
             return False
         graph = state.graph
         callee = graph.nodes[graph.nodes[number].operands[0]]
@@ -213,7 +213,7 @@ class Staleness:
         return [
             callee
             for callee in sorted(edges)
-            if callee in self.inference.states and not self.heat.is_abstract(callee)
+            if callee in self.inference.states and not self.heat.backward_calls.is_abstract(callee)
         ]
 
     def _within(self, state: State, block: int, outer: int, around: Around) -> Around:

@@ -228,7 +228,8 @@ class FileAnswers:
     def backward(self, call: ast.Call) -> tuple[Why, ...] | None:
         """The chain of places from the call to the `backward()` that it runs."""
         place = self._place(call)
-        return self._heat.backward(place.function, place.node) if place is not None else None
+        known = self._heat.backward_calls
+        return known.chain(place.function, place.node) if place is not None else None
 
     def backpropagated(self, node: ast.expr, itself: bool = False) -> Why | None:
         """Where what the expression holds, or is computed of, goes through a backward pass."""

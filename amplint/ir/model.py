@@ -194,6 +194,14 @@ class FunctionFacts:
     words: frozenset[str]
     location: Location
 
+    def param(self, name: str) -> Param | None:
+        """The parameter of that name."""
+        return self._params_by_name.get(name)
+
+    @cached_property
+    def _params_by_name(self) -> Mapping[str, Param]:
+        return {param.name: param for param in reversed(self.params)}
+
 
 @dataclass(frozen=True)
 class ClassFacts:
