@@ -130,9 +130,10 @@ class HeatMap:
             reached is not None and reached.temperature == TRAINING
         )
 
-    def is_training_loop(self, function: str, block: int) -> bool:
-        """Whether the block is a loop over the batches of training."""
-        return self._batch_loops.get(function, {}).get(block) == TRAINING
+    def training_loops(self, function: str) -> list[int]:
+        """The blocks of a function that are loops over the batches of training, in their order."""
+        loops = self._batch_loops.get(function, {})
+        return sorted(block for block, heat in loops.items() if heat == TRAINING)
 
     # -- loops
 
