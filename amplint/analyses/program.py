@@ -224,8 +224,8 @@ class FileAnswers:
         place = self._place(node)
         if place is None:
             return None
-        known = self._analyses.backprop.of(place.function)
-        return known.given(place.node) if itself else known.why(place.node)
+        known = self._analyses.backprop
+        return known.given(*place[:2]) if itself else known.why(*place[:2])
 
     def support(self, call: ast.Call) -> Support:
         """What the forward work behind a backward pass in a region is known to be."""
