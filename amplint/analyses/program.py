@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from amplint.analyses.backward_reach import Backpropagations
-from amplint.analyses.backward_support import Search, Support
+from amplint.analyses.backward_support import Support, Supports
 from amplint.analyses.cast_cache import CastCache, Stale
 from amplint.analyses.grad_mode import GradMode
 from amplint.analyses.hotness import HeatMap
@@ -14,7 +14,7 @@ from amplint.analyses.loader_workers import Workers
 from amplint.analyses.loop_invariance import built_of_constants, is_constant
 from amplint.analyses.provenance import Origins
 from amplint.analyses.tensor_certainty import is_tensor
-from amplint.analyses.thread_escape import products
+from amplint.analyses.thread_escape import ThreadWork
 from amplint.analyses.traits import is_half
 from amplint.core.progress import SILENT, Progress
 from amplint.core.values import (
@@ -112,6 +112,9 @@ class Analyses:
         self.workers = Workers(inference)
         self.origins = Origins(self.heat)
         self.cast_cache = CastCache(self.heat)
+        self.grad_mode = GradMode(self.heat)
+        self.supports = Supports(inference)
+        self.thread_work = ThreadWork(inference)
 
 
 class FileAnswers:
@@ -179,7 +182,7 @@ class FileAnswers:
             yield Trait.REGION
         if any(map(is_half, set(state.values))):
             yield Trait.HALF
-        if self._analyses.workers.chain(function) is not None:
+        if self._analyses.workers.runs(function):
             yield Trait.WORKER
 
     def misuse_rows(self) -> Mapping[str, Collection[int]]:
@@ -232,12 +235,12 @@ class FileAnswers:
         place = self._place(call)
         if place is None:
             return Support(None, None, None, False)
-        return Search(self._inference).region(place.function, place.node)
+        return self._analyses.supports.of(place.function, place.node)
 
     def thread_work(self, call: ast.Call) -> Why | None:
         """Where what the call hands to another thread multiplies."""
         place = self._place(call)
-        return products(self._inference, *place[:2]) if place is not None else None
+        return self._analyses.thread_work.products(*place[:2]) if place is not None else None
 
     def stale(self, context: ast.expr) -> Stale | None:
         """The weights that change within the autocast region which a `with` or a decorator opens,
