@@ -6,7 +6,7 @@ or by other losses, what is computed of these, and what a function returns that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 
 from amplint.analyses.hotness import HeatMap
@@ -22,6 +22,7 @@ from amplint.core.values import (
     Value,
     Why,
 )
+from amplint.core.walks import Solver, reachable
 from amplint.ir.model import CallShape, Graph, Node
 
 MAX_CALLS = 3
@@ -36,87 +37,128 @@ KEEPING = frozenset(
 COLLECTING = frozenset({"builtins.sum", "torch.stack", "torch.cat"})
 MODULES = frozenset({"module", "criterion"})
 Key = tuple[object, ...]
+At = tuple[str, int, int]  # a function, a node of it, and how many calls lead there
 
 
 class Backpropagations:
-    """What of the functions of a project has been given to `backward()`, each looked at once."""
+    """What of the functions of a project has been given to `backward()`, each node solved once.
+
+    A function is looked at anew for each number of calls that lead to it, up to `MAX_CALLS`.
+    """
 
     def __init__(self, heat: HeatMap) -> None:
         self._heat = heat
-        self._known: dict[tuple[str, int], Backpropagated] = {}
+        self._known: dict[str, Backpropagated] = {}
+        self._why = Solver(self._find_why, None)
 
-    def of(self, function: str, depth: int = 0) -> Backpropagated:
-        """What of one function, to which `depth` calls have led; inference has been there."""
-        key = (function, depth)
-        if key not in self._known:
-            self._known[key] = Backpropagated(self, self._heat, function, depth)
-        return self._known[key]
+    def why(self, function: str, number: int) -> Why | None:
+        """Where the value of a node, or what it is computed of, is backpropagated."""
+        return self._why((function, number, 0))
+
+    def given(self, function: str, number: int) -> Why | None:
+        """Where the value of a node is itself backpropagated, or a term or a factor of that."""
+        return self._of(function).given(number)
+
+    def _of(self, function: str) -> Backpropagated:
+        if function not in self._known:
+            self._known[function] = Backpropagated(self._heat, function)
+        return self._known[function]
+
+    def _find_why(self, at: At, ask: Callable[[At], Why | None]) -> Why | None:
+        function, number, depth = at
+        inside = self._of(function)
+        found = inside.given(number)
+        if found is not None:
+            return found
+        for each in inside.sources(number):
+            found = found or ask((function, each, depth))
+        call = inside.returned_by(number)
+        if found is not None or call is None or depth == MAX_CALLS:
+            return found
+        reasons = [
+            ask((callee, each, depth + 1)) if each >= 0 else None
+            for callee, each in inside.returned(*call)
+        ]
+        return reasons[0] if reasons and None not in reasons else None
 
 
 class Backpropagated:
-    """What of one function has been given to `backward()`.
+    """What of one function has been given to `backward()`, by itself.
 
     Args:
-        others: the same of other functions.
         heat: of the project.
         function: its id; inference has been there.
-        depth: how many calls lead to it.
     """
 
-    def __init__(self, others: Backpropagations, heat: HeatMap, function: str, depth: int) -> None:
-        self._others = others
+    def __init__(self, heat: HeatMap, function: str) -> None:
         self._heat = heat
         self._inference = heat.inference
         self._function = function
         self._state = heat.inference.states[function]
-        self._depth = depth
+        self._is_loss = Solver(self._find_loss, False)
 
     @property
     def _graph(self) -> Graph:
         return self._state.graph
 
-    def why(self, number: int) -> Why | None:
-        """Where the value of a node, or what it is computed of, is backpropagated."""
-        if number < 0:
-            return None
-        node = self._graph.nodes[number]
-        found = self._losses.get(self._key(number))
-        if found is not None:
-            return found
-        if node.op in ("binop", "aug") and node.data in ARITHMETIC:
-            return None if self._without_grad(node) else self._any(node.operands)
-        if node.op in ("narrow", "return"):
-            return self.why(node.operands[0])
-        if node.op == "unpack" and not node.data[2]:
-            return self._returned(node.operands[0], node.data[0])
-        if node.op != "call":
-            return None
-        receiver = self._receiver(node, KEEPING)
-        if receiver is not None:
-            return None if self._without_grad(node) else self.why(receiver)
-        return self._returned(number, None)
-
     def given(self, number: int) -> Why | None:
         """Where the value of a node is itself backpropagated, or a term or a factor of that."""
         return self._losses.get(self._key(number)) if number >= 0 else None
 
-    def _any(self, numbers: tuple[int, ...]) -> Why | None:
-        return next((why for why in map(self.why, numbers) if why is not None), None)
+    def sources(self, number: int) -> Sequence[int]:
+        """The nodes from any one of which a node has the graph that is backpropagated."""
+        node = self._graph.nodes[number]
+        if node.op in ("binop", "aug") and node.data in ARITHMETIC:
+            return () if self._without_grad(node) else node.operands
+        if node.op in ("narrow", "return"):
+            return node.operands[:1]
+        receiver = self._receiver(node, KEEPING) if node.op == "call" else None
+        return () if receiver is None or self._without_grad(node) else (receiver,)
+
+    def returned_by(self, number: int) -> tuple[int, int | None] | None:
+        """The call whose result a node is, and which element of it, where it is one of a tuple."""
+        node = self._graph.nodes[number]
+        if node.op == "unpack" and not node.data[2]:
+            call: int = node.operands[0]
+            return (call, node.data[0]) if self._graph.nodes[call].op == "call" else None
+        if node.op == "call" and self._receiver(node, KEEPING) is None:
+            return number, None
+        return None
+
+    def returned(self, call: int, index: int | None) -> Iterator[tuple[str, int]]:
+        """The nodes, by function, that a call may return; -1 for what is not known."""
+        for callee in sorted(self._inference.edges.get((self._function, call), set())):
+            state = self._inference.states.get(callee)
+            if state is None or not state.graph.returns or state.graph.yields:
+                yield callee, -1
+                continue
+            nodes = state.graph.nodes
+            for number in state.graph.returns:
+                given = nodes[number].operands[0] if nodes[number].op == "return" else number
+                row = nodes[given] if given >= 0 else None
+                if index is None:
+                    yield callee, given
+                elif row is not None and row.op == "tuple" and index < len(row.operands):
+                    yield callee, row.operands[index]
+                else:
+                    yield callee, -1
 
     @cached_property
     def _losses(self) -> dict[Key, Why]:
         """What is backpropagated in this function itself -> where."""
         found: dict[Key, Why] = {}
-        for number, node in enumerate(self._graph.nodes):
-            if node.op != "call" or self._heat.backward(self._function, number) != ():
+        for number in self._heat.backward_calls.events[self._function]:
+            if not self._heat.backward_calls.is_backward(self._function, number):
                 continue
+            node = self._graph.nodes[number]
             shape: CallShape = node.data
             if "retain_graph" in shape.keywords or "create_graph" in shape.keywords:
                 continue  # it is kept on purpose
             path = self._inference.functions[self._function].path
             why = Why(Place(path, *node.location), "backpropagated here")
-            for loss in self._into(self._loss(node)):
-                found.setdefault(self._key(loss), why)
+            for loss in reachable([self._loss(node)], self._into):
+                if loss >= 0:
+                    found.setdefault(self._key(loss), why)
         return found
 
     def _loss(self, call: Node) -> int:
@@ -131,39 +173,37 @@ class Backpropagated:
         return -1 if shape.stars else loss
 
     def _into(self, number: int) -> Iterator[int]:
-        """The loss, and what it is made of that certainly has a graph too."""
-        while number >= 0:
-            yield number
-            node = self._graph.nodes[number]
-            number = -1
-            if node.op in ("binop", "aug") and node.data in ARITHMETIC:
-                left, right = node.operands
-                if node.data in SUMS:
-                    for term in (left, right):
-                        if self._is_loss(term):
-                            yield from self._into(term)
-                elif node.data == "Div" or self._is_number(right):
-                    number = -1 if self._is_number(left) else left
-                elif self._is_number(left):
-                    number = right
-            elif node.op == "narrow":
-                number = node.operands[0]
-            elif node.op == "call" and self._collects(node):
-                number = node.operands[1]
-            elif node.op == "call":
-                scaled = self._receiver(node, frozenset({"scale"}))
-                if scaled is None:
-                    number = -1 if (kept := self._receiver(node, KEEPING)) is None else kept
-                elif node.data.positional == 1:
-                    number = node.operands[1]
+        """What a loss is made of that certainly has a graph too."""
+        node = self._graph.nodes[number] if number >= 0 else None
+        if node is None:
+            return
+        if node.op in ("binop", "aug") and node.data in ARITHMETIC:
+            left, right = node.operands
+            if node.data in SUMS:
+                yield from filter(self._is_loss, (left, right))
+            elif node.data == "Div" or self._is_number(right):
+                yield -1 if self._is_number(left) else left
+            elif self._is_number(left):
+                yield right
+        elif node.op == "narrow":
+            yield node.operands[0]
+        elif node.op == "call" and self._collects(node):
+            yield node.operands[1]
+        elif node.op == "call":
+            scaled = self._receiver(node, frozenset({"scale"}))
+            kept = self._receiver(node, KEEPING)
+            if scaled is not None and node.data.positional == 1:
+                yield node.operands[1]
+            elif scaled is None and kept is not None:
+                yield kept
 
-    def _is_loss(self, number: int) -> bool:
+    def _find_loss(self, number: int, ask: Callable[[int], bool]) -> bool:
         """Whether a term of a loss is one itself: what a module or a function of losses gives."""
         if number < 0:
             return False
         node = self._graph.nodes[number]
         if node.op in ("binop", "aug"):
-            return any(self._is_loss(operand) for operand in node.operands)
+            return any(map(ask, node.operands))
         if node.op != "call":
             return False
         value = self._state.values[number] or frozenset()
@@ -208,35 +248,15 @@ class Backpropagated:
 
     def _without_grad(self, node: Node) -> bool:
         """Whether a node is computed under `torch.no_grad()`."""
-        block = node.block
-        while block >= 0:
-            facts = self._graph.blocks[block]
-            if facts.kind == "with" and any(
-                isinstance(atom, NoGrad) for atom in self._state.values[facts.node] or ()
-            ):
-                return True
-            block = facts.parent
-        return False
+        return node.block in self._blocks_without_grad
 
-    def _returned(self, number: int, index: int | None) -> Why | None:
-        """The same of what a call returns: all that it may return has been backpropagated."""
-        callees = self._inference.edges.get((self._function, number), set())
-        if self._depth == MAX_CALLS or self._graph.nodes[number].op != "call":
-            return None
-        reasons = [why for callee in sorted(callees) for why in self._returns(callee, index)]
-        return reasons[0] if reasons and None not in reasons else None
-
-    def _returns(self, callee: str, index: int | None) -> Iterator[Why | None]:
-        state = self._inference.states.get(callee)
-        if state is None or not state.graph.returns or state.graph.yields:
-            yield None
-            return
-        inner = self._others.of(callee, self._depth + 1)
-        for number in state.graph.returns:
-            node = state.graph.nodes[number]
-            given = node.operands[0] if node.op == "return" else number
-            if index is not None:
-                row = state.graph.nodes[given] if given >= 0 else None
-                known = row is not None and row.op == "tuple" and index < len(row.operands)
-                given = row.operands[index] if known and row is not None else -1
-            yield inner.why(given)
+    @cached_property
+    def _blocks_without_grad(self) -> Collection[int]:
+        found = set[int]()
+        for number, block in enumerate(self._graph.blocks):
+            switches = block.kind == "with" and any(
+                isinstance(atom, NoGrad) for atom in self._state.values[block.node] or ()
+            )
+            if switches or block.parent in found:
+                found.add(number)
+        return found

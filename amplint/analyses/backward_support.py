@@ -9,7 +9,11 @@ float16).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Set
+from collections.abc import Mapping as ReadOnly
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 from amplint.core.values import (
     Atom,
@@ -32,12 +36,21 @@ from amplint.core.values import (
     Value,
     Why,
 )
+from amplint.core.walks import nearest, reachable
 from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
 from amplint.knowledge import libraries
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import RESULTS
+
+# By the fields of `Support` that are reasons: what is said of a place that is one.
+FIELDS = {
+    "island": "this part of the forward pass is not autocast",
+    "function": "a custom autograd.Function runs here",
+    "linalg": "this runs wider than the region",
+}
+WIDE = ("torch.linalg.", "torch.inverse")
 
 
 @dataclass(frozen=True)
@@ -62,61 +75,149 @@ class Support:
         return self.complete and not (self.island or self.function or self.linalg)
 
 
-class Search:
-    """The calls that a region holds, and those of the functions they reach."""
+class Own(NamedTuple):
+    """What calls and blocks show by themselves, be they those of a region or of a function."""
+
+    found: ReadOnly[str, Why]  # by the field of `Support`
+    complete: bool
+
+
+class Supports:
+    """What is behind the backward passes of a project.
+
+    What a function shows, in itself and in what it calls, is found for all of them by a walk for
+    each field of `Support`, from the functions that show it back to their callers.
+    """
 
     def __init__(self, inference: Inference) -> None:
-        self.inference = inference
-        self.island: Why | None = None
-        self.function: Why | None = None
-        self.linalg: Why | None = None
-        self.complete = True
-        self.seen: set[str] = set()
+        self._inference = inference
 
-    def region(self, function: str, number: int) -> Support:
+    def of(self, function: str, number: int) -> Support:
         """What is behind the backward pass that the call `number` runs in its region."""
-        state = self.inference.states[function]
+        state = self._inference.states[function]
         block = self._opening(state, state.graph.nodes[number].block)
         if block is None:  # opened by a decorator: the whole function is the region
-            self._function(function)
-        else:
-            self._block(function, state, block)
-        return Support(self.island, self.function, self.linalg, self.complete)
+            return self._support(self._own[function], [function])
+        own = self._shown(function, block)
+        callees = dict.fromkeys(
+            callee
+            for number in state.graph.nodes_in(block)
+            for callee in sorted(self._inference.edges.get((function, number), ()))
+        )
+        outside = self._has_graph_from_outside(state, block)
+        return self._support(own._replace(complete=own.complete and not outside), callees)
+
+    def _support(self, own: Own, callees: Iterable[str]) -> Support:
+        callees = list(callees)
+        found = {
+            field: own.found.get(field) or next((near[c] for c in callees if c in near), None)
+            for field, near in self._nearest.items()
+        }
+        complete = own.complete and self._incomplete.isdisjoint(callees)
+        return Support(found["island"], found["function"], found["linalg"], complete)
 
     def _opening(self, state: State, block: int) -> int | None:
+        """The innermost block around a place that is the body of an autocast context."""
         while block >= 0:
-            facts = state.graph.blocks[block]
-            if facts.kind == "with" and any(
-                isinstance(a, Autocast) for a in state.values[facts.node]
-            ):
+            if self._opened(state, block):
                 return block
-            block = facts.parent
+            block = state.graph.blocks[block].parent
         return None
 
-    def _inside(self, state: State, block: int, outer: int) -> bool:
-        while block >= 0:
-            if block == outer:
-                return True
-            block = state.graph.blocks[block].parent
-        return False
+    def _opened(self, state: State, block: int) -> list[Autocast]:
+        """The autocast contexts that a block is the body of."""
+        facts = state.graph.blocks[block]
+        context = state.values[facts.node] if facts.kind == "with" and facts.node >= 0 else ()
+        return [atom for atom in context if isinstance(atom, Autocast)]
 
-    def _block(self, function: str, state: State, outer: int) -> None:
-        graph = state.graph
-        inside = {n for n, node in enumerate(graph.nodes) if self._inside(state, node.block, outer)}
-        for number in sorted(inside):
-            node = graph.nodes[number]
-            if node.op == "call":
-                self._call(function, state, number)
-            for operand in node.operands:
-                if (
-                    operand >= 0
-                    and operand not in inside
-                    and not self._plain(state.values[operand])
-                ):
-                    self.complete = False
-        for block in range(len(graph.blocks)):
-            if block != outer and self._inside(state, block, outer):
-                self._island(function, state, block)
+    def _has_graph_from_outside(self, state: State, outer: int) -> bool:
+        """Whether a region uses what was computed before it and may carry a graph."""
+        inside = state.graph.nodes_in(outer)
+        return any(
+            operand >= 0 and operand not in inside and not self._plain(state.values[operand])
+            for number in inside
+            for operand in state.graph.nodes[number].operands
+        )
+
+    # -- functions
+
+    @cached_property
+    def _own(self) -> ReadOnly[str, Own]:
+        return {function: self._shown(function, -1) for function in self._inference.states}
+
+    @cached_property
+    def _callers(self) -> ReadOnly[str, list[str]]:
+        callers: dict[str, list[str]] = {}
+        for (caller, _), callees in sorted(self._inference.edges.items()):
+            for callee in callees:
+                callers.setdefault(callee, []).append(caller)
+        return callers
+
+    @cached_property
+    def _nearest(self) -> ReadOnly[str, ReadOnly[str, Why]]:
+        """By field and function: the nearest place that shows it, in the function or in what it
+        calls."""
+        nearby: dict[str, ReadOnly[str, Why]] = {}
+        for field in FIELDS:
+            shown = {f: own.found[field] for f, own in self._own.items() if field in own.found}
+            found = nearest(sorted(shown), lambda callee: self._callers.get(callee, ()))
+            nearby[field] = {function: shown[goal] for function, (_, goal) in found.items()}
+        return nearby
+
+    @cached_property
+    def _incomplete(self) -> Set[str]:
+        """The functions some call of which, however deep, is not known."""
+        unknown = [function for function, own in self._own.items() if not own.complete]
+        unseen = [function for function in self._callers if function not in self._own]
+        return set(reachable([*unknown, *unseen], lambda f: self._callers.get(f, ())))
+
+    def _shown(self, function: str, outer: int) -> Own:
+        """What a block of a function shows, or the whole function for -1."""
+        state = self._inference.states[function]
+        found: dict[str, Why] = {}
+        complete = True
+        for number in state.graph.nodes_in(outer):
+            if state.graph.nodes[number].op == "call":
+                location = state.graph.nodes[number].location
+                for field in self._shown_by_call(function, state, number):
+                    found.setdefault(field, self._why(function, location, FIELDS[field]))
+                complete = complete and self._is_known_call(function, state, number)
+        for block in range(outer + 1, len(state.graph.blocks)):
+            if not state.graph.is_in(block, outer):
+                break
+            if any(context.enabled is not True for context in self._opened(state, block)):
+                location = state.graph.blocks[block].location
+                found.setdefault("island", self._why(function, location, FIELDS["island"]))
+        return Own(found, complete)
+
+    def _shown_by_call(self, function: str, state: State, number: int) -> Iterator[str]:
+        """The fields of `Support` for which a call is a reason."""
+        infer = self._inference
+        callee = state.graph.nodes[number].operands[0]
+        for each in infer.edges.get((function, number), ()):
+            cls = infer.functions[each].cls
+            if cls is not None and self._of_autograd(cls):
+                yield "function"
+        node = state.graph.nodes[callee]
+        if node.op == "attr" and node.data == "apply":
+            for atom in state.values[node.operands[0]]:
+                if isinstance(atom, Class) and self._of_autograd(atom.id):
+                    yield "function"
+        for atom in state.values[callee]:
+            if isinstance(atom, Symbol) and canonical(atom.name).startswith(WIDE):
+                yield "linalg"
+
+    def _is_known_call(self, function: str, state: State, number: int) -> bool:
+        """Whether a call can hide neither an island nor a custom Function of its own."""
+        if self._inference.edges.get((function, number)):
+            return True
+        callee = state.graph.nodes[number].operands[0]
+        return all(self._known(atom) for atom in state.values[callee] or [None])
+
+    def _of_autograd(self, cls: str) -> bool:
+        return any(n.startswith("torch.autograd.") for n in self._inference.library_bases(cls))
+
+    # -- values
 
     def _plain(self, value: Value) -> bool:
         """Whether the value, made before the region, carries no graph into it."""
@@ -137,59 +238,6 @@ class Search:
     def _all_plain(self, values: list[Value]) -> bool:
         return all(not value or self._plain(value) for value in values)
 
-    def _function(self, function: str) -> None:
-        if function in self.seen:
-            return
-        self.seen.add(function)
-        state = self.inference.states.get(function)
-        if state is None:
-            self.complete = False
-            return
-        for number, node in enumerate(state.graph.nodes):
-            if node.op == "call":
-                self._call(function, state, number)
-        for block in range(len(state.graph.blocks)):
-            self._island(function, state, block)
-
-    def _island(self, function: str, state: State, block: int) -> None:
-        facts = state.graph.blocks[block]
-        if facts.kind != "with" or facts.node < 0:
-            return
-        for atom in state.values[facts.node]:
-            if isinstance(atom, Autocast) and atom.enabled is not True:
-                why = self._why(
-                    function, facts.location, "this part of the forward pass is not autocast"
-                )
-                self.island = self.island or why
-
-    def _call(self, function: str, state: State, number: int) -> None:
-        node = state.graph.nodes[number]
-        callees = self.inference.edges.get((function, number), set())
-        for callee in sorted(callees):
-            facts = self.inference.functions[callee]
-            if facts.cls is not None and self._is_autograd_function(facts.cls):
-                self._custom(function, node.location)
-            self._function(callee)
-        receiver = state.graph.nodes[node.operands[0]]
-        if receiver.op == "attr" and receiver.data == "apply":
-            for atom in state.values[receiver.operands[0]]:
-                if isinstance(atom, Class) and self._is_autograd_function(atom.id):
-                    self._custom(function, node.location)
-        if not callees and not all(
-            self._known(a) for a in state.values[node.operands[0]] or [None]
-        ):
-            self.complete = False
-        for atom in state.values[node.operands[0]]:
-            if isinstance(atom, Symbol) and canonical(atom.name).startswith(
-                ("torch.linalg.", "torch.inverse")
-            ):
-                text = "this runs wider than the region"
-                self.linalg = self.linalg or self._why(function, node.location, text)
-
-    def _custom(self, function: str, location: tuple[int, int, int, int]) -> None:
-        text = "a custom autograd.Function runs here"
-        self.function = self.function or self._why(function, location, text)
-
     def _known(self, atom: Atom | None) -> bool:
         """Whether calling the atom can hide neither an island nor a custom Function."""
         if isinstance(atom, Symbol):
@@ -209,8 +257,5 @@ class Search:
             )
         return isinstance(atom, Function | Class | Instance)
 
-    def _is_autograd_function(self, cls: str) -> bool:
-        return any(n.startswith("torch.autograd.") for n in self.inference.library_bases(cls))
-
     def _why(self, function: str, location: tuple[int, int, int, int], text: str) -> Why:
-        return Why(Place(self.inference.functions[function].path, *location), text)
+        return Why(Place(self._inference.functions[function].path, *location), text)

@@ -8,8 +8,12 @@ and 1.11.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
 
 from amplint.analyses.hotness import HeatMap
 from amplint.core.values import (
@@ -24,13 +28,14 @@ from amplint.core.values import (
     Value,
     Why,
 )
-from amplint.inference import Inference, State
+from amplint.core.walks import derivable, nearest, reachable
+from amplint.inference import State
 from amplint.inference.use_evidence import path_of
-from amplint.ir.model import Graph, Location, Node
+from amplint.ir.model import Graph, Location
 
-MAX_CALLS = 6  # between the region and the loop, and between the loop and what it runs
 HALVES = frozenset({"float16", "bfloat16"})
 CASTS_TO_HALF = frozenset({"half", "bfloat16"})
+DRAWING = frozenset({"narrow", "unpack", "subscript"})
 
 
 @dataclass(frozen=True)
@@ -52,27 +57,44 @@ class Stale:
     nested: bool
 
 
-@dataclass(frozen=True)
-class Around:
+class Around(NamedTuple):
     """The autocast state that holds where something runs: that of the innermost context.
 
-    `nested`: it is not the context that the search began at.
+    casts: whether weights are cast there, and the casts kept.
+    nested: whether it is not that of the context that the search began at.
     """
 
-    context: Autocast
-    nested: bool = False
-
-    @property
-    def casts(self) -> bool:
-        return self.context.enabled is not False and self.context.cache is not False
+    casts: bool
+    nested: bool
 
 
-class Staleness:
-    """The search of one region and of what is called in it."""
+AROUND = [Around(casts, nested) for casts in (False, True) for nested in (False, True)]
+Entered = tuple[str, Around]  # a function, and what holds where it is called
+
+
+class Use(NamedTuple):
+    """A call that uses weights: where, and in which autocast state."""
+
+    why: Why
+    around: Around
+
+
+class CastCache:
+    """The regions of a project and what is called in them, searched once for all.
+
+    Each question (what updates weights, what uses them, which loop does both) is asked of functions
+    under an autocast state (`Around`), of which there are four, and answered for all of them by one
+    walk from the answers back along the calls.
+    """
 
     def __init__(self, heat: HeatMap) -> None:
-        self.heat = heat
-        self.inference = heat.inference
+        self._heat = heat
+        self._inference = heat.inference
+        self._opened: dict[str, list[tuple[int, Around | None]]] = {}
+        self._bodies: dict[str, dict[tuple[int, Location], int]] = {}
+        self._half: dict[str, frozenset[str]] = {}
+        self._found: dict[tuple[str, int, Around], Stale | None] = {}
+        self._own_uses: dict[Entered, Use | None] = {}
 
     def of_context(self, function: str, context: int, location: Location) -> Stale | None:
         """For the region that a `with`, or a decorator, opens in a function.
@@ -82,171 +104,313 @@ class Staleness:
             context: the node of the context; one context may serve several times.
             location: where it is written.
         """
-        state = self.inference.states[function]
+        state = self._inference.states[function]
         opened = autocast_in(state.values[context])
         if opened is None or opened.cache is False:
             return None
-        around = Around(opened)
-        for number, block in enumerate(state.graph.blocks):
-            if (block.kind, block.node, block.location) == ("with", context, location):
-                inner = any(autocast_of(state, b) for b in chain(state.graph, block.parent))
-                return None if inner else self._search(function, state, number, around)
-        for node in state.graph.nodes:
-            if node.op == "def" and context in node.operands:
-                decorated = self.inference.states.get(str(node.data))
-                if decorated is not None:
-                    return self._search(str(node.data), decorated, -1, around)
+        around = Around(opened.enabled is not False, nested=False)
+        block = self._regions(function).get((context, location))
+        if block is not None:
+            inner = self._innermost(function)[state.graph.blocks[block].parent][1] is not None
+            return None if inner else self._search(function, block, around)
+        for user in state.users[context]:
+            decorated = str(state.graph.nodes[user].data)
+            if state.graph.nodes[user].op == "def" and decorated in self._inference.states:
+                return self._search(decorated, -1, around)
         return None
 
-    def _search(self, function: str, state: State, outer: int, around: Around) -> Stale | None:
-        found = self._loop_in(function, state, outer, around, frozenset())
+    def _search(self, function: str, outer: int, around: Around) -> Stale | None:
+        """The nearest loop in a region: in its own function, or by the fewest calls."""
+        found = self._own_loop(function, outer, around)
+        if found is None:
+            entered = self._nearest(self._distances, self._called_in(function, outer, around))
+            found = self._own_loop(entered[0], -1, entered[1]) if entered is not None else None
         if found is None:
             return None
+        state = self._inference.states[function]
         backwards = tuple(
-            Why(self._place(function, node), "the backward pass runs in the region as well")
-            for number, node in self._calls(state, outer)
-            if self.heat.backward(function, number) is not None
-            and not self._within(state, node.block, outer, around).nested
+            Why(self._place(function, number), "the backward pass runs in the region as well")
+            for number in self._calls(state, outer)
+            if self._heat.backward_calls.chain(function, number) is not None
+            and not self._within(function, state.graph.nodes[number].block, outer, around).nested
         )
         return replace(found, backwards=backwards)
 
     # -- loops
 
-    def _loop_in(
-        self, function: str, state: State, outer: int, around: Around, above: frozenset[str]
+    @cached_property
+    def _loops(self) -> Mapping[str, Mapping[int, Why]]:
+        """By function: its loops over the batches of training that update weights, in their order,
+        and where they do."""
+        found: dict[str, dict[int, Why]] = {}
+        for function in sorted(self._inference.states):
+            for number in self._heat.training_loops(function):
+                update = self._update(function, number)
+                if update is not None:
+                    found.setdefault(function, {})[number] = update
+        return found
+
+    def _own_loop(self, function: str, outer: int, around: Around) -> Stale | None:
+        """The first loop in a block that updates weights and uses them."""
+        key = (function, outer, around)
+        if key not in self._found:
+            loops = self._loops.get(function, {})
+            numbers = list(loops)
+            inside = itertools.takewhile(
+                lambda number: self._inference.states[function].graph.is_in(number, outer),
+                itertools.islice(numbers, bisect_right(numbers, outer), None),
+            )
+            found = (self._stale(function, n, loops[n], outer, around) for n in inside)
+            self._found[key] = next((each for each in found if each is not None), None)
+        return self._found[key]
+
+    def _stale(
+        self, function: str, loop: int, update: Why, outer: int, around: Around
     ) -> Stale | None:
-        """The first loop that updates weights and uses them, in a block or in what it calls."""
-        for number, block in enumerate(state.graph.blocks):
-            if number == outer or not self.heat.is_training_loop(function, number):
-                continue
-            if outer not in chain(state.graph, number):
-                continue
-            inside = self._within(state, number, outer, around)
-            update = self._update_in(function, state, number, frozenset())
-            used = self._forward_in(function, state, number, inside, frozenset())
-            if update is not None and used is not None:
-                forward, nested = used
-                row, column, _, _ = block.location
-                place = Place(self._path(function), row, column, row, column + 3)
-                loop = Why(place, "this loop runs within one autocast region")
-                return Stale(loop, update, forward, (), nested)
-        above |= {function}
-        for number, node in self._calls(state, outer):
-            if len(above) > MAX_CALLS:
-                break
-            inside = self._within(state, node.block, outer, around)
-            for callee in self._callees(function, number):
-                callee_state = self.inference.states[callee]
-                if callee not in above:
-                    entered = self._entered(callee, inside)
-                    found = self._loop_in(callee, callee_state, -1, entered, above)
-                    if found is not None:
-                        return found
-        return None
+        used = self._use(function, loop, self._within(function, loop, outer, around))
+        if used is None:
+            return None
+        row, column, _, _ = self._inference.states[function].graph.blocks[loop].location
+        place = Place(self._path(function), row, column, row, column + 3)
+        why = Why(place, "this loop runs within one autocast region")
+        return Stale(why, update, used.why, (), used.around.nested)
 
-    # -- what a loop does
+    @cached_property
+    def _distances(self) -> Mapping[Entered, tuple[int, Entered]]:
+        """By function and autocast state: the nearest function that has such a loop."""
+        callers = self._heat.callers
+        leading = reachable(
+            self._loops, lambda function: (caller for caller, _ in callers.get(function, ()))
+        )
+        known = [function for function in leading if function in self._inference.states]
+        entered = [(function, around) for function in known for around in AROUND]
+        goals = [
+            (function, around)
+            for function in self._loops
+            for around in AROUND
+            if self._own_loop(function, -1, around) is not None
+        ]
+        return nearest(goals, self._preceding(entered))
 
-    def _update_in(
-        self, function: str, state: State, outer: int, above: frozenset[str]
-    ) -> Why | None:
+    # -- what changes weights
+
+    def _update(self, function: str, outer: int) -> Why | None:
         """The first call in a block that changes weights, or that runs what does."""
-        above |= {function}
-        for number, node in self._calls(state, outer):
-            if self._is_update(function, state, number, outer):
-                return Why(self._place(function, node), "changes the weights here")
+        for number in self._calls(self._inference.states[function], outer):
+            if self._is_update(function, number, outer):
+                return Why(self._place(function, number), "changes the weights here")
             callees = self._callees(function, number)
-            if not callees or len(above) > MAX_CALLS:
-                continue
-            found = [
-                self._update_in(callee, self.inference.states[callee], -1, above)
-                for callee in callees
-                if callee not in above
-            ]
-            if found and all(found):
-                return found[0]
+            if callees and all(callee in self._updates for callee in callees):
+                return self._updates[callees[0]]
         return None
 
-    def _is_update(self, function: str, state: State, number: int, loop: int) -> bool:
+    @cached_property
+    def _updates(self) -> Mapping[str, Why]:
+        """The functions that change weights whenever they are called, and where the nearest of
+        their calls does so."""
+        direct: dict[str, int] = {}
+        calls: list[tuple[str, list[str]]] = []
+        for function in sorted(self._heat.backward_calls.trains & self._inference.states.keys()):
+            for number in self._calls(self._inference.states[function], -1):
+                if self._is_update(function, number, -1):
+                    direct.setdefault(function, number)
+                elif callees := self._callees(function, number):
+                    calls.append((function, callees))
+        certain = derivable([*((function, ()) for function in direct), *calls])
+        running: dict[str, list[str]] = {}
+        for function, callees in calls:
+            if all(callee in certain for callee in callees):
+                running.setdefault(callees[0], []).append(function)
+        places = nearest(direct, lambda function: running.get(function, ()))
+        return {
+            function: Why(self._place(goal, direct[goal]), "changes the weights here")
+            for function, (_, goal) in places.items()
+        }
+
+    def _is_update(self, function: str, number: int, loop: int) -> bool:
         """Whether a call changes weights, and in every iteration those of the same layers."""
-        if not self.heat.is_step(function, number):
+        if not self._heat.backward_calls.is_step(function, number):
             return False
-        graph = state.graph
-        callee = graph.nodes[graph.nodes[number].operands[0]]
+        state = self._inference.states[function]
+        callee = state.graph.nodes[state.graph.nodes[number].operands[0]]
         if callee.op != "attr":
             return True
         optimizer = callee.operands[0]
-        return not optimises_tensors(state, optimizer) and not is_drawn(graph, optimizer, loop)
+        return not optimises_tensors(state, optimizer) and not is_drawn(
+            state.graph, optimizer, loop
+        )
 
-    def _forward_in(
-        self, function: str, state: State, outer: int, around: Around, above: frozenset[str]
-    ) -> tuple[Why, bool] | None:
-        """The call in a block that is most surely a module's, where autocast casts and caches."""
-        above |= {function}
-        guess: tuple[Why, bool] | None = None
-        for number, node in self._calls(state, outer):
-            inside = self._within(state, node.block, outer, around)
-            known = is_forward(self.inference, state, number)
-            if known is not None and inside.casts:
-                why = Why(self._place(function, node), "uses the weights as they were at first")
+    # -- what uses weights
+
+    def _use(self, function: str, outer: int, around: Around) -> Use | None:
+        """The call in a block that is most surely a module's, where autocast casts and caches: the
+        nearest one in what is called, unless there is one in the block itself."""
+        own = self._own_use(function, outer, around)
+        if own is not None:
+            return own
+        entered = self._nearest(self._uses, self._called_in(function, outer, around))
+        return self._entered_use(entered) if entered is not None else None
+
+    def _own_use(self, function: str, outer: int, around: Around) -> Use | None:
+        state = self._inference.states[function]
+        guess: Use | None = None
+        for number in self._calls(state, outer):
+            inside = self._within(function, state.graph.nodes[number].block, outer, around)
+            known = self._is_forward(function, number) if inside.casts else None
+            if known is not None and (known or guess is None):
+                why = Why(self._place(function, number), "uses the weights as they were at first")
                 if known:
-                    return why, inside.nested
-                guess = guess or (why, inside.nested)
-            for callee in self._callees(function, number):
-                if callee not in above and len(above) <= MAX_CALLS:
-                    entered = self._entered(callee, inside)
-                    callee_state = self.inference.states[callee]
-                    found = self._forward_in(callee, callee_state, -1, entered, above)
-                    guess = guess or found
+                    return Use(why, inside)
+                guess = Use(why, inside)
         return guess
 
-    # -- small things
+    def _entered_use(self, entered: Entered) -> Use | None:
+        if entered not in self._own_uses:
+            self._own_uses[entered] = self._own_use(entered[0], -1, entered[1])
+        return self._own_uses[entered]
 
-    def _calls(self, state: State, outer: int) -> Iterator[tuple[int, Node]]:
+    @cached_property
+    def _uses(self) -> Mapping[Entered, tuple[int, Entered]]:
+        """By function and autocast state, of what loops run: the nearest one that uses weights."""
+        starts = [
+            entered
+            for function, loops in self._loops.items()
+            for number in loops
+            for around in AROUND
+            for entered in self._called_in(function, number, around)
+        ]
+        run = list(reachable(starts, self._called_by))
+        goals = [entered for entered in run if self._entered_use(entered) is not None]
+        return nearest(goals, self._preceding(run))
+
+    def _is_forward(self, function: str, number: int) -> bool | None:
+        """Whether a call runs a module: surely, perhaps (False), or not (None)."""
+        state = self._inference.states[function]
+        callee = state.graph.nodes[number].operands[0]
+        value = state.values[callee]
+        modules = [
+            atom
+            for atom in value
+            if (isinstance(atom, Object) and atom.kind == "module")
+            or (isinstance(atom, Instance) and self._inference.is_module(atom.cls))
+            or (isinstance(atom, Method) and atom.name == "forward")
+        ]
+        if modules:
+            half = any(isinstance(a, Object) and a.dtype in HALVES for a in modules)
+            return None if half or path_of(state.graph, callee) in self._halved(function) else True
+        if value and Unknown() not in value:
+            return None
+        given = state.graph.nodes[number].operands[1:]
+        tensors = any(
+            isinstance(a, Tensor | Blob) for n in (number, *given) for a in state.values[n]
+        )
+        return False if tensors and state.users[number] else None
+
+    def _halved(self, function: str) -> frozenset[str]:
+        """The dotted names whose values a function casts to half: model.half()"""
+        if function not in self._half:
+            graph = self._inference.states[function].graph
+            paths = (
+                path_of(graph, node.operands[0])
+                for node in graph.nodes
+                if node.op == "attr" and node.data in CASTS_TO_HALF
+            )
+            self._half[function] = frozenset(path for path in paths if path is not None)
+        return self._half[function]
+
+    # -- calls, under an autocast state
+
+    def _called_in(self, function: str, outer: int, around: Around) -> Iterator[Entered]:
+        """What the calls in a block run, in their order, where `around` holds in that block."""
+        state = self._inference.states[function]
+        for number in self._calls(state, outer):
+            inside = self._within(function, state.graph.nodes[number].block, outer, around)
+            for callee in self._callees(function, number):
+                yield callee, self._entered(callee, inside)
+
+    def _called_by(self, entered: Entered) -> Iterator[Entered]:
+        return self._called_in(entered[0], -1, entered[1])
+
+    def _preceding(self, entered: Iterable[Entered]) -> Callable[[Entered], Iterable[Entered]]:
+        """Gives those of some functions, under their autocast states, that call one."""
+        callers: dict[Entered, list[Entered]] = {}
+        for caller in entered:
+            for callee in self._called_by(caller):
+                callers.setdefault(callee, []).append(caller)
+        return lambda callee: callers.get(callee, ())
+
+    def _nearest(
+        self, distances: Mapping[Entered, tuple[int, Entered]], called: Iterable[Entered]
+    ) -> Entered | None:
+        """The nearest goal of what is called, the first of several."""
+        known = [distances[entered] for entered in called if entered in distances]
+        return min(known, key=lambda each: each[0])[1] if known else None
+
+    def _calls(self, state: State, outer: int) -> Iterator[int]:
         """The calls in a block, or in the whole function for -1."""
-        for number, node in enumerate(state.graph.nodes):
-            if node.op == "call" and (outer < 0 or outer in chain(state.graph, node.block)):
-                yield number, node
+        nodes = state.graph.nodes
+        return (number for number in state.graph.nodes_in(outer) if nodes[number].op == "call")
 
     def _callees(self, function: str, number: int) -> list[str]:
         """The functions of the project that a call runs, without those that are only declared."""
-        edges = self.inference.edges.get((function, number), ())
+        edges = self._inference.edges.get((function, number), ())
         return [
             callee
             for callee in sorted(edges)
-            if callee in self.inference.states and not self.heat.is_abstract(callee)
+            if callee in self._inference.states
+            and not self._heat.backward_calls.is_abstract(callee)
         ]
 
-    def _within(self, state: State, block: int, outer: int, around: Around) -> Around:
+    def _within(self, function: str, block: int, outer: int, around: Around) -> Around:
         """What holds in a block, where `around` holds in the block `outer` that it lies in."""
-        for current in chain(state.graph, block):
-            if current == outer:
-                break
-            opened = autocast_of(state, current)
-            if opened is not None:
-                return Around(opened, nested=True)
-        return around
+        opener, opened = self._innermost(function)[block]
+        graph = self._inference.states[function].graph
+        if opened is None or opener == outer or not graph.is_in(opener, outer):
+            return around
+        return opened
+
+    def _innermost(self, function: str) -> Sequence[tuple[int, Around | None]]:
+        """By block: the innermost block around it that is the body of an autocast context, and what
+        holds in it. The last entry is that of what is in no block."""
+        known = self._opened.get(function)
+        if known is None:
+            state = self._inference.states[function]
+            known = self._opened[function] = []
+            for number, block in enumerate(state.graph.blocks):
+                context = autocast_of(state, number)
+                outer = known[block.parent] if block.parent >= 0 else (-1, None)
+                known.append(outer if context is None else (number, nested(context)))
+            known.append((-1, None))
+        return known
+
+    def _regions(self, function: str) -> Mapping[tuple[int, Location], int]:
+        """The bodies of `with` statements, by the node and the place of the context."""
+        if function not in self._bodies:
+            found = self._bodies[function] = {}
+            for number, block in enumerate(self._inference.states[function].graph.blocks):
+                if block.kind == "with":
+                    found.setdefault((block.node, block.location), number)
+        return self._bodies[function]
 
     def _entered(self, function: str, around: Around) -> Around:
         """What holds in a function that is called where `around` holds."""
-        if self.inference.functions[function].decorated:
-            for atom in self.inference.decorators(function):
+        if self._inference.functions[function].decorated:
+            for atom in self._inference.decorators(function):
                 if isinstance(atom, Autocast):
-                    return Around(atom, nested=True)
+                    return nested(atom)
         return around
 
-    def _place(self, function: str, node: Node) -> Place:
-        return Place(self._path(function), *node.location)
+    def _place(self, function: str, number: int) -> Place:
+        location = self._inference.states[function].graph.nodes[number].location
+        return Place(self._path(function), *location)
 
     def _path(self, function: str) -> str:
-        return self.inference.functions[function].path
+        return self._inference.functions[function].path
 
 
-def chain(graph: Graph, block: int) -> Iterator[int]:
-    """The block and those around it, innermost first."""
-    while block >= 0:
-        yield block
-        block = graph.blocks[block].parent
-    yield -1
+def nested(context: Autocast) -> Around:
+    """What holds in the body of a context inside the one that a search began at."""
+    return Around(context.enabled is not False and context.cache is not False, nested=True)
 
 
 def autocast_in(value: Value) -> Autocast | None:
@@ -263,9 +427,7 @@ def autocast_of(state: State, block: int) -> Autocast | None:
 
 def optimises_tensors(state: State, optimizer: int) -> bool:
     """Whether an optimizer was given tensors one by one, which no layer holds: `Adam([latent])`"""
-    made = state.graph.nodes[optimizer]
-    while made.op == "narrow":
-        made = state.graph.nodes[made.operands[0]]
+    made = state.graph.nodes[state.graph.narrowed(optimizer)]
     if made.op != "call" or len(made.operands) < 2:
         return False
     given = state.graph.nodes[made.operands[1]]
@@ -277,40 +439,5 @@ def optimises_tensors(state: State, optimizer: int) -> bool:
 
 def is_drawn(graph: Graph, number: int, loop: int) -> bool:
     """Whether each iteration of a loop has another one: `for model, optimizer in zip(...)`"""
-    node = graph.nodes[number]
-    while node.op in ("narrow", "unpack", "subscript"):
-        node = graph.nodes[node.operands[0]]
+    node = graph.nodes[graph.behind(number, DRAWING)]
     return node.op == "iter" and node.block == loop
-
-
-def is_forward(inference: Inference, state: State, number: int) -> bool | None:
-    """Whether a call runs a module: surely, perhaps (False), or not (None)."""
-    callee = state.graph.nodes[number].operands[0]
-    value = state.values[callee]
-    modules = [
-        atom
-        for atom in value
-        if (isinstance(atom, Object) and atom.kind == "module")
-        or (isinstance(atom, Instance) and inference.is_module(atom.cls))
-        or (isinstance(atom, Method) and atom.name == "forward")
-    ]
-    if modules:
-        half = any(isinstance(a, Object) and a.dtype in HALVES for a in modules)
-        return None if half or is_cast_to_half(state.graph, callee) else True
-    if value and Unknown() not in value:
-        return None
-    given = state.graph.nodes[number].operands[1:]
-    tensors = any(isinstance(a, Tensor | Blob) for n in (number, *given) for a in state.values[n])
-    used = any(number in node.operands for node in state.graph.nodes)
-    return False if tensors and used else None
-
-
-def is_cast_to_half(graph: Graph, module: int) -> bool:
-    """Ex) model.half() somewhere in the function"""
-    path = path_of(graph, module)
-    return path is not None and any(
-        node.op == "attr"
-        and node.data in CASTS_TO_HALF
-        and path_of(graph, node.operands[0]) == path
-        for node in graph.nodes
-    )

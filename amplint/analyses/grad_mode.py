@@ -1,51 +1,61 @@
 """Whether gradients may be switched off where a node runs: by a context, a decorator, or a caller.
 
-What cannot be told may switch them off: a context manager or a decorator that nobody knows.
+What is not known may switch them off: a context manager or a decorator of somebody else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Set
+from functools import cached_property
+
 from amplint.analyses.hotness import HeatMap
 from amplint.core.values import Autocast
+from amplint.core.walks import reachable
+from amplint.inference import State
 
-MAX_CALLERS = 100  # that are looked at for one place
 LEAVING = frozenset({"staticmethod", "classmethod", "property", "override", "abstractmethod"})
 
 
 class GradMode:
-    """Looked up for one place after the other."""
+    """The places where gradients may be off, found by one walk along the calls from there."""
 
     def __init__(self, heat: HeatMap) -> None:
         self._inference = heat.inference
         self._callers = heat.callers
+        self._blocks: dict[str, Collection[int]] = {}
 
     def may_be_off(self, function: str, block: int) -> bool:
         """Whether gradients may be off in a block of a function, however it is reached."""
-        if self._switches(function, block):
-            return True
-        queue, seen = [function], {function}
-        while queue:
-            for caller, number in self._callers.get(queue.pop(), ()):
+        return function in self._off or self._switches(function, block)
+
+    @cached_property
+    def _off(self) -> Set[str]:
+        """The functions of which a call may run without gradients, and what they call."""
+        called: dict[str, list[str]] = {}
+        off: dict[str, None] = {}
+        for callee, sites in self._callers.items():
+            for caller, number in sites:
+                called.setdefault(caller, []).append(callee)
                 state = self._inference.states.get(caller)
                 if state is None or self._switches(caller, state.graph.nodes[number].block):
-                    return True
-                if caller not in seen:
-                    seen.add(caller)
-                    queue.append(caller)
-            if len(seen) > MAX_CALLERS:
-                return True
-        return False
+                    off[callee] = None
+        return set(reachable(off, lambda function: called.get(function, ())))
 
     def _switches(self, function: str, block: int) -> bool:
-        """Whether something does within a function, or around it as a decorator."""
+        """Whether something may switch them off within a function, or around it as a decorator."""
         if not LEAVING.issuperset(self._inference.functions[function].decorated):
             return True
-        state = self._inference.states[function]
-        while block >= 0:
-            facts = state.graph.blocks[block]
-            context = state.values[facts.node] if facts.kind == "with" else frozenset()
-            known = bool(context) and all(isinstance(atom, Autocast) for atom in context)
-            if facts.kind == "with" and not known:
-                return True
-            block = facts.parent
-        return False
+        if function not in self._blocks:
+            self._blocks[function] = set(blocks_in_contexts(self._inference.states[function]))
+        return block in self._blocks[function]
+
+
+def blocks_in_contexts(state: State) -> Iterator[int]:
+    """The blocks of a function in context managers that may switch gradients off."""
+    inside = set[int]()
+    for number, block in enumerate(state.graph.blocks):
+        context = state.values[block.node] if block.kind == "with" else frozenset()
+        known = bool(context) and all(isinstance(atom, Autocast) for atom in context)
+        if block.parent in inside or (block.kind == "with" and not known):
+            inside.add(number)
+            yield number

@@ -5,10 +5,11 @@ These are what gives the items of its dataset, what makes batches of them, and w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from amplint.core.values import Function, Instance, Place, Symbol, Value, Why, constant, ordered
+from amplint.core.walks import reachable
 from amplint.inference import Inference, State, transfer
 from amplint.ir.model import Node, argument
 from amplint.knowledge import libraries
@@ -27,27 +28,42 @@ class Workers:
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
 
+    def runs(self, function: str) -> bool:
+        """Whether workers run a function."""
+        return function in self._reasons
+
     def chain(self, function: str) -> tuple[Why, ...] | None:
         """The places that lead from a loader with workers to a function."""
-        return self._chains.get(function)
+        if not self.runs(function):
+            return None
+        chain: list[Why] = []
+        caller: str | None = function
+        while caller is not None:
+            caller, why = self._reasons[caller]
+            chain.append(why)
+        return tuple(reversed(chain))
 
     @cached_property
-    def _chains(self) -> dict[str, tuple[Why, ...]]:
-        found: dict[str, tuple[Why, ...]] = {}
+    def _reasons(self) -> Mapping[str, tuple[str | None, Why]]:
+        """By function that workers run: what calls it, nearest to a loader, and where; without a
+        caller, the loader."""
+        found: dict[str, tuple[str | None, Why]] = {}
         for function, state in sorted(self._inference.states.items()):
             for node in state.graph.nodes:
                 if node.op == "call" and self._has_workers(state, node):
                     why = self._why(function, node, "this loader has worker processes")
                     for run in self._run(state, node):
-                        found.setdefault(run, (why,))
-        queue = list(found)
-        for caller in queue:  # grows
+                        found.setdefault(run, (None, why))
+
+        def called(caller: str) -> Iterator[str]:
             for number, node in enumerate(self._nodes(caller)):
                 for callee in sorted(self._inference.edges.get((caller, number), ())):
-                    if callee not in found:
-                        why = self._why(caller, node, "called here in a worker")
-                        found[callee] = (*found[caller], why)
-                        queue.append(callee)
+                    why = self._why(caller, node, "called here in a worker")
+                    found.setdefault(callee, (caller, why))
+                    yield callee
+
+        for _ in reachable(list(found), called):
+            pass
         return found
 
     def _nodes(self, function: str) -> tuple[Node, ...]:

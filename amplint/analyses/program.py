@@ -6,15 +6,15 @@ import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from amplint.analyses.backward_reach import Backpropagations
-from amplint.analyses.backward_support import Search, Support
-from amplint.analyses.cast_cache import Stale, Staleness
+from amplint.analyses.backward_support import Support, Supports
+from amplint.analyses.cast_cache import CastCache, Stale
 from amplint.analyses.grad_mode import GradMode
 from amplint.analyses.hotness import HeatMap
 from amplint.analyses.loader_workers import Workers
 from amplint.analyses.loop_invariance import built_of_constants, is_constant
 from amplint.analyses.provenance import Origins
 from amplint.analyses.tensor_certainty import is_tensor
-from amplint.analyses.thread_escape import products
+from amplint.analyses.thread_escape import ThreadWork
 from amplint.analyses.traits import is_half
 from amplint.core.progress import SILENT, Progress
 from amplint.core.values import (
@@ -80,11 +80,7 @@ class Program:
             for cls in facts.classes.values()
             if facts.functions[cls.id].words & words
         )
-        self._heat = HeatMap(self._inference)
-        self._misuses = Misuses(self._inference)
-        self._backprop = Backpropagations(self._heat)
-        self._workers = Workers(self._inference)
-        self._origins = Origins(self._heat)
+        self._analyses = Analyses(self._inference)
 
     @property
     def failures(self) -> list[str]:
@@ -102,40 +98,35 @@ class Program:
 
     def answers(self, path: str) -> FileAnswers:
         """The answers about one file."""
-        return FileAnswers(
-            self._files.own[path],
-            self._inference,
-            self._heat,
-            self._misuses,
-            self._backprop,
-            self._workers,
-            self._origins,
-        )
+        return FileAnswers(self._files.own[path], self._analyses)
+
+
+class Analyses:
+    """The analyses of a linked project, for all its files. What one finds out is kept."""
+
+    def __init__(self, inference: Inference) -> None:
+        self.inference = inference
+        self.heat = HeatMap(inference)
+        self.misuses = Misuses(inference)
+        self.backprop = Backpropagations(self.heat)
+        self.workers = Workers(inference)
+        self.origins = Origins(self.heat)
+        self.cast_cache = CastCache(self.heat)
+        self.grad_mode = GradMode(self.heat)
+        self.supports = Supports(inference)
+        self.thread_work = ThreadWork(inference)
 
 
 class FileAnswers:
     """`amplint.analyses.answers.Answers` for one file, about the nodes of `module`."""
 
-    def __init__(
-        self,
-        file: File,
-        inference: Inference,
-        heat: HeatMap,
-        misuses: Misuses,
-        backprop: Backpropagations,
-        workers: Workers,
-        origins: Origins,
-    ) -> None:
+    def __init__(self, file: File, analyses: Analyses) -> None:
         self._file = file
         parsed = file.placed()
         self.module = parsed.module
         self._node_of = parsed.node_of
-        self._inference = inference
-        self._heat = heat
-        self._misuses = misuses
-        self._backprop = backprop
-        self._workers = workers
-        self._origins = origins
+        self._analyses = analyses
+        self._inference = analyses.inference
         self._readers: dict[tuple[str, int], list[ast.expr]] | None = None
         self._joins: dict[str, frozenset[int]] = {}
 
@@ -185,19 +176,19 @@ class FileAnswers:
 
     def _traits_of(self, function: str) -> Iterator[Trait]:
         state = self._inference.states[function]
-        if self._heat.is_hot(function):
+        if self._analyses.heat.is_hot(function):
             yield Trait.HOT
         if any(region is not None for region in state.regions.values()):
             yield Trait.REGION
         if any(map(is_half, set(state.values))):
             yield Trait.HALF
-        if self._workers.chain(function) is not None:
+        if self._analyses.workers.runs(function):
             yield Trait.WORKER
 
     def misuse_rows(self) -> Mapping[str, Collection[int]]:
         """By the code of the rule, the rows of the calls that `misuses` has something about."""
         rows: dict[str, set[int]] = {}
-        for code, function, number in self._misuses.sites():
+        for code, function, number in self._analyses.misuses.sites():
             if function in self._file.facts.functions:
                 graph = self._inference.states[function].graph
                 rows.setdefault(code, set()).add(graph.nodes[number].location[0])
@@ -206,7 +197,7 @@ class FileAnswers:
     def heat(self, node: ast.AST) -> Heat | None:
         """Why the node runs for every batch."""
         place = self._place(node)
-        return self._heat.heat(place.function, place.block) if place is not None else None
+        return self._analyses.heat.heat(place.function, place.block) if place is not None else None
 
     def region(self, node: ast.AST) -> Region | None:
         """The innermost autocast region around the node."""
@@ -228,27 +219,28 @@ class FileAnswers:
     def backward(self, call: ast.Call) -> tuple[Why, ...] | None:
         """The chain of places from the call to the `backward()` that it runs."""
         place = self._place(call)
-        return self._heat.backward(place.function, place.node) if place is not None else None
+        known = self._analyses.heat.backward_calls
+        return known.chain(place.function, place.node) if place is not None else None
 
     def backpropagated(self, node: ast.expr, itself: bool = False) -> Why | None:
         """Where what the expression holds, or is computed of, goes through a backward pass."""
         place = self._place(node)
         if place is None:
             return None
-        known = self._backprop.of(place.function)
-        return known.given(place.node) if itself else known.why(place.node)
+        known = self._analyses.backprop
+        return known.given(*place[:2]) if itself else known.why(*place[:2])
 
     def support(self, call: ast.Call) -> Support:
         """What the forward work behind a backward pass in a region is known to be."""
         place = self._place(call)
         if place is None:
             return Support(None, None, None, False)
-        return Search(self._inference).region(place.function, place.node)
+        return self._analyses.supports.of(place.function, place.node)
 
     def thread_work(self, call: ast.Call) -> Why | None:
         """Where what the call hands to another thread multiplies."""
         place = self._place(call)
-        return products(self._inference, *place[:2]) if place is not None else None
+        return self._analyses.thread_work.products(*place[:2]) if place is not None else None
 
     def stale(self, context: ast.expr) -> Stale | None:
         """The weights that change within the autocast region which a `with` or a decorator opens,
@@ -256,12 +248,12 @@ class FileAnswers:
         place = self._place(context)
         if place is None:
             return None
-        return Staleness(self._heat).of_context(place.function, place.node, where(context))
+        return self._analyses.cast_cache.of_context(place.function, place.node, where(context))
 
     def misuses(self, call: ast.Call) -> Sequence[Misuse]:
         """What is wrong with a call on the paths of a training step with a scaler."""
         place = self._place(call)
-        return self._misuses.at(place.function, place.node) if place is not None else ()
+        return self._analyses.misuses.at(place.function, place.node) if place is not None else ()
 
     def bases(self, node: ast.expr) -> frozenset[str]:
         """The library classes that the class of the project, or its instance, derives from."""
@@ -277,21 +269,23 @@ class FileAnswers:
     def replicated(self, node: ast.expr) -> Why | None:
         """Where the module that the expression is may have been wrapped by `nn.DataParallel`."""
         place = self._place(node)
-        return self._origins.replicated(*place[:2]) if place is not None else None
+        return self._analyses.origins.replicated(*place[:2]) if place is not None else None
 
     def run_by_workers(self, node: ast.AST) -> tuple[Why, ...] | None:
         """If the node runs in the worker processes of a loader: the chain that leads to it."""
         place = self._place(node)
-        return self._workers.chain(place.function) if place is not None else None
+        return self._analyses.workers.chain(place.function) if place is not None else None
 
     def may_be_without_grad(self, node: ast.AST) -> bool:
         """Whether gradients may be off where the node runs, by what is around it or a caller."""
         place = self._place(node)
-        return place is None or GradMode(self._heat).may_be_off(place.function, place.block)
+        return place is None or GradMode(self._analyses.heat).may_be_off(
+            place.function, place.block
+        )
 
     def moved_to_device(self, loader: ast.Call) -> Why | None:
         """Where a batch of a loader that does not pin them is moved to the device."""
-        return self._origins.moved(Place(self._file.path, *where(loader)))
+        return self._analyses.origins.moved(Place(self._file.path, *where(loader)))
 
     def class_bases(self, cls: ast.ClassDef) -> frozenset[str]:
         """The library classes that a class derives from."""

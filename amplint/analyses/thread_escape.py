@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cached_property
+
 from amplint.core.values import (
     Atom,
     Blob,
@@ -14,6 +17,7 @@ from amplint.core.values import (
     Tensor,
     Why,
 )
+from amplint.core.walks import nearest
 from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
 from amplint.ir.model import Node
@@ -23,46 +27,44 @@ from amplint.knowledge.operations import OPERATORS
 TEXT = "this runs outside of the region"
 
 
-def products(inference: Inference, function: str, number: int) -> Why | None:
-    """The first product in what the call `number` of a function hands to another thread."""
-    work = inference.threads.get((function, number), set())
-    called = sorted({atom.id for atom in work if isinstance(atom, Function)})
-    for atom in work:
-        module = atom.of if isinstance(atom, Method) and atom.name == "forward" else atom
-        if isinstance(module, Instance) and inference.is_module(module.cls):
-            called += inference.methods(module.cls, "forward")
-        elif runs_layer(module):
-            location = inference.states[function].graph.nodes[number].location
-            return Why(Place(inference.functions[function].path, *location), TEXT)
-    return Search(inference).first(called)
-
-
-class Search:
-    """A search in the functions that a thread runs."""
+class ThreadWork:
+    """The products in what threads run, found by one walk from the products back to callers."""
 
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
-        self._seen: set[str] = set()
 
-    def first(self, functions: list[str]) -> Why | None:
-        return next((why for f in functions if (why := self._of(f)) is not None), None)
+    def products(self, function: str, number: int) -> Why | None:
+        """The nearest product in what the call `number` of a function hands to another thread."""
+        infer = self._inference
+        work = infer.threads.get((function, number), set())
+        called = sorted({atom.id for atom in work if isinstance(atom, Function)})
+        for atom in work:
+            module = atom.of if isinstance(atom, Method) and atom.name == "forward" else atom
+            if isinstance(module, Instance) and infer.is_module(module.cls):
+                called += infer.methods(module.cls, "forward")
+            elif runs_layer(module):
+                return self._why(function, number)
+        return next((self._nearest[f] for f in called if f in self._nearest), None)
 
-    def _of(self, function: str) -> Why | None:
-        """The first product in a function, or in what it calls, but for regions that it opens."""
-        state = self._inference.states.get(function)
-        if function in self._seen or state is None:
-            return None
-        self._seen.add(function)
-        for number, node in enumerate(state.graph.nodes):
-            if state.regions.get(node.block) is not None:
-                continue
-            if is_product(node, state):
-                path = self._inference.functions[function].path
-                return Why(Place(path, *node.location), TEXT)
-            found = self.first(sorted(self._inference.edges.get((function, number), ())))
-            if found is not None:
-                return found
-        return None
+    @cached_property
+    def _nearest(self) -> Mapping[str, Why]:
+        """By function: the nearest product in it, or in what it calls, outside of its regions."""
+        direct: dict[str, int] = {}
+        callers: dict[str, list[str]] = {}
+        for function, state in sorted(self._inference.states.items()):
+            for number, node in enumerate(state.graph.nodes):
+                if state.regions.get(node.block) is not None:
+                    continue
+                if is_product(node, state):
+                    direct.setdefault(function, number)
+                for callee in self._inference.edges.get((function, number), ()):
+                    callers.setdefault(callee, []).append(function)
+        found = nearest(direct, lambda function: callers.get(function, ()))
+        return {function: self._why(goal, direct[goal]) for function, (_, goal) in found.items()}
+
+    def _why(self, function: str, number: int) -> Why:
+        location = self._inference.states[function].graph.nodes[number].location
+        return Why(Place(self._inference.functions[function].path, *location), TEXT)
 
 
 def is_product(node: Node, state: State) -> bool:

@@ -2,14 +2,14 @@
 
 A recursive function that follows the operands of `a2 = a1 + a1; a3 = a2 + a2; ...` visits 2^n
 nodes, and one that follows call edges does not end at a cycle unless it remembers what it has
-visited. The walks here visit each item once; `least` visits one again only when an answer that it
-used has grown.
+visited. The walks here visit each item once, and `Solver` computes an answer again only when one
+that it used has changed. None of them recurses, so no chain is too long for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from typing import Generic, TypeVar
 
 Item = TypeVar("Item", bound=Hashable)
 Answer = TypeVar("Answer")
@@ -61,42 +61,128 @@ def shortest_path(
     return None
 
 
-def least(
-    start: Item, equation: Callable[[Item, Callable[[Item], Answer]], Answer], bottom: Answer
-) -> Answer:
-    """The least solution, at `start`, of equations that refer to one another.
+def nearest(
+    goals: Iterable[Item], preceding: Callable[[Item], Iterable[Item]]
+) -> Mapping[Item, tuple[int, Item]]:
+    """For each item from which a goal is reachable, the distance to the nearest one, and which.
+
+    Of several, the one that leads there by the item that was found first; `preceding` gives the
+    items from which one step leads to an item. One walk answers for all items.
+    """
+    found = {goal: (0, goal) for goal in goals}
+
+    def note(item: Item) -> Iterator[Item]:
+        distance, goal = found[item]
+        for each in preceding(item):
+            found.setdefault(each, (distance + 1, goal))
+            yield each
+
+    for _ in reachable(list(found), note):
+        pass
+    return found
+
+
+def derivable(clauses: Iterable[tuple[Item, Collection[Item]]]) -> Mapping[Item, int]:
+    """What follows from clauses, each item with the height of its lowest derivation.
+
+    A clause (item, conditions) says that the item holds where all its conditions do; without any it
+    holds at height 1. Each condition is looked at once, so time is linear in the clauses.
+    """
+    waiting: dict[Item, list[int]] = {}  # by condition: the clauses that it is one of
+    heads: list[Item] = []
+    missing: list[int] = []  # by clause: how many of its conditions do not hold yet
+    heights: dict[Item, int] = {}
+    level: list[Item] = []
+    for head, conditions in clauses:
+        distinct = dict.fromkeys(conditions)
+        for condition in distinct:
+            waiting.setdefault(condition, []).append(len(heads))
+        heads.append(head)
+        missing.append(len(distinct))
+        if not distinct and head not in heights:
+            heights[head] = 1
+            level.append(head)
+    height = 1
+    while level:
+        height += 1
+        further: list[Item] = []
+        for item in level:
+            for clause in waiting.get(item, ()):
+                missing[clause] -= 1
+                head = heads[clause]
+                if not missing[clause] and head not in heights:
+                    heights[head] = height
+                    further.append(head)
+        level = further
+    return heights
+
+
+class Solver(Generic[Item, Answer]):
+    """The least solution of equations that refer to one another, computed where it is asked for.
+
+    Answers are kept, so that any number of questions takes the time of solving each equation once.
 
     Args:
-        start: the item whose answer is wanted.
         equation: computes the answer of an item; it gets a function that gives the present answers
-            of other items. It must be monotone: larger answers of others never make it smaller.
+            of other items. It must be monotone where items refer to each other in a circle: larger
+            answers of others never make it smaller. It had better ask for all that it may need, and
+            not stop at the first answer that decides: it is called again for each new item that it
+            asks for only then.
         bottom: the answer that every item begins with, below all others. For a question that has to
             hold along all operands, ask for its negation: "some operand is no number".
 
-    An answer may grow only finitely often. The number of evaluations is at most the number of uses
-    of answers times the height of the lattice; of booleans, twice the number of operands.
+    Each item is evaluated twice, when its operands are found and when they are known, and again
+    when an answer in a circle grows: at most the number of uses of answers times the height of the
+    lattice.
     """
-    answers: dict[Item, Answer] = {start: bottom}
-    users: dict[Item, dict[Item, None]] = {}
-    stack = [start]
-    waiting = {start}
-    while stack:
-        item = stack.pop()
-        waiting.discard(item)
 
-        def ask(other: Item, user: Item = item) -> Answer:
-            users.setdefault(other, {})[user] = None
-            if other not in answers:
-                answers[other] = bottom
-                stack.append(other)
-                waiting.add(other)
-            return answers[other]
+    def __init__(
+        self, equation: Callable[[Item, Callable[[Item], Answer]], Answer], bottom: Answer
+    ) -> None:
+        self._equation = equation
+        self._bottom = bottom
+        self._answers: dict[Item, Answer] = {}
 
-        answer = equation(item, ask)
-        if answer != answers[item]:
-            answers[item] = answer
-            for user in users.get(item, ()):
-                if user not in waiting:
-                    stack.append(user)
-                    waiting.add(user)
-    return answers[start]
+    def __call__(self, start: Item) -> Answer:
+        if start not in self._answers:
+            self._answers.update(self._solved(start))
+        return self._answers[start]
+
+    def _solved(self, start: Item) -> Mapping[Item, Answer]:
+        """The answers of an item, and of all that it needs and that were not known."""
+        found = {start: self._bottom}
+        users: dict[Item, dict[Item, None]] = {}
+        stack = [start]
+        waiting = {start}  # what is on the stack
+        unknown: list[Item] = []
+
+        def ask(other: Item) -> Answer:
+            if other in self._answers:
+                return self._answers[other]
+            if other not in found:
+                found[other] = self._bottom
+                unknown.append(other)
+            users.setdefault(other, {})[stack[-1]] = None
+            return found[other]
+
+        while stack:
+            item = stack[-1]
+            answer = self._equation(item, ask)
+            more = unknown[::-1]
+            if not more:
+                stack.pop()
+                waiting.discard(item)
+                if answer != found[item]:
+                    found[item] = answer
+                    more = [user for user in users.get(item, ()) if user not in waiting]
+            unknown.clear()
+            waiting.update(more)
+            stack += more
+        return found
+
+
+def least(
+    start: Item, equation: Callable[[Item, Callable[[Item], Answer]], Answer], bottom: Answer
+) -> Answer:
+    """The answer of one item in the least solution of equations: see `Solver`."""
+    return Solver(equation, bottom)(start)

@@ -7,10 +7,12 @@ Only `phi` operands may point forward (to the end of a loop's body). Everything 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
+NARROWING = frozenset({"narrow"})
 Location = tuple[int, int, int, int]  # row, UTF-8 column, end row, end column, as `ast` counts
 
 
@@ -100,6 +102,59 @@ class Graph:
     yields: tuple[int, ...]
     annotation: int = -1  # of what the function returns; -1 without one
 
+    @cached_property
+    def _last_inner(self) -> Sequence[int]:
+        """By block: the last one nested in it. Blocks are numbered as they are opened, so that
+        those nested in one follow it."""
+        last = list(range(len(self.blocks)))
+        for number in range(len(self.blocks) - 1, 0, -1):
+            parent = self.blocks[number].parent
+            if parent >= 0:
+                last[parent] = max(last[parent], last[number])
+        return last
+
+    def is_in(self, block: int, outer: int) -> bool:
+        """Whether a block is `outer` or nested in it, at whatever depth; every one is in -1."""
+        return outer < 0 or outer <= block <= self._last_inner[outer]
+
+    @cached_property
+    def _bounds(self) -> Sequence[tuple[int, int]]:
+        """By block: the first node in it, and the one after the last."""
+        bounds = [(len(self.nodes), 0)] * len(self.blocks)
+        for number, node in enumerate(self.nodes):
+            first, end = bounds[node.block]
+            bounds[node.block] = min(first, number), max(end, number + 1)
+        for block in range(len(self.blocks) - 1, 0, -1):
+            parent, (first, end) = self.blocks[block].parent, bounds[block]
+            if parent >= 0:
+                bounds[parent] = min(first, bounds[parent][0]), max(end, bounds[parent][1])
+        return bounds
+
+    def nodes_in(self, outer: int) -> range:
+        """The nodes in a block and in those nested in it; all of them for -1."""
+        return range(*self._bounds[outer]) if outer >= 0 else range(len(self.nodes))
+
+    def behind(self, number: int, operations: frozenset[str]) -> int:
+        """The node that a value comes from through the first operands of operations.
+
+        Ex) `loader` of `loader[0]`, for {"subscript"}; a node of another operation is itself.
+        """
+        known = self._behind.get(operations)
+        if known is None:
+            known = self._behind[operations] = []
+            for each, node in enumerate(self.nodes):
+                through = node.op in operations and 0 <= node.operands[0] < each
+                known.append(known[node.operands[0]] if through else each)
+        return known[number]
+
+    @cached_property
+    def _behind(self) -> dict[frozenset[str], list[int]]:
+        return {}
+
+    def narrowed(self, number: int) -> int:
+        """The node of which tests have left the value of a node: itself, if none has."""
+        return self.behind(number, NARROWING)
+
 
 @dataclass(frozen=True)
 class Param:
@@ -138,6 +193,14 @@ class FunctionFacts:
     is_async: bool
     words: frozenset[str]
     location: Location
+
+    def param(self, name: str) -> Param | None:
+        """The parameter of that name."""
+        return self._params_by_name.get(name)
+
+    @cached_property
+    def _params_by_name(self) -> Mapping[str, Param]:
+        return {param.name: param for param in reversed(self.params)}
 
 
 @dataclass(frozen=True)

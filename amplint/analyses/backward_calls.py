@@ -1,0 +1,245 @@
+"""Which calls run a backward pass, or the step of an optimizer, and through which calls.
+
+That a function runs a backward pass follows from clauses: one for each call of `backward()`, and
+one for each call of functions all of which run one. They are solved once for the whole project, in
+time linear in the calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
+
+from amplint.core.values import (
+    Autocast,
+    Host,
+    Instance,
+    Method,
+    Module,
+    Object,
+    Place,
+    Sequence,
+    Symbol,
+    Why,
+)
+from amplint.core.walks import derivable, nearest, reachable
+from amplint.inference import Inference, SiteId, State
+from amplint.inference.use_evidence import BACKWARD_KEYWORDS
+
+MAX_BACKWARD_CALLS = 8  # calls between a region and the backward pass in it
+NUMBERS = frozenset({"int", "float", "number"})
+
+
+class BackwardCalls:
+    """The calls that train, and what runs them.
+
+    Args:
+        inference: the values and call edges of the project.
+        callers: by function, the calls of it.
+
+    Attributes:
+        events: by function, its calls that run a backward pass or the step of an optimizer.
+        trains: the functions that have such calls, or call what has.
+    """
+
+    def __init__(self, inference: Inference, callers: Mapping[str, Collection[SiteId]]) -> None:
+        self.inference = inference
+        self._abstract: dict[str, bool] = {}
+        self._regions: dict[str, Collection[int]] = {}
+        self.events = {
+            function: [
+                number
+                for number, node in enumerate(state.graph.nodes)
+                if node.op == "call"
+                and (self.is_backward(function, number) or self.is_step(function, number))
+            ]
+            for function, state in inference.states.items()
+        }
+        direct = [function for function, events in self.events.items() if events]
+        self.trains = set(
+            reachable(direct, lambda function: (caller for caller, _ in callers.get(function, ())))
+        )
+
+    def chain(self, function: str, number: int) -> tuple[Why, ...] | None:
+        """The chain from a call to the `backward()` that it runs in its caller's autocast state.
+
+        Where the call may mean one of several functions, all of them must run it; but what is drawn
+        from a collection (`for callback in callbacks: callback.on_batch_end()`) may be any of them.
+        """
+        if self.is_backward(function, number):
+            return ()
+        callees = self._running(function, number)
+        if not callees:
+            return None
+        return min((self._chains[c] for c in callees), key=lambda chain: (len(chain), chain))
+
+    # -- what functions run
+
+    @cached_property
+    def _runs(self) -> Collection[str]:
+        """The functions that run a backward pass in the autocast state they are called in."""
+        heights = derivable(self._clauses())
+        return {f for f, height in heights.items() if height <= MAX_BACKWARD_CALLS + 1}
+
+    def _clauses(self) -> Iterator[tuple[str, Collection[str]]]:
+        for function in sorted(self.trains):
+            for number in self._calls_outside_regions(function):
+                if self.is_backward(function, number):
+                    yield function, ()
+                    continue
+                sure, any_of = self._alternatives(function, number)
+                if sure:
+                    yield function, sure
+                yield from ((function, (callee,)) for callee in any_of)
+
+    def _alternatives(self, function: str, number: int) -> tuple[Collection[str], Collection[str]]:
+        """The functions all of which must run what a call runs, and those of which one suffices."""
+        callees = self.inference.edges.get((function, number), set())
+        if callees.isdisjoint(self.trains):
+            return (), ()
+        drawn = self.inference.drawn.get((function, number), set()) & callees
+        sure = {callee for callee in callees - drawn if not self.is_abstract(callee)}
+        return sure, sorted(callees if self._is_drawn(function, number) else drawn)
+
+    def _running(self, function: str, number: int) -> Collection[str]:
+        """The functions that a call means and that run a backward pass; none where it may mean
+        others as well."""
+        sure, any_of = self._alternatives(function, number)
+        certain = bool(sure) and all(c in self._runs for c in sure)
+        if not certain and not any(c in self._runs for c in any_of):
+            return ()
+        return [c for c in self.inference.edges[function, number] if c in self._runs]
+
+    @cached_property
+    def _chains(self) -> Mapping[str, tuple[Why, ...]]:
+        """By function: a shortest chain from its body to the `backward()` that it runs."""
+        calls: dict[str, list[tuple[int, Collection[str]]]] = {}
+        running: dict[str, list[str]] = {}  # by function: those that call it so
+        direct: dict[str, int] = {}
+        for function in sorted(self._runs):
+            for number in self._calls_outside_regions(function):
+                if self.is_backward(function, number):
+                    direct.setdefault(function, number)
+                elif callees := self._running(function, number):
+                    calls.setdefault(function, []).append((number, callees))
+                    for callee in callees:
+                        running.setdefault(callee, []).append(function)
+        found: dict[str, tuple[Why, ...]] = {
+            function: (self._why(function, number, "runs `backward()` here"),)
+            for function, number in direct.items()
+        }
+        distances = nearest(direct, lambda function: running.get(function, ()))
+        for function in sorted(distances, key=lambda f: (distances[f][0], f)):
+            if function not in found:
+                found[function] = self._shortest(function, calls[function], found)
+        return found
+
+    def _shortest(
+        self,
+        function: str,
+        calls: Collection[tuple[int, Collection[str]]],
+        found: Mapping[str, tuple[Why, ...]],
+    ) -> tuple[Why, ...]:
+        """The shortest chain by one of the calls, the first of several; those of the functions that
+        are nearer to the pass are known."""
+        chains = [
+            (number, min((found[c] for c in callees if c in found), key=lambda c: (len(c), c)))
+            for number, callees in calls
+            if any(c in found for c in callees)
+        ]
+        number, chain = min(chains, key=lambda each: len(each[1]))
+        callees = sorted(self.inference.edges[function, number])
+        name = self.inference.functions[callees[0]].name
+        return (self._why(function, number, f"calls `{name}` here"), *chain)
+
+    def _why(self, function: str, number: int, text: str) -> Why:
+        location = self.inference.states[function].graph.nodes[number].location
+        return Why(Place(self.inference.functions[function].path, *location), text)
+
+    def _calls_outside_regions(self, function: str) -> Iterator[int]:
+        """The calls that run in the autocast state in which the function is called."""
+        state = self.inference.states.get(function)
+        if state is None:
+            return
+        regions = self._blocks_in_regions(function, state)
+        for number, node in enumerate(state.graph.nodes):
+            if node.op == "call" and node.block not in regions:
+                yield number
+
+    def _blocks_in_regions(self, function: str, state: State) -> Collection[int]:
+        """The blocks in the autocast regions that a function opens."""
+        if function not in self._regions:
+            inside = self._regions[function] = set[int]()
+            for number, block in enumerate(state.graph.blocks):
+                opens = block.kind == "with" and any(
+                    isinstance(a, Autocast) for a in state.values[block.node]
+                )
+                if opens or block.parent in inside:
+                    inside.add(number)
+        return self._regions[function]
+
+    def is_abstract(self, function: str) -> bool:
+        """Whether the method is there to be overridden: it calls and returns nothing, or raises."""
+        if function not in self._abstract:
+            self._abstract[function] = self._find_abstract(function)
+        return self._abstract[function]
+
+    def _find_abstract(self, function: str) -> bool:
+        state = self.inference.states.get(function)
+        if state is None or "abstractmethod" in self.inference.functions[function].decorated:
+            return True
+        nodes = state.graph.nodes
+        works = any(node.op in ("call", "return") for node in nodes)
+        return not works or any(node.op == "raise" and node.block == 0 for node in nodes)
+
+    def _is_drawn(self, function: str, number: int) -> bool:
+        """Whether what is called is a method of what a loop draws from a collection."""
+        nodes = self.inference.states[function].graph.nodes
+        current = nodes[nodes[number].operands[0]]
+        for _ in range(6):
+            if current.op == "iter":
+                return True
+            if current.op == "call" and len(current.operands) > 1:
+                current = nodes[current.operands[1]]  # getattr(callback, event)
+            elif current.op in ("attr", "unpack", "narrow", "subscript"):
+                current = nodes[current.operands[0]]
+            else:
+                return False
+        return False
+
+    # -- what one call does
+
+    def is_backward(self, function: str, number: int) -> bool:
+        """Whether the call is itself that of a backward pass."""
+        state = self.inference.states[function]
+        node = state.graph.nodes[number]
+        if node.op != "call":
+            return False
+        callee = state.graph.nodes[node.operands[0]]
+        for atom in state.values[node.operands[0]]:
+            if isinstance(atom, Symbol) and atom.name == "torch.autograd.backward":
+                return True
+            if isinstance(atom, Symbol) and atom.name == "torch.autograd.grad":
+                # With `create_graph` it is part of a forward pass: a gradient penalty.
+                return "create_graph" not in node.data.keywords
+            if isinstance(atom, Method) and atom.name in ("backward", "manual_backward"):
+                # Numbers have no such method: what is known of the loss is then not all.
+                number = isinstance(atom.of, Host) and atom.of.kind in NUMBERS
+                return number or not isinstance(atom.of, Host | Sequence)
+        if callee.op == "attr" and callee.data in ("backward", "manual_backward"):
+            owners = state.values[callee.operands[0]]
+            known = all(isinstance(a, Instance | Module | Symbol) for a in owners) and owners
+            return not known and set(node.data.keywords) <= BACKWARD_KEYWORDS
+        return False
+
+    def is_step(self, function: str, number: int) -> bool:
+        """Whether the call is the step of an optimizer, or of a scaler for one."""
+        state = self.inference.states[function]
+        node = state.graph.nodes[number]
+        kinds = {
+            atom.of.kind
+            for atom in state.values[node.operands[0]]
+            if isinstance(atom, Method) and atom.name == "step" and isinstance(atom.of, Object)
+        }
+        # `model, optimizer, scheduler = prepare(...)` of whatever order leaves both.
+        return bool(kinds & {"optimizer", "scaler"}) and "scheduler" not in kinds

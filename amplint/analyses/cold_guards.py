@@ -1,0 +1,304 @@
+"""Which tests hold rarely, so that what stands under them is cold, and which say "evaluation".
+
+A guard that holds now and then (`if step % 50 == 0`), a flag that is off by default, a wish for
+output and an error path make what is inside cold. Guards on the rank do not: rank 0 waits for its
+device all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from amplint.core.values import NONE, Blob, Host, Symbol, Tensor, Unknown, Value
+from amplint.core.walks import Solver
+from amplint.inference import Inference, State
+from amplint.ir.model import Node
+from amplint.knowledge import libraries
+
+MAX_DEPTH = 8  # of the parts of a test that are looked at
+MAX_DEPTH_OF_CALLS = 4  # at which what a call in a test returns is looked at
+# A flag of such a name is a wish of the user for output, and off most of the time.
+OUTPUT_FLAG = re.compile(
+    r"(^|_)(verbose|debug|log|logging|logger|print|printing|plot|vis|visuali[sz]e|profil\w*|"
+    r"summary|dump|isEnabledFor|tensorboard|wandb|writer|display|sanity|dry|progress|report|monitor)(_|$)|should_|is_last|_freq$|_every$"
+)
+CHECK = re.compile(r"(^|_)(check|assert|require|expect)", re.IGNORECASE)
+NUMERIC_CHECK = re.compile(r"(^|_)(nan|inf|finite|anomaly)(_|$)")
+COUNTER = re.compile(
+    r"(^|_)(i|j|it|iter|iters|iteration|iterations|step|steps|epoch|batch|idx|index|count|counter|n|num|update|updates)(_|$)"
+)
+EVALUATION_CONTEXT = re.compile(r"(^|_)eval(uat\w*)?(_|$)")
+WARNINGS = frozenset({"warn", "warning", "error", "exception", "critical", "warning_once"})
+NONFINITE = frozenset({"isnan", "isinf"})
+# What is done on these alone is a way around what they lack.
+RARE_DEVICES = frozenset({"mps", "npu", "xpu", "hpu", "mlu", "musa", "xla", "tpu"})
+OF_RARE_DEVICE = re.compile(rf"(^|_)({'|'.join(sorted(RARE_DEVICES))})(_|$)")
+
+
+class ColdGuards:
+    """The tests in the functions of a project, each part of one looked at once."""
+
+    def __init__(self, inference: Inference) -> None:
+        self.inference = inference
+        self._rare: dict[str, frozenset[int]] = {}
+        self._sides: dict[tuple[str, int, int], str | None] = {}
+        self._giving: dict[tuple[str, int], bool] = {}
+        self._is_counter = Solver(self._counts, False)
+
+    def is_evaluation(self, state: State, number: int) -> bool:
+        """Whether a block runs in evaluation alone: `if not self.training`, the other side of `if
+        self.training`, `with eval_mode(model)`."""
+        block = state.graph.blocks[number]
+        if block.kind == "with" and block.node >= 0:
+            context = state.graph.nodes[block.node]
+            name = self._last_name(state, context.operands[0]) if context.op == "call" else ""
+            return bool(EVALUATION_CONTEXT.search(name))
+        if block.kind not in ("if", "else", "after") or block.node < 0:
+            return False
+        node, holds = state.graph.nodes[block.node], block.kind == "if"
+        for _ in range(MAX_DEPTH):
+            if node.op == "unary" and node.data == "Not":
+                node, holds = state.graph.nodes[node.operands[0]], not holds
+        return node.op == "attr" and node.data == "training" and not holds
+
+    def is_cold(self, function: str, state: State, number: int) -> bool:
+        """Whether a block is the side of a test on which code runs rarely, or a handler."""
+        block = state.graph.blocks[number]
+        if block.kind == "handler":
+            return True
+        if block.kind not in ("if", "else", "after") or block.node < 0:
+            return False
+        side = self._cold_side(function, state, block.node, 0)
+        here = "if" if block.kind == "if" else "else"
+        if side == here:
+            return True
+        return block.kind != "after" and number in self._raising(function, state)
+
+    def _raising(self, function: str, state: State) -> frozenset[int]:
+        """The blocks that end in an error, or warn of one."""
+        if function not in self._rare:
+            nodes = state.graph.nodes
+            self._rare[function] = frozenset(
+                node.block for node in nodes if node.op == "raise" or self._warns(state, node)
+            )
+        return self._rare[function]
+
+    def _warns(self, state: State, node: Node) -> bool:
+        """Ex) warnings.warn(...), logger.warning(...), logging.error(...), check(False, ...)"""
+        if node.op != "call":
+            return False
+        first = state.graph.nodes[node.operands[1]] if len(node.operands) > 1 else None
+        if first is not None and first.op == "const" and first.data is False:
+            name = self._last_name(state, node.operands[0])
+            return bool(CHECK.search(name))
+        callee = state.graph.nodes[node.operands[0]]
+        return callee.op == "attr" and callee.data in WARNINGS
+
+    def _cold_side(self, function: str, state: State, number: int, depth: int) -> str | None:
+        """On which side of a test the code runs rarely: "if", "else" or neither."""
+        key = (function, number, depth)
+        if key not in self._sides:
+            deep = depth > MAX_DEPTH
+            self._sides[key] = None if deep else self._find_side(function, state, number, depth + 1)
+        return self._sides[key]
+
+    def _find_side(self, function: str, state: State, number: int, inner: int) -> str | None:
+        node = state.graph.nodes[number]
+        if node.op == "unary" and node.data == "Not":
+            return _flip(self._cold_side(function, state, node.operands[0], inner))
+        if node.op == "bool":
+            sides = [self._cold_side(function, state, n, inner) for n in node.operands]
+            both, either = ("if", "else") if node.data == "Or" else ("else", "if")
+            if either in sides:
+                return either
+            return both if all(side == both for side in sides) else None
+        if node.op == "binop" and node.data in ("Mod", "BitAnd") and self._is_number(state, node):
+            return "else"
+        if node.op == "narrow":
+            return self._cold_side(function, state, node.operands[0], inner)
+        if node.op == "compare":
+            return self._cold_comparison(function, state, node)
+        if node.op == "call":
+            return self._cold_call(function, state, number, node, inner)
+        if self._off_by_default(function, state, number):
+            return "if"
+        if node.op == "attr" and node.data == "is_cuda":
+            return "else"
+        return "if" if wishes_output(self._last_name(state, number)) else None
+
+    def _last_name(self, state: State, number: int) -> str:
+        """The last identifier of what is read: `verbose` of `self.args.verbose`."""
+        node = state.graph.nodes[state.graph.narrowed(number)]
+        return str(node.data) if node.op in ("attr", "param", "name", "phi") and node.data else ""
+
+    def _cold_comparison(self, function: str, state: State, node: Node) -> str | None:
+        operator = node.data[0]
+        if operator in ("IsNot", "Is"):
+            if self._starts_as_none(state, node) or self._never_none(state, node):
+                return "if" if operator == "Is" else "else"
+            if wishes_output(self._last_name(state, node.operands[0])):
+                return "if" if operator == "IsNot" else "else"
+            return None
+        side = self._host_only_side(state, node)
+        if side is not None:
+            return side
+        rare = any(self._has_modulo(state, n, 0) for n in node.operands)
+        rare |= any(self._is_clock(state, n, 0) for n in node.operands)
+        if not rare and operator in ("Eq", "NotEq", "In", "NotIn"):
+            rare = any(self._is_counter((function, n)) for n in node.operands) and not any(
+                isinstance(a, Tensor | Blob) for n in node.operands for a in state.values[n]
+            )
+        if not rare and operator in ("Gt", "GtE"):
+            # `if step >= next_log`, which moves on each time.
+            moving = state.graph.nodes[node.operands[1]].op == "phi"
+            rare = moving and self._is_counter((function, node.operands[0]))
+        if not rare:
+            # `if args.log_interval > 0` is a wish for output as much as the flag itself.
+            return self._flag_comparison(state, node)
+        return "else" if operator in ("NotEq", "NotIn") else "if"
+
+    def _host_only_side(self, state: State, test: Node) -> str | None:
+        """`x.device.type == "cpu"`: where nothing is on the device, or on a rare one."""
+        left, right = (state.graph.nodes[n] for n in test.operands[:2])
+        if right.op == "const" and right.data in RARE_DEVICES:
+            return {"Eq": "if", "NotEq": "else"}.get(test.data[0])
+        asks = left.op == "attr" and left.data == "type" and right.op == "const"
+        device = state.graph.nodes[left.operands[0]] if asks else None
+        if device is None or device.op != "attr" or device.data != "device":
+            return None
+        if right.data == "cpu":
+            return {"Eq": "if", "NotEq": "else"}.get(test.data[0])
+        return {"Eq": "else", "NotEq": "if"}.get(test.data[0]) if right.data == "cuda" else None
+
+    def _starts_as_none(self, state: State, test: Node) -> bool:
+        """`total is None`, where a loop goes on to give it a value: true once."""
+        number = test.operands[0]
+        node = state.graph.nodes[number]
+        none = state.graph.nodes[test.operands[1]]
+        return (
+            node.op == "phi"
+            and none.op == "const"
+            and none.data is None
+            and any(operand > number for operand in node.operands)
+            and any(
+                state.graph.nodes[n].op == "const" and state.graph.nodes[n].data is None
+                for n in node.operands
+            )
+        )
+
+    def _never_none(self, state: State, test: Node) -> bool:
+        """`size is None`, where every call that is seen gives a size."""
+        value = state.values[test.operands[0]]
+        none = state.graph.nodes[test.operands[1]]
+        is_none = none.op == "const" and none.data is None
+        return is_none and bool(value) and NONE not in value and Unknown() not in value
+
+    def _flag_comparison(self, state: State, node: Node) -> str | None:
+        wished = wishes_output(self._last_name(state, node.operands[0]))
+        return "if" if wished and node.data[0] in ("Gt", "GtE", "Eq") else None
+
+    def _cold_call(
+        self, function: str, state: State, number: int, node: Node, depth: int
+    ) -> str | None:
+        callee = state.graph.nodes[node.operands[0]]
+        name = str(callee.data) if callee.op in ("attr", "name") else ""
+        if name in ("any", "all", "bool", "item") and depth < 6:
+            inner = [*node.operands[1:], *callee.operands]
+            sides = [self._cold_side(function, state, n, depth) for n in inner]
+            return next((side for side in sides if side), None)
+        asked = {a.name for a in state.values[node.operands[0]] if isinstance(a, Symbol)}
+        if name in NONFINITE or OF_RARE_DEVICE.search(name) or asked & libraries.EXPORTING:
+            return "if"
+        if name == "isfinite":
+            return "else"
+        if wishes_output(name):
+            return "if"
+        # `if self.every_n(step):`, whose body returns such a test.
+        callees = self.inference.edges.get((function, number), ())
+        follow = depth < MAX_DEPTH_OF_CALLS
+        return "if" if follow and any(self._gives_cold(c, depth + 3) for c in callees) else None
+
+    def _gives_cold(self, function: str, depth: int) -> bool:
+        """Whether a function may return a test that holds rarely."""
+        key = (function, depth)
+        if key not in self._giving:
+            state = self.inference.states.get(function)
+            returned = state.graph.returns if state is not None else ()
+            self._giving[key] = state is not None and any(
+                self._cold_side(function, state, operand, depth) == "if"
+                for number in returned
+                for operand in state.graph.nodes[number].operands[:1]
+            )
+        return self._giving[key]
+
+    def _has_modulo(self, state: State, number: int, depth: int) -> bool:
+        node = state.graph.nodes[number]
+        if node.op == "binop" and node.data in ("Mod", "BitAnd"):
+            return self._is_number(state, node)
+        return (
+            depth < 4
+            and node.op in ("binop", "unary", "narrow")
+            and any(self._has_modulo(state, n, depth + 1) for n in node.operands)
+        )
+
+    def _is_number(self, state: State, node: Node) -> bool:
+        """`step % n`, not `"%s" % x` nor a tensor's remainder."""
+        left = state.values[node.operands[0]]
+        return not any(
+            isinstance(a, Tensor | Blob) or (isinstance(a, Host) and a.kind == "str") for a in left
+        )
+
+    def _is_clock(self, state: State, number: int, depth: int) -> bool:
+        node = state.graph.nodes[number]
+        if node.op == "call":
+            return any(
+                isinstance(a, Symbol) and a.name.startswith("time.")
+                for a in state.values[node.operands[0]]
+            )
+        return (
+            depth < 4
+            and node.op == "binop"
+            and any(self._is_clock(state, n, depth + 1) for n in node.operands)
+        )
+
+    def _counts(self, at: tuple[str, int], ask: Callable[[tuple[str, int]], bool]) -> bool:
+        """Whether the node counts iterations: the variable of a loop, or `step + 1`."""
+        function, number = at
+        state = self.inference.states[function]
+        node = state.graph.nodes[number]
+        if node.op == "binop" and node.data in ("Add", "Sub", "FloorDiv"):
+            return any(ask((function, n)) for n in node.operands)
+        if node.op == "unpack" and state.graph.nodes[node.operands[0]].op != "iter":
+            return False  # `n, d = x.shape`
+        if node.op in ("iter", "unpack", "aug") or (node.op == "phi" and node.data):
+            return all(
+                isinstance(a, Host) and a.kind in ("int", "number") for a in state.values[number]
+            )
+        return bool(COUNTER.search(self._last_name(state, number)))
+
+    def _off_by_default(self, function: str, state: State, number: int) -> bool:
+        """A flag whose default is False, and that nobody is seen to set."""
+        node = state.graph.nodes[number]
+        if node.op == "param":
+            parameter = self.inference.functions[function].param(node.data)
+            return (
+                parameter is not None and parameter.constant_default and parameter.default is False
+            )
+        if node.op == "attr" and node.data in self.inference.off_flags:
+            return True
+        if node.op in ("attr", "name", "phi"):
+            value: Value = state.values[number]
+            off = Host("bool", False, True)
+            return off in value and value <= {off, NONE, Unknown()}
+        return False
+
+
+def wishes_output(name: str) -> bool:
+    """Whether a flag of this name asks for output: `verbose`, `log_interval`; a filter of losses
+    (`logging_nan_inf_filter`) is on whatever is logged."""
+    return bool(OUTPUT_FLAG.search(name)) and not NUMERIC_CHECK.search(name)
+
+
+def _flip(side: str | None) -> str | None:
+    return {"if": "else", "else": "if"}.get(side or "")

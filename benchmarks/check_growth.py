@@ -1,0 +1,848 @@
+"""How the work of `amplint check` grows with the program: linearly, whatever its shape.
+
+    python -m benchmarks.check_growth [SHAPE...] [--size N] [--seconds]
+
+Generates programs of several shapes of sizes N, 2N and 4N and counts the lines of amplint and of
+its rules that a whole `check` executes: index, link, judge, all rules. Prints how the count grows
+from 2N to 4N, and the functions of amplint whose own count grows fastest. Exits with 1 when a count
+grows by 2.3 or more. With --seconds it measures CPU time instead of counting, for larger programs:
+`--size` says how many times as large as usual they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import itertools
+import os
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import amplint
+from amplint import registry
+from amplint.config import Settings
+from amplint.discover import Project
+from amplint.engine import Outcome, Request, run
+
+MOST = 2.3  # times the operations, of twice the program
+SIZES = (1, 2, 4)
+Texts = Mapping[str, str]  # a project: its files
+Counts = Counter[CodeType]  # by function: executed lines
+
+# -------------------------------------------------------------------------------- measuring
+
+
+def check(texts: Texts) -> Outcome:
+    """Check the project with all rules, in this process and without a cache."""
+    with tempfile.TemporaryDirectory() as directory:
+        for path, text in texts.items():
+            (Path(directory) / path).write_text(text, encoding="utf-8")
+        paths = tuple(sorted(texts))
+        project = Project(Path(directory), paths, frozenset(paths))
+        settings = Settings(Path(directory), select=("ALL",), target_torch="2.10")
+        return run(Request(project, settings, registry.all_rules()))
+
+
+def operations(texts: Texts) -> Counts:
+    """The lines that a check of the project executes, by function of amplint or its rules."""
+    registry.all_rules()  # imported before anything is counted
+    with counting() as counts:
+        outcome = check(texts)
+    if outcome.problems:
+        raise RuntimeError("\n".join(outcome.problems))
+    return counts
+
+
+@contextmanager
+def counting() -> Iterator[Counts]:
+    """Count the lines that functions of amplint and its rules execute, in all threads."""
+    packages = amplint, importlib.import_module("amplint.rules")
+    own = tuple(f"{Path(str(package.__file__)).parent}{os.sep}" for package in packages)
+    cells: dict[CodeType, list[int]] = {}
+    tracers: dict[CodeType, Any] = {}
+
+    def tracer(code: CodeType) -> Any:
+        if not code.co_filename.startswith(own):
+            return None
+        cell = cells.setdefault(code, [0])
+
+        def local(_frame: FrameType, event: str, _argument: object) -> Any:
+            if event == "line":
+                cell[0] += 1
+            return local
+
+        return local
+
+    def trace(frame: FrameType, _event: str, _argument: object) -> Any:
+        code = frame.f_code
+        if code not in tracers:
+            tracers[code] = tracer(code)
+        return tracers[code]
+
+    counts: Counts = Counter()
+    before = sys.gettrace()
+    threading.settrace(trace)
+    sys.settrace(trace)
+    try:
+        yield counts
+    finally:
+        sys.settrace(before)
+        threading.settrace(None)  # type: ignore[arg-type]
+        counts.update({code: cell[0] for code, cell in cells.items()})
+
+
+def growth(smaller: Counts, larger: Counts) -> float:
+    return larger.total() / smaller.total()
+
+
+def fastest(smaller: Counts, larger: Counts, share: float = 0.01) -> list[tuple[float, str, int]]:
+    """The functions that grow fastest, of those that make up a share of the larger count."""
+    least = share * larger.total()
+    found = [
+        (count / max(smaller[code], 1), name_of(code), count)
+        for code, count in larger.items()
+        if count >= least
+    ]
+    return sorted(found, reverse=True)
+
+
+def name_of(code: CodeType) -> str:
+    return f"{Path(code.co_filename).name}:{code.co_firstlineno} {code.co_name}"
+
+
+# -------------------------------------------------------------------------------- shapes
+
+
+def lines(*blocks: str) -> str:
+    """A module: an import of torch, and blocks of code that may be indented."""
+    return "import torch\nfrom torch import nn\n\n" + "\n".join(map(textwrap.dedent, blocks))
+
+
+def call_chain(size: int) -> Texts:
+    """A loop in a region, and below it functions each of which calls the next: to the end of
+    training, and to a read of the device."""
+    length = 12 * size
+    links = [
+        f"""
+        def step{n}(model, optimizer, loss, flag):
+            if flag:
+                step{n + 1}(model, optimizer, loss, flag)
+            return loss.item()
+        """
+        for n in range(length)
+    ]
+    last = f"""
+        def step{length}(model, optimizer, loss, flag):
+            loss.backward()
+            optimizer.step()
+        """
+    return {"main.py": lines(TRAIN, *links, last)}
+
+
+TRAIN = """
+    def main(model, loader, flag):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler()
+        with torch.autocast("cuda"):
+            for x in loader:
+                loss = model(x.cuda()).mean()
+                step0(model, optimizer, loss, flag)
+    """
+
+
+def call_diamonds(size: int) -> Texts:
+    """The same, where each function calls two that call the same next one."""
+    length = 5 * size
+    links = [
+        f"""
+        def step{n}(model, optimizer, loss, flag):
+            if flag:
+                left{n}(model, optimizer, loss, flag)
+            else:
+                right{n}(model, optimizer, loss, flag)
+
+        def left{n}(model, optimizer, loss, flag):
+            step{n + 1}(model, optimizer, loss * 2.0, flag)
+
+        def right{n}(model, optimizer, loss, flag):
+            step{n + 1}(model, optimizer, loss + 1.0, flag)
+        """
+        for n in range(length)
+    ]
+    last = f"""
+        def step{length}(model, optimizer, loss, flag):
+            loss.backward()
+            optimizer.step()
+            model(loss)
+        """
+    return {"main.py": lines(TRAIN, *links, last)}
+
+
+def double_calls(size: int) -> Texts:
+    """Functions that call the next one in two places and train nothing: nothing is found."""
+    length = 8 * size
+    links = [
+        f"""
+        def step{n}(model, optimizer, loss, flag):
+            first = step{n + 1}(model, optimizer, loss, flag)
+            return first + step{n + 1}(model, optimizer, loss, flag)
+        """
+        for n in range(length)
+    ]
+    return {"main.py": lines(TRAIN, *links, f"\ndef step{length}(*given):\n    return given[2]\n")}
+
+
+def recursion(size: int) -> Texts:
+    """Functions that all reach each other: each calls two others, and some end training."""
+    length = 8 * size
+    links = [
+        f"""
+        def step{n}(model, optimizer, loss, flag):
+            if flag:
+                step{(2 * n + 1) % length}(model, optimizer, loss, flag)
+            if not flag:
+                loss = step{(2 * n + 2) % length}(model, optimizer, loss, flag)
+            {"loss.backward()" if n % 8 == 7 else "model.forward(loss)"}
+            {"optimizer.step()" if n % 8 == 5 else "print(flag)"}
+            return loss
+        """
+        for n in range(length)
+    ]
+    return {"main.py": lines(TRAIN, *links)}
+
+
+def everyone_calls_everyone(size: int) -> Texts:
+    """Functions each of which calls all of eight, in groups, each group below the one before."""
+    groups, width = size, 8
+    links = []
+    for n in range(groups * width):
+        group = n // width
+        after = group + 1 if group + 1 < groups else group
+        calls = [f"step{group * width + k}" for k in range(width)] + [f"step{after * width}"]
+        body = [f"    {name}(model, optimizer, loss, flag)" for name in calls]
+        end = ["    loss.backward()", "    optimizer.step()"] if n == groups * width - 1 else []
+        links.append("\n".join([f"def step{n}(model, optimizer, loss, flag):", *body, *end, ""]))
+    return {"main.py": lines(TRAIN, *links)}
+
+
+def fan_out(size: int) -> Texts:
+    """A hot loop that calls many functions, each of them once."""
+    count = 12 * size
+    helpers = [
+        f"""
+        def read{n}(x, flag):
+            y = x * {n}.5
+            if flag:
+                print(y.item())
+            return y
+        """
+        for n in range(count)
+    ]
+    calls = "\n".join(f"        loss = read{n}(loss, flag)" for n in range(count))
+    main = f"""\
+def main(model, loader, flag):
+    for x in loader:
+        loss = model(x.cuda())
+{calls}
+        loss.backward()
+"""
+    return {"main.py": lines(*helpers, main)}
+
+
+def fan_in(size: int) -> Texts:
+    """Many hot loops, in regions and outside, that call one function."""
+    loops = [
+        f"""
+        def main{n}(model, loader, flag):
+            for x in loader:
+                with torch.autocast("cuda"):
+                    loss = read(model(x.cuda()), flag)
+                read(loss, {n}).backward()
+        """
+        for n in range(10 * size)
+    ]
+    read = """
+        def read(x, flag):
+            if flag:
+                print(x.item())
+            return x.float() + torch.zeros(3).cuda()
+        """
+    return {"main.py": lines(read, *loops)}
+
+
+def hot_loops(size: int) -> Texts:
+    """Many functions with loops of their own that train, read the device, clip and scale."""
+    loops = [
+        f"""
+        class Net{n}(nn.Module):
+            def __init__(self, width):
+                super().__init__()
+                self.layer = nn.Linear(width, width)
+                self.total = 0.0
+
+            def forward(self, x, mask=None):
+                h = self.layer(x) + torch.zeros(3).to(x.device)
+                if mask is not None:
+                    h = h.masked_fill(mask, -1e9)
+                return h
+
+        def train{n}(loader, args):
+            model = Net{n}(8).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            scaler = torch.cuda.amp.GradScaler()
+            total, count = 0.0, 0
+            for step, (x, y) in enumerate(loader):
+                optimizer.zero_grad()
+                with torch.cuda.amp.autocast():
+                    loss = (model(x.cuda()) - y.cuda()).mean()
+                scaler.scale(loss).backward()
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                scaler.step(optimizer)
+                scaler.update()
+                total += loss.item()
+                if step % 100 == 0 and args.verbose:
+                    print(total / (step + 1))
+            return total
+        """
+        for n in range(3 * size)
+    ]
+    return {"main.py": lines(*loops)}
+
+
+def long_function(size: int) -> Texts:
+    """One loop with many statements, names, tests and calls, one after the other."""
+    body = "".join(
+        f"""
+        h{n} = model(x) * {n}.0
+        if args.scale{n}:
+            h{n} = h{n} / h{n}.max()
+        total = total + h{n}.item()
+"""
+        for n in range(8 * size)
+    )
+    main = f"""\
+def main(model, loader, args):
+    total = 0.0
+    for x in loader:
+        x = x.cuda()
+{body}
+        model(x).mean().backward()
+    return total
+"""
+    return {"main.py": lines(main)}
+
+
+def long_module(size: int) -> Texts:
+    """A module of many statements, without a function."""
+    body = "".join(
+        f"""
+x{n} = torch.zeros({n}).cuda()
+if x{n}.sum() > {n}:
+    print(x{n}.item())
+"""
+        for n in range(16 * size)
+    )
+    return {"main.py": lines(body)}
+
+
+def elif_chain(size: int) -> Texts:
+    """A long chain of `elif` in a hot loop."""
+    branches = "".join(
+        f"""\
+        {"elif" if n else "if"} args.kind == "k{n}":
+            loss = model(x) * {n}.0
+            total += loss.item()
+"""
+        for n in range(8 * size)
+    )
+    main = f"""\
+def main(model, loader, args):
+    total = 0.0
+    for x in loader:
+        loss = model(x.cuda())
+{branches}
+        loss.backward()
+    return total
+"""
+    return {"main.py": lines(main)}
+
+
+def guards(size: int) -> Texts:
+    """Many tests that end the iteration, so that what follows each of them is nested in it."""
+    tests = "".join(
+        f"""\
+        if args.skip{n} == step:
+            continue
+        total += (x * {n}.0).sum().item()
+"""
+        for n in range(8 * size)
+    )
+    main = f"""\
+def main(model, loader, args):
+    total = 0.0
+    for step, x in enumerate(loader):
+        x = x.cuda()
+{tests}
+        model(x).mean().backward()
+    return total
+"""
+    return {"main.py": lines(main)}
+
+
+def nested_tests(size: int) -> Texts:
+    """Tests in tests, as deep as Python allows at the largest size."""
+    text, depth = "", 20 * size
+    for n in range(depth):
+        pad = " " * (n + 2)
+        text += f"{pad}if args.deep{n}:\n{pad} total += (x * {n}.0).sum().item()\n"
+    main = "def main(model, loader, args):\n total = 0.0\n for x in loader:\n  x = x.cuda()\n"
+    return {"main.py": lines(f"{main}{text}  model(x).mean().backward()\n")}
+
+
+def nested_expression(size: int) -> Texts:
+    """Expressions in parentheses, as deep as Python allows at the largest size."""
+    deep = "x.cuda()"
+    for n in range(20 * size):
+        deep = f"({deep} + {n}.0)" if n % 2 else f"abs({deep})"
+    body = f"        print({deep})\n        model(x).backward()\n"
+    return {"main.py": lines(f"def main(model, loader):\n    for x in loader:\n{body}")}
+
+
+def long_expression(size: int) -> Texts:
+    """A sum of many terms, a chain of many methods, a test of many parts."""
+    terms = " + ".join(f"x * {n}.0" for n in range(8 * size))
+    calls = "x" + "".join(f".mul({n}.0).add(x)" for n in range(8 * size))
+    parts = " and ".join(f"args.flag{n} != {n}" for n in range(8 * size))
+    body = f"""\
+def main(model, loader, args):
+    for x in loader:
+        x = x.cuda()
+        loss = model({terms}) + {calls}
+        if {parts}:
+            print(loss.item())
+        loss.backward()
+"""
+    return {"main.py": lines(body)}
+
+
+def doubled(start: str, operation: str, use: str) -> Callable[[int], Texts]:
+    """A loop with `a1 = a0 + a0; a2 = a1 + a1; ...`, and a use of the last of them."""
+
+    def shape(size: int) -> Texts:
+        length = 16 * size
+        chain = "".join(
+            f"        a{n + 1} = {operation.format(a=f'a{n}')}\n" for n in range(length)
+        )
+        body = f"""\
+def main(model, loader, args, optimizer, scaler, count, flag=False):
+    for step, x in enumerate(loader):
+        loss = model(x.cuda()).mean()
+        a0 = {start}
+{chain}        {use.format(a=f"a{length}")}
+        loss.backward()
+        optimizer.step()
+"""
+        return {"main.py": lines(body)}
+
+    return shape
+
+
+def same_methods(size: int) -> Texts:
+    """Many classes with methods of the same names, called on something unknown."""
+    classes = [
+        f"""
+        class Net{n}(nn.Module):
+            def __init__(self, width):
+                super().__init__()
+                self.layer = nn.Linear(width, width)
+
+            def forward(self, x):
+                return self.calculate_loss(self.layer(x))
+
+            def calculate_loss(self, x):
+                print(x.mean().item())
+                return x.mean() * {n}.0
+        """
+        for n in range(6 * size)
+    ]
+    main = """
+        def main(model, loader, optimizer):
+            for x in loader:
+                loss = model.calculate_loss(x.cuda())
+                loss.backward()
+                optimizer.step()
+        """
+    return {"main.py": lines(*classes, main)}
+
+
+def callbacks(size: int) -> Texts:
+    """Many classes that override the methods of one base, which a trainer calls by name."""
+    classes = [
+        f"""
+        class Callback{n}(Callback):
+            def on_batch(self, loss, step):
+                self.last = loss.item() * {n}
+
+            def on_end(self, loss, step):
+                loss.backward()
+        """
+        for n in range(8 * size)
+    ]
+    base = """
+        class Callback:
+            def on_batch(self, loss, step):
+                pass
+
+            def on_end(self, loss, step):
+                raise NotImplementedError
+
+        class Trainer:
+            def __init__(self, callbacks: list[Callback], model):
+                self.callbacks = callbacks
+                self.model = model
+
+            def fire(self, event, loss, step):
+                for callback in self.callbacks:
+                    getattr(callback, event)(loss, step)
+
+            def fit(self, loader):
+                with torch.autocast("cuda"):
+                    for step, x in enumerate(loader):
+                        loss = self.model(x.cuda())
+                        self.fire("on_batch", loss, step)
+                        self.fire("on_end", loss, step)
+        """
+    return {"main.py": lines(base, *classes)}
+
+
+def subclasses(size: int) -> Texts:
+    """Classes each of which derives from the one before, and calls its method."""
+    classes = [
+        f"""
+        class Level{n}({f"Level{n - 1}" if n else "nn.Module"}):
+            def __init__(self, width):
+                super().__init__({"width" if n else ""})
+                self.layer{n} = nn.Linear(width, width)
+
+            def forward(self, x):
+                h = self.layer{n}({"super().forward(x)" if n else "x"})
+                print(h.mean().item())
+                return h
+        """
+        for n in range(4 * size)
+    ]
+    return {"main.py": lines(*classes)}
+
+
+def fields(size: int) -> Texts:
+    """A class with many fields, which its `forward` reads one after the other."""
+    count = 8 * size
+    stored = "\n".join(f"        self.layer{n} = nn.Linear(8, 8)" for n in range(count))
+    kept = "\n".join(f"        self.kept{n} = torch.zeros({n}).cuda()" for n in range(count))
+    used = "\n".join(f"        x = self.layer{n}(x) * self.kept{n}.sum().item()" for n in range(count))
+    net = f"""\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+{stored}
+{kept}
+
+    def forward(self, x):
+{used}
+        return x
+"""
+    return {"main.py": lines(net)}
+
+
+def nested_containers(size: int) -> Texts:
+    """Tuples of tuples, each of which holds the one before twice; and long lists and dicts."""
+    count = 8 * size
+    pairs = "".join(f"        t{n + 1} = (t{n}, [t{n}])\n" for n in range(count))
+    items = ", ".join(f'"k{n}": x * {n}.0' for n in range(count))
+    listed = ", ".join(f"x + {n}.0" for n in range(count))
+    body = f"""\
+def main(model, loader):
+    for x in loader:
+        t0 = x = x.cuda()
+{pairs}        losses = {{{items}}}
+        rows = [{listed}]
+        for name, loss in losses.items():
+            print(name, loss.item(), t{count}[0][0].item())
+        sum(rows).mean().backward()
+"""
+    return {"main.py": lines(body)}
+
+
+def star_imports(size: int) -> Texts:
+    """Modules each of which has all names of the next one by a star."""
+    count = 5 * size
+    files = {
+        f"m{n}.py": lines(
+            f"""
+            from m{n + 1} import *
+
+            def read{n}(x):
+                return x.cuda().item() + {f"read{n + 1}(x)" if n + 1 < count else "0"}
+            """
+        )
+        for n in range(count)
+    }
+    main = """
+        from m0 import *
+
+        def main(model, loader):
+            for x in loader:
+                loss = model(x.cuda())
+                read0(loss)
+                last(loss).backward()
+        """
+    last = "\ndef last(x):\n    return x.mean()\n"
+    return {"main.py": lines(main), f"m{count}.py": lines(last), **files}
+
+
+def decorators(size: int) -> Texts:
+    """Many functions behind one decorator of the project, called in a hot loop."""
+    count = 6 * size
+    functions = [
+        f"""
+        @timed
+        def work{n}(x):
+            print(x.item())
+            return x * {n}.0
+        """
+        for n in range(count)
+    ]
+    calls = "\n".join(f"        loss = work{n}(loss)" for n in range(count))
+    timed = """
+        def timed(function):
+            def inner(*args, **kwargs):
+                return function(*args, **kwargs)
+            return inner
+        """
+    main = f"""\
+def main(model, loader):
+    for x in loader:
+        loss = model(x.cuda())
+{calls}
+        loss.backward()
+"""
+    return {"main.py": lines(timed, *functions, main)}
+
+
+def flags(size: int) -> Texts:
+    """Tests that call functions whose results are such tests in turn."""
+    count = 8 * size
+    functions = [
+        f"""
+        def due{n}(step, flag):
+            if flag:
+                return due{n + 1}(step, flag) or due{n + 1}(step + 1, flag)
+            return due{n + 1}(step + 2, flag)
+        """
+        for n in range(count)
+    ]
+    main = f"""
+        def due{count}(step, flag):
+            return step % 10 == 0
+
+        def main(model, loader, flag):
+            for step, x in enumerate(loader):
+                loss = model(x.cuda())
+                if due0(step, flag):
+                    print(loss.item())
+                loss.backward()
+        """
+    return {"main.py": lines(*functions, main)}
+
+
+def returned_losses(size: int) -> Texts:
+    """Functions that hand on a loss twice, which the last one has backpropagated."""
+    count = 6 * size
+    functions = [
+        f"""
+        def loss{n}(model, x, flag):
+            left = loss{n + 1}(model, x, flag)
+            right = loss{n + 1}(model, x, flag)
+            return left + right if flag else left
+        """
+        for n in range(count)
+    ]
+    main = f"""
+        def loss{count}(model, x, flag):
+            loss = model(x).mean()
+            loss.backward()
+            return loss
+
+        def main(model, loader, flag):
+            total = 0.0
+            losses = []
+            for x in loader:
+                loss = loss0(model, x.cuda(), flag)
+                total = total + loss
+                losses.append(loss)
+            return total, losses
+        """
+    return {"main.py": lines(*functions, main)}
+
+
+def workers(size: int) -> Texts:
+    """Functions that the workers of a loader run, each of which calls the next one twice."""
+    count = 8 * size
+    functions = [
+        f"""
+        def load{n}(index):
+            return load{n + 1}(index) if index else load{n + 1}(index + 1)
+        """
+        for n in range(count)
+    ]
+    rest = f"""
+        def load{count}(index):
+            return torch.zeros(3).cuda()
+
+        class Data(torch.utils.data.Dataset):
+            def __getitem__(self, index):
+                return load0(index)
+
+        def main(model):
+            for x in torch.utils.data.DataLoader(Data(), num_workers=4):
+                model(x.cuda()).mean().backward()
+        """
+    return {"main.py": lines(*functions, rest)}
+
+
+def threads(size: int) -> Texts:
+    """What a thread runs in a region: functions each of which calls the next one twice."""
+    count = 8 * size
+    functions = [
+        f"""
+        def work{n}(model, x):
+            if x is None:
+                return work{n + 1}(model, x)
+            return work{n + 1}(model, x)
+        """
+        for n in range(count)
+    ]
+    rest = f"""
+        def work{count}(model, x):
+            return x @ x
+
+        def main(model, loader):
+            import threading
+            for x in loader:
+                with torch.autocast("cuda"):
+                    worker = threading.Thread(target=work0, args=(model, x.cuda()))
+                    worker.start()
+        """
+    return {"main.py": lines(*functions, rest)}
+
+
+def passed_down(size: int) -> Texts:
+    """A module, a constant and a batch that many functions hand on in two ways."""
+    count = 6 * size
+    functions = [
+        f"""
+        def use{n}(model, x, size, flag):
+            if flag:
+                model, x = (model, x) if size else (model, x.half())
+                return use{n + 1}(model, x, size + 1, flag)
+            return use{n + 1}(model, x, size, not flag)
+        """
+        for n in range(count)
+    ]
+    rest = f"""
+        def use{count}(model, x, size, flag):
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                mask = torch.tensor([1.0, 2.0] * size).cuda()
+                return model(x) * mask * torch.tensor(x)
+
+        def main(loader, flag):
+            model = nn.DataParallel(nn.Linear(8, 8)).cuda()
+            for x in loader:
+                use0(model, x.cuda(), 3, flag).mean().backward()
+        """
+    return {"main.py": lines(*functions, rest)}
+
+
+SHAPES: dict[str, Callable[[int], Texts]] = {
+    **{
+        shape.__name__: shape
+        for shape in (
+            call_chain, call_diamonds, double_calls, recursion, everyone_calls_everyone, fan_out,
+            fan_in, hot_loops, long_function, long_module, elif_chain, guards, nested_tests,
+            nested_expression, long_expression, same_methods, callbacks, subclasses, fields,
+            nested_containers, star_imports, decorators, flags, returned_losses, workers, threads,
+            passed_down,
+        )
+    },
+    "doubled_loss": doubled("loss", "{a} + {a}", "{a}.backward()"),
+    "doubled_product": doubled("loss", "{a} * {a}", "total = {a}.item()"),
+    "doubled_module_losses": doubled("model(x)", "{a} + {a} + model(x)", "{a}.backward()"),
+    "doubled_counter": doubled("step", "{a} + {a}", "if {a} == 3: print(loss.item())"),
+    "doubled_number": doubled("count", "{a} + {a}", "torch.Tensor({a}, {a}); x.new({a})"),
+    "doubled_modulo": doubled("step", "({a} + {a}) % 7", "if {a} == 3: print(loss.item())"),
+    "doubled_flag": doubled("flag", "{a} or not {a}", "if {a}: print(loss.item())"),
+    "doubled_choice": doubled("x", "{a} if flag else {a}.half()", "torch.zeros(3).to({a})"),
+    "doubled_scaler": doubled(
+        "scaler", "{a} if flag else {a}", "{a}.scale(loss).backward(); {a}.step(optimizer)"
+    ),
+    "doubled_optimizer": doubled(
+        "optimizer", "{a} if flag else {a}", "scaler.unscale_({a}); scaler.step({a})"
+    ),
+    "doubled_tensor": doubled("torch.zeros(3)", "{a} + {a}", "print({a}.cuda().item())"),
+    "doubled_constant": doubled("[1.0]", "{a} + {a}", "print(torch.tensor({a}).cuda())"),
+    "doubled_half": doubled("x.half()", "{a} + {a}", "y = torch.where({a} > 0, {a}, {a}.float())"),
+    "doubled_indices": doubled("torch.arange(9)", "{a} + {a}", "y = {a}.half(); z = {a}.to(y)"),
+    "doubled_call": doubled("x", "max({a}, {a})", "print({a}.item()); float({a})"),
+}  # fmt: skip
+
+
+# -------------------------------------------------------------------------------- report
+
+
+def seconds(texts: Texts) -> float:
+    gc.collect()
+    begun = time.process_time()
+    check(texts)
+    return time.process_time() - begun
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("shapes", nargs="*", metavar="SHAPE")
+    parser.add_argument("--size", type=int, default=1)
+    parser.add_argument("--seconds", action="store_true")
+    options = parser.parse_args()
+    failures = []
+    for name in options.shapes or SHAPES:
+        projects = [SHAPES[name](options.size * size) for size in SIZES]
+        rows = [sum(text.count("\n") for text in texts.values()) for texts in projects]
+        if options.seconds:
+            times = [seconds(texts) for texts in projects]
+            shown = "".join(f"{each:9.2f}" for each in times)
+            print(f"{name:26}{rows[-1]:8} lines{shown} s", flush=True)
+            continue
+        counts = [operations(texts) for texts in projects]
+        grown = [growth(*pair) for pair in itertools.pairwise(counts)]
+        shown = "".join(f"{each:7.2f}" for each in grown)
+        print(f"{name:26}{rows[-1]:8} lines{counts[-1].total():12,} operations{shown}", flush=True)
+        for times_, function, count in fastest(*counts[-2:])[:8]:
+            if times_ >= MOST:
+                print(f"    {times_:6.2f} {count:10,} {function}")
+        if max(grown) >= MOST:
+            failures.append(name)
+    print(f"growing too fast: {', '.join(failures) or 'none'}", file=sys.stderr)
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
