@@ -29,10 +29,11 @@ from types import CodeType, FrameType
 from typing import Any
 
 import amplint
-from amplint import registry
-from amplint.config import Settings
-from amplint.discover import Project
-from amplint.engine import Outcome, Request, run
+from amplint.core import registry
+from amplint.project.config import Settings
+from amplint.project.discover import Project
+from amplint.run.engine import run
+from amplint.run.request import Outcome, Request
 
 MOST = 2.3  # times the operations, of twice the program
 SIZES = (1, 2, 4)
@@ -549,7 +550,9 @@ def fields(size: int) -> Texts:
     count = 8 * size
     stored = "\n".join(f"        self.layer{n} = nn.Linear(8, 8)" for n in range(count))
     kept = "\n".join(f"        self.kept{n} = torch.zeros({n}).cuda()" for n in range(count))
-    used = "\n".join(f"        x = self.layer{n}(x) * self.kept{n}.sum().item()" for n in range(count))
+    used = "\n".join(
+        f"        x = self.layer{n}(x) * self.kept{n}.sum().item()" for n in range(count)
+    )
     net = f"""\
 class Net(nn.Module):
     def __init__(self):
