@@ -20,6 +20,7 @@ import libcst as cst
 from amplint.analyses.answers import Answers
 from amplint.analyses.backward_support import Support
 from amplint.analyses.cast_cache import Stale
+from amplint.core.errors import describe
 from amplint.core.finding import Finding, Fix, Group, Related, Safety, Span
 from amplint.core.rule import Check, Rule
 from amplint.core.text import Text
@@ -504,11 +505,13 @@ class Judged:
         findings: by the order in which the file was walked.
         problems: the codes of rules that raised, and what.
         notices: what was not looked at.
+        faults: where amplint could not show the file to the rules, and why.
     """
 
     findings: tuple[Finding, ...]
     problems: tuple[tuple[str, str], ...]
     notices: tuple[str, ...]
+    faults: tuple[str, ...] = ()
 
 
 def judge(
@@ -586,11 +589,15 @@ def show(source: Source, shown: Iterable[tuple[Unit, Sequence[Rule]]]) -> Judged
     findings: list[Finding] = []
     problems: list[tuple[str, str]] = []
     notices: list[str] = []
+    faults: list[str] = []
     for unit, rules in shown:
         try:
             tree = source.open(unit)
         except RefusedUnitError as refused:
             notices.append(f"line {refused.row} ff. not checked: {refused.reason}")
+            continue
+        except Exception as error:
+            faults.append(f"line {unit.row} to {unit.last_row}: {describe(error)}")
             continue
         checks = Checks(rules)
         for node in tree.nodes:
@@ -599,7 +606,7 @@ def show(source: Source, shown: Iterable[tuple[Unit, Sequence[Rule]]]) -> Judged
                     findings.extend(check(node, source))
                 except Exception as error:
                     problems.append((rule.code, _describe(error, node, unit, source)))
-    return Judged(tuple(findings), tuple(problems), tuple(notices))
+    return Judged(tuple(findings), tuple(problems), tuple(notices), tuple(faults))
 
 
 class Checks:
@@ -623,7 +630,7 @@ def _describe(error: Exception, node: cst.CSTNode, unit: Unit, source: Source) -
         row = source.span(node).start.row
     except Exception:  # whatever troubled the rule may trouble us
         row = unit.row
-    return f"line {row}: {type(error).__name__}: {error}"
+    return f"line {row}: {describe(error)}"
 
 
 def _literal(node: cst.CSTNode) -> Host | None:

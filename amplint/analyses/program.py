@@ -84,12 +84,9 @@ class Program:
 
     @property
     def failures(self) -> list[str]:
-        """Where inference failed: a fault of amplint's own, told as a sentence each."""
-        functions = self._inference.functions
-        return [
-            f"{functions[f].path}: amplint failed on `{functions[f].qualname or 'module'}`: {text}"
-            for f, text in sorted(self._inference.failures.items())
-        ]
+        """The faults of amplint that cost a function its answers, a sentence each."""
+        faults = sorted(self._inference.failures.items())
+        return [f"{function.removesuffix('::')}: {fault}" for function, fault in faults]
 
     @property
     def size(self) -> tuple[int, int]:
@@ -106,7 +103,7 @@ class Analyses:
 
     def __init__(self, inference: Inference) -> None:
         self.inference = inference
-        self.heat = HeatMap(inference)
+        self.heat = inference.surviving("the search for hot code", lambda: HeatMap(inference))
         self.misuses = Misuses(inference)
         self.backprop = Backpropagations(self.heat)
         self.workers = Workers(inference)
@@ -168,6 +165,9 @@ class FileAnswers:
 
     def traits(self) -> Sequence[tuple[int, int, frozenset[Trait]]]:
         """Of each function: its rows, first and last, and the traits of the places in it."""
+        return self._inference.surviving("the analysis of what runs where", self._traits)
+
+    def _traits(self) -> Sequence[tuple[int, int, frozenset[Trait]]]:
         return [
             (facts.location[0], facts.location[2], frozenset(self._traits_of(identity)))
             for identity, facts in self._file.facts.functions.items()
@@ -188,7 +188,9 @@ class FileAnswers:
     def misuse_rows(self) -> Mapping[str, Collection[int]]:
         """By the code of the rule, the rows of the calls that `misuses` has something about."""
         rows: dict[str, set[int]] = {}
-        for code, function, number in self._analyses.misuses.sites():
+        misuses = self._analyses.misuses
+        sites = self._inference.surviving("the analysis of scalers", lambda: [*misuses.sites()])
+        for code, function, number in sites:
             if function in self._file.facts.functions:
                 graph = self._inference.states[function].graph
                 rows.setdefault(code, set()).add(graph.nodes[number].location[0])

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from amplint.cli.options import (
     program_options,
     settings_options,
 )
+from amplint.core.errors import how_to_report
 from amplint.output.console import (
     CLEAN,
     FAILED,
@@ -60,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception:
         traceback.print_exc()
-        click.echo("amplint: this is a bug in amplint; nothing was written", err=True)
+        command = ["amplint", *(sys.argv[1:] if arguments is None else arguments)]
+        click.echo(f"amplint: {how_to_report(shlex.join(command))}; nothing was written", err=True)
     return FAILED
 
 

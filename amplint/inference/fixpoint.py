@@ -7,13 +7,18 @@ writes it to be evaluated, and to be evaluated again when it changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
+from amplint.core.errors import describe, function_at_fault
 from amplint.core.values import BOTTOM
 from amplint.inference.evaluation import Evaluation
 from amplint.inference.project import Project
 from amplint.inference.state import WHOLE, Key, State
 from amplint.ir.file_set import Files
+
+MAX_GIVEN_UP = 20  # functions that an analysis is repeated without
+Result = TypeVar("Result")
 
 
 class Inference(Project):
@@ -35,9 +40,33 @@ class Inference(Project):
             try:
                 self._evaluate(function, nodes)
             except Exception as error:
-                # A fault of amplint's own: what this function says stays unknown, the rest goes on.
-                self.failures.setdefault(function, f"{type(error).__name__}: {error}")
-                self.states.pop(function, None)
+                self.give_up(function, f"inference failed: {describe(error)}")
+
+    def give_up(self, function: str, fault: str) -> None:
+        """Leave unknown what a function says that amplint fails on; the rest goes on."""
+        self.failures.setdefault(function, fault)
+        self.states.pop(function, None)
+        for sites in (self.edges, self.drawn, self.threads):
+            for site in [site for site in sites if site[0] == function]:
+                del sites[site]
+
+    def surviving(self, task: str, work: Callable[[], Result]) -> Result:
+        """The result of work on all functions, but for those that it fails on: it is repeated
+        without them. Raises what the work raises where that is about no function.
+
+        Args:
+            task: what the work is, as the subject of a sentence.
+            work: may be repeated.
+        """
+        for _ in range(MAX_GIVEN_UP):
+            try:
+                return work()
+            except Exception as error:
+                function = function_at_fault(error, self.states)
+                if function is None:
+                    raise
+                self.give_up(function, f"{task} failed: {describe(error)}")
+        return work()
 
     def demand(self, key: Key) -> None:
         """Have whoever writes the key evaluated."""

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from amplint.analyses.hotness import HEAT_WORDS
 from amplint.analyses.program import Program
+from amplint.core.errors import describe
 from amplint.core.finding import Finding, Position, Span
 from amplint.core.process_pool import spread
 from amplint.core.progress import SILENT, Progress
@@ -97,14 +98,19 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
         # Read at the usual recursion limit, by which `ast.parse` decides what is nested too deeply.
         try:
             own[path] = index(path, task)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        except Exception as error:
             unread[path] = why_unread(path, task.texts[path].text, error)
     others = {path: text.text for path, text in task.texts.items() if path not in own}
     files = Files(
         own, {path: text for path, text in others.items() if path not in unread}, task.shelf
     )
     index_time = time.process_time() - begun
-    linked = deeply(lambda: link_and_judge(files, task, processes))
+    try:
+        linked = deeply(lambda: link_and_judge(files, task, processes))
+    except Exception as error:
+        linked = Analysed(
+            {}, (f"{part[0]}: amplint failed on all that it links: {describe(error)}",)
+        )
     seen = {**linked.seen, **{path: unread[path] for path in unread.keys() & task.reported}}
     return replace(
         linked,
@@ -138,10 +144,16 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     gc.freeze()  # what is linked stays; what the rules leave behind is to be found
     gc.enable()
     paths = [path for path in files.own if path in task.reported]
+    failures = program.failures
+    told = set(failures)
 
     def look(path: str) -> tuple[Seen, Judging | None]:
         watch = Watch(path) if task.timed else None
         seen = look_at(files.own[path], program, task.texts, rules, watch)
+        # What an analysis has failed on since. (Another process may tell of the same.)
+        new = [failure for failure in program.failures if failure not in told]
+        told.update(new)
+        seen = replace(seen, problems=(*seen.problems, *new))
         return seen, watch.judging() if watch is not None else None
 
     looked = spread(
@@ -154,7 +166,7 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     measured = Measured(0.0, link_time, len(files.own), *program.size, judged)
     return Analysed(
         {path: seen for path, (seen, _) in zip(paths, looked, strict=True)},
-        tuple(program.failures),
+        tuple(failures),
         measured=measured if task.timed else None,
     )
 
@@ -181,9 +193,14 @@ def look_at(
     except Exception as error:
         return Seen(problems=(f"{path}: amplint failed on this file: {describe(error)}",))
     names = {rule.code: rule.name for rule in rules}
-    problems = [
-        f"{path}: the rule {code} {names.get(code, '')} failed: {text}"
-        for code, text in judged.problems
+    failed: dict[str, list[str]] = {}
+    for code, text in judged.problems:
+        failed.setdefault(code, []).append(text)
+    problems = [f"{path}: amplint failed from {text}" for text in judged.faults]
+    problems += [
+        f"{path}: the rule {code} {names.get(code, '')} failed: {texts[0]}"
+        + (f" (and {len(texts) - 1} times more in this file)" if len(texts) > 1 else "")
+        for code, texts in failed.items()
     ]
     notices = [f"{path}: {notice}" for notice in judged.notices]
     return Seen(tuple(judged.findings), tuple(problems), tuple(notices))
@@ -227,10 +244,6 @@ def unparsable(path: str, at: Position, reason: str) -> Finding:
         span=Span(at, at),
         message=f"Python {version} cannot read this file: {reason}",
     )
-
-
-def describe(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
 def deeply(work: Callable[[], Result]) -> Result:

@@ -5,16 +5,16 @@ Nothing heavy is imported here: a run that is in the cache needs neither LibCST 
 
 from __future__ import annotations
 
+import os
+import shlex
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from amplint.core.errors import how_to_report
 from amplint.project.reading import Reading, Texts, read
 from amplint.run import cache as caching
 from amplint.run.cache import Cache
 from amplint.run.request import Outcome, Request, Told
-
-if TYPE_CHECKING:
-    pass
 
 
 def run(request: Request) -> Outcome:
@@ -31,15 +31,25 @@ def run(request: Request) -> Outcome:
     # A text that is on no disk is not seen again: the rounds of fixing each have others.
     cache = request.cache if not request.overlays else None
     told = analysed(request, reading) if cache is None else remembered(request, cache, reading)
+    problems = [*project.problems, *reading.problems, *dict.fromkeys(told.problems)]
+    if told.problems:
+        problems.append(how_to_report(repeating(told.problems, request, reading)))
     noticed = dict.fromkeys(request.cache.notices) if request.cache is not None else ()
     return Outcome(
         root=project.root,
         findings=told.findings,
-        problems=(*project.problems, *reading.problems, *told.problems),
+        problems=tuple(problems),
         notices=(*project.notices, *told.notices, *noticed),
         files=tuple(sorted(project.reported)),
         texts=Texts(reading, project.reported),
     )
+
+
+def repeating(faults: Sequence[str], request: Request, reading: Reading) -> str:
+    """The command that brings up one of these faults again: they begin with what they are about."""
+    about = (path for path in reading.paths if any(f.startswith(f"{path}:") for f in faults))
+    path = os.path.relpath(request.project.root / next(about, "."))
+    return f"amplint check --no-cache {shlex.quote(path)}"
 
 
 def remembered(request: Request, cache: Cache, reading: Reading) -> Told:
