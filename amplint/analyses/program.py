@@ -13,7 +13,7 @@ from amplint.analyses.hotness import HeatMap
 from amplint.analyses.loader_workers import Workers
 from amplint.analyses.loop_invariance import LoopInvariance
 from amplint.analyses.provenance import Origins
-from amplint.analyses.tensor_certainty import is_tensor
+from amplint.analyses.tensor_certainty import TensorCertainty
 from amplint.analyses.thread_escape import ThreadWork
 from amplint.analyses.traits import is_half
 from amplint.core.progress import SILENT, Progress
@@ -113,6 +113,7 @@ class Analyses:
         self.origins = Origins(self.heat)
         self.cast_cache = CastCache(self.heat)
         self.invariance = LoopInvariance(inference)
+        self.certainty = TensorCertainty(inference)
         self.grad_mode = GradMode(self.heat)
         self.supports = Supports(inference)
         self.thread_work = ThreadWork(inference)
@@ -145,7 +146,7 @@ class FileAnswers:
     def surely_tensor(self, node: ast.expr) -> bool:
         """Whether the tensor that the expression is known to be is one by more than a guess."""
         place = self._place(node)
-        return place is not None and is_tensor(self._inference, place.function, place.node)
+        return place is not None and self._analyses.certainty.is_tensor(*place[:2])
 
     def is_constant(self, node: ast.expr) -> bool:
         """Whether the expression is of the host, and has the same value in every iteration."""
