@@ -9,7 +9,8 @@ moved is followed through the operations of torch, to the list of numbers that i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from amplint.analyses.tensor_certainty import holds_tensor
 from amplint.core.values import (
@@ -28,6 +29,7 @@ from amplint.core.values import (
     Tensor,
     Value,
 )
+from amplint.core.walks import Solver, reachable
 from amplint.inference import Inference, State, transfer
 from amplint.ir.model import Node, Param
 from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS
@@ -54,142 +56,174 @@ SHAPED_BY = frozenset(
 )
 """Methods whose arguments are sizes: with others, the same numbers stand there in other rows."""
 CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__"})
+PARTS = frozenset({"narrow", "subscript"})
 CONFIGURATION = re.compile(
     r"(^|_)(args|config|configuration|cfg|conf|hparams|hyperparameters|opts?|options)$"
 )
 
 
-def is_constant(inference: Inference, function: str, number: int) -> bool:
-    """Whether a node has the same value in every iteration, and is no tensor."""
-    state = inference.states.get(function)
-    if state is None or holds_tensor(state.values[number]):
-        return False
-    return _Search(inference).constant(function, number)
+class Constant(NamedTuple):
+    """That a value is the same in every iteration.
+
+    built: where a list of constants becomes a tensor that it is computed from; None without one.
+    """
+
+    built: Place | None = None
 
 
-def built_of_constants(inference: Inference, function: str, number: int) -> Place | None:
-    """Where the list of constants becomes a tensor that a node's value is computed from, and from
-    nothing else; None if there is no such list, or something else."""
-    search = _Search(inference)
-    return search.built if search.constant(function, number) else None
+At = tuple[str, int]  # a function, and a node of it
+Answer = Constant | None  # None: it is not constant, or not known to be
+Ask = Callable[[At], Answer]
 
 
-class _Search:
-    """A walk from a value to all that it is made of."""
+class LoopInvariance:
+    """The constants of a project, each node solved once.
+
+    What a loop makes of itself is another value in every round. It rests on itself, and the least
+    solution is that it is not constant.
+    """
 
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
-        self._seen: dict[tuple[str, int], bool] = {}
-        self.built: Place | None = None
+        self._solved = Solver(self._find, None)
 
-    def constant(self, function: str, number: int) -> bool:
-        key = (function, number)
-        if key not in self._seen:
-            self._seen[key] = False  # what a loop makes of itself is another value in every round
-            state = self._inference.states.get(function)
-            self._seen[key] = state is not None and self._in_state(function, state, number)
-        return self._seen[key]
+    def is_constant(self, function: str, number: int) -> bool:
+        """Whether a node has the same value in every iteration, and is no tensor."""
+        state = self._inference.states.get(function)
+        if state is None or holds_tensor(state.values[number]):
+            return False
+        return self._solved((function, number)) is not None
 
-    def _in_state(self, function: str, state: State, number: int) -> bool:
-        node = state.graph.nodes[number]
-        field = node.op == "attr" and not is_configuration(state, node.operands[0])
+    def built_of_constants(self, function: str, number: int) -> Place | None:
+        """Where the list of constants becomes a tensor that a node's value is computed from, and
+        from nothing else; None if there is no such list, or something else."""
+        found = self._solved((function, number))
+        return found.built if found is not None else None
+
+    def _find(self, at: At, ask: Ask) -> Answer:
+        function, number = at
+        state = self._inference.states.get(function)
+        if state is None or number < 0:
+            return Constant() if state is not None else None
+        return Step(self._inference, function, state, ask).from_node(number)
+
+
+class Step:
+    """One step of the walk: from the nodes of a function to what they are made of."""
+
+    def __init__(self, inference: Inference, function: str, state: State, ask: Ask) -> None:
+        self._inference = inference
+        self._function = function
+        self._state = state
+        self._ask = ask
+
+    def from_node(self, number: int) -> Answer:
+        node = self._state.graph.nodes[number]
+        field = node.op == "attr" and not is_configuration(self._state, node.operands[0])
         # Others may set a field at any time; settings, before training begins.
         if field and self._inference.is_stored_from_outside(str(node.data)):
-            return False
-        return is_known(state.values[number]) or self._by_operation(function, state, number)
-
-    def _all(self, function: str, numbers: Iterable[int]) -> bool:
-        return all(n < 0 or self.constant(function, n) for n in numbers)
-
-    def _by_operation(self, function: str, state: State, number: int) -> bool:
-        node = state.graph.nodes[number]
+            return None
+        if is_known(self._state.values[number]):
+            return Constant()
         match node.op:
             case "const":
-                return True
+                return Constant()
             case "narrow":
-                return self.constant(function, node.operands[0])
+                return self._all(node.operands[:1])
             case "iter":
-                inside = state.graph.blocks[node.block].kind == "comprehension"
-                return inside and self.constant(function, node.operands[0])
+                inside = self._state.graph.blocks[node.block].kind == "comprehension"
+                return self._all(node.operands[:1]) if inside else None
             case "param":
-                return self._parameter(function, state, node)
+                return self._parameter(node)
             case "name":
-                return self._name(function, str(node.data))
+                return self._name(str(node.data))
             case "attr":
-                return self._attribute(state, node)
+                return self._attribute(node)
             case "call":
-                return self._call(function, state, number, node)
+                return self._call(number, node)
             case op if op in TRANSPARENT:
-                return self._all(function, node.operands)
+                return self._all(node.operands)
             case _:
-                return False
+                return None
 
-    def _parameter(self, function: str, state: State, node: Node) -> bool:
+    def _all(self, numbers: Iterable[int]) -> Answer:
+        """The answer about a value that is made of all of these nodes of the function."""
+        return self._together((self._function, number) for number in numbers)
+
+    def _together(self, ats: Iterable[At]) -> Answer:
+        found = [self._ask(at) for at in ats]
+        known = [each for each in found if each is not None]
+        if len(known) < len(found):
+            return None
+        return next((each for each in known if each.built is not None), Constant())
+
+    def _parameter(self, node: Node) -> Answer:
         """An option; or a parameter for which all callers that are seen give constants."""
-        facts = self._inference.functions[function]
+        facts = self._inference.functions[self._function]
         if facts.name in CONSTRUCTORS:
-            return True
-        param = next((p for p in facts.params if p.name == node.data), None)
+            return Constant()
+        param = facts.param(str(node.data))
         annotation = node.operands[0] if node.operands else -1
-        if param is None or (annotation >= 0 and names_tensor(state, annotation)):
-            return False
-        if self._option(function, param):
-            return True
-        given = self._inference.parts(("param", function, str(node.data))) - {frozenset({NONE})}
-        return bool(given) and all(map(is_known, given))
+        if param is None or (annotation >= 0 and names_tensor(self._state, annotation)):
+            return None
+        option = self._option(param)
+        if option is not None:
+            return option
+        given = self._inference.parts(("param", self._function, str(node.data)))
+        known = given - {frozenset({NONE})}
+        return Constant() if known and all(map(is_known, known)) else None
 
-    def _option(self, function: str, param: Param) -> bool:
-        """Whether the default of a parameter is a number, or a list of them."""
+    def _option(self, param: Param) -> Answer:
+        """A parameter whose default is a number, or a list of them."""
         if param.constant_default or not param.has_default:
-            return isinstance(param.default, int | float)
-        parent = self._inference.functions[function].parent
+            return Constant() if isinstance(param.default, int | float) else None
+        parent = self._inference.functions[self._function].parent
         state = self._inference.states.get(parent) if parent is not None else None
         if parent is None or state is None:
-            return False
-        for node in state.graph.nodes:
-            if node.op == "default" and node.data == (function, param.name):
-                return self.constant(parent, node.operands[0])
-        return False
+            return None
+        default = state.graph.defaults.get((self._function, param.name))
+        return self._ask((parent, default)) if default is not None else None
 
-    def _name(self, function: str, name: str) -> bool:
+    def _name(self, name: str) -> Answer:
         """A variable of the module, or of a function around, that is bound once."""
-        outer = self._inference.functions[function].parent
+        outer = self._inference.functions[self._function].parent
         while outer is not None:
             state = self._inference.states.get(outer)
             bound = state.graph.bindings.get(name, ()) if state is not None else ()
             if bound:
-                return len(bound) == 1 and self.constant(outer, bound[0])
+                return self._ask((outer, bound[0])) if len(bound) == 1 else None
             outer = self._inference.functions[outer].parent
-        return False
+        return None
 
-    def _attribute(self, state: State, node: Node) -> bool:
+    def _attribute(self, node: Node) -> Answer:
         """A field of a module, a setting, a number of a library: self.taps, config.steps, math.e"""
-        holder = state.values[node.operands[0]]
-        if is_configuration(state, node.operands[0]):
-            return True
-        classes = {atom.cls for atom in holder if isinstance(atom, Instance)}
+        holder = self._state.values[node.operands[0]]
+        if is_configuration(self._state, node.operands[0]):
+            return Constant()
+        classes = sorted({atom.cls for atom in holder if isinstance(atom, Instance)})
         if classes and all(isinstance(atom, Instance) for atom in holder):
-            return all(self._field(cls, str(node.data)) for cls in classes)
-        return bool(holder) and all(isinstance(atom, Symbol) for atom in holder)
+            stored = [at for cls in classes for at in self._stored(cls, str(node.data))]
+            return self._together(at for at in stored if at is not None) if all(stored) else None
+        return Constant() if holder and all(isinstance(a, Symbol) for a in holder) else None
 
-    def _field(self, cls: str, name: str) -> bool:
-        """Whether only the constructors of a module store a field, and what they store is no tensor
-        and has no life of its own."""
+    def _stored(self, cls: str, name: str) -> list[At | None]:
+        """What is stored in a field of a module, if only its constructors do so; None for what is
+        not, or is a tensor, or has a life of its own."""
         infer = self._inference
         if not infer.is_module(cls):
-            return False
-        stored = []
+            return [None]
+        stored: list[At | None] = []
         for related in [*infer.mro(cls), *infer.subclasses(cls)]:
             for method in infer.writers_of_field(related, name):
                 graph = infer.files[infer.functions[method].path].graph(method)
-                for node in graph.nodes:
-                    if node.op == "store" and node.data == name:
-                        if infer.functions[method].name not in CONSTRUCTORS:
-                            return False
-                        stored.append((method, node.operands[1]))
-        return bool(stored) and all(self._stored(method, value) for method, value in stored)
+                values = [graph.nodes[number].operands[1] for number in graph.stores.get(name, ())]
+                if values and infer.functions[method].name not in CONSTRUCTORS:
+                    return [None]
+                stored += [(method, n) if self._is_plain(method, n) else None for n in values]
+        return stored or [None]
 
-    def _stored(self, method: str, number: int) -> bool:
+    def _is_plain(self, method: str, number: int) -> bool:
+        """Whether what a method stores is no tensor and no object."""
         state = self._inference.states.get(method)
         if state is None or state.graph.nodes[number].op in ("add", "put"):
             return False
@@ -197,65 +231,64 @@ class _Search:
         return not any(
             isinstance(atom, alive) or (isinstance(atom, Sequence) and atom.items == ())
             for atom in state.values[number]
-        ) and self.constant(method, number)
+        )
 
-    def _call(self, function: str, state: State, number: int, node: Node) -> bool:
-        callee, *given = node.operands
+    def _call(self, number: int, node: Node) -> Answer:
+        state, (callee, *given) = self._state, node.operands
         names = {
             transfer.canonical(a.name) if isinstance(a, Symbol) else None
             for a in state.values[callee]
         }
         name = names.pop() if len(names) == 1 else None
         if name == "builtins.range":
-            return True  # `torch.arange` needs no copy, whatever the numbers are
+            return Constant()  # `torch.arange` needs no copy, whatever the numbers are
         if name == "builtins.getattr":
-            return is_configuration(state, given[0])
+            return Constant() if is_configuration(state, given[0]) else None
         if name is not None and name.startswith(PURE):
-            return not IMPURE.search(name) and self._all(function, given)
+            return None if IMPURE.search(name) else self._all(given)
         if name is not None and name.startswith("torch."):
-            return self._torch(function, state, node, name)
+            return self._torch(node, name)
         holders = state.values[callee]
         if holders and all(isinstance(a, Method) and is_of_host(a) for a in holders):
-            return self._method(function, state, callee, given)
-        return self._of_project(function, number, node)
+            return self._method(callee, given)
+        return self._of_project(number, node)
 
-    def _method(self, function: str, state: State, callee: int, given: list[int]) -> bool:
+    def _method(self, callee: int, given: list[int]) -> Answer:
+        state = self._state
         called = state.graph.nodes[callee]
         if called.op != "attr" or DRAWN.search(called.data):
-            return False
-        if not (called.data in SHAPED_BY and all(is_number(state.values[n]) for n in given)):
-            given = [n for n in given if not is_placement(state.values[n])]
-            if not self._all(function, given):
-                return False
-        return self.constant(function, called.operands[0])
+            return None
+        if called.data in SHAPED_BY and all(is_number(state.values[n]) for n in given):
+            given = []
+        given = [n for n in given if not is_placement(state.values[n])]
+        return self._all([*given, called.operands[0]])
 
-    def _torch(self, function: str, state: State, node: Node, name: str) -> bool:
+    def _torch(self, node: Node, name: str) -> Answer:
         facts = FACTORIES.get(name)
         if DRAWN.search(name) or (facts is not None and facts.values in ("random", "none")):
-            return False
-        given = [n for n in node.operands[1:] if not is_placement(state.values[n])]
+            return None
+        given = [n for n in node.operands[1:] if not is_placement(self._state.values[n])]
         of_data = name in OF_DATA or name in LEGACY_CONSTRUCTORS
         if of_data and given:
-            given[0] = repeated(state, given[0])
-        if not self._all(function, given):
-            return False
-        if of_data:
-            path = self._inference.functions[function].path
-            self.built = self.built or Place(path, *node.location)
-        return True
+            given[0] = repeated(self._state, given[0])
+        found = self._all(given)
+        if found is None or not of_data or found.built is not None:
+            return found
+        return Constant(Place(self._inference.functions[self._function].path, *node.location))
 
-    def _of_project(self, function: str, number: int, node: Node) -> bool:
+    def _of_project(self, number: int, node: Node) -> Answer:
         """Ex) self.kernel(), which takes nothing and computes it from fields"""
         states = self._inference.states
-        callees = self._inference.edges.get((function, number), set())
+        callees = self._inference.edges.get((self._function, number), set())
         if len(node.operands) > 1 or not callees <= states.keys():
-            return False
-        returned = [(callee, n) for callee in callees for n in states[callee].graph.returns]
-        return bool(returned) and all(self._returned(callee, n) for callee, n in returned)
-
-    def _returned(self, function: str, number: int) -> bool:
-        node = self._inference.states[function].graph.nodes[number]
-        return self.constant(function, node.operands[0] if node.op == "return" else number)
+            return None
+        returned: list[At] = []
+        for callee in sorted(callees):
+            nodes = states[callee].graph.nodes
+            for each in states[callee].graph.returns:
+                value = nodes[each].operands[0] if nodes[each].op == "return" else each
+                returned.append((callee, value))
+        return self._together(returned) if returned else None
 
 
 def repeated(state: State, number: int) -> int:
@@ -269,9 +302,7 @@ def repeated(state: State, number: int) -> int:
 
 def is_configuration(state: State, number: int) -> bool:
     """Whether the name of a value says that it holds settings: self.config, peft_config[name]"""
-    node = state.graph.nodes[number]
-    while node.op in ("narrow", "subscript"):
-        node = state.graph.nodes[node.operands[0]]
+    node = state.graph.nodes[state.graph.behind(number, PARTS)]
     if node.op not in ("param", "attr", "name"):
         return False
     return CONFIGURATION.search(str(node.data)) is not None
@@ -279,10 +310,9 @@ def is_configuration(state: State, number: int) -> bool:
 
 def names_tensor(state: State, number: int) -> bool:
     """Whether a tensor is among the types that an annotation names."""
-    node = state.graph.nodes[number]
-    return "Tensor" in str(node.data) or any(
-        names_tensor(state, n) for n in node.operands if n >= 0
-    )
+    nodes = state.graph.nodes
+    named = reachable([number], lambda n: (each for each in nodes[n].operands if each >= 0))
+    return any("Tensor" in str(nodes[each].data) for each in named)
 
 
 def is_known(value: Value) -> bool:

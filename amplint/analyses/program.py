@@ -11,9 +11,9 @@ from amplint.analyses.cast_cache import CastCache, Stale
 from amplint.analyses.grad_mode import GradMode
 from amplint.analyses.hotness import HeatMap
 from amplint.analyses.loader_workers import Workers
-from amplint.analyses.loop_invariance import built_of_constants, is_constant
+from amplint.analyses.loop_invariance import LoopInvariance
 from amplint.analyses.provenance import Origins
-from amplint.analyses.tensor_certainty import is_tensor
+from amplint.analyses.tensor_certainty import TensorCertainty
 from amplint.analyses.thread_escape import ThreadWork
 from amplint.analyses.traits import is_half
 from amplint.core.progress import SILENT, Progress
@@ -109,6 +109,8 @@ class Analyses:
         self.workers = Workers(inference)
         self.origins = Origins(self.heat)
         self.cast_cache = CastCache(self.heat)
+        self.invariance = LoopInvariance(inference)
+        self.certainty = TensorCertainty(inference)
         self.grad_mode = GradMode(self.heat)
         self.supports = Supports(inference)
         self.thread_work = ThreadWork(inference)
@@ -141,19 +143,19 @@ class FileAnswers:
     def surely_tensor(self, node: ast.expr) -> bool:
         """Whether the tensor that the expression is known to be is one by more than a guess."""
         place = self._place(node)
-        return place is not None and is_tensor(self._inference, place.function, place.node)
+        return place is not None and self._analyses.certainty.is_tensor(*place[:2])
 
     def is_constant(self, node: ast.expr) -> bool:
         """Whether the expression is of the host, and has the same value in every iteration."""
         place = self._place(node)
-        return place is not None and is_constant(self._inference, place.function, place.node)
+        return place is not None and self._analyses.invariance.is_constant(*place[:2])
 
     def built_of_constants(self, node: ast.expr) -> Place | None:
         """Where the list of constants becomes a tensor from which alone the value is computed."""
         place = self._place(node)
         if place is None:
             return None
-        return built_of_constants(self._inference, place.function, place.node)
+        return self._analyses.invariance.built_of_constants(*place[:2])
 
     def name(self, node: ast.expr) -> str | None:
         """The dotted name of the library object that the expression certainly is."""

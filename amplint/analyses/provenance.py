@@ -196,10 +196,9 @@ class Origins:
         for cls in sorted(atom.cls for atom in holders if isinstance(atom, Instance)):
             for related in (*infer.mro(cls), *infer.subclasses(cls)):
                 for method in infer.writers_of_field(related, str(node.data)):
-                    state = infer.states.get(method)
-                    for other in state.graph.nodes if state is not None else ():
-                        if (other.op, other.data) == ("store", node.data):
-                            yield method, other.operands[1]
+                    if (state := infer.states.get(method)) is not None:
+                        for store in state.graph.stores.get(node.data, ()):
+                            yield method, state.graph.nodes[store].operands[1]
 
     def _given(self, function: str, name: str) -> Iterator[At]:
         """What the callers give for a parameter."""

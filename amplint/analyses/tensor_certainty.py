@@ -9,12 +9,14 @@ callers that are seen pass one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple
 
 from amplint.core.values import Device, Mapping, Sequence, Symbol, Tensor, Value, Why
+from amplint.core.walks import Solver
 from amplint.inference import HOT_METHODS, Inference, State, annotated
 from amplint.inference.use_evidence import TENSOR_USES
-from amplint.ir.model import Node
+from amplint.ir.model import Location, Node
 
 # What their first operand is decides about these; a call that is none of these speaks for itself.
 OF_THE_FIRST = frozenset({"subscript", "iter", "unpack", "narrow", "starred", "await"})
@@ -24,106 +26,134 @@ OF_ANY = frozenset({"binop", "aug", "unary", "compare"})
 KNOWN = frozenset({"attr", "name", "import"})
 
 
-def is_tensor(inference: Inference, function: str, number: int) -> bool:
-    """Whether the tensor that a node is, or the tensors that it holds, are so without a guess."""
-    return _Search(inference).sure(function, number) is True
+class Grounds(NamedTuple):
+    """What speaks for and against a value being a tensor.
+
+    sure: something that it is made of is a tensor for certain.
+    guessed: something that decides what it is may be a guess.
+    """
+
+    sure: bool = False
+    guessed: bool = False
 
 
-class _Search:
-    """A walk from a value to what it is made of."""
+At = tuple[str, int]  # a function, and a node of it
+Ask = Callable[[At], Grounds]
+SURE, GUESS = Grounds(sure=True), Grounds(guessed=True)
+
+
+class TensorCertainty:
+    """What values are made of, each node of the project solved once.
+
+    A loop's variable does not speak for itself: in a circle both grounds begin with False.
+    """
 
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
-        self._seen: set[tuple[str, int]] = set()
+        self._grounds = Solver(self._find, Grounds())
+        self._parameters: dict[str, dict[Location, list[At]]] = {}
+        self._used: dict[str, Collection[int]] = {}
 
-    def sure(self, function: str, number: int) -> bool | None:
-        """None where the walk has been before: a loop's variable does not speak for itself."""
+    def is_tensor(self, function: str, number: int) -> bool:
+        """Whether the tensor that a node is, or the tensors that it holds, are so without a
+        guess."""
+        return self._grounds((function, number)) == SURE
+
+    def _find(self, at: At, ask: Ask) -> Grounds:
+        function, number = at
         state = self._inference.states.get(function)
         if state is None or not holds_tensor(state.values[number]):
-            return False
-        if (function, number) in self._seen:
-            return None
-        self._seen.add((function, number))
+            return GUESS
         node = state.graph.nodes[number]
         if node.op in KNOWN:
-            return True
+            return SURE
         if node.op == "param":
-            return self._sure_parameter(function, state, number)
+            return self._of_parameter(function, state, number, ask)
         if node.op == "call":
-            return self._sure_call(function, state, number, node)
-        return self._sure_by(function, state, node, node.operands)
+            return self._of_call(function, state, number, ask)
+        return self._of_operands(function, state, node, node.operands, ask)
 
-    def _sure_by(
-        self, function: str, state: State, node: Node, operands: tuple[int, ...]
-    ) -> bool | None:
+    def _of_operands(
+        self, function: str, state: State, node: Node, operands: tuple[int, ...], ask: Ask
+    ) -> Grounds:
         if node.op in OF_THE_FIRST:
             operands = operands[:1]
         holding = [n for n in operands if n >= 0 and holds_tensor(state.values[n])]
-        found = [self.sure(function, n) for n in holding]
+        found = [ask((function, n)) for n in holding]
         if node.op in OF_ANY:
-            return True if True in found else None if None in found else False
+            return Grounds(any(g.sure for g in found), all(g.guessed for g in found))
         return together(found)
 
-    def _sure_call(self, function: str, state: State, number: int, node: Node) -> bool | None:
+    def _of_call(self, function: str, state: State, number: int, ask: Ask) -> Grounds:
+        states, node = self._inference.states, state.graph.nodes[number]
         callees = self._inference.edges.get((function, number), set())
         returned = [
             (callee, n)
-            for callee in sorted(callees & self._inference.states.keys())
-            for n in self._inference.states[callee].graph.returns
-            if holds_tensor(self._inference.states[callee].values[n])
+            for callee in sorted(callees & states.keys())
+            for n in states[callee].graph.returns
+            if holds_tensor(states[callee].values[n])
         ]
         if returned:
-            return together([self.sure(callee, n) for callee, n in returned])
+            return together([ask(at) for at in returned])
         of_python = any(
             isinstance(atom, Symbol) and atom.name.startswith("builtins.")
             for atom in state.values[node.operands[0]]
         )
         # `max(a, b)`, `zip(heights, widths)` give what they are given.
-        return self._sure_by(function, state, node, node.operands[1:]) if of_python else True
+        given = node.operands[1:]
+        return self._of_operands(function, state, node, given, ask) if of_python else SURE
 
-    def _sure_parameter(self, function: str, state: State, number: int) -> bool | None:
-        """Whether an annotation says so, a use that only tensors have, or what callers pass."""
+    def _of_parameter(self, function: str, state: State, number: int, ask: Ask) -> Grounds:
+        """By an annotation, by a use that only tensors have, or by what callers pass."""
         node = state.graph.nodes[number]
         annotation = state.values[node.operands[0]] if node.operands else frozenset()
         if number not in self._inference.marks_of(function).copied and any(
             isinstance(atom, Tensor) for atom in annotated(annotation, Device(None))
         ):
-            return True
-        if used_as_tensor(state, number):
-            return True
+            return SURE
+        if number in self._used_as_tensors(function, state):
+            return SURE
         reasons = {tensor.device.why for tensor in tensors_held(state.values[number])}
-        guesses = [guess for why in reasons if why for guess in self._guessed(why)]
+        guesses = [at for why in reasons if why for at in self._guessed(why)]
         own = (function, number)
-        return together([own != guess and self.sure(*guess) for guess in guesses] or [True])
+        return together([GUESS if own == at else ask(at) for at in guesses] or [SURE])
 
-    def _guessed(self, why: Why) -> Iterator[tuple[str, int]]:
+    def _used_as_tensors(self, function: str, state: State) -> Collection[int]:
+        """The nodes of which an attribute is read that only tensors have, be it in a part of the
+        code where a test has narrowed them."""
+        if function not in self._used:
+            self._used[function] = {
+                state.graph.narrowed(node.operands[0])
+                for node in state.graph.nodes
+                if node.op == "attr" and node.data in TENSOR_USES
+            }
+        return self._used[function]
+
+    def _guessed(self, why: Why) -> Iterator[At]:
         """The parameter whose device is a guess, and this the reason: that of `forward`."""
-        for function, facts in self._inference.files[why.place.path].facts.functions.items():
-            state = self._inference.states.get(function)
-            if facts.name not in HOT_METHODS or state is None:
-                continue
-            for number, node in enumerate(state.graph.nodes):
-                if node.op == "param" and node.location == why.place[1:]:
-                    given = tensors_held(state.values[number])
-                    if any(tensor.device.why == why for tensor in given):
-                        yield function, number
+        for function, number in self._of_hot_methods(why.place.path).get(why.place[1:], ()):
+            given = tensors_held(self._inference.states[function].values[number])
+            if any(tensor.device.why == why for tensor in given):
+                yield function, number
+
+    def _of_hot_methods(self, path: str) -> dict[Location, list[At]]:
+        """The parameters of a file's hot methods, by their places."""
+        if path not in self._parameters:
+            found = self._parameters[path] = {}
+            for function, facts in self._inference.files[path].facts.functions.items():
+                state = self._inference.states.get(function)
+                if facts.name not in HOT_METHODS or state is None:
+                    continue
+                for number, node in enumerate(state.graph.nodes):
+                    if node.op == "param":
+                        found.setdefault(node.location, []).append((function, number))
+        return self._parameters[path]
 
 
-def together(found: Iterable[bool | None]) -> bool | None:
-    """What holds for all of these; None if the walk had been at each of them before."""
-    known = [each for each in found if each is not None]
-    return all(known) if known else None
-
-
-def used_as_tensor(state: State, number: int) -> bool:
-    """Whether an attribute of a parameter is read that only tensors have."""
-    same = {number}  # the parameter, and what a test leaves of it
-    for other, node in enumerate(state.graph.nodes):
-        if node.op == "narrow" and node.operands[0] in same:
-            same.add(other)
-        elif node.op == "attr" and node.operands[0] in same and node.data in TENSOR_USES:
-            return True
-    return False
+def together(found: Iterable[Grounds]) -> Grounds:
+    """The grounds of a value that all of these decide."""
+    found = list(found)
+    return Grounds(any(g.sure for g in found), any(g.guessed for g in found))
 
 
 def tensors_held(value: Value, depth: int = 4) -> Iterator[Tensor]:

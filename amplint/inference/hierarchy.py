@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import cached_property
+
 from amplint.core.values import Class, Function, Symbol, Value, constant, ordered
+from amplint.core.walks import Solver
 from amplint.inference import transfer
 from amplint.inference.bindings import MAX_IMPORTS, Bindings
 from amplint.ir.file_set import Files
@@ -34,9 +38,9 @@ class Hierarchy(Bindings):
         self._named: dict[str, dict[str | None, list[str]]] = {}
         self._library_bases: dict[str, set[str]] = {}
         self._methods: dict[tuple[str, str, bool], list[str]] = {}
-        self._learns: dict[str, bool] = {}
+        self._holding: dict[str, dict[str, list[str]]] = {}  # by class: its methods with a word
+        self._learns = Solver(self._find_learns, False)
         self._by_name: dict[str, list[str]] | None = None
-        self._classes_by_name: dict[str, list[str]] | None = None
         self._subclasses: dict[str, list[str]] = {}
         for cls in self.own_classes():
             for base in cls.bases:
@@ -84,8 +88,13 @@ class Hierarchy(Bindings):
 
     def writers_of_field(self, cls: str, name: str) -> list[str]:
         """The class's own body, and its methods that may store the field."""
-        methods = [m for ids in self.classes[cls].methods.values() for m in ids]
-        return [cls, *(m for m in methods if name in self.functions[m].words)]
+        if cls not in self._holding:
+            holding = self._holding[cls] = {}
+            for ids in self.classes[cls].methods.values():
+                for method in ids:
+                    for word in self.functions[method].words:
+                        holding.setdefault(word, []).append(method)
+        return [cls, *self._holding[cls].get(name, ())]
 
     def mro(self, cls: str) -> list[str]:
         """The class and its bases of the project, depth first."""
@@ -145,22 +154,36 @@ class Hierarchy(Bindings):
 
     def learns(self, cls: str) -> bool:
         """Whether a module has parameters, its own or of modules in it, or is a loss."""
-        if cls not in self._learns:
-            self._learns[cls] = False  # while it is asked for: modules may hold each other
-            self._learns[cls] = any(self._learns_itself(c) for c in self.mro(cls))
-        return self._learns[cls]
+        return self._learns(("class", cls))
 
-    def _learns_itself(self, cls: str) -> bool:
-        words = self.functions[cls].words
-        if words & libraries.LEARNING or libraries.LOSS_NAME.search(self.classes[cls].name):
+    def _find_learns(self, item: tuple[str, str], ask: Callable[[tuple[str, str]], bool]) -> bool:
+        """The same of a class; of a name, whether a module of that name does."""
+        kind, name = item
+        if kind == "name":
+            classes = self._classes_called.get(name, ())
+            learn = [ask(("class", c)) for c in classes if self.is_module(c)]
+            return any(learn)
+        order = self.mro(name)
+        if any(map(self._has_parameters, order)):
             return True
-        makers = [self.functions[m].words for m in self.classes[cls].methods.get("__init__", ())]
-        if self._classes_by_name is None:
-            self._classes_by_name = {}
-            for facts in self.own_classes():
-                self._classes_by_name.setdefault(facts.name, []).append(facts.id)
-        held = {c for w in makers for name in w for c in self._classes_by_name.get(name, ())}
-        return any(self.is_module(c) and self.learns(c) for c in sorted(held) if c != cls)
+        makers = [m for c in order for m in self.classes[c].methods.get("__init__", ())]
+        words = {word for m in makers for word in self.functions[m].words}
+        learn = [ask(("name", word)) for word in sorted(words & self._classes_called.keys())]
+        return any(learn)
+
+    def _has_parameters(self, cls: str) -> bool:
+        """Whether a class mentions what makes parameters, or is a loss by its name."""
+        words = self.functions[cls].words
+        named = libraries.LOSS_NAME.search(self.classes[cls].name)
+        return bool(words & libraries.LEARNING or named)
+
+    @cached_property
+    def _classes_called(self) -> Mapping[str, list[str]]:
+        """The classes of the project by name."""
+        found: dict[str, list[str]] = {}
+        for facts in self.own_classes():
+            found.setdefault(facts.name, []).append(facts.id)
+        return found
 
     def is_metric(self, cls: str) -> bool:
         """Whether the class derives from torchmetrics' Metric, in torchmetrics or elsewhere."""

@@ -151,6 +151,22 @@ class Graph:
     def _behind(self) -> dict[frozenset[str], list[int]]:
         return {}
 
+    @cached_property
+    def stores(self) -> Mapping[str, Sequence[int]]:
+        """By attribute: the nodes that store something in one of that name."""
+        found: dict[str, list[int]] = {}
+        for number, node in enumerate(self.nodes):
+            if node.op == "store":
+                found.setdefault(node.data, []).append(number)
+        return found
+
+    @cached_property
+    def defaults(self) -> Mapping[tuple[str, str], int]:
+        """By function and parameter: the node of a default that is no constant."""
+        return {
+            node.data: node.operands[0] for node in reversed(self.nodes) if node.op == "default"
+        }
+
     def narrowed(self, number: int) -> int:
         """The node of which tests have left the value of a node: itself, if none has."""
         return self.behind(number, NARROWING)
