@@ -12,20 +12,21 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from amplint.core.violations import Violation
 from amplint.core.walks import reachable
+from amplint.gradscaler.automaton import Call
 from amplint.gradscaler.decision_diagram import FALSE, TRUE, DecisionDiagrams
 from amplint.gradscaler.decision_diagram import Function as Condition
 from amplint.gradscaler.path_explorer import Decision, Explorer, Paths, Site
 from amplint.gradscaler.symbolic_values import Symbolic
-from amplint.protocol import Call, Violation
 
 # The calls that make it right, on a path that a test keeps away from the mistake.
 REMEDIES = {
     Violation.STEP_BYPASSES_SCALER: Call.STEP,
     Violation.BACKWARD_BYPASSES_SCALER: Call.SCALED_BACKWARD,
-    Violation.UPDATE_IS_MISSING: Call.UPDATE,
-    Violation.CLIP_OF_SCALED: Call.UNSCALE,
-    Violation.READ_OF_SCALED: Call.UNSCALE,
+    Violation.MISSING_UPDATE: Call.UPDATE,
+    Violation.CLIP_BEFORE_UNSCALE: Call.UNSCALE,
+    Violation.SCALED_GRADIENTS_READ: Call.UNSCALE,
 }
 
 
@@ -45,6 +46,11 @@ class Pair(NamedTuple):
     here: Site
     there: Site
     first: bool
+
+    @property
+    def key(self) -> tuple[int, Site, Site, bool]:
+        """By which pairs are sorted."""
+        return (self.violation.value, self.here, self.there, self.first)
 
     @property
     def ends(self) -> tuple[Site, Site]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from amplint.core.walks import reachable
-from amplint.infer import Inference, SiteId, State
-from amplint.training import Event, Kind, divides_by_zero, event, surely_scaler
+from amplint.gradscaler.events import Event, Kind, divides_by_zero, event, surely_scaler
+from amplint.inference import Inference, SiteId, State
 
 
 class EventIndex:

@@ -14,9 +14,9 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from amplint.facts import Graph, Node
 from amplint.gradscaler.event_index import EventIndex
-from amplint.training import Kind, parameters_of
+from amplint.gradscaler.events import Kind, parameters_of
+from amplint.ir.model import Graph, Node
 
 ITERATIONS = 2  # of an innermost loop around a backward pass
 LOOPS = frozenset({"loop", "while", "comprehension"})

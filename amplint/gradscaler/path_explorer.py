@@ -21,13 +21,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
+from amplint.core.values import Class, Function, Instance, Module, Object, Symbol
 from amplint.core.walks import reachable
-from amplint.facts import Graph, Node
 from amplint.gradscaler.event_index import EventIndex
-from amplint.gradscaler.instructions import EXITS, Code, Compiler, Do, Instruction
-from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, SymbolicValues, Term, operands_of
-from amplint.infer import SiteId, State
-from amplint.training import (
+from amplint.gradscaler.events import (
     CHAINED,
     Event,
     Kind,
@@ -40,7 +37,10 @@ from amplint.training import (
     role,
     surely_scaler,
 )
-from amplint.values import Class, Function, Instance, Module, Object, Symbol
+from amplint.gradscaler.instructions import EXITS, Code, Compiler, Do, Instruction
+from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, SymbolicValues, Term, operands_of
+from amplint.inference import SiteId, State
+from amplint.ir.model import Graph, Node
 
 LIMITS = {
     "paths": 128,  # that are kept apart at one place
@@ -638,9 +638,8 @@ class Explorer:
                 ready.append((path, thing, given))
         for function, stepping in closures.items():
             # `optimizer.step(closure)` runs the closure first.
-            if function in self.inference.states:
-                stepping = self.run_function(frame, number, function, [(p, {}) for p in stepping])
-            ready += [(path, self.at(frame, path, found.object), NOTHING) for path in stepping]
+            ended = self.run_closure(frame, number, function, stepping)
+            ready += [(path, self.at(frame, path, found.object), NOTHING) for path in ended]
         for path, thing, given in ready:
             path.values[number] = self.happen(frame, path, number, found.kind, thing, given)
         return [path for path, _, _ in ready]
@@ -701,6 +700,13 @@ class Explorer:
         if found is not Role.OTHER or symbol not in self.roles:
             self.roles[symbol] = found
         return found
+
+    def run_closure(
+        self, frame: Frame, number: int, function: str, paths: list[Path]
+    ) -> list[Path]:
+        if function not in self.inference.states:
+            return paths
+        return self.run_function(frame, number, function, [(path, {}) for path in paths])
 
     def run_constructor(
         self, frame: Frame, number: int, node: Node, callees: set[str], paths: list[Path]
