@@ -27,6 +27,7 @@ _EXPORTS = {
     "inference.transfer": (
         "DEVICE_HINTS FLOATS GRADIENT_NORMS HALF canonical region_dtype tensors_in"
     ),
+    "core.violations": "Violation",
     "gradscaler.checker": "Misuse",
     "analyses.backward_support": "Support",
     "analyses.cast_cache": "Stale",
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from amplint.core.values import constant as constant
     from amplint.core.values import join_devices as join_devices
     from amplint.core.values import only as only
+    from amplint.core.violations import Violation as Violation
     from amplint.gradscaler.checker import Misuse as Misuse
     from amplint.inference.transfer import DEVICE_HINTS as DEVICE_HINTS
     from amplint.inference.transfer import FLOATS as FLOATS

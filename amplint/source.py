@@ -38,6 +38,7 @@ from amplint.core.values import (
     one,
     only,
 )
+from amplint.core.violations import Violation
 from amplint.cst.edits import REFUSED, Edits
 from amplint.cst.imports import Imports, Spelling
 from amplint.cst.scopes import Scopes, assignments
@@ -163,11 +164,11 @@ class Source(Edits):
         thing = self.ast_of(context)
         return self._answers.stale(thing) if isinstance(thing, ast.expr) else None
 
-    def misuse(self, call: cst.Call, code: str) -> Misuse | None:
-        """What a rule finds wrong with a call on the paths of a training step with a scaler."""
+    def misuse(self, call: cst.Call, violation: Violation | None) -> Misuse | None:
+        """How a call violates the protocol of a GradScaler; None if it does not in this way."""
         thing = self.ast_of(call)
         found = self._answers.misuses(thing) if isinstance(thing, ast.Call) else ()
-        return next((misuse for misuse in found if misuse.code == code), None)
+        return next((misuse for misuse in found if misuse.violation is violation), None)
 
     def bases(self, node: cst.CSTNode) -> frozenset[str]:
         """The library classes that a class of the project, or its instance, derives from."""
@@ -537,10 +538,10 @@ def waiting(
 ) -> Iterator[tuple[Unit, Sequence[Rule]]]:
     """The units that can matter, each with the rules that wait for what is in it."""
     words = frozenset(
-        word for rule in rules if not (rule.misuse or rule.by_needs) for word in rule.words
+        word for rule in rules if not (rule.violation or rule.by_needs) for word in rule.words
     )
     known = answers.traits() if any(rule.needs for rule in rules) else ()
-    misuse_rows = answers.misuse_rows() if any(rule.misuse for rule in rules) else {}
+    misuse_rows = answers.misuse_rows() if any(rule.violation for rule in rules) else {}
     wordless = [frozenset(rule.needs) for rule in rules if rule.by_needs and rule.words]
     rows = {
         *(row for rows in misuse_rows.values() for row in rows),
@@ -549,8 +550,8 @@ def waiting(
     for unit, found in units.holding(words, rows):
         traits = _traits_of(unit, known)
         misused = {
-            code
-            for code, at in misuse_rows.items()
+            violation
+            for violation, at in misuse_rows.items()
             if any(unit.row <= row <= unit.last_row for row in at)
         }
         those = [
@@ -560,10 +561,10 @@ def waiting(
             yield unit, those
 
 
-def _waits(rule: Rule, found: Collection[str], misused: Collection[str]) -> bool:
+def _waits(rule: Rule, found: Collection[str], misused: Collection[Violation]) -> bool:
     """Whether a rule waits for what is written in a unit; one without words waits for nothing."""
-    if rule.misuse:
-        return rule.code in misused
+    if rule.violation is not None:
+        return rule.violation in misused
     return bool(rule.words) if rule.by_needs else not rule.words.isdisjoint(found)
 
 

@@ -13,6 +13,7 @@ from typing import Protocol
 from amplint.analyses.backward_support import Support
 from amplint.analyses.cast_cache import Stale
 from amplint.core.values import Heat, Place, Region, Trait, Value, Why
+from amplint.core.violations import Violation
 from amplint.gradscaler.checker import Misuse
 
 
@@ -43,8 +44,8 @@ class Answers(Protocol):
         """Of each function: its rows, first and last, and the traits of the places in it."""
         ...
 
-    def misuse_rows(self) -> Mapping[str, Collection[int]]:
-        """By the code of the rule, the rows of the calls that `misuses` has something about."""
+    def misuse_rows(self) -> Mapping[Violation, Collection[int]]:
+        """By violation, the rows of the calls that `misuses` has something about."""
         ...
 
     def heat(self, node: ast.AST) -> Heat | None:

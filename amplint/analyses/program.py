@@ -29,6 +29,7 @@ from amplint.core.values import (
     Value,
     Why,
 )
+from amplint.core.violations import Violation
 from amplint.gradscaler.checker import Misuse, Misuses
 from amplint.inference import Inference
 from amplint.inference.transfer import canonical
@@ -187,15 +188,15 @@ class FileAnswers:
         if self._analyses.workers.runs(function):
             yield Trait.WORKER
 
-    def misuse_rows(self) -> Mapping[str, Collection[int]]:
-        """By the code of the rule, the rows of the calls that `misuses` has something about."""
-        rows: dict[str, set[int]] = {}
+    def misuse_rows(self) -> Mapping[Violation, Collection[int]]:
+        """By violation, the rows of the calls that `misuses` has something about."""
+        rows: dict[Violation, set[int]] = {}
         misuses = self._analyses.misuses
         sites = self._inference.surviving("the analysis of scalers", lambda: [*misuses.sites()])
-        for code, function, number in sites:
+        for violation, function, number in sites:
             if function in self._file.facts.functions:
                 graph = self._inference.states[function].graph
-                rows.setdefault(code, set()).add(graph.nodes[number].location[0])
+                rows.setdefault(violation, set()).add(graph.nodes[number].location[0])
         return rows
 
     def heat(self, node: ast.AST) -> Heat | None:

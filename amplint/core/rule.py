@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from amplint.core.finding import Finding, Group
 from amplint.core.values import Trait
+from amplint.core.violations import Violation
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -119,8 +120,9 @@ class Rule:
             are not shown to it.
         by_needs: whether `needs` alone says which units it is shown, with a word or without; its
             words then only start inference.
-        misuse: whether all that it speaks of is a `Source.misuse`: it is shown the units that hold
-            one, with a word or without, and its words start inference in every file.
+        violation: what it reports, if that is a violation of the protocol of a GradScaler: it is
+            shown the units that hold one, with a word or without, and its words start inference in
+            every file.
         torch: the lowest torch version for which the rule holds, e.g. "2.4"; None for any.
         until: the first torch version for which it holds no more; then it speaks only where the
             project says that it supports an older one. None for any.
@@ -139,7 +141,7 @@ class Rule:
     changes: frozenset[Change] = frozenset()
     needs: tuple[Trait, ...] = ()
     by_needs: bool = False
-    misuse: bool = False
+    violation: Violation | None = None
     torch: str | None = None
     until: str | None = None
     other_groups: tuple[Group, ...] = ()

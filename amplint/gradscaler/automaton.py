@@ -1,13 +1,13 @@
 """The protocol of a GradScaler as an automaton: what each call does, and what comes of it.
 
-An optimizer has a `Stage` with its scaler, and its gradients are made of `Part`s: what backward
-passes have added, and what became of that. Three tables say all: `ORDER`, which call is refused at
-which stage; `UNSCALED`, what dividing by the scale makes of a part; `BLAME`, the rule that speaks
-of a step with a part that is not as the loss gives it. `tests/oracles/test_protocol.py` holds the
-automaton against torch's own scaler, over sequences of calls.
+An optimizer has a `Phase` with its scaler, and its gradients are sums of `Contribution`s: what
+backward passes have added, and what became of that. Three tables say all: `ORDER`, which call is
+refused in which phase; `UNSCALED`, what dividing by the scale makes of a contribution; `BLAME`, the
+violation that a step with such a contribution is. `tests/test_protocol.py` holds the automaton
+against torch's own scaler, over sequences of calls.
 
 There are no trees and no paths here. Where several histories are possible (a backward pass may or
-may not reach the parameters of an optimizer), whoever asks keeps the standing of each.
+may not reach the parameters of an optimizer), the checker keeps the state of each.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
+
+from amplint.core.violations import Violation
 
 
 class Call(Enum):
@@ -32,15 +34,15 @@ class Call(Enum):
     ZERO = "optimizer.zero_grad(set_to_none=False)"
 
 
-class Stage(Enum):
-    """Where an optimizer stands with its scaler, since the last `update()`."""
+class Phase(Enum):
+    """What an optimizer has come to with its scaler, since the last `update()`."""
 
     READY = "ready"
     UNSCALED = "unscaled"
     STEPPED = "stepped"
 
 
-class Part(Enum):
+class Contribution(Enum):
     """What a backward pass has added to a gradient, and how large it is now."""
 
     PLAIN = "as the loss gives it"
@@ -52,8 +54,8 @@ class Part(Enum):
     FOREIGN = "times the scale of another scaler"
 
 
-RIGHT_PARTS = frozenset({Part.PLAIN, Part.UNSCALED})
-LARGE_PARTS = frozenset({Part.SCALED, Part.STALE, Part.FOREIGN})
+TRUE_SIZED = frozenset({Contribution.PLAIN, Contribution.UNSCALED})
+LARGE = frozenset({Contribution.SCALED, Contribution.STALE, Contribution.FOREIGN})
 
 
 class Effect(Enum):
@@ -63,16 +65,16 @@ class Effect(Enum):
     RAISES = "raises"
 
 
-class Outcome(NamedTuple):
-    """What comes of a call: the rule that speaks of it, if any, and the text of the exception."""
+class Verdict(NamedTuple):
+    """What comes of a call: its violation, if it has a name, and the text of the exception."""
 
     effect: Effect
-    code: str | None = None
+    violation: Violation | None = None
     text: str = ""
 
 
-RIGHT = Outcome(Effect.RIGHT)
-IDLE = Outcome(Effect.IDLE)
+RIGHT = Verdict(Effect.RIGHT)
+IDLE = Verdict(Effect.IDLE)
 
 UNKNOWN_SCALE = "_scale is None"
 NO_CHECKS = "No inf checks were recorded for this optimizer."
@@ -83,70 +85,80 @@ UNSCALED_LATE = "unscale_() is being called after step()."
 
 
 class Refused(NamedTuple):
-    """An exception, and the rules that speak of it.
+    """An exception, and the violation that it is.
 
     at_once: where no backward pass ran since what makes the call one too many.
     later: where one did, and so an iteration has ended without what ends it.
     """
 
     text: str
-    at_once: str
-    later: str
+    at_once: Violation
+    later: Violation
 
 
-ORDER: dict[tuple[Call, Stage], Stage | Refused] = {
-    (Call.UNSCALE, Stage.READY): Stage.UNSCALED,
-    (Call.UNSCALE, Stage.UNSCALED): Refused(UNSCALED_TWICE, "AMP405", "AMP412"),
-    (Call.UNSCALE, Stage.STEPPED): Refused(UNSCALED_LATE, "AMP406", "AMP403"),
-    (Call.STEP, Stage.READY): Stage.STEPPED,
-    (Call.STEP, Stage.UNSCALED): Stage.STEPPED,
-    (Call.STEP, Stage.STEPPED): Refused(STEPPED_TWICE, "AMP407", "AMP403"),
+ORDER: dict[tuple[Call, Phase], Phase | Refused] = {
+    (Call.UNSCALE, Phase.READY): Phase.UNSCALED,
+    (Call.UNSCALE, Phase.UNSCALED): Refused(
+        UNSCALED_TWICE, Violation.UNSCALED_TWICE, Violation.UNSCALED_EVERY_MICRO_BATCH
+    ),
+    (Call.UNSCALE, Phase.STEPPED): Refused(
+        UNSCALED_LATE, Violation.UNSCALED_OR_CLIPPED_AFTER_STEP, Violation.MISSING_UPDATE
+    ),
+    (Call.STEP, Phase.READY): Phase.STEPPED,
+    (Call.STEP, Phase.UNSCALED): Phase.STEPPED,
+    (Call.STEP, Phase.STEPPED): Refused(
+        STEPPED_TWICE, Violation.OUT_OF_ORDER, Violation.MISSING_UPDATE
+    ),
 }
 
-UNSCALED: dict[Part, Part] = {
-    Part.PLAIN: Part.DIVIDED,
-    Part.SCALED: Part.UNSCALED,
-    Part.UNSCALED: Part.TWICE,
-    Part.DIVIDED: Part.DIVIDED,
-    Part.TWICE: Part.TWICE,
-    Part.STALE: Part.STALE,
-    Part.FOREIGN: Part.FOREIGN,
+UNSCALED: dict[Contribution, Contribution] = {
+    Contribution.PLAIN: Contribution.DIVIDED,
+    Contribution.SCALED: Contribution.UNSCALED,
+    Contribution.UNSCALED: Contribution.TWICE,
+    Contribution.DIVIDED: Contribution.DIVIDED,
+    Contribution.TWICE: Contribution.TWICE,
+    Contribution.STALE: Contribution.STALE,
+    Contribution.FOREIGN: Contribution.FOREIGN,
 }
 
 # The first that is found is blamed: where all of the gradient is like it, and where only some is.
-BLAME: dict[Part, tuple[str | None, str | None]] = {
-    Part.DIVIDED: ("AMP402", "AMP402"),
-    Part.STALE: ("AMP407", "AMP407"),
-    Part.TWICE: ("AMP407", "AMP412"),
-    Part.SCALED: ("AMP412", "AMP412"),  # `scaler.step` divides all, unless something was already
-    Part.FOREIGN: (None, None),
+BLAME: dict[Contribution, tuple[Violation | None, Violation | None]] = {
+    Contribution.DIVIDED: (Violation.BACKWARD_BYPASSES_SCALER, Violation.BACKWARD_BYPASSES_SCALER),
+    Contribution.STALE: (Violation.OUT_OF_ORDER, Violation.OUT_OF_ORDER),
+    Contribution.TWICE: (Violation.OUT_OF_ORDER, Violation.UNSCALED_EVERY_MICRO_BATCH),
+    # `scaler.step` divides all, unless something was divided already.
+    Contribution.SCALED: (
+        Violation.UNSCALED_EVERY_MICRO_BATCH,
+        Violation.UNSCALED_EVERY_MICRO_BATCH,
+    ),
+    Contribution.FOREIGN: (None, None),
 }
 
 
-class Standing(NamedTuple):
-    """One optimizer: its stage, and the gradients of its parameters.
+class OptimizerState(NamedTuple):
+    """One optimizer: its phase, and the gradients of its parameters.
 
     Args:
-        gradient: None where there is none; no parts where it is all zeros.
+        gradient: None where there is none; no contributions where it is all zeros.
         checked: whether its gradients were looked at for infinities since the last `update()`.
         ran: whether a backward pass ran since its last `unscale_` or `step`.
         lost: whether gradients were thrown away before anything used them.
     """
 
-    stage: Stage = Stage.READY
-    gradient: frozenset[Part] | None = None
+    phase: Phase = Phase.READY
+    gradient: frozenset[Contribution] | None = None
     checked: bool = False
     ran: bool = False
     lost: bool = False
 
 
-def advance(at: Standing, call: Call) -> tuple[Standing, Outcome]:
+def advance(at: OptimizerState, call: Call) -> tuple[OptimizerState, Verdict]:
     """One call that concerns the optimizer, for an enabled scaler that knows its scale."""
     match call:
         case Call.BACKWARD:
-            return add(at, Part.PLAIN), RIGHT
+            return add(at, Contribution.PLAIN), RIGHT
         case Call.SCALED_BACKWARD:
-            return add(at, Part.SCALED), RIGHT
+            return add(at, Contribution.SCALED), RIGHT
         case Call.UNSCALE:
             return unscale(at)
         case Call.CLIP:
@@ -163,86 +175,90 @@ def advance(at: Standing, call: Call) -> tuple[Standing, Outcome]:
             return clear(at, to_none=call is Call.CLEAR), RIGHT
 
 
-def add(at: Standing, part: Part) -> Standing:
+def add(at: OptimizerState, new: Contribution) -> OptimizerState:
     """A backward pass adds to the gradients."""
-    return at._replace(gradient=(at.gradient or frozenset()) | {part}, ran=True, lost=False)
+    return at._replace(gradient=(at.gradient or frozenset()) | {new}, ran=True, lost=False)
 
 
-def unscale(at: Standing) -> tuple[Standing, Outcome]:
-    following = ORDER[Call.UNSCALE, at.stage]
+def unscale(at: OptimizerState) -> tuple[OptimizerState, Verdict]:
+    following = ORDER[Call.UNSCALE, at.phase]
     if isinstance(following, Refused):
         return at, refused(following, at)
-    after = at._replace(stage=following, ran=False)
+    after = at._replace(phase=following, ran=False)
     if at.gradient is None:
         return after, RIGHT
-    gradient = frozenset(UNSCALED[part] for part in at.gradient)
+    gradient = frozenset(UNSCALED[each] for each in at.gradient)
     return after._replace(gradient=gradient, checked=True), RIGHT
 
 
-def step(at: Standing) -> tuple[Standing, Outcome]:
-    following = ORDER[Call.STEP, at.stage]
+def step(at: OptimizerState) -> tuple[OptimizerState, Verdict]:
+    following = ORDER[Call.STEP, at.phase]
     if isinstance(following, Refused):
         return at, refused(following, at)
-    ready = unscale(at)[0] if at.stage is Stage.READY else at
+    ready = unscale(at)[0] if at.phase is Phase.READY else at
     if not ready.checked:
-        return ready, Outcome(Effect.RAISES, "AMP408" if at.lost else None, NO_CHECKS)
-    return ready._replace(stage=following, ran=False), used(ready)
+        violation = Violation.CLEARED_BEFORE_STEP if at.lost else None
+        return ready, Verdict(Effect.RAISES, violation, NO_CHECKS)
+    return ready._replace(phase=following, ran=False), used(ready)
 
 
-def used(at: Standing) -> Outcome:
+def used(at: OptimizerState) -> Verdict:
     """What a step makes of the gradients, once the scaler lets it happen."""
     if not at.gradient:
-        return Outcome(Effect.WRONG, "AMP408") if at.lost else IDLE
-    for part, (alone, mixed) in BLAME.items():
-        if part in at.gradient:
-            return Outcome(Effect.WRONG, alone if len(at.gradient) == 1 else mixed)
+        return Verdict(Effect.WRONG, Violation.CLEARED_BEFORE_STEP) if at.lost else IDLE
+    for contribution, (alone, mixed) in BLAME.items():
+        if contribution in at.gradient:
+            return Verdict(Effect.WRONG, alone if len(at.gradient) == 1 else mixed)
     return RIGHT
 
 
-def plain_step(at: Standing) -> Outcome:
+def plain_step(at: OptimizerState) -> Verdict:
     if not at.gradient:
         return IDLE
-    if at.gradient & LARGE_PARTS:
-        return Outcome(Effect.WRONG, "AMP401")
-    return RIGHT if at.gradient <= RIGHT_PARTS else Outcome(Effect.WRONG)
+    if at.gradient & LARGE:
+        return Verdict(Effect.WRONG, Violation.STEP_BYPASSES_SCALER)
+    return RIGHT if at.gradient <= TRUE_SIZED else Verdict(Effect.WRONG)
 
 
-def clip(at: Standing) -> Outcome:
-    if at.stage is Stage.STEPPED and not at.ran:
-        return Outcome(Effect.WRONG, "AMP406")  # the step that was to be limited is over
+def clip(at: OptimizerState) -> Verdict:
+    if at.phase is Phase.STEPPED and not at.ran:
+        # The step that was to be limited is over.
+        return Verdict(Effect.WRONG, Violation.UNSCALED_OR_CLIPPED_AFTER_STEP)
     if not at.gradient:
         return IDLE
-    if at.gradient & LARGE_PARTS:
-        return Outcome(Effect.WRONG, "AMP404")
-    return RIGHT if at.gradient <= RIGHT_PARTS else Outcome(Effect.WRONG)
+    if at.gradient & LARGE:
+        return Verdict(Effect.WRONG, Violation.CLIP_BEFORE_UNSCALE)
+    return RIGHT if at.gradient <= TRUE_SIZED else Verdict(Effect.WRONG)
 
 
-def read(at: Standing) -> Outcome:
+def read(at: OptimizerState) -> Verdict:
     """Gradients that are looked at, before or after the step."""
     if not at.gradient:
         return IDLE
-    if at.gradient & LARGE_PARTS:
-        return Outcome(Effect.WRONG, "AMP414")
-    return RIGHT if at.gradient <= RIGHT_PARTS else Outcome(Effect.WRONG)
+    if at.gradient & LARGE:
+        return Verdict(Effect.WRONG, Violation.SCALED_GRADIENTS_READ)
+    return RIGHT if at.gradient <= TRUE_SIZED else Verdict(Effect.WRONG)
 
 
-def update(at: Standing) -> Standing:
+def update(at: OptimizerState) -> OptimizerState:
     """All optimizers are ready again; the scale may be another one from here on."""
     gradient = at.gradient
     if gradient is not None:
-        gradient = frozenset(Part.STALE if part is Part.SCALED else part for part in gradient)
-    return at._replace(stage=Stage.READY, gradient=gradient, checked=False)
+        gradient = frozenset(
+            Contribution.STALE if each is Contribution.SCALED else each for each in gradient
+        )
+    return at._replace(phase=Phase.READY, gradient=gradient, checked=False)
 
 
-def clear(at: Standing, *, to_none: bool) -> Standing:
+def clear(at: OptimizerState, *, to_none: bool) -> OptimizerState:
     if at.gradient is None:
         return at
     lost = at.lost or at.ran
     return at._replace(gradient=None if to_none else frozenset(), lost=lost)
 
 
-def refused(by: Refused, at: Standing) -> Outcome:
-    return Outcome(Effect.RAISES, by.later if at.ran else by.at_once, by.text)
+def refused(by: Refused, at: OptimizerState) -> Verdict:
+    return Verdict(Effect.RAISES, by.later if at.ran else by.at_once, by.text)
 
 
 @dataclass
@@ -256,9 +272,9 @@ class Protocol:
 
     enabled: bool = True
     scale_known: bool = False
-    standings: dict[str, Standing] = field(default_factory=dict)
+    optimizers: dict[str, OptimizerState] = field(default_factory=dict)
 
-    def call(self, call: Call, *optimizers: str) -> Outcome:
+    def call(self, call: Call, *optimizers: str) -> Verdict:
         """Make a call that reaches these optimizers: none for `update`, several for a backward
         pass."""
         if not self.enabled:
@@ -269,16 +285,16 @@ class Protocol:
             if not self.enabled:
                 return RIGHT
             if not self.scale_known:
-                return Outcome(Effect.RAISES, None, UNKNOWN_SCALE)
+                return Verdict(Effect.RAISES, None, UNKNOWN_SCALE)
         if call is Call.UPDATE:
-            if not any(at.checked for at in self.standings.values()):
-                return Outcome(Effect.RAISES, "AMP407", NOTHING_TO_UPDATE)
-            optimizers = tuple(self.standings)
-        outcome = RIGHT
+            if not any(at.checked for at in self.optimizers.values()):
+                return Verdict(Effect.RAISES, Violation.OUT_OF_ORDER, NOTHING_TO_UPDATE)
+            optimizers = tuple(self.optimizers)
+        verdict = RIGHT
         for name in optimizers:
-            at = self.standings.get(name, Standing())
-            self.standings[name], outcome = advance(at, call)
-        return outcome
+            at = self.optimizers.get(name, OptimizerState())
+            self.optimizers[name], verdict = advance(at, call)
+        return verdict
 
 
 PASSED_THROUGH = {Call.SCALED_BACKWARD: Call.BACKWARD, Call.STEP: Call.PLAIN_STEP}

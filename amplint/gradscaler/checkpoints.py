@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator
 
 from amplint.core.values import Instance, Mapping, Method, Object, Sequence, Symbol, Unknown, Value
+from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import Kind, Role, argument, role, role_of, surely_scaler
-from amplint.gradscaler.path_explorer import Events
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.store import TEST_PATH
 from amplint.inference.transfer import canonical
@@ -44,7 +44,7 @@ ANY_STATE = (
 class Unsaved:
     """The checkpoints of a project that leave out the state of a scaler."""
 
-    def __init__(self, inference: Inference, events: Events) -> None:
+    def __init__(self, inference: Inference, events: EventIndex) -> None:
         self._inference = inference
         self._events = events
         self._callers: dict[str, set[str]] = {}

@@ -1,30 +1,35 @@
-"""The paths of a training step: what happens to the gradients, in the order in which it happens.
+"""All paths through a function that trains: which events happen on them, in which order.
 
-A function is run over its value graph, once for each combination of outcomes of the tests that
-matter: what it calls of the project is run in its place, a loop around a backward pass runs twice.
-Nothing is computed. A value is a *token* that says where it comes from: two reads of `self.scaler`
-are one token, and so are two evaluations of `self.fp16 and step > 0`; what one iteration draws from
-a loader and what the next draws are two. So a test that is repeated is decided the same way again,
-`if scaler is not None` as well as `if (i + 1) % n == 0`, the latter within one iteration.
+A function is run over its instructions, on all paths at once; what it calls of the project is run
+in its place. Nothing is computed: values are symbolic. A test splits a path unless its outcome is
+known: the same test is decided the same way again on one path.
 
-A test matters if what it guards trains, or leaves the loop or the function. What is behind a test
-that does not matter is passed over, and so are handlers of exceptions and what raises.
+Paths that can differ in nothing any more become one where they meet: all that is still read holds
+the same values, and no test that was decided on them is met again. So what is explored grows with
+the number of tests whose outcomes have to be remembered together, and not with that of all tests.
+What is read and tested later is learned from the run before; the first run that teaches nothing new
+is the result.
+
+Where more than `LIMITS` allows would have to be kept apart, paths become one by force: what they
+differ in is unknown from there on, and an event says that anything may have happened to the
+gradients. Such functions are named in `widened`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeVar
 
 from amplint.core.values import Class, Function, Instance, Module, Object, Symbol
+from amplint.core.walks import reachable
+from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import (
     CHAINED,
     Event,
     Kind,
     Role,
     divides_by_zero,
-    event,
     is_module,
     may_recast,
     may_train,
@@ -32,729 +37,782 @@ from amplint.gradscaler.events import (
     role,
     surely_scaler,
 )
-from amplint.inference import Inference, SiteId, State
+from amplint.gradscaler.instructions import EXITS, Code, Compiler, Do, Instruction
+from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, SymbolicValues, Term, operands_of
+from amplint.inference import SiteId, State
 from amplint.ir.model import Graph, Node
 
 LIMITS = {
-    "paths": 128,  # of one function
-    "steps": 40_000,  # nodes that are run for one function, over all its paths
+    "paths": 128,  # that are kept apart at one place
+    "steps": 200_000,  # nodes that are run, over all paths; then calls are not followed any more
     "calls": 5,  # calls within calls
-    "iterations": 2,  # of a loop around a backward pass; other loops run once
+    "runs": 8,  # until one teaches nothing new
 }
 
-Token = int
-LOOPS = frozenset({"loop", "while", "comprehension"})
-SIDES = {"if": True, "else": False, "after": False}
-EXITS = frozenset({"break", "continue", "return"})
 OPPOSITES = {"NotEq": "Eq", "IsNot": "Is", "NotIn": "In"}
+UNREAD = frozenset({"call", "store", *EXITS})  # nodes whose value is unknown unless they are run
+
+Key = TypeVar("Key")
+Item = TypeVar("Item")
+Time = tuple[int, ...]  # the numbers of the instructions that are being run, from the outermost
+Decision = tuple[Symbolic, bool]  # a test and its outcome
+Field = tuple[Symbolic, str]  # an object and the name of an attribute
+Site = tuple[SiteId, ...]
 
 
-class Happening(NamedTuple):
+class Occurrence(NamedTuple):
     """An event on a path.
 
     Args:
         site: the call nodes from the outermost function to the call itself.
-        object, argument: as in `training.Event`, as tokens; -1 without one.
-        guards: the outcomes of tests under which it happens.
+        object, argument: as in `Event`, as symbolic values; `NOTHING` without one.
+        guards: the tests around it, with their outcomes.
     """
 
     kind: Kind
-    site: tuple[SiteId, ...]
-    object: Token
-    argument: Token
-    guards: frozenset[Token]
+    site: Site
+    object: Symbolic
+    argument: Symbolic
+    guards: frozenset[Decision]
 
 
-class Path(NamedTuple):
-    """One way through a function: what happens, and which tests had which outcome."""
-
-    happenings: tuple[Happening, ...]
-    decisions: dict[Token, bool]
-
-
-class Paths(NamedTuple):
-    """All ways through a function.
+class Step(NamedTuple):
+    """A step of one path or several: an event, a decision, or that paths meet.
 
     Args:
-        tests: by token, the tests (their places) whose outcome depends on it.
+        before: the numbers of the steps before it.
     """
 
-    paths: tuple[Path, ...]
-    tests: dict[Token, set[SiteId]]
+    before: tuple[int, ...]
+    event: Occurrence | None = None
+    decision: Decision | None = None
 
 
-class Shape(NamedTuple):
-    """What of a function has to be run.
+@dataclass(frozen=True)
+class Paths:
+    """All paths through a function.
 
     Args:
-        order: by block, its nodes and the blocks in it (as negative numbers), in order.
-        relevant: the blocks that train or are left early.
-        raising: those that end in a `raise`.
-        sure: those that run where another does not raise.
-        twice: the innermost loops around a backward pass.
-        inside: of a loop that matters, the nodes.
+        steps: each after those before it; the first is the start of all paths.
+        ends: the last step of each path.
+        tests: by symbolic value, the tests (their places) whose outcome depends on it.
     """
 
-    order: dict[int, list[int]]
-    relevant: frozenset[int]
-    raising: frozenset[int]
-    sure: frozenset[int]
-    twice: frozenset[int]
-    inside: dict[int, list[int]]
+    steps: list[Step]
+    ends: tuple[int, ...]
+    tests: dict[Symbolic, set[SiteId]]
+
+
+class Suspended(NamedTuple):
+    """A caller: what its nodes hold, as far as it is read later."""
+
+    values: tuple[tuple[int, Symbolic], ...]
+    caller: Suspended | None
+
+
+@dataclass(slots=True)
+class Path:
+    """The present state of one path, or of several that became one.
+
+    Args:
+        values: of the nodes that were run.
+        derived: of nodes that were not, but are read.
+        fields: what was stored in objects.
+        decisions: the outcomes of tests.
+        guards: the tests around, with their outcomes, from the outermost.
+        cast: the modules whose parameters were cast.
+        step: the number of the last step.
+        result: what the function returns.
+    """
+
+    values: dict[int, Symbolic]
+    step: int
+    fields: dict[Field, Symbolic] = field(default_factory=dict)
+    decisions: dict[Symbolic, bool] = field(default_factory=dict)
+    guards: tuple[frozenset[Decision], ...] = ()
+    cast: frozenset[Symbolic] = frozenset()
+    caller: Suspended | None = None
+    result: Symbolic = NOTHING
+    derived: dict[int, Symbolic] = field(default_factory=dict)
+
+    def copy(self) -> Path:
+        return replace(
+            self,
+            values=dict(self.values),
+            fields=dict(self.fields),
+            decisions=dict(self.decisions),
+            derived=dict(self.derived),
+        )
+
+    def key(self) -> tuple[object, ...]:
+        """What paths that become one have in common."""
+        return (
+            frozenset(self.values.items()),
+            frozenset(self.fields.items()),
+            frozenset(self.decisions.items()),
+            self.guards,
+            self.cast,
+            self.caller,
+            self.result,
+        )
 
 
 @dataclass
 class Frame:
-    """A function that is being run."""
+    """A function that is being run.
+
+    Args:
+        call: the call node in the frame `around`.
+        depth: how many sides of tests are around that call.
+        position: the instruction that is being run.
+        iterations: of the loops around it.
+    """
 
     function: str
     state: State
-    key: Token
-    around: Frame | None
-    call: int = -1  # the call node in `around`
-    tokens: dict[int, Token] = field(default_factory=dict)
-    stamps: dict[int, int] = field(default_factory=dict)  # when each node was run
+    code: Code
+    key: Symbolic
+    around: Frame | None = None
+    call: int = -1
+    depth: int = 0
+    position: int = 0
     iterations: tuple[int, ...] = ()
-    this: Token = -1
-
-    @property
-    def depth(self) -> int:
-        return 0 if self.around is None else self.around.depth + 1
-
-    @property
-    def when(self) -> tuple[int, ...]:
-        """The iterations of all loops around."""
-        return self.iterations if self.around is None else (*self.around.when, *self.iterations)
 
     @property
     def graph(self) -> Graph:
         return self.state.graph
 
+    @property
+    def chain(self) -> Iterator[Frame]:
+        """It, and those that run it."""
+        frame: Frame | None = self
+        while frame is not None:
+            yield frame
+            frame = frame.around
 
-class LeavesError(Exception):
-    """A `break`, `continue` or `return`."""
+    @property
+    def time(self) -> Time:
+        return tuple(frame.position for frame in self.chain)[::-1]
 
-    def __init__(self, how: str, token: Token = -1) -> None:
-        super().__init__(how)
-        self.how = how
-        self.token = token
-
-
-class ImpossibleError(Exception):
-    """The path contradicts itself."""
-
-
-class BoundError(Exception):
-    """There is more than `LIMITS` allows."""
-
-
-class Events:
-    """Which calls of the project train, and which functions lead to one."""
-
-    def __init__(self, inference: Inference) -> None:
-        self.inference = inference
-        self.of: dict[str, dict[int, Event]] = {}
-        self.scaling: set[str] = set()  # functions that call a scaler, themselves or by calls
-        self.training: set[str] = set()  # functions with any event, likewise
-        self.backward: set[str] = set()  # functions with a backward pass, likewise
-        self.halving: set[str] = set()  # functions that cast parameters to float16, likewise
-        self.dividing: set[str] = set()  # functions that make an optimizer as in `divides_by_zero`
-        self._shapes: dict[str, Shape] = {}
-        for function, state in inference.states.items():
-            self._find(function, state)
-        callers: dict[str, set[str]] = {}
-        for (caller, _), callees in inference.edges.items():
-            for callee in callees:
-                callers.setdefault(callee, set()).add(caller)
-        for found in (self.scaling, self.training, self.backward, self.halving, self.dividing):
-            close(found, callers)
-
-    def _find(self, function: str, state: State) -> None:
-        events = self.of[function] = {}
-        for number, node in enumerate(state.graph.nodes):
-            happens = event(self.inference, state, number) if node.op == "call" else None
-            if node.op == "call" and divides_by_zero(state, number):
-                self.dividing.add(function)
-            if happens is None or self.inference.edges.get((function, number)):
-                continue
-            if happens.kind is Kind.READ and self._is_of_optimizer(function):
-                continue  # what is wrong is that the step is made with scaled gradients
-            events[number] = happens
-            if surely_scaler(self.inference, state, number, happens):
-                self.scaling.add(function)
-            if happens.kind in (Kind.BACKWARD, Kind.ELSEWHERE):
-                self.backward.add(function)
-            if happens.kind is Kind.HALF:
-                self.halving.add(function)
-        if events:
-            self.training.add(function)
-
-    def _is_of_optimizer(self, function: str) -> bool:
-        cls = self.inference.functions[function].cls
-        return cls is not None and self.inference.is_optimizer(cls)
-
-    def callees(self, site: SiteId) -> set[str]:
-        """The functions that a call runs, if any of them trains."""
-        callees = self.inference.edges.get(site, set())
-        return callees if callees & self.training else set()
-
-    def shape(self, function: str) -> Shape:
-        if function not in self._shapes:
-            self._shapes[function] = self._find_shape(function)
-        return self._shapes[function]
-
-    def _find_shape(self, function: str) -> Shape:
-        graph = self.inference.states[function].graph
-        order: dict[int, list[int]] = {0: []}
-        relevant, raising, training = set(), set(), set()
-        for number, node in enumerate(graph.nodes):
-            block, inner = node.block, number
-            while block not in order:
-                order[block] = [inner]
-                block, inner = graph.blocks[block].parent, -block
-            order[block].append(inner)
-            trains = number in self.of[function] or bool(self.callees((function, number)))
-            if trains or node.op in EXITS:
-                relevant |= set(chain(graph, node.block))
-            if node.op == "raise":
-                raising.add(node.block)
-            callees = self.inference.edges.get((function, number), set())
-            happens = self.of[function].get(number)
-            if callees & self.backward or (happens and happens.kind is Kind.BACKWARD):
-                training |= set(chain(graph, node.block))
-        others = {(graph.blocks[block].parent, graph.blocks[block].node) for block in raising}
-        sure = {
-            block
-            for block, facts in enumerate(graph.blocks)
-            if facts.kind in SIDES and (facts.parent, facts.node) in others and block not in raising
-        }
-        loops = {b for b in relevant if graph.blocks[b].kind in LOOPS}
-        outer = {b for loop in loops & training for b in chain(graph, graph.blocks[loop].parent)}
-        inside = {
-            loop: [n for n, node in enumerate(graph.nodes) if loop in chain(graph, node.block)]
-            for loop in loops
-        }
-        return Shape(
-            order,
-            frozenset(relevant),
-            frozenset(raising),
-            frozenset(sure),
-            frozenset((loops & training) - outer),
-            inside,
-        )
+    @property
+    def all_iterations(self) -> tuple[int, ...]:
+        """The iterations of all loops around."""
+        return tuple(n for frame in reversed([*self.chain]) for n in frame.iterations)
 
 
-def close(found: set[str], callers: dict[str, set[str]]) -> None:
-    stack = list(found)
-    while stack:
-        more = callers.get(stack.pop(), set()) - found
-        found |= more
-        stack.extend(more)
+@dataclass
+class Knowledge:
+    """What runs teach: when a test or a field is asked for last, and what objects are."""
 
+    tested: dict[Symbolic, Time] = field(default_factory=dict)
+    read: dict[Field, Time] = field(default_factory=dict)
+    roles: dict[Symbolic, Role] = field(default_factory=dict)
 
-def chain(graph: Graph, block: int) -> Iterator[int]:
-    """A block and those around it."""
-    while block >= 0:
-        yield block
-        block = graph.blocks[block].parent
+    def copy(self) -> Knowledge:
+        return Knowledge(dict(self.tested), dict(self.read), dict(self.roles))
 
 
 class Explorer:
-    """Runs a function, again and again, until it has gone all ways."""
+    """Runs a function until all that happens on its paths is known."""
 
-    def __init__(self, inference: Inference, events: Events) -> None:
-        self.inference = inference
-        self.events = events
-        self.parts: list[tuple[Any, ...]] = []  # what each token is made of
-        self.tokens: dict[tuple[Any, ...], Token] = {}
-        self.roles: dict[Token, Role] = {}
-        self.switched: set[Token] = set()  # what may be a scaler that is off, or none
-        self.modules: dict[Token, Token] = {}  # whose parameters an optimizer was given
-        self.dividing: set[Token] = set()  # optimizers as in `divides_by_zero`
-        self.tests: dict[Token, set[SiteId]] = {}
-        self.script: list[tuple[Token, bool]] = []
-        self.decided: list[tuple[Token, bool]] = []
-        self._steps = 0
+    def __init__(self, index: EventIndex, codes: dict[str, Code]) -> None:
+        """
+        Args:
+            codes: of functions that were run before; those of others are added.
+        """
+        self.index = index
+        self.inference = index.inference
+        self.symbols = SymbolicValues()
+        self.modules: dict[Symbolic, Symbolic] = {}  # whose parameters an optimizer was given
+        self.dividing: set[Symbolic] = set()  # optimizers as in `divides_by_zero`
+        self.switched: set[Symbolic] = set()  # what may be a scaler that is off, or None
+        self.tests: dict[Symbolic, set[SiteId]] = {}
+        self.widened = False
+        self.ran = 0  # nodes, in the last run
+        self._codes = codes
+        self._learned = Knowledge()
+        self._known = Knowledge()
+        self._steps: list[Step] = []
+
+    @property
+    def roles(self) -> dict[Symbolic, Role]:
+        return self._learned.roles
 
     def explore(self, function: str) -> Paths | None:
-        """All paths through a function; None if there are too many."""
-        paths: list[Path] = []
-        script: list[tuple[Token, bool]] = []
-        self._steps, runs = 0, 0
-        try:
-            self.script, self.decided = script, []
-            self._run(function)  # to learn which objects are scalers and optimizers
-            while True:
-                self.script, self.decided = script, []
-                path = self._run(function)
-                runs += 1
-                if runs > LIMITS["paths"]:
-                    return None
-                if path is not None:
-                    paths.append(path)
-                script = self.decided
-                while script and not script[-1][1]:
-                    script.pop()
-                if not script:
-                    return Paths(tuple(paths), self.tests)
-                script[-1] = (script[-1][0], False)
-        except (BoundError, RecursionError):
-            return None
+        """All paths through a function; None where each of many runs teaches something new."""
+        for _ in range(LIMITS["runs"]):
+            self._known = self._learned.copy()
+            ends = self._run_all(function)
+            if self._known == self._learned:
+                return Paths(self._steps, ends, self.tests)
+        self.widened = True
+        return None
 
-    def _run(self, function: str) -> Path | None:
-        self.decisions: dict[Token, bool] = {}
-        self.happenings: list[Happening] = []
-        self.fields: dict[tuple[Token, str], Token] = {}
-        self.guards: list[Token] = []
-        self.halved: set[Token] = set()
-        self.clock = 0
-        frame = Frame(
-            function, self.inference.states[function], self.token("function", function), None
-        )
-        try:
-            self.block(frame, 0)
-        except LeavesError:
-            pass
-        except ImpossibleError:
-            return None
-        return Path(tuple(self.happenings), self.decisions)
+    def _run_all(self, function: str) -> tuple[int, ...]:
+        self._steps = [Step(())]
+        self.ran, self.widened = 0, False
+        key = self.symbols.of("function", function)
+        frame = Frame(function, self.inference.states[function], self.code(function), key)
+        return tuple(path.step for path in self.run(frame, [Path({}, 0)]))
 
-    # -- tokens
-
-    def token(self, *parts: Any) -> Token:
-        found = self.tokens.get(parts)
-        if found is None:
-            found = self.tokens[parts] = len(self.parts)
-            self.parts.append(parts)
-        return found
-
-    def unique(self, frame: Frame, number: int) -> Token:
-        """What a node gives in this iteration, whatever it is."""
-        return self.token("result", frame.key, number, frame.iterations)
-
-    def at(self, frame: Frame, number: int) -> Token:
-        """The token of a node; of one that was passed over, as well."""
-        if number < 0:
-            return -1
-        found = frame.tokens.get(number)
-        if found is None:
-            node = frame.graph.nodes[number]
-            skipped = node.op in ("call", "store", "return", *EXITS)
-            found = self.unique(frame, number) if skipped else self.value(frame, number, node)
-            frame.tokens[number] = found
-        return found
-
-    # -- what a token says
-
-    def is_handed_out(self, token: Token) -> bool:
-        """Whether a function gives it, among other things: `prepare(model, optimizer)` may wrap an
-        optimizer in another one, which knows the scaler."""
-        parts = self.parts[token]
-        return parts[0] == "unpack" or (parts[0] == "attr" and self.is_handed_out(parts[1]))
-
-    def is_periodic(self, token: Token) -> bool:
-        """Whether it depends on a remainder."""
-        parts = self.parts[token]
-        return parts[0] == "op" and (
-            parts[2] == "Mod" or any(self.is_periodic(part) for part in parts[3:])
-        )
-
-    def varies(self, token: Token) -> bool:
-        """Whether it may be something else in the next iteration."""
-        parts = self.parts[token]
-        match parts[0]:
-            case "result":
-                return any(iteration >= 0 for iteration in parts[3])
-            case "call":
-                return any(iteration >= 0 for iteration in parts[2])
-            case "op":
-                return any(self.varies(part) for part in parts[3:])
-            case "attr" | "unpack" | "enter":
-                return self.varies(parts[1])
-            case _:
-                return False
-
-    def is_false(self, token: Token) -> bool:
-        return token >= 0 and self.parts[token] == ("const", "bool", False)
-
-    def scalers_of(self, loss: Token) -> frozenset[Token] | None:
-        """The scalers that have scaled a loss; None where it is not known who may have."""
-        parts = self.parts[loss]
-        match parts[0]:
-            case "scaled":
-                inner = self.scalers_of(parts[2])
-                if self.roles.get(parts[1]) is Role.SCALER:
-                    return frozenset({parts[1]})
-                return inner if self.roles.get(parts[1]) is Role.DISABLED else None
-            case "op":
-                found: set[Token] = set()
-                for part in parts[3:]:
-                    scalers = self.scalers_of(part)
-                    if scalers is None:
-                        return None
-                    found |= scalers
-                return frozenset(found)
-            case "attr" | "unpack":
-                return self.scalers_of(parts[1])
-            case "call":
-                return None if self.may_scale(parts) else frozenset()
-            case "const" | "each":
-                return frozenset()
-            case _:
-                return None
-
-    def may_scale(self, call: tuple[Any, ...]) -> bool:
-        """Whether a function, by its name or by what it is given, may return a scaled loss."""
-        name = str(self.parts[call[3]][-1])
-        given = (self.parts[part][0] == "scaled" for part in call[4:])
-        return "scal" in name.lower() or any(given)
+    def code(self, function: str) -> Code:
+        if function not in self._codes:
+            self._codes[function] = Compiler(self.index, function).compile()
+        return self._codes[function]
 
     # -- running
 
-    def block(self, frame: Frame, block: int) -> None:
-        for inner in self.events.shape(frame.function).order[block]:
-            if inner >= 0:
-                self.node(frame, inner)
-            else:
-                self.enter(frame, -inner)
+    def run(self, frame: Frame, paths: list[Path]) -> list[Path]:
+        """The paths at the end of a function."""
+        code = frame.code
+        waiting: dict[int, list[Path]] = {}
+        for position, instruction in enumerate(code.instructions):
+            frame.position = position
+            if position in code.joins:
+                paths = self.join(frame, paths + waiting.pop(position, []), instruction.depth)
+            if instruction.do in (Do.ITERATE, Do.END):
+                frame.iterations = instruction.iterations
+            if paths:
+                paths = self.step(frame, instruction, paths, waiting)
+        frame.position = len(code.instructions)
+        return self.join(frame, paths + waiting.pop(frame.position, []), 0)
 
-    def enter(self, frame: Frame, block: int) -> None:
-        """Run a block within another, or pass it over."""
-        shape = self.events.shape(frame.function)
-        facts = frame.graph.blocks[block]
-        if facts.kind in LOOPS and block in shape.relevant:
-            self.loop(frame, block)
-        elif facts.kind == "with":
-            self.block(frame, block)
-            if self.events.callees((frame.function, facts.node)):
-                self.note(frame, facts.node, Kind.ELSEWHERE)  # at its end, too
-        elif facts.kind in ("try", "finally"):
-            self.block(frame, block)
-        elif facts.kind in SIDES:
-            self.side(frame, block)
+    def step(
+        self,
+        frame: Frame,
+        instruction: Instruction,
+        paths: list[Path],
+        waiting: dict[int, list[Path]],
+    ) -> list[Path]:
+        """Run one instruction; the paths that go on with the next."""
+        number = instruction.node
+        match instruction.do:
+            case Do.RUN:
+                return self.node(frame, number, paths)
+            case Do.TEST:
+                return self.test(frame, instruction, paths, waiting)
+            case Do.ASSUME:
+                return [
+                    path
+                    for path in paths
+                    if self.assume(frame, path, self.at(frame, path, number), instruction.wanted)
+                ]
+            case Do.LEAVE:
+                node = frame.graph.nodes[number]
+                if node.op == "return":
+                    for path in paths:
+                        path.result = self.at(frame, path, node.operands[0])
+                target = frame.code.targets[frame.position]
+                waiting.setdefault(target, []).extend(paths)
+                return []
+            case Do.ITERATE:
+                for path in paths:
+                    self.iterate(frame, path, instruction.block)
+            case Do.CLOSE:
+                for path in paths:
+                    self.note(frame, path, number, Kind.ELSEWHERE)
+            case Do.END:
+                pass
+        return paths
 
-    def side(self, frame: Frame, block: int) -> None:
-        """One side of a test."""
-        shape = self.events.shape(frame.function)
-        facts = frame.graph.blocks[block]
-        wanted = SIDES[facts.kind]
-        if block in shape.raising:
-            self.assume(self.at(frame, facts.node), not wanted)
-        elif block in shape.sure:
-            self.assume(self.at(frame, facts.node), wanted)
-            self.block(frame, block)
-        elif block in shape.relevant:
-            before = len(self.guards)
-            if self.decide(self.at(frame, facts.node), (frame.function, facts.node)) is wanted:
-                self.block(frame, block)
-            del self.guards[before:]
-        elif facts.kind == "after":
-            self.block(frame, block)
-
-    def loop(self, frame: Frame, block: int) -> None:
-        shape, around = self.events.shape(frame.function), frame.iterations
-        twice = block in shape.twice
-        for iteration in range(LIMITS["iterations"] if twice else 1):
-            # What loops over the same optimizers draw is the same, one after the other.
-            frame.iterations = (*around, iteration if twice else -1)
-            self.next_iteration(frame, block, shape.inside[block])
-            try:
-                self.block(frame, block)
-            except LeavesError as left:
-                if left.how == "break":
-                    break
-                if left.how == "return":
-                    frame.iterations = around
-                    raise
-        frame.iterations = around
-
-    def next_iteration(self, frame: Frame, block: int, inside: list[int]) -> None:
+    def iterate(self, frame: Frame, path: Path, block: int) -> None:
         """What a name holds at the start of an iteration is what the last one left in it."""
-        held = {
-            number: self.joined(frame, number)
-            for number in inside
-            if (node := frame.graph.nodes[number]).op == "phi"
-            and node.block == block
-            and any(operand > number for operand in node.operands)
+        code, nodes = frame.code, frame.graph.nodes
+        carried = {
+            number: self.joined(frame, path, number) for number in code.carried.get(block, ())
         }
-        for number in inside:
-            frame.tokens.pop(number, None)
-            frame.stamps.pop(number, None)
-        frame.tokens.update(held)
+        path.values = {
+            number: value
+            for number, value in path.values.items()
+            if not code.is_within(nodes[number].block, block)
+        }
+        path.values |= carried
+        path.derived = {}
 
-    def node(self, frame: Frame, number: int) -> None:
-        self._steps += 1
-        if self._steps > LIMITS["steps"]:
-            raise BoundError
+    def node(self, frame: Frame, number: int, paths: list[Path]) -> list[Path]:
+        self.ran += len(paths)
         node = frame.graph.nodes[number]
-        if node.op in ("break", "continue"):
-            raise LeavesError(node.op)
-        if node.op == "return":
-            raise LeavesError("return", self.at(frame, node.operands[0]))
         if node.op == "call":
-            token = self.call(frame, number, node)
-        elif node.op == "store":
-            self.fields[self.at(frame, node.operands[0]), node.data] = self.at(
-                frame, node.operands[1]
-            )
-            return
-        elif number in frame.tokens and node.op in ("phi", "param"):
-            token = frame.tokens[number]
-        else:
-            token = self.value(frame, number, node)
-        self.clock += 1
-        frame.tokens[number], frame.stamps[number] = token, self.clock
+            return self.call(frame, number, node, paths)
+        for path in paths:
+            if node.op == "store":
+                thing, value = (self.at(frame, path, operand) for operand in node.operands)
+                path.fields[thing, node.data] = value
+            elif node.op not in ("phi", "param") or number not in path.values:
+                path.values[number] = self.value(frame, path, number)
+        return paths
 
-    def value(self, frame: Frame, number: int, node: Node) -> Token:
-        """The token of a node that calls nothing."""
+    # -- where paths meet
+
+    def join(self, frame: Frame, paths: list[Path], depth: int) -> list[Path]:
+        """The paths that meet at the present instruction, as few as possible."""
+        for path in paths:
+            self.forget(frame, path)
+            path.guards = path.guards[: frame.depth + depth]
+        if len(paths) < 2:
+            return paths
+        alike: dict[tuple[object, ...], list[Path]] = {}
+        for path in paths:
+            alike.setdefault(path.key(), []).append(path)
+        joined = [self.merged(group) for group in alike.values()]
+        most = 1 if self.ran > LIMITS["steps"] else LIMITS["paths"]
+        return [self.widen(frame, joined)] if len(joined) > most else joined
+
+    def forget(self, frame: Frame, path: Path) -> None:
+        """Drop what is not read any more."""
+        now = frame.time
+        self.forget_values(frame, path)
+        tested, read = self._known.tested, self._known.read
+        path.decisions = {
+            test: outcome for test, outcome in path.decisions.items() if tested.get(test, ()) >= now
+        }
+        path.fields = {
+            each: value for each, value in path.fields.items() if read.get(each, ()) >= now
+        }
+
+    def forget_values(self, frame: Frame, path: Path) -> None:
+        position, code = frame.position, frame.code
+        path.derived = {}
+        path.values = {
+            number: value
+            for number, value in path.values.items()
+            if code.last_use.get(number, -1) >= position or number in code.captured
+        }
+
+    def merged(self, paths: list[Path]) -> Path:
+        """One path for several that can differ in nothing any more."""
+        steps = dict.fromkeys(path.step for path in paths)
+        if len(steps) > 1:
+            paths[0].step = self.add(Step(tuple(steps)))
+        return paths[0]
+
+    def widen(self, frame: Frame, paths: list[Path]) -> Path:
+        """One path for several by force: what they differ in is unknown."""
+        self.widened = True
+        values = self.common_values(frame, [path.values for path in paths])
+        one = Path(
+            values,
+            self.merged(paths).step,
+            common([path.fields for path in paths]),
+            common([path.decisions for path in paths]),
+            tuple(
+                frozenset.intersection(*guards)
+                for guards in zip(*(path.guards for path in paths), strict=True)
+            ),
+            caller=self.common_caller(frame.around, [path.caller for path in paths]),
+        )
+        results = {path.result for path in paths}
+        one.result = results.pop() if len(results) == 1 else self.symbols.of("several", frame.key)
+        self.note(frame, one, -1, Kind.ELSEWHERE)
+        return one
+
+    def common_values(
+        self, frame: Frame, all_values: list[dict[int, Symbolic]]
+    ) -> dict[int, Symbolic]:
+        return {
+            number: value
+            if all(values[number] == value for values in all_values)
+            else self.unique(frame, number)
+            for number, value in all_values[0].items()
+            if all(number in values for values in all_values)
+        }
+
+    def common_caller(
+        self, frame: Frame | None, callers: list[Suspended | None]
+    ) -> Suspended | None:
+        if frame is None or len(set(callers)) == 1:
+            return callers[0]
+        known = [caller for caller in callers if caller is not None]
+        values = self.common_values(frame, [dict(caller.values) for caller in known])
+        outer = self.common_caller(frame.around, [caller.caller for caller in known])
+        return Suspended(tuple(values.items()), outer)
+
+    def add(self, step: Step) -> int:
+        self._steps.append(step)
+        return len(self._steps) - 1
+
+    # -- values
+
+    def unique(self, frame: Frame, number: int) -> Symbolic:
+        """What a node gives in this iteration, whatever it is."""
+        return self.symbols.of("result", frame.key, number, frame.iterations)
+
+    def at(self, frame: Frame, path: Path, number: int) -> Symbolic:
+        """The value of a node, whether it was run or not."""
+        if number < 0:
+            return NOTHING
+        values, derived, nodes = path.values, path.derived, frame.graph.nodes
+        if number in values:
+            return values[number]
+        pending = [] if number in derived else [number]
+        while pending:
+            last = pending[-1]
+            node = nodes[last]
+            missing = [
+                operand
+                for operand in (() if node.op == "phi" or node.op in UNREAD else node.operands)
+                if operand not in values and operand not in derived
+            ]
+            if missing:
+                pending += missing
+                continue
+            pending.pop()
+            unread = node.op in UNREAD
+            derived[last] = self.unique(frame, last) if unread else self.value(frame, path, last)
+        return derived[number]
+
+    def value(self, frame: Frame, path: Path, number: int) -> Symbolic:
+        """The value of a node that calls nothing, from those of its operands."""
+        found = self.evaluate(frame, path, number, frame.graph.nodes[number])
+        return self.unique(frame, number) if self.symbols.is_deep(found) else found
+
+    def evaluate(self, frame: Frame, path: Path, number: int, node: Node) -> Symbolic:
         match node.op:
             case "const":
-                return self.token("const", type(node.data).__name__, node.data)
+                return self.symbols.constant(node.data)
             case "param" if frame.around is None:
-                return self.token("param", frame.function, node.data)
+                return self.symbols.of("param", frame.function, node.data)
             case "name":
-                return self.free(frame, node.data)
+                return self.free(frame, path, node.data)
             case "narrow":
-                return self.at(frame, node.operands[0])
+                return self.at(frame, path, node.operands[0])
             case "phi":
-                return self.joined(frame, number)
+                return self.joined(frame, path, number)
             case "attr":
-                return self.attribute(self.at(frame, node.operands[0]), node.data)
+                return self.attribute(frame, path, self.at(frame, path, node.operands[0]), node)
             case "def" | "class" | "lambda":
-                return self.token("def", node.data)
+                return self.symbols.of("def", node.data)
             case "import":
-                return self.token("import", *node.data)
+                return self.symbols.of("import", *node.data)
             case "enter":
-                return self.token("enter", self.at(frame, node.operands[0]))
+                return self.symbols.of("enter", self.at(frame, path, node.operands[0]))
             case "binop" | "unary" | "compare" | "bool" | "subscript" | "tuple" | "list" | "aug":
-                operands = (self.at(frame, operand) for operand in node.operands)
-                return self.token("op", node.op, node.data, *operands)
+                operands = (self.at(frame, path, operand) for operand in node.operands)
+                return self.symbols.of("op", node.op, node.data, *operands)
             case "unpack":
-                return self.unpacked(self.at(frame, node.operands[0]), node.data)
+                return self.unpacked(self.at(frame, path, node.operands[0]), node.data)
             case "iter" if not frame.iterations or frame.iterations[-1] < 0:
-                return self.token("each", self.at(frame, node.operands[0]))
+                # What loops over the same optimizers draw is the same, one after the other.
+                return self.symbols.of("each", self.at(frame, path, node.operands[0]))
             case _:
                 return self.unique(frame, number)
 
-    def attribute(self, thing: Token, name: str) -> Token:
-        found = self.fields.get((thing, name))
-        return found if found is not None else self.token("attr", thing, name)
+    def attribute(self, frame: Frame, path: Path, thing: Symbolic, node: Node) -> Symbolic:
+        read = self._learned.read
+        read[thing, node.data] = max(read.get((thing, node.data), ()), frame.time)
+        found = path.fields.get((thing, node.data))
+        return found if found is not None else self.symbols.of("attr", thing, node.data)
 
-    def unpacked(self, whole: Token, data: tuple[int, int, bool]) -> Token:
+    def unpacked(self, whole: Symbolic, data: tuple[int, int, bool]) -> Symbolic:
         index, count, starred = data
-        parts = self.parts[whole]
-        if parts[:2] == ("op", "tuple") and len(parts) == 3 + count and not starred:
-            return Token(parts[3 + index])
-        return self.token("unpack", whole, index)
+        term = self.symbols[whole]
+        if term[:2] == ("op", "tuple") and len(term) == 3 + count and not starred:
+            return Symbolic(term[3 + index])
+        return self.symbols.of("unpack", whole, index)
 
-    def free(self, frame: Frame, name: str) -> Token:
+    def free(self, frame: Frame, path: Path, name: str) -> Symbolic:
         """A name of a function around this one, which may be running, or of a module."""
         scope = self.inference.functions[frame.function].parent
         while scope is not None:
             facts = self.inference.functions[scope]
-            if name in self.inference.files[facts.path].graph(scope).bindings and (
-                facts.kind != "class"
-            ):
-                return self.bound(frame, scope, name)
+            bindings = self.inference.files[facts.path].graph(scope).bindings
+            if name in bindings and facts.kind != "class":
+                return self.bound(frame, path, scope, name)
             scope = facts.parent
-        return self.token("name", name)
+        return self.symbols.of("name", name)
 
-    def bound(self, frame: Frame, scope: str, name: str) -> Token:
-        running: Frame | None = frame
-        while running is not None and running.function != scope:
-            running = running.around
-        if running is not None:
-            bound = running.graph.bindings[name]
-            run = [number for number in bound if number in running.stamps]
-            if run:
-                return running.tokens[max(run, key=running.stamps.__getitem__)]
-        return self.token("free", scope, name)
+    def bound(self, frame: Frame, path: Path, scope: str, name: str) -> Symbolic:
+        values, caller = path.values, path.caller
+        for running in frame.chain:
+            if running.function == scope:
+                held = [each for each in running.graph.bindings[name] if each in values]
+                if held:
+                    return values[max(held, key=running.code.order.__getitem__)]
+                break
+            values = dict(caller.values) if caller is not None else {}
+            caller = caller.caller if caller is not None else None
+        return self.symbols.of("free", scope, name)
 
-    def joined(self, frame: Frame, number: int) -> Token:
+    def joined(self, frame: Frame, path: Path, number: int) -> Symbolic:
         """What a name holds where paths meet: what this path has put into it."""
-        node = frame.graph.nodes[number]
-        run = [operand for operand in node.operands if operand in frame.stamps]
-        tokens = {frame.tokens[operand] for operand in run}
-        if len(tokens) == 1:
-            return tokens.pop()
-        around = set(chain(frame.graph, node.block))
-        branch = [operand for operand in run if frame.graph.nodes[operand].block not in around]
-        later = [operand for operand in node.operands if operand > number and operand in run]
+        node, code, nodes = frame.graph.nodes[number], frame.code, frame.graph.nodes
+        held = [operand for operand in node.operands if operand in path.values]
+        values = {path.values[operand] for operand in held}
+        if len(values) == 1:
+            return values.pop()
+        later = [operand for operand in held if operand > number]
+        branch = [
+            operand for operand in held if not code.is_within(node.block, nodes[operand].block)
+        ]
         for candidates in (later, branch):
             if candidates:
-                return frame.tokens[max(candidates, key=frame.stamps.__getitem__)]
+                return path.values[max(candidates, key=lambda each: code.order.get(each, -1))]
         return self.unique(frame, number)
 
     # -- calls
 
-    def call(self, frame: Frame, number: int, node: Node) -> Token:
+    def call(self, frame: Frame, number: int, node: Node, paths: list[Path]) -> list[Path]:
+        """Run a call on all paths; what it runs of the project is run on all of them together."""
+        found = self.index.of[frame.function].get(number)
+        if found is not None:
+            return self.event(frame, number, found, paths)
         site = (frame.function, number)
-        happens = self.events.of[frame.function].get(number)
-        if happens is not None:
-            return self.happen(frame, number, happens)
-        callees = self.events.callees(site)
+        callees = self.index.callees(site)
         if callees:
-            return self.run_callees(frame, number, node, callees)
-        known = self.inference.edges.get(site)
-        itself = self.chained(frame, node)
+            return self.run_callees(frame, number, node, callees, paths)
+        known = self.inference.edges.get(site, set())
+        constructing = []
+        for path in paths:
+            value = self.unfollowed(frame, path, number, node, known)
+            if value is None:
+                constructing.append(path)
+            else:
+                path.values[number] = value
+        if not constructing:
+            return paths
+        others = [path for path in paths if number in path.values]
+        return others + self.run_constructor(frame, number, node, known, constructing)
+
+    def unfollowed(
+        self, frame: Frame, path: Path, number: int, node: Node, known: set[str]
+    ) -> Symbolic | None:
+        """What a call gives that leads to no event; None for the constructor of an object that may
+        keep a scaler or an optimizer that it is given."""
+        itself = self.chained(frame, path, node)
         if itself is not None:
             return itself
-        if self.halved:
-            for other in may_recast(frame.state, number, known or set()):
-                if self.at(frame, other) in self.halved:
-                    self.note(frame, number, Kind.CAST, self.at(frame, other))
-        roles = {self.role(frame, operand) for operand in node.operands[1:]}
+        if path.cast:
+            for other in may_recast(frame.state, number, known):
+                if self.at(frame, path, other) in path.cast:
+                    self.note(frame, path, number, Kind.CAST, self.at(frame, path, other))
+        roles = {self.role(frame, path, operand) for operand in node.operands[1:]}
         if known and roles & {Role.SCALER, Role.OPTIMIZER}:
-            return self.run_constructor(frame, number, node, known)
+            return None
         if not known and may_train(frame.state, number, roles):
-            self.note(frame, number, Kind.ELSEWHERE)
+            self.note(frame, path, number, Kind.ELSEWHERE)
         if is_object(frame.state, number):
-            made = self.unique(frame, number)
-            self.decisions.setdefault(made, True)
-            if self.role(frame, number) is Role.OPTIMIZER:
-                self.modules[made] = self.at(frame, parameters_of(frame.state, node))
-                if divides_by_zero(frame.state, number):
-                    self.dividing.add(made)
-            return made
+            return self.made(frame, path, number, node)
         # Asked the same again in the same iteration, a function says the same.
-        operands = (self.at(frame, operand) for operand in node.operands)
-        return self.token("call", node.data.keywords, frame.when, *operands)
+        operands = [self.at(frame, path, operand) for operand in node.operands]
+        if any(map(self.symbols.is_deep, operands)):
+            return self.unique(frame, number)
+        return self.symbols.of("call", node.data.keywords, frame.all_iterations, *operands)
 
-    def chained(self, frame: Frame, node: Node) -> Token | None:
+    def made(self, frame: Frame, path: Path, number: int, node: Node) -> Symbolic:
+        """A new object."""
+        made = self.unique(frame, number)
+        path.decisions.setdefault(made, True)
+        if self.role(frame, path, number) is Role.OPTIMIZER:
+            self.modules[made] = self.at(frame, path, parameters_of(frame.state, node))
+            if divides_by_zero(frame.state, number):
+                self.dividing.add(made)
+        return made
+
+    def chained(self, frame: Frame, path: Path, node: Node) -> Symbolic | None:
         """The module that one of its own methods returns."""
         callee = frame.graph.nodes[node.operands[0]]
         if callee.op != "attr" or callee.data not in CHAINED:
             return None
         owner = callee.operands[0]
-        return (
-            self.at(frame, owner) if is_module(frame.state.values[owner], self.inference) else None
-        )
+        if not is_module(frame.state.values[owner], self.inference):
+            return None
+        return self.at(frame, path, owner)
 
-    def happen(self, frame: Frame, number: int, happens: Event) -> Token:
-        thing, given = self.at(frame, happens.object), self.at(frame, happens.argument)
-        if surely_scaler(self.inference, frame.state, number, happens):
-            self.roles.setdefault(thing, Role.SCALER)
-            self.assume(thing, True)  # nothing else has these methods
-        self.role(frame, happens.object)
-        if happens.kind is Kind.IS_ENABLED:
-            return self.token("const", "bool", True)
-        self.role(frame, happens.argument)
-        if happens.kind in (Kind.HALF, Kind.CAST):
-            self.halved.add(thing)
-            self.note(frame, number, happens.kind, thing)
-            return thing
-        if happens.kind is Kind.SCALE:
-            return self.token("scaled", thing, given)
-        if happens.kind is Kind.STEP and given >= 0 and self.parts[given][0] == "def":
-            self.run_closure(frame, number, str(self.parts[given][1]))
-            given = -1
-        self.note(frame, number, happens.kind, thing, given)
-        return self.unique(frame, number)
+    def event(self, frame: Frame, number: int, found: Event, paths: list[Path]) -> list[Path]:
+        closures: dict[str, list[Path]] = {}
+        ready: list[tuple[Path, Symbolic, Symbolic]] = []
+        for path in paths:
+            thing = self.at(frame, path, found.object)
+            given = self.at(frame, path, found.argument)
+            if surely_scaler(self.inference, frame.state, number, found):
+                self.roles.setdefault(thing, Role.SCALER)
+                if not self.assume(frame, path, thing, True):  # nothing else has these methods
+                    continue
+            self.role(frame, path, found.object)
+            if found.kind is not Kind.IS_ENABLED:
+                self.role(frame, path, found.argument)
+            closure = self.symbols[given] if given >= 0 else ()
+            if found.kind is Kind.STEP and closure[:1] == ("def",):
+                closures.setdefault(str(closure[1]), []).append(path)
+            else:
+                ready.append((path, thing, given))
+        for function, stepping in closures.items():
+            # `optimizer.step(closure)` runs the closure first.
+            ended = self.run_closure(frame, number, function, stepping)
+            ready += [(path, self.at(frame, path, found.object), NOTHING) for path in ended]
+        for path, thing, given in ready:
+            path.values[number] = self.happen(frame, path, number, found.kind, thing, given)
+        return [path for path, _, _ in ready]
+
+    def happen(
+        self,
+        frame: Frame,
+        path: Path,
+        number: int,
+        kind: Kind,
+        thing: Symbolic,
+        given: Symbolic,
+    ) -> Symbolic:
+        """The result of an event, which is noted if it changes anything."""
+        match kind:
+            case Kind.IS_ENABLED:
+                return self.symbols.constant(True)
+            case Kind.SCALE:
+                scaled = self.symbols.of("scaled", thing, given)
+                return self.unique(frame, number) if self.symbols.is_deep(scaled) else scaled
+            case Kind.HALF | Kind.CAST:
+                path.cast |= {thing}
+                self.note(frame, path, number, kind, thing)
+                return thing
+            case _:
+                self.note(frame, path, number, kind, thing, given)
+                return self.unique(frame, number)
 
     def note(
-        self, frame: Frame, number: int, kind: Kind, thing: Token = -1, given: Token = -1
+        self,
+        frame: Frame,
+        path: Path,
+        number: int,
+        kind: Kind,
+        thing: Symbolic = NOTHING,
+        given: Symbolic = NOTHING,
     ) -> None:
-        site: list[SiteId] = [(frame.function, number)]
-        at = frame
-        while at.around is not None:
-            site.append((at.around.function, at.call))
-            at = at.around
-        guards = frozenset(self.guards)
-        self.happenings.append(Happening(kind, tuple(reversed(site)), thing, given, guards))
+        """Write an event into the steps of a path."""
+        calls = [(inner.around.function, inner.call) for inner in frame.chain if inner.around]
+        site = (*reversed(calls), (frame.function, number))
+        guards = frozenset[Decision]().union(*path.guards)
+        occurrence = Occurrence(kind, site, thing, given, guards)
+        path.step = self.add(Step((path.step,), event=occurrence))
 
-    def role(self, frame: Frame, number: int) -> Role:
-        """What a node's object is; noted for its token, if it is known."""
+    def role(self, frame: Frame, path: Path, number: int) -> Role:
+        """What a node's object is; noted for its symbolic value, if it is known."""
         if number < 0:
             return Role.OTHER
         value = frame.state.values[number]
         found = role(value, self.inference)
-        token = self.at(frame, number)
+        symbol = self.at(frame, path, number)
         if not all(isinstance(atom, Object) and atom.enabled is True for atom in value):
-            self.switched.add(token)
+            self.switched.add(symbol)
         if found is Role.UNKNOWN:
-            return self.roles.get(token, found)
-        if self.roles.get(token) is Role.DISABLED and found is Role.SCALER:
+            return self.roles.get(symbol, found)
+        if self.roles.get(symbol) is Role.DISABLED and found is Role.SCALER:
             return Role.DISABLED  # others pass one that is enabled to the same function
-        if found is not Role.OTHER or token not in self.roles:
-            self.roles[token] = found
+        if found is not Role.OTHER or symbol not in self.roles:
+            self.roles[symbol] = found
         return found
 
-    def run_closure(self, frame: Frame, number: int, function: str) -> None:
-        """`optimizer.step(closure)` runs the closure first."""
-        if function in self.inference.states:
-            self.run_function(frame, number, function, {})
+    def run_closure(
+        self, frame: Frame, number: int, function: str, paths: list[Path]
+    ) -> list[Path]:
+        if function not in self.inference.states:
+            return paths
+        return self.run_function(frame, number, function, [(path, {}) for path in paths])
 
-    def run_constructor(self, frame: Frame, number: int, node: Node, callees: set[str]) -> Token:
+    def run_constructor(
+        self, frame: Frame, number: int, node: Node, callees: set[str], paths: list[Path]
+    ) -> list[Path]:
         """An object that is given a scaler or an optimizer may keep it as a field."""
         if len(callees) == 1:
             (function,) = callees
             if self.inference.functions[function].name == "__init__":
-                return self.run_callees(frame, number, node, callees)
-        return self.unique(frame, number)
+                return self.run_callees(frame, number, node, callees, paths)
+        for path in paths:
+            path.values[number] = self.unique(frame, number)
+        return paths
 
-    def run_callees(self, frame: Frame, number: int, node: Node, callees: set[str]) -> Token:
+    def run_callees(
+        self, frame: Frame, number: int, node: Node, callees: set[str], paths: list[Path]
+    ) -> list[Path]:
         if len(callees) == 1 and not self.inference.drawn.get((frame.function, number)):
             (function,) = callees
             state = self.inference.states.get(function)
             if state is not None and not state.graph.yields:
-                given = self.arguments(frame, number, node, function)
-                result = self.run_function(frame, number, function, given)
-                made = self.inference.functions[function].name == "__init__"
-                return self.unique(frame, number) if made else result
-        self.note(frame, number, Kind.ELSEWHERE)
-        return self.unique(frame, number)
+                given = [
+                    (path, self.arguments(frame, path, number, node, function)) for path in paths
+                ]
+                paths = self.run_function(frame, number, function, given)
+                if self.inference.functions[function].name == "__init__":
+                    for path in paths:
+                        path.values[number] = self.unique(frame, number)
+                return paths
+        return self.elsewhere(frame, number, paths)
+
+    def elsewhere(self, frame: Frame, number: int, paths: list[Path]) -> list[Path]:
+        """A call that may do anything to the gradients."""
+        for path in paths:
+            self.note(frame, path, number, Kind.ELSEWHERE)
+            path.values[number] = self.unique(frame, number)
+        return paths
 
     def run_function(
-        self, frame: Frame, number: int, function: str, given: dict[str, Token]
-    ) -> Token:
-        state = self.inference.states[function]
-        key = self.token("called", frame.key, number, frame.iterations)
-        inner = Frame(function, state, key, frame, number)
-        above: Frame | None = frame
-        while above is not None and above.function != function:
-            above = above.around
-        if inner.depth > LIMITS["calls"] or above is not None:
-            self.note(frame, number, Kind.ELSEWHERE)
-            return self.unique(frame, number)
-        for position, other in enumerate(state.graph.nodes):
-            if other.op == "param" and other.data in given:
-                inner.tokens[position] = given[other.data]
-                inner.stamps[position] = 0
-        guards = len(self.guards)
-        try:
-            self.block(inner, 0)
-        except LeavesError as left:
-            return left.token if left.token >= 0 else self.token("const", "NoneType", None)
-        finally:
-            del self.guards[guards:]
-        return self.token("const", "NoneType", None)
+        self,
+        frame: Frame,
+        number: int,
+        function: str,
+        given: list[tuple[Path, dict[str, Symbolic]]],
+    ) -> list[Path]:
+        """Run a function on paths, each with the arguments that it gives."""
+        depth, running = -1, False
+        for above in frame.chain:
+            depth += 1
+            running = running or above.function == function
+        if depth >= LIMITS["calls"] or running:
+            return self.elsewhere(frame, number, [path for path, _ in given])
+        if self.ran > LIMITS["steps"]:
+            self.widened = True
+            return self.elsewhere(frame, number, [path for path, _ in given])
+        state, code = self.inference.states[function], self.code(function)
+        key = self.symbols.of("called", frame.key, number, frame.iterations)
+        around = frame.depth + frame.code.instructions[frame.position].depth
+        inner = Frame(function, state, code, key, frame, number, around)
+        parameters = {
+            node.data: each for each, node in enumerate(state.graph.nodes) if node.op == "param"
+        }
+        none = self.symbols.constant(None)
+        for path, arguments in given:
+            self.forget_values(frame, path)
+            path.caller = Suspended(tuple(sorted(path.values.items())), path.caller)
+            path.values = {
+                parameters[name]: value for name, value in arguments.items() if name in parameters
+            }
+            path.derived = {}
+            path.result = none
+        ended = self.run(inner, [path for path, _ in given])
+        for path in ended:
+            assert path.caller is not None
+            path.values, path.caller = dict(path.caller.values), path.caller.caller
+            path.values[number] = path.result if path.result >= 0 else none
+            path.result = NOTHING
+        return ended
 
-    def arguments(self, frame: Frame, number: int, node: Node, function: str) -> dict[str, Token]:
-        """The tokens of the parameters of a function that is called, as far as they are known."""
+    def arguments(
+        self, frame: Frame, path: Path, number: int, node: Node, function: str
+    ) -> dict[str, Symbolic]:
+        """The values of the parameters of a function that is called, as far as they are known."""
         facts = self.inference.functions[function]
         names = [p.name for p in facts.params if p.kind == "positional"]
-        given: dict[str, Token] = {}
-        receiver = self.receiver(frame, number, node, function)
+        given: dict[str, Symbolic] = {}
+        receiver = self.receiver(frame, path, number, node, function)
         if receiver is not None and names:
             given[names.pop(0)] = receiver
         shape = node.data
         operands = node.operands[1:]
         if not shape.stars:
             given.update(
-                (name, self.at(frame, operand))
+                (name, self.at(frame, path, operand))
                 for name, operand in zip(names, operands[: shape.positional], strict=False)
             )
             for p in facts.params:
                 if p.constant_default:
-                    given.setdefault(
-                        p.name, self.token("const", type(p.default).__name__, p.default)
-                    )
+                    given.setdefault(p.name, self.symbols.constant(p.default))
         for name, operand in zip(shape.keywords, operands[shape.positional :], strict=True):
             if name != "**":
-                given[name] = self.at(frame, operand)
+                given[name] = self.at(frame, path, operand)
         return given
 
-    def receiver(self, frame: Frame, number: int, node: Node, function: str) -> Token | None:
+    def receiver(
+        self, frame: Frame, path: Path, number: int, node: Node, function: str
+    ) -> Symbolic | None:
         """What `self` is in a function that is called; None where it takes none."""
         facts = self.inference.functions[function]
         if facts.cls is None or "staticmethod" in facts.decorated:
@@ -764,87 +822,204 @@ class Explorer:
         if facts.name == "__init__" and any(isinstance(atom, Class) for atom in values):
             return self.unique(frame, number)
         if any(isinstance(atom, Instance) for atom in values):
-            return self.at(frame, node.operands[0])  # `loss_scaler(...)` is its `__call__`
+            return self.at(frame, path, node.operands[0])  # `loss_scaler(...)` is its `__call__`
         bound = any(isinstance(atom, Function) and atom.bound is not None for atom in values)
         if callee.op != "attr" or not bound:
             return None
         owner = callee.operands[0]
-        if self.is_super(frame, owner):
-            own = next((n for n, other in enumerate(frame.graph.nodes) if other.op == "param"), -1)
-            return self.at(frame, own) if own >= 0 else None
-        return self.at(frame, owner)
-
-    def is_super(self, frame: Frame, number: int) -> bool:
-        node = frame.graph.nodes[number]
-        return node.op == "call" and called(frame.graph, node) == "super"
+        if is_super(frame.graph, owner):
+            own = first_parameter(frame.graph)
+            return self.at(frame, path, own) if own >= 0 else None
+        return self.at(frame, path, owner)
 
     # -- tests
 
-    def decide(self, test: Token, site: SiteId) -> bool:
-        """The outcome of a test on this path; tests that it is made of are guards from here on."""
-        parts = self.parts[test]
-        if parts[0] == "const":
-            return bool(parts[2])
-        if parts[:3] == ("op", "unary", "Not"):
-            return not self.decide(parts[3], site)
-        if parts[:2] == ("op", "bool"):
-            stops = parts[2] == "Or"
-            outcomes = (self.decide(part, site) is stops for part in parts[3:])
-            return any(outcomes) is stops
-        atom, negated = self.atom(test)
-        if self.parts[atom][0] == "const":
-            return bool(self.parts[atom][2]) is not negated
-        self.guards.append(atom)
-        self.tests.setdefault(atom, set()).add(site)
-        if atom not in self.decisions:
-            self.decisions[atom] = self.choose(atom)
-        return self.decisions[atom] is not negated
+    def test(
+        self,
+        frame: Frame,
+        instruction: Instruction,
+        paths: list[Path],
+        waiting: dict[int, list[Path]],
+    ) -> list[Path]:
+        """Split the paths at a test; those that jump wait where they jump to."""
+        entering = []
+        jumping = waiting.setdefault(frame.code.targets[frame.position], [])
+        for path in paths:
+            test = self.at(frame, path, instruction.node)
+            for each, outcome, asked in self.outcomes(frame, path, test, instruction.node):
+                if outcome is instruction.wanted:
+                    each.guards = (*each.guards, frozenset((a, each.decisions[a]) for a in asked))
+                    entering.append(each)
+                else:
+                    jumping.append(each)
+        return entering
 
-    def atom(self, test: Token) -> tuple[Token, bool]:
+    def outcomes(
+        self, frame: Frame, path: Path, test: Symbolic, number: int
+    ) -> Iterator[tuple[Path, bool, Iterable[Symbolic]]]:
+        """The paths into which a test splits one, each with the outcome and the tests it has been
+        made of."""
+        pending = [path]
+        while pending:
+            path = pending.pop()
+            asked: dict[Symbolic, bool | None] = {}
+            outcome = self.holds(test, path.decisions, asked)
+            for atom in asked:
+                self.tests.setdefault(atom, set()).add((frame.function, number))
+                self.learn_test(frame, atom)
+            if outcome is not None:
+                yield path, outcome, asked
+                continue
+            atom = next(atom for atom, known in asked.items() if known is None)
+            for assumed in (False, True):
+                split = path.copy()
+                self.decide(split, atom, assumed)
+                pending.append(split)
+
+    def holds(
+        self,
+        test: Symbolic,
+        decisions: dict[Symbolic, bool],
+        asked: dict[Symbolic, bool | None],
+    ) -> bool | None:
+        """The outcome of a test; None where it depends on one that is not decided yet.
+
+        Args:
+            asked: the outcomes of the tests it is made of are added.
+        """
+        term = self.symbols[test]
+        if term[0] == "const":
+            return bool(term[2])
+        if term[:3] == ("op", "unary", "Not"):
+            inner = self.holds(term[3], decisions, asked)
+            return None if inner is None else not inner
+        if term[:2] == ("op", "bool"):
+            stops = term[2] == "Or"
+            for part in dict.fromkeys(term[3:]):
+                inner = self.holds(part, decisions, asked)
+                if inner is None or inner is stops:
+                    return inner
+            return not stops
+        atom, negated = self.atom(test)
+        if self.symbols[atom][0] == "const":
+            return bool(self.symbols[atom][2]) is not negated
+        asked[atom] = outcome = decisions.get(atom)
+        return None if outcome is None else outcome is not negated
+
+    def atom(self, test: Symbolic) -> tuple[Symbolic, bool]:
         """What a comparison comes to, and whether it is its opposite."""
-        parts = self.parts[test]
-        if parts[:2] != ("op", "compare") or len(parts) != 5 or len(parts[2]) != 1:
+        term = self.symbols[test]
+        if term[:2] != ("op", "compare") or len(term) != 5 or len(term[2]) != 1:
             return test, False
-        (operator,), left, right = parts[2], parts[3], parts[4]
+        (operator,), left, right = term[2], term[3], term[4]
         negated = operator in OPPOSITES
         operator = OPPOSITES.get(operator, operator)
-        one, other = self.parts[left], self.parts[right]
+        one, other = self.symbols[left], self.symbols[right]
         if operator in ("Is", "Eq") and other[0] == "const":
             if one[0] == "const":
-                return self.token("const", "bool", one[2] == other[2]), negated
+                return self.symbols.constant(one[2] == other[2]), negated
             if other[2] is None:
                 return left, not negated  # `x is None`: what is there, is true
             if isinstance(other[2], bool):
                 return left, negated is other[2]
-        return self.token("op", "compare", (operator,), left, right), negated
+        return self.symbols.of("op", "compare", (operator,), left, right), negated
 
-    def choose(self, atom: Token) -> bool:
-        step = len(self.decided)
-        outcome = self.script[step][1] if step < len(self.script) else True
-        self.decided.append((atom, outcome))
-        return outcome
+    def assume(self, frame: Frame, path: Path, test: Symbolic, outcome: bool) -> bool:
+        """Decide what must be so on a path if a test has this outcome; False if it cannot have."""
+        pending = {(test, outcome): None}
+        done: set[Decision] = set()
+        while pending:
+            (test, outcome), _ = pending.popitem()
+            done.add((test, outcome))
+            term = self.symbols[test]
+            if term[:3] == ("op", "unary", "Not"):
+                implied = [(term[3], not outcome)]
+            elif term[:2] == ("op", "bool"):
+                implied = [(p, outcome) for p in term[3:]] if outcome is (term[2] == "And") else []
+            elif self.is_refuted(frame, path, test, outcome):
+                return False
+            else:
+                continue
+            pending.update(dict.fromkeys(each for each in implied if each not in done))
+        return True
 
-    def assume(self, test: Token, outcome: bool) -> None:
-        """What must be so on this path, as far as one outcome of the test says what."""
-        parts = self.parts[test]
-        if parts[:3] == ("op", "unary", "Not"):
-            self.assume(parts[3], not outcome)
-        elif parts[:2] == ("op", "bool"):
-            if outcome is (parts[2] == "And"):
-                for part in parts[3:]:
-                    self.assume(part, outcome)
-        else:
-            atom, negated = self.atom(test)
-            wanted = outcome is not negated
-            constant = self.parts[atom][0] == "const"
-            if not constant and self.decisions.setdefault(atom, wanted) is not wanted:
-                raise ImpossibleError
+    def is_refuted(self, frame: Frame, path: Path, test: Symbolic, outcome: bool) -> bool:
+        """Whether a test has the other outcome on a path; if it is not decided, it has this one."""
+        atom, negated = self.atom(test)
+        wanted = outcome is not negated
+        if self.symbols[atom][0] == "const":
+            return False
+        self.learn_test(frame, atom)
+        if atom not in path.decisions:
+            self.decide(path, atom, wanted)
+        return path.decisions[atom] is not wanted
+
+    def decide(self, path: Path, atom: Symbolic, outcome: bool) -> None:
+        path.decisions[atom] = outcome
+        path.step = self.add(Step((path.step,), decision=(atom, outcome)))
+
+    def learn_test(self, frame: Frame, atom: Symbolic) -> None:
+        tested = self._learned.tested
+        tested[atom] = max(tested.get(atom, ()), frame.time)
+
+    # -- what a symbolic value says
+
+    def scalers_of(self, loss: Symbolic) -> frozenset[Symbolic] | None:
+        """The scalers that have scaled a loss; None where it is not known who may have."""
+        found: dict[Symbolic, frozenset[Symbolic] | None] = {}
+        # A term comes after those that it is made of.
+        for value in sorted(reachable([loss], lambda each: operands_of(self.symbols[each]))):
+            found[value] = self._scalers_of(self.symbols[value], found)
+        return found[loss]
+
+    def _scalers_of(
+        self, term: Term, found: dict[Symbolic, frozenset[Symbolic] | None]
+    ) -> frozenset[Symbolic] | None:
+        match term[0]:
+            case "scaled":
+                if self.roles.get(term[1]) is Role.SCALER:
+                    return frozenset({term[1]})
+                return found[term[2]] if self.roles.get(term[1]) is Role.DISABLED else None
+            case "op":
+                known = [each for each in map(found.__getitem__, term[3:]) if each is not None]
+                return frozenset().union(*known) if len(known) == len(term) - 3 else None
+            case "attr" | "unpack":
+                return found[term[1]]
+            case "call":
+                return None if self._may_scale(term) else frozenset()
+            case "const" | "each":
+                return frozenset()
+            case _:
+                return None
+
+    def _may_scale(self, call: Term) -> bool:
+        """Whether a function, by its name or by what it is given, may return a scaled loss."""
+        name = str(self.symbols[call[3]][-1])
+        given = (self.symbols[part][0] == "scaled" for part in call[4:])
+        return "scal" in name.lower() or any(given)
 
 
-def called(graph: Graph, node: Node) -> str:
-    """The last identifier of what a call calls."""
+def common(dictionaries: list[dict[Key, Item]]) -> dict[Key, Item]:
+    """The items that are in all of them."""
+    first, *others = dictionaries
+    return {
+        key: item
+        for key, item in first.items()
+        if all(key in other and other[key] == item for other in others)
+    }
+
+
+def is_super(graph: Graph, number: int) -> bool:
+    """Whether a node is `super()`."""
+    node = graph.nodes[number]
+    if node.op != "call":
+        return False
     callee = graph.nodes[node.operands[0]]
-    return str(callee.data) if callee.op in ("attr", "name") else ""
+    return callee.op in ("attr", "name") and callee.data == "super"
+
+
+def first_parameter(graph: Graph) -> int:
+    return next((number for number, node in enumerate(graph.nodes) if node.op == "param"), -1)
 
 
 def is_object(state: State, number: int) -> bool:

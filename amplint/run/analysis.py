@@ -136,7 +136,7 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     begun = time.process_time()
     rules = [replace(rule, words=words_of(rule, files)) for rule in task.rules]
     words = frozenset(word for rule in rules if Trait.HOT not in rule.needs for word in rule.words)
-    everywhere = frozenset(word for rule in rules if rule.misuse for word in rule.words)
+    everywhere = frozenset(word for rule in rules if rule.violation for word in rule.words)
     if any(Trait.HOT in rule.needs for rule in rules):
         everywhere |= HEAT_WORDS
     program = Program(files, words | everywhere, task.progress)

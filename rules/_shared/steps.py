@@ -1,22 +1,45 @@
-"""What the rules on the protocol of a GradScaler share: evidence, and the texts for their fixes."""
+"""The check that the rules on the protocol of a GradScaler share, and helpers for their fixes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from amplint import Autocast, Misuse, Related, Source
+from amplint import Autocast, Finding, Fix, Misuse, Rule, Source
 from amplint.knowledge.libraries import DEFAULT_DTYPES
 
 # Functions without any of these have no scaler at hand.
 WORDS = frozenset({"GradScaler", "scaler", "grad_scaler", "loss_scaler", "unscale_"})
 
 
-def evidence(misuse: Misuse, src: Source) -> Iterator[Related]:
-    """The way to what is wrong, and what makes it so."""
-    for why in (*misuse.inner, misuse.other):
-        yield src.related(why)
+Message = str | Callable[[cst.Call, Misuse, Source], str | None]
+FindFix = Callable[[Misuse, cst.Call, Source], Fix | None]
+
+
+def report(rule: Rule, message: Message, find_fix: FindFix | None = None) -> None:
+    """Let a rule report the calls with its violation.
+
+    Args:
+        message: with `{call}` and `{function}` where the call, or what it calls, stands in it; or a
+            function that gives the message, or None where nothing is to be reported.
+        find_fix: gives the fix of a call, if there is one.
+    """
+
+    @rule.on(cst.Call)
+    def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+        misuse = src.misuse(call, rule.violation)
+        if misuse is None:
+            return
+        if isinstance(message, str):
+            names = {"call": src.brief(call), "function": src.brief(call.func)}
+            text: str | None = message.format(**names)
+        else:
+            text = message(call, misuse, src)
+        if text is not None:
+            fix = find_fix(misuse, call, src) if find_fix is not None else None
+            related = [src.related(why) for why in (*misuse.inner, misuse.other)]
+            yield src.finding(rule, call, text, fix, related)
 
 
 def other(misuse: Misuse, call: cst.Call, src: Source) -> cst.Call | None:

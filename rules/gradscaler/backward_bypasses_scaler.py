@@ -22,13 +22,11 @@ that test may say whether the scaler is enabled; and where other optimizers may 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Misuse, Raises, Rule, Safety, Source
+from amplint import Fix, Group, Misuse, Raises, Rule, Safety, Source, Violation
 
-from .._shared.steps import WORDS, evidence, other, scaler_of
+from .._shared.steps import WORDS, other, report, scaler_of
 
 rule = Rule(
     "AMP402",
@@ -37,18 +35,9 @@ rule = Rule(
     since="0.1",
     witness=Raises("_scale is None"),
     words=WORDS,
-    misuse=True,
+    violation=Violation.BACKWARD_BYPASSES_SCALER,
     outranks=("AMP308",),
 )
-
-
-@rule.on(cst.Call)
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    misuse = src.misuse(call, rule.code)
-    if misuse is None:
-        return
-    message = f"`{src.brief(call)}` is not scaled, and the scaler divides its gradients"
-    yield src.finding(rule, call, message, scaled(misuse, call, src), evidence(misuse, src))
 
 
 def scaled(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
@@ -62,3 +51,6 @@ def scaled(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
     loss = src.text(function.value)
     edit = src.replace(function.value, f"{src.text(scaler)}.scale({loss})")
     return Fix("Scale the loss", (edit,), Safety.UNSAFE)
+
+
+report(rule, "`{call}` is not scaled, and the scaler divides its gradients", scaled)

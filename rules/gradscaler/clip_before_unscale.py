@@ -23,13 +23,11 @@ optimizers, any one that is unscaled is taken to be the one that is clipped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
-from amplint import Differs, Finding, Fix, Group, Misuse, Rule, Safety, Source
+from amplint import Differs, Fix, Group, Misuse, Rule, Safety, Source, Violation
 
-from .._shared.steps import WORDS, evidence, methods, other, scaler_of
+from .._shared.steps import WORDS, methods, other, report, scaler_of
 
 rule = Rule(
     "AMP404",
@@ -38,17 +36,8 @@ rule = Rule(
     since="0.1",
     witness=Differs(1e-3),
     words=WORDS,
-    misuse=True,
+    violation=Violation.CLIP_BEFORE_UNSCALE,
 )
-
-
-@rule.on(cst.Call)
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    misuse = src.misuse(call, rule.code)
-    if misuse is None:
-        return
-    message = f"`{src.brief(call)}` clips gradients that are still multiplied by the scale"
-    yield src.finding(rule, call, message, unscaled(misuse, call, src), evidence(misuse, src))
 
 
 def unscaled(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
@@ -63,3 +52,6 @@ def unscaled(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
         return None
     edit = src.insert_statement_before(line, f"{name}.unscale_({optimizers.pop()})")
     return Fix("Unscale the gradients first", (edit,), Safety.UNSAFE) if edit is not None else None
+
+
+report(rule, "`{call}` clips gradients that are still multiplied by the scale", unscaled)

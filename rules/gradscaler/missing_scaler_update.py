@@ -24,13 +24,11 @@ A function that steps and is called by something unknown may be followed by an u
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Misuse, Raises, Rule, Safety, Source
+from amplint import Fix, Group, Misuse, Raises, Rule, Safety, Source, Violation
 
-from .._shared.steps import WORDS, evidence, is_statement, methods, scaler_of
+from .._shared.steps import WORDS, is_statement, methods, report, scaler_of
 
 rule = Rule(
     "AMP403",
@@ -39,17 +37,8 @@ rule = Rule(
     since="0.1",
     witness=Raises("step() has already been called"),
     words=WORDS,
-    misuse=True,
+    violation=Violation.MISSING_UPDATE,
 )
-
-
-@rule.on(cst.Call)
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    misuse = src.misuse(call, rule.code)
-    if misuse is None:
-        return
-    message = f"no `update()` follows `{src.brief(call)}`, and the next iteration raises"
-    yield src.finding(rule, call, message, updated(misuse, call, src), evidence(misuse, src))
 
 
 def updated(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
@@ -62,3 +51,6 @@ def updated(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
         return None
     edit = src.insert_statement_after(line, f"{name}.update()")
     return Fix("Update the scaler", (edit,), Safety.UNSAFE) if edit is not None else None
+
+
+report(rule, "no `update()` follows `{call}`, and the next iteration raises", updated)

@@ -22,13 +22,11 @@ Silent in functions that know the scale, for they may divide by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
-from amplint import Differs, Finding, Group, Rule, Source
+from amplint import Differs, Group, Misuse, Rule, Source, Violation
 
-from .._shared.steps import WORDS, evidence
+from .._shared.steps import WORDS, report
 
 rule = Rule(
     "AMP414",
@@ -37,20 +35,18 @@ rule = Rule(
     since="0.1",
     witness=Differs(0.5),
     words=WORDS,
-    misuse=True,
+    violation=Violation.SCALED_GRADIENTS_READ,
 )
 KNOWS_THE_SCALE = ("get_scale", "inv_scale", "loss_scale", "cur_scale", "._scale")
 
 
-@rule.on(cst.Call)
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    misuse = src.misuse(call, rule.code)
-    if misuse is None:
-        return
+def message(call: cst.Call, misuse: Misuse, src: Source) -> str | None:
     function = src.function(call)
     texts = [src.text_around(why) for why in (*misuse.inner, misuse.other)]
     texts.append(src.text(function) if function is not None else "")
     if any(word in text for word in KNOWS_THE_SCALE for text in texts):
-        return
-    message = f"`{src.brief(call)}` tells the size of gradients times the scale"
-    yield src.finding(rule, call, message, None, evidence(misuse, src))
+        return None
+    return f"`{src.brief(call)}` tells the size of gradients times the scale"
+
+
+report(rule, message)

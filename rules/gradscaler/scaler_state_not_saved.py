@@ -20,13 +20,9 @@ unknown. The steps have to be made, and the checkpoint saved, below a common fun
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from amplint import Differs, Group, Rule, Violation
 
-import libcst as cst
-
-from amplint import Differs, Finding, Group, Rule, Source
-
-from .._shared.steps import WORDS, evidence
+from .._shared.steps import WORDS, report
 
 rule = Rule(
     "AMP413",
@@ -35,14 +31,7 @@ rule = Rule(
     since="0.1",
     witness=Differs(rtol=0.1),
     words=WORDS,
-    misuse=True,
+    violation=Violation.STATE_NOT_SAVED,
 )
 
-
-@rule.on(cst.Call)
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    misuse = src.misuse(call, rule.code)
-    if misuse is None:
-        return
-    message = f"`{src.brief(call.func)}` saves the state of the optimizer, but not of the scaler"
-    yield src.finding(rule, call, message, None, evidence(misuse, src))
+report(rule, "`{function}` saves the state of the optimizer, but not of the scaler")

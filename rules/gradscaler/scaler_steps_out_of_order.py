@@ -27,13 +27,11 @@ nothing to work on is said of what follows another `update()` alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
-from amplint import Finding, Group, Misuse, Raises, Rule, Source
+from amplint import Group, Misuse, Raises, Rule, Source, Violation
 
-from .._shared.steps import WORDS, evidence
+from .._shared.steps import WORDS, report
 
 rule = Rule(
     "AMP407",
@@ -42,16 +40,8 @@ rule = Rule(
     since="0.1",
     witness=Raises("step() has already been called"),
     words=WORDS,
-    misuse=True,
+    violation=Violation.OUT_OF_ORDER,
 )
-
-
-@rule.on(cst.Call)
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    misuse = src.misuse(call, rule.code)
-    if misuse is None:
-        return
-    yield src.finding(rule, call, message(call, misuse, src), None, evidence(misuse, src))
 
 
 def message(call: cst.Call, misuse: Misuse, src: Source) -> str:
@@ -60,3 +50,6 @@ def message(call: cst.Call, misuse: Misuse, src: Source) -> str:
     if isinstance(call.func, cst.Attribute) and call.func.attr.value == "update":
         return f"`{src.brief(call)}` raises: nothing has stepped since the last update"
     return f"`{src.brief(call)}` raises: the optimizer has stepped since the last update"
+
+
+report(rule, message)

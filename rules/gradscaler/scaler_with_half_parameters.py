@@ -26,13 +26,9 @@ are looped over, is left alone, as it may be float32 again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from amplint import Group, Raises, Rule, Violation
 
-import libcst as cst
-
-from amplint import Finding, Group, Raises, Rule, Source
-
-from .._shared.steps import WORDS, evidence
+from .._shared.steps import WORDS, report
 
 rule = Rule(
     "AMP410",
@@ -41,14 +37,6 @@ rule = Rule(
     since="0.1",
     witness=Raises("Attempting to unscale FP16 gradients"),
     words=WORDS,
-    misuse=True,
+    violation=Violation.HALF_PARAMETERS,
 )
-
-
-@rule.on(cst.Call)
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    misuse = src.misuse(call, rule.code)
-    if misuse is None:
-        return
-    message = f"`{src.brief(call)}` raises: the parameters, and so the gradients, are float16"
-    yield src.finding(rule, call, message, None, evidence(misuse, src))
+report(rule, "`{call}` raises: the parameters, and so the gradients, are float16")

@@ -21,13 +21,9 @@ step before the backward pass is left alone, and so is one that is given a metri
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from amplint import Differs, Group, Rule, Violation
 
-import libcst as cst
-
-from amplint import Differs, Finding, Group, Rule, Source
-
-from .._shared.steps import WORDS, evidence
+from .._shared.steps import WORDS, report
 
 rule = Rule(
     "AMP418",
@@ -36,14 +32,6 @@ rule = Rule(
     since="0.1",
     witness=Differs(0.01),
     words=WORDS,
-    misuse=True,
+    violation=Violation.SCHEDULER_BEFORE_OPTIMIZER,
 )
-
-
-@rule.on(cst.Call)
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    misuse = src.misuse(call, rule.code)
-    if misuse is None:
-        return
-    message = f"`{src.brief(call)}` changes the learning rate before the optimizer's step"
-    yield src.finding(rule, call, message, None, evidence(misuse, src))
+report(rule, "`{call}` changes the learning rate before the optimizer's step")

@@ -23,13 +23,11 @@ its could be an unscaled one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
-from amplint import Differs, Edit, Finding, Fix, Group, Misuse, Rule, Safety, Source
+from amplint import Differs, Edit, Fix, Group, Misuse, Rule, Safety, Source, Violation
 
-from .._shared.steps import WORDS, evidence, is_statement, methods, other, scaler_of
+from .._shared.steps import WORDS, is_statement, methods, other, report, scaler_of
 
 rule = Rule(
     "AMP401",
@@ -38,17 +36,8 @@ rule = Rule(
     since="0.1",
     witness=Differs(1e-3),
     words=WORDS,
-    misuse=True,
+    violation=Violation.STEP_BYPASSES_SCALER,
 )
-
-
-@rule.on(cst.Call)
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    misuse = src.misuse(call, rule.code)
-    if misuse is None:
-        return
-    message = f"`{src.brief(call)}` steps with gradients that are still multiplied by the scale"
-    yield src.finding(rule, call, message, through_scaler(misuse, call, src), evidence(misuse, src))
 
 
 def through_scaler(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
@@ -67,3 +56,6 @@ def through_scaler(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
             return None
         edits.append(update)
     return Fix("Step through the scaler", tuple(edits), Safety.UNSAFE)
+
+
+report(rule, "`{call}` steps with gradients that are still multiplied by the scale", through_scaler)

@@ -28,13 +28,11 @@ under another one (`if self.sync_gradients`) all paths have to go wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
-from amplint import Finding, Group, Raises, Rule, Source
+from amplint import Group, Misuse, Raises, Rule, Source, Violation
 
-from .._shared.steps import WORDS, evidence
+from .._shared.steps import WORDS, report
 
 rule = Rule(
     "AMP412",
@@ -43,15 +41,13 @@ rule = Rule(
     since="0.1",
     witness=Raises("unscale_() has already been called"),
     words=WORDS,
-    misuse=True,
+    violation=Violation.UNSCALED_EVERY_MICRO_BATCH,
 )
 
 
-@rule.on(cst.Call)
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    misuse = src.misuse(call, rule.code)
-    if misuse is None:
-        return
+def message(call: cst.Call, misuse: Misuse, src: Source) -> str:
     what = "raises for the second" if misuse.raises else "is one too many for the second"
-    message = f"`{src.brief(call)}` {what} micro-batch: no step comes between"
-    yield src.finding(rule, call, message, None, evidence(misuse, src))
+    return f"`{src.brief(call)}` {what} micro-batch: no step comes between"
+
+
+report(rule, message)

@@ -19,13 +19,11 @@ Known limits: it speaks where every path from the step to the call goes wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
-from amplint import Finding, Group, Raises, Rule, Source
+from amplint import Group, Misuse, Raises, Rule, Source, Violation
 
-from .._shared.steps import WORDS, evidence
+from .._shared.steps import WORDS, report
 
 rule = Rule(
     "AMP406",
@@ -34,15 +32,13 @@ rule = Rule(
     since="0.1",
     witness=Raises("unscale_() is being called after step()"),
     words=WORDS,
-    misuse=True,
+    violation=Violation.UNSCALED_OR_CLIPPED_AFTER_STEP,
 )
 
 
-@rule.on(cst.Call)
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    misuse = src.misuse(call, rule.code)
-    if misuse is None:
-        return
+def message(call: cst.Call, misuse: Misuse, src: Source) -> str:
     what = "raises" if misuse.raises else "does nothing"
-    message = f"`{src.brief(call)}` {what}: the step with these gradients has been made"
-    yield src.finding(rule, call, message, None, evidence(misuse, src))
+    return f"`{src.brief(call)}` {what}: the step with these gradients has been made"
+
+
+report(rule, message)

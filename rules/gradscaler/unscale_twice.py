@@ -20,14 +20,12 @@ Known limits: it speaks where every path from the first call to the second goes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Misuse, Raises, Rule, Source
+from amplint import Fix, Group, Misuse, Raises, Rule, Source, Violation
 
 from .._shared.guards import is_caught
-from .._shared.steps import WORDS, evidence, is_statement, other
+from .._shared.steps import WORDS, is_statement, other, report
 
 DOMINATED = "the first call stands in the same block, before the second"
 UNCAUGHT = "nothing around it catches the error"
@@ -40,17 +38,8 @@ rule = Rule(
     witness=Raises("unscale_() has already been called"),
     safe_if=(DOMINATED, UNCAUGHT),
     words=WORDS,
-    misuse=True,
+    violation=Violation.UNSCALED_TWICE,
 )
-
-
-@rule.on(cst.Call)
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    misuse = src.misuse(call, rule.code)
-    if misuse is None:
-        return
-    message = f"`{src.brief(call)}` raises: the gradients are unscaled already"
-    yield src.finding(rule, call, message, once(misuse, call, src), evidence(misuse, src))
 
 
 def once(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
@@ -67,3 +56,6 @@ def once(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
     if edit is None:
         return None
     return Fix.safe_if("Unscale once", (edit,), {DOMINATED: True, UNCAUGHT: True})
+
+
+report(rule, "`{call}` raises: the gradients are unscaled already", once)

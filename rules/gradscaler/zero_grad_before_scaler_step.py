@@ -20,13 +20,9 @@ known. It speaks where every path between the calls goes wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from amplint import Group, Raises, Rule, Violation
 
-import libcst as cst
-
-from amplint import Finding, Group, Raises, Rule, Source
-
-from .._shared.steps import WORDS, evidence
+from .._shared.steps import WORDS, report
 
 rule = Rule(
     "AMP408",
@@ -35,14 +31,6 @@ rule = Rule(
     since="0.1",
     witness=Raises("No inf checks were recorded for this optimizer"),
     words=WORDS,
-    misuse=True,
+    violation=Violation.CLEARED_BEFORE_STEP,
 )
-
-
-@rule.on(cst.Call)
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    misuse = src.misuse(call, rule.code)
-    if misuse is None:
-        return
-    message = f"`{src.brief(call)}` throws away the gradients that the next step is to use"
-    yield src.finding(rule, call, message, None, evidence(misuse, src))
+report(rule, "`{call}` throws away the gradients that the next step is to use")

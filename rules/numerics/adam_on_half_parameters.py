@@ -29,14 +29,10 @@ their epsilon.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import libcst as cst
-
-from amplint import Differs, Finding, Group, Rule, Source
+from amplint import Differs, Group, Rule, Violation
 from amplint.knowledge.casts import EPSILONS
 
-from .._shared.steps import evidence
+from .._shared.steps import report
 
 rule = Rule(
     "AMP804",
@@ -45,14 +41,6 @@ rule = Rule(
     since="0.1",
     witness=Differs(rtol=0.1),
     words=frozenset(name.rpartition(".")[2] for name in EPSILONS),
-    misuse=True,
+    violation=Violation.EPSILON_OF_ZERO,
 )
-
-
-@rule.on(cst.Call)
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    misuse = src.misuse(call, rule.code)
-    if misuse is None:
-        return
-    message = f"`{src.brief(call)}` divides by 0 for small gradients: `eps` is 0 in float16"
-    yield src.finding(rule, call, message, None, evidence(misuse, src))
+report(rule, "`{call}` divides by 0 for small gradients: `eps` is 0 in float16")

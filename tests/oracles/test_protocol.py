@@ -1,4 +1,4 @@
-"""The automaton of a GradScaler against torch's scaler: the same calls, the same outcome."""
+"""The automaton of a GradScaler against torch's scaler: the same calls, the same verdict."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import pytest
 import torch
 from hypothesis import given, settings
 
+from amplint.core.violations import Violation
 from amplint.gradscaler.automaton import (
     BLAME,
     ORDER,
     UNSCALED,
     Call,
+    Contribution,
     Effect,
-    Outcome,
-    Part,
+    Phase,
     Protocol,
-    Stage,
+    Verdict,
 )
 
 SCALE = 1024.0
@@ -102,59 +103,59 @@ def test_the_automaton_is_torch(calls: list[tuple[Call, tuple[str, ...]]], enabl
     check(calls, enabled)
 
 
-def check(calls: list[tuple[Call, tuple[str, ...]]], enabled: bool = True) -> Outcome | None:
-    """Hold each call of the sequence against torch; returns the outcome of the last."""
+def check(calls: list[tuple[Call, tuple[str, ...]]], enabled: bool = True) -> Verdict | None:
+    """Hold each call of the sequence against torch; returns the verdict of the last."""
     predicted, real = Protocol(enabled), Reality(enabled)
-    outcome = None
+    verdict = None
     for call, names in calls:
-        outcome = predicted.call(call, *names)
-        if outcome.effect is Effect.RAISES:
+        verdict = predicted.call(call, *names)
+        if verdict.effect is Effect.RAISES:
             with pytest.raises((AssertionError, RuntimeError)) as raised:
                 real.call(call, *names)
-            assert outcome.text in str(raised.value)
-            return outcome  # a program ends here
+            assert verdict.text in str(raised.value)
+            return verdict  # a program ends here
         share = real.call(call, *names)
         right = abs(share - 1.0) < 1e-4
-        if call is Call.CLIP and outcome.code == "AMP406":
+        if call is Call.CLIP and verdict.violation == Violation.UNSCALED_OR_CLIPPED_AFTER_STEP:
             continue  # the norm may be right; it is the step that is over
-        if outcome.code == "AMP408":
+        if verdict.violation == Violation.CLEARED_BEFORE_STEP:
             continue  # nothing moves, as nothing would without a scaler
-        assert right is (outcome.effect in (Effect.RIGHT, Effect.IDLE)), (call, share, outcome)
-    return outcome
+        assert right is (verdict.effect in (Effect.RIGHT, Effect.IDLE)), (call, share, verdict)
+    return verdict
 
 
 SCALED, PLAIN, ONE = Call.SCALED_BACKWARD, Call.BACKWARD, NAMES[:1]
 
-EXAMPLES: list[tuple[str, str | None]] = [
+EXAMPLES: list[tuple[str, Violation | None]] = [
     ("scaled step update clear scaled step update", None),
     ("scaled unscale clip step update", None),
     ("scaled scaled unscale clip step update", None),
-    ("scaled plain-step", "AMP401"),
-    ("scaled step update clear plain step", "AMP402"),
-    ("scaled step clear scaled step", "AMP403"),
-    ("scaled unscale step clear scaled unscale", "AMP403"),
-    ("scaled clip", "AMP404"),
-    ("scaled unscale unscale", "AMP405"),
-    ("scaled step unscale", "AMP406"),
-    ("scaled step clip", "AMP406"),
-    ("scaled step step", "AMP407"),
-    ("scaled step update update", "AMP407"),
-    ("scaled clear step", "AMP408"),
-    ("scaled zero step", "AMP408"),
-    ("scaled unscale scaled unscale", "AMP412"),
-    ("scaled unscale scaled step", "AMP412"),
-    ("scaled unscale update scaled step", "AMP412"),
-    ("scaled read", "AMP414"),
+    ("scaled plain-step", Violation.STEP_BYPASSES_SCALER),
+    ("scaled step update clear plain step", Violation.BACKWARD_BYPASSES_SCALER),
+    ("scaled step clear scaled step", Violation.MISSING_UPDATE),
+    ("scaled unscale step clear scaled unscale", Violation.MISSING_UPDATE),
+    ("scaled clip", Violation.CLIP_BEFORE_UNSCALE),
+    ("scaled unscale unscale", Violation.UNSCALED_TWICE),
+    ("scaled step unscale", Violation.UNSCALED_OR_CLIPPED_AFTER_STEP),
+    ("scaled step clip", Violation.UNSCALED_OR_CLIPPED_AFTER_STEP),
+    ("scaled step step", Violation.OUT_OF_ORDER),
+    ("scaled step update update", Violation.OUT_OF_ORDER),
+    ("scaled clear step", Violation.CLEARED_BEFORE_STEP),
+    ("scaled zero step", Violation.CLEARED_BEFORE_STEP),
+    ("scaled unscale scaled unscale", Violation.UNSCALED_EVERY_MICRO_BATCH),
+    ("scaled unscale scaled step", Violation.UNSCALED_EVERY_MICRO_BATCH),
+    ("scaled unscale update scaled step", Violation.UNSCALED_EVERY_MICRO_BATCH),
+    ("scaled read", Violation.SCALED_GRADIENTS_READ),
     ("scaled step read", None),
 ]
 
 
-@pytest.mark.parametrize(("text", "code"), EXAMPLES)
-def test_each_rule_has_its_sequence(text: str, code: str | None) -> None:
+@pytest.mark.parametrize(("text", "violation"), EXAMPLES)
+def test_each_violation_has_its_sequence(text: str, violation: Violation | None) -> None:
     names = {"scaled": SCALED, "plain": PLAIN, "plain-step": Call.PLAIN_STEP, "clear": Call.CLEAR}
     calls = [names.get(word) or Call[word.upper()] for word in text.split()]
-    outcome = check([(call, () if call is Call.UPDATE else ONE) for call in calls])
-    assert outcome is not None and outcome.code == code
+    verdict = check([(call, () if call is Call.UPDATE else ONE) for call in calls])
+    assert verdict is not None and verdict.violation == violation
 
 
 def test_an_update_between_two_optimizers() -> None:
@@ -162,11 +163,11 @@ def test_an_update_between_two_optimizers() -> None:
     calls: list[tuple[Call, tuple[str, ...]]] = [
         (SCALED, NAMES), (Call.STEP, one), (Call.UPDATE, ()), (Call.STEP, other)
     ]  # fmt: skip
-    outcome = check(calls)
-    assert outcome == Outcome(Effect.WRONG, "AMP407")
+    verdict = check(calls)
+    assert verdict == Verdict(Effect.WRONG, Violation.OUT_OF_ORDER)
 
 
 def test_the_tables_are_complete() -> None:
-    assert set(ORDER) == set(itertools.product((Call.UNSCALE, Call.STEP), Stage))
-    assert set(UNSCALED) == set(Part)
-    assert set(BLAME) == set(Part) - {Part.PLAIN, Part.UNSCALED}
+    assert set(ORDER) == set(itertools.product((Call.UNSCALE, Call.STEP), Phase))
+    assert set(UNSCALED) == set(Contribution)
+    assert set(BLAME) == set(Contribution) - {Contribution.PLAIN, Contribution.UNSCALED}

@@ -1,0 +1,294 @@
+"""Which mistakes are certain, of those that are made on some path of a function.
+
+A mistake has two ends: the call to be changed, and the one that makes it wrong. It counts only if
+*every* path from the one to the other goes wrong, whatever the flags are: `if clip: unscale_` and
+`if max_norm: clip` may go together for all that is known. Tests on a remainder (`if step % n == 0`)
+are an exception, for they will have any outcome at some time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from amplint.core.violations import Violation
+from amplint.core.walks import reachable
+from amplint.gradscaler.automaton import Call
+from amplint.gradscaler.decision_diagram import FALSE, TRUE, DecisionDiagrams
+from amplint.gradscaler.decision_diagram import Function as Condition
+from amplint.gradscaler.path_explorer import Decision, Explorer, Paths, Site
+from amplint.gradscaler.symbolic_values import Symbolic
+
+# The calls that make it right, on a path that a test keeps away from the mistake.
+REMEDIES = {
+    Violation.STEP_BYPASSES_SCALER: Call.STEP,
+    Violation.BACKWARD_BYPASSES_SCALER: Call.SCALED_BACKWARD,
+    Violation.MISSING_UPDATE: Call.UPDATE,
+    Violation.CLIP_BEFORE_UNSCALE: Call.UNSCALE,
+    Violation.SCALED_GRADIENTS_READ: Call.UNSCALE,
+}
+
+
+class Fault(NamedTuple):
+    """A mistake on one path, by the numbers of steps: the call to be changed, and the other."""
+
+    violation: Violation
+    here: int
+    there: int
+    raises: str = ""
+
+
+class Pair(NamedTuple):
+    """A mistake on all paths; `first` tells whether the call to be changed comes first."""
+
+    violation: Violation
+    here: Site
+    there: Site
+    first: bool
+
+    @property
+    def key(self) -> tuple[int, Site, Site, bool]:
+        """By which pairs are sorted."""
+        return (self.violation.value, self.here, self.there, self.first)
+
+    @property
+    def ends(self) -> tuple[Site, Site]:
+        """In their order."""
+        return (self.here, self.there) if self.first else (self.there, self.here)
+
+
+@dataclass
+class Points:
+    """The steps of all paths of a function, each as often as what came before it differs for the
+    scaler; by number, after all that come before.
+
+    Args:
+        steps: the step of each.
+        before: the points that lead to each.
+        faults: the mistakes that are made there.
+        ends: the last of each path, where the function ends or raises.
+        guarded: by call, the decisions under which it is made.
+    """
+
+    explorer: Explorer
+    paths: Paths
+    steps: list[int] = field(default_factory=list)
+    before: list[tuple[int, ...]] = field(default_factory=list)
+    faults: list[tuple[Fault, ...]] = field(default_factory=list)
+    ends: set[int] = field(default_factory=set)
+    guarded: dict[Call, set[Decision]] = field(default_factory=dict)
+    _after: list[list[int]] = field(default_factory=list)
+    _sites: dict[Site, list[int]] = field(default_factory=dict)
+
+    def add(self, step: int, before: tuple[int, ...], faults: tuple[Fault, ...]) -> int:
+        self.steps.append(step)
+        self.before.append(before)
+        self.faults.append(faults)
+        return len(self.steps) - 1
+
+    def site(self, step: int) -> Site:
+        event = self.paths.steps[step].event
+        return event.site if event is not None else ()
+
+    @property
+    def after(self) -> list[list[int]]:
+        """The points that each leads to."""
+        if not self._after:
+            self._after = [[] for _ in self.steps]
+            for point, before in enumerate(self.before):
+                for each in before:
+                    self._after[each].append(point)
+        return self._after
+
+    @property
+    def sites(self) -> dict[Site, list[int]]:
+        """The points of each call."""
+        if not self._sites:
+            for point, step in enumerate(self.steps):
+                if self.paths.steps[step].event is not None:
+                    self._sites.setdefault(self.site(step), []).append(point)
+        return self._sites
+
+    def pair(self, fault: Fault) -> Pair:
+        here, there = self.site(fault.here), self.site(fault.there)
+        return Pair(fault.violation, here, there, fault.here < fault.there)
+
+    def meets(self, first: Site, then: Site) -> bool:
+        """Whether one call is made, and the other after it, on some path."""
+        if first not in self.sites or then not in self.sites:
+            return False
+        starts = [later for point in self.sites[first] for later in self.after[point]]
+        last = self.sites[then][-1]
+        goals = set(self.sites[then])
+        return any(
+            point in goals
+            for point in reachable(
+                (each for each in starts if each <= last),
+                lambda point: (each for each in self.after[point] if each <= last),
+            )
+        )
+
+    def wholes(self, pair: Pair) -> Iterator[Pair]:
+        """The pairs here of which the given one, seen from within a function, is a part."""
+        for site in self.sites:
+            if site[-len(pair.here) :] == pair.here:
+                around = site[: -len(pair.here)]
+                whole = pair._replace(here=site, there=around + pair.there)
+                if self.meets(*whole.ends):
+                    yield whole
+
+
+def review(points: Points) -> dict[Pair, str]:
+    """What goes wrong on every path of a function where it may; and the text of the exception."""
+    raises: dict[Pair, str] = {}
+    remedied: set[Pair] = set()
+    for faults in points.faults:
+        for fault in faults:
+            pair = points.pair(fault)
+            raises.setdefault(pair, fault.raises)
+            if has_remedy(fault, points):
+                remedied.add(pair)
+    pairs = [pair for pair in raises if pair not in remedied]
+    doubtful = set(avoidable(points, pairs))
+    frees = list(free_tests(points)) if doubtful else []
+    return {
+        pair: raises[pair]
+        for pair in pairs
+        if pair not in doubtful or any(is_certain(pair, points, free) for free in frees)
+    }
+
+
+def innermost(pair: Pair, claims: Collection[Pair], reviewed: Iterable[Points]) -> Pair:
+    """The pair as it stands in the innermost function that sees both ends, unless that function is
+    right where others call it, and is not wrong by itself: then as it stands in the caller."""
+    depth, last = 0, min(len(pair.here), len(pair.there)) - 1
+    while depth < last and pair.here[depth] == pair.there[depth]:
+        depth += 1
+    for level in range(depth, 0, -1):
+        within = pair._replace(here=pair.here[level:], there=pair.there[level:])
+        if within in claims or all(
+            whole in claims for points in reviewed for whole in points.wholes(within)
+        ):
+            return within
+    return pair
+
+
+def has_remedy(fault: Fault, points: Points) -> bool:
+    """Whether the same test keeps the mistake and the right call apart: then it may well be the
+    test that says whether the scaler is enabled."""
+    wanted, event = REMEDIES.get(fault.violation), points.paths.steps[fault.here].event
+    if wanted is None or event is None:
+        return False
+    guarded = points.guarded.get(wanted, set())
+    return any((test, not outcome) in guarded for test, outcome in event.guards)
+
+
+def avoidable(points: Points, pairs: list[Pair]) -> Iterator[Pair]:
+    """The pairs of which both ends are met on some path, in their order, and all is right.
+
+    All pairs are looked at together: those for which a path like this leads to a point are the bits
+    of a number. One number is of those with neither end met, one of those with the first end met,
+    one of those with both.
+    """
+    firsts: dict[Site, int] = {}
+    thens: dict[Site, int] = {}
+    bits = {pair: 1 << position for position, pair in enumerate(pairs)}
+    for pair, bit in bits.items():
+        first, then = pair.ends
+        firsts[first] = firsts.get(first, 0) | bit
+        thens[then] = thens.get(then, 0) | bit
+    right: list[tuple[int, int, int]] = []
+    found = 0
+    for point, step in enumerate(points.steps):
+        none, one, both = 0, 0, 0
+        for before in points.before[point]:
+            none |= right[before][0]
+            one |= right[before][1]
+            both |= right[before][2]
+        if not points.before[point]:
+            none = (1 << len(pairs)) - 1
+        site = points.site(step)
+        both |= one & thens.get(site, 0)
+        one = (one & ~thens.get(site, 0)) | (none & firsts.get(site, 0))
+        none &= ~firsts.get(site, 0)
+        wrong = 0
+        for fault in points.faults[point]:
+            wrong |= bits.get(points.pair(fault), 0)
+        right.append((none & ~wrong, one & ~wrong, both & ~wrong))
+        if point in points.ends:
+            found |= right[point][2]
+    return (pair for pair, bit in bits.items() if found & bit)
+
+
+# ------------------------------------------------------------------------------ free tests
+
+
+def free_tests(points: Points) -> Iterator[frozenset[Symbolic]]:
+    """The tests on a remainder, each with those that share a part with it."""
+    tests = points.paths.tests
+    for test, places in tests.items():
+        if points.explorer.symbols.is_periodic(test):
+            yield frozenset(other for other, at in tests.items() if at & places)
+
+
+def is_certain(pair: Pair, points: Points, free: frozenset[Symbolic]) -> bool:
+    """Whether some outcome of the free tests makes the mistake, for all outcomes of the others with
+    which both ends are met.
+
+    Two tests that change from one iteration to the next may be one in other words: a mistake under
+    one of them is certain only if they are free.
+    """
+    if not varying(pair, points) <= free:
+        return False
+    diagrams = DecisionDiagrams()
+    order: dict[Symbolic, int] = {}
+    for step in points.paths.steps:
+        if step.decision is not None:
+            order.setdefault(step.decision[0], len(order))
+    first, then = pair.ends
+    # By point, and by how many ends are met before it: when it goes right, and when wrong.
+    conditions: dict[tuple[int, int], tuple[Condition, Condition]] = {}
+    for point in range(len(points.steps) - 1, -1, -1):
+        site, step = points.site(points.steps[point]), points.paths.steps[points.steps[point]]
+        literal = TRUE
+        if step.decision is not None and step.decision[0] not in free:
+            literal = diagrams.literal(order[step.decision[0]], step.decision[1])
+        wrong_here = any(points.pair(fault) == pair for fault in points.faults[point])
+        for met in (0, 1, 2):
+            now = met
+            if (met == 1 and site == then) or (met == 0 and site == first):
+                now = met + 1
+            if wrong_here:
+                right, wrong = FALSE, TRUE
+            elif point in points.ends:
+                right, wrong = (TRUE if now == 2 else FALSE), FALSE
+            else:
+                right, wrong = FALSE, FALSE
+                for later in points.after[point]:
+                    right = diagrams.either(right, conditions[later, now][0])
+                    wrong = diagrams.either(wrong, conditions[later, now][1])
+            conditions[point, met] = diagrams.both(literal, right), diagrams.both(literal, wrong)
+    right, wrong = conditions[0, 0]
+    return diagrams.implies(right, wrong)
+
+
+def varying(pair: Pair, points: Points) -> frozenset[Symbolic]:
+    """The tests around both ends, on paths with the mistake, whose outcome is another one in
+    another iteration."""
+    wrong = [
+        point
+        for point, faults in enumerate(points.faults)
+        if any(points.pair(fault) == pair for fault in faults)
+    ]
+    on_paths = {
+        *reachable(wrong, points.after.__getitem__),
+        *reachable(wrong, points.before.__getitem__),
+    }
+    guards: set[Symbolic] = set()
+    for site in (pair.here, pair.there):
+        for point in points.sites.get(site, ()):
+            event = points.paths.steps[points.steps[point]].event
+            if point in on_paths and event is not None:
+                guards |= {test for test, _ in event.guards}
+    return frozenset(test for test in guards if points.explorer.symbols.varies(test))

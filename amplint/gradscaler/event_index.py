@@ -1,0 +1,88 @@
+"""The events of all functions of a project, and which functions lead to one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from amplint.core.walks import reachable
+from amplint.gradscaler.events import Event, Kind, divides_by_zero, event, surely_scaler
+from amplint.inference import Inference, SiteId, State
+
+
+class EventIndex:
+    """Which calls of the project are events, and which functions lead to one by calls.
+
+    Attributes:
+        of: by function and node, the events.
+        scaling: the functions that lead to a call of a scaler.
+        training: those that lead to any event.
+        backward: those that lead to a backward pass.
+        halving: those that lead to a cast of parameters to float16.
+        dividing: those that lead to an optimizer as in `divides_by_zero`.
+    """
+
+    def __init__(self, inference: Inference) -> None:
+        self.inference = inference
+        self.of: dict[str, dict[int, Event]] = {}
+        scaling: set[str] = set()
+        backward: set[str] = set()
+        halving: set[str] = set()
+        dividing: set[str] = set()
+        for function, state in inference.states.items():
+            events = self.of[function] = dict(self._events(function, state))
+            kinds = {each.kind for each in events.values()}
+            if any(surely_scaler(inference, state, *each) for each in events.items()):
+                scaling.add(function)
+            if kinds & {Kind.BACKWARD, Kind.ELSEWHERE}:
+                backward.add(function)
+            if Kind.HALF in kinds:
+                halving.add(function)
+            if any(divides_by_zero(state, number) for number in calls(state)):
+                dividing.add(function)
+        self._within: dict[str, list[str]] = {}
+        for function, facts in inference.functions.items():
+            if facts.parent is not None:
+                self._within.setdefault(facts.parent, []).append(function)
+        callers: dict[str, dict[str, None]] = {}
+        for (caller, _), callees in inference.edges.items():
+            for callee in callees:
+                callers.setdefault(callee, {})[caller] = None
+        self.scaling = leading_to(scaling, callers)
+        self.training = leading_to((f for f, events in self.of.items() if events), callers)
+        self.backward = leading_to(backward, callers)
+        self.halving = leading_to(halving, callers)
+        self.dividing = leading_to(dividing, callers)
+
+    def callees(self, site: SiteId) -> set[str]:
+        """The functions that a call runs, if any of them leads to an event."""
+        callees = self.inference.edges.get(site, set())
+        return callees if callees & self.training else set()
+
+    def names_read_within(self, function: str) -> frozenset[str]:
+        """The names that functions inside a function mention."""
+        functions = self.inference.functions
+        inside = (functions[each].words for each in self._within.get(function, ()))
+        return frozenset().union(*inside)
+
+    def _events(self, function: str, state: State) -> Iterable[tuple[int, Event]]:
+        for number in calls(state):
+            found = event(self.inference, state, number)
+            if found is None or self.inference.edges.get((function, number)):
+                continue
+            if found.kind is Kind.READ and self._is_of_optimizer(function):
+                continue  # the mistake is the step that the optimizer makes with scaled gradients
+            yield number, found
+
+    def _is_of_optimizer(self, function: str) -> bool:
+        cls = self.inference.functions[function].cls
+        return cls is not None and self.inference.is_optimizer(cls)
+
+
+def calls(state: State) -> Iterable[int]:
+    """The nodes of a function that are calls."""
+    return (number for number, node in enumerate(state.graph.nodes) if node.op == "call")
+
+
+def leading_to(functions: Iterable[str], callers: Mapping[str, Iterable[str]]) -> frozenset[str]:
+    """The functions, and those that call them, directly or by others."""
+    return frozenset(reachable(functions, lambda each: callers.get(each, ())))

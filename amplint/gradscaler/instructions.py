@@ -1,0 +1,346 @@
+"""A function as a list of instructions, in the order in which they run; jumps go forward only.
+
+Only what may matter to training is there: a side of a test that neither holds an event nor leaves
+the loop or the function is left out, and so are handlers of exceptions and what raises. The body of
+an innermost loop around a backward pass stands there twice, that of any other loop once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+from amplint.gradscaler.event_index import EventIndex
+from amplint.gradscaler.events import Kind, parameters_of
+from amplint.ir.model import Graph, Node
+
+ITERATIONS = 2  # of an innermost loop around a backward pass
+LOOPS = frozenset({"loop", "while", "comprehension"})
+SIDES = {
+    "if": True,
+    "else": False,
+    "after": False,
+}  # by kind of block: the outcome that leads there
+EXITS = frozenset({"break", "continue", "return"})
+ONCE = -1  # the number of the iteration of a loop that is run once
+
+
+class Do(Enum):
+    """What an instruction does."""
+
+    RUN = auto()  # the node
+    TEST = auto()  # go on if the outcome of the test is the wanted one, else jump
+    ASSUME = auto()  # go on only if it is
+    LEAVE = auto()  # jump: the node is a break, continue or return
+    ITERATE = auto()  # begin an iteration of the loop
+    END = auto()  # of the loop
+    CLOSE = auto()  # the context manager that the node gives
+
+
+class Instruction(NamedTuple):
+    """One instruction.
+
+    Args:
+        node: the node that is run, the test, or the context; -1 without one.
+        wanted: of a TEST or ASSUME, the outcome of the test.
+        block: of ITERATE and END, the loop.
+        iterations: of ITERATE and END, the numbers of the iterations of all loops from here on.
+        depth: how many sides of tests are around it.
+    """
+
+    do: Do
+    node: int = -1
+    wanted: bool = True
+    block: int = -1
+    iterations: tuple[int, ...] = ()
+    depth: int = 0
+
+
+@dataclass(frozen=True)
+class Code:
+    """The instructions of a function.
+
+    Args:
+        targets: by instruction, where it jumps to; their end where it leaves the function.
+        joins: the instructions that are jumped to, and the end.
+        order: by node, its instruction, the first of them if it is run twice.
+        last_use: by node, the last instruction that reads it.
+        captured: nodes that functions inside may read.
+        last_block: by block, the last of those within it; all from it to that one are.
+        carried: by loop, the nodes that hold at its start what an iteration left.
+    """
+
+    instructions: tuple[Instruction, ...]
+    targets: dict[int, int]
+    joins: frozenset[int]
+    order: dict[int, int]
+    last_use: dict[int, int]
+    captured: frozenset[int]
+    last_block: tuple[int, ...]
+    carried: dict[int, tuple[int, ...]]
+
+    def is_within(self, inner: int, outer: int) -> bool:
+        """Whether a block is another one, or lies in it."""
+        return outer <= inner <= self.last_block[outer]
+
+
+@dataclass(frozen=True)
+class Relevance:
+    """What of a function has to be run.
+
+    Args:
+        blocks: those that hold an event or are left early, and those around them.
+        raising: those that end in a `raise`.
+        sure: those that run where another one does not raise.
+        repeated: the innermost loops around a backward pass.
+    """
+
+    blocks: frozenset[int]
+    raising: frozenset[int]
+    sure: frozenset[int]
+    repeated: frozenset[int]
+
+
+def relevance(index: EventIndex, function: str, last_block: tuple[int, ...]) -> Relevance:
+    graph = index.inference.states[function].graph
+    blocks: set[int] = set()
+    training: set[int] = set()
+    raising: set[int] = set()
+    for number, node in enumerate(graph.nodes):
+        site = (function, number)
+        found = index.of[function].get(number)
+        if found is not None or node.op in EXITS or index.callees(site):
+            add_around(blocks, graph, node.block)
+        if node.op == "raise":
+            raising.add(node.block)
+        callees = index.inference.edges.get(site, set())
+        if callees & index.backward or (found is not None and found.kind is Kind.BACKWARD):
+            add_around(training, graph, node.block)
+    others = {(graph.blocks[block].parent, graph.blocks[block].node) for block in raising}
+    sure = (
+        block
+        for block, facts in enumerate(graph.blocks)
+        if facts.kind in SIDES and (facts.parent, facts.node) in others and block not in raising
+    )
+    loops = sorted(block for block in blocks & training if graph.blocks[block].kind in LOOPS)
+    innermost = (
+        loop
+        for loop, following in pairwise([*loops, len(graph.blocks)])
+        if following > last_block[loop]  # what lies in a loop comes right after it
+    )
+    return Relevance(frozenset(blocks), frozenset(raising), frozenset(sure), frozenset(innermost))
+
+
+def add_around(blocks: set[int], graph: Graph, block: int) -> None:
+    """Add a block and those around it."""
+    while block >= 0 and block not in blocks:
+        blocks.add(block)
+        block = graph.blocks[block].parent
+
+
+def last_blocks(graph: Graph) -> tuple[int, ...]:
+    """By block, the last of those within it. Blocks are numbered as they are opened."""
+    last = list(range(len(graph.blocks)))
+    for block in range(len(graph.blocks) - 1, 0, -1):
+        parent = graph.blocks[block].parent
+        last[parent] = max(last[parent], last[block])
+    return tuple(last)
+
+
+class Compiler:
+    """Writes the instructions of a function.
+
+    What is still to be written is kept in a list, so that the depth of nested blocks has no limit.
+    """
+
+    def __init__(self, index: EventIndex, function: str) -> None:
+        self.index = index
+        self.function = function
+        self.graph = index.inference.states[function].graph
+        self.last_block = last_blocks(self.graph)
+        self.relevance = relevance(index, function, self.last_block)
+        self.contents = contents(self.graph)
+        self.instructions: list[Instruction] = []
+        self.targets: dict[int, int] = {}
+        self.depth = 0
+        self.iterations: tuple[int, ...] = ()
+        self.leaving: list[dict[str, list[int]]] = []  # by loop: its breaks and continues
+        self.returning: list[int] = []
+        self.todo: list[Callable[[], object]] = [partial(self.block, 0)]
+
+    def compile(self) -> Code:
+        while self.todo:
+            self.todo.pop()()
+        self.land(self.returning)
+        order: dict[int, int] = {}
+        for position, each in enumerate(self.instructions):
+            if each.do is Do.RUN:
+                order.setdefault(each.node, position)
+        carried = self.carried()
+        return Code(
+            tuple(self.instructions),
+            self.targets,
+            frozenset({*self.targets.values(), len(self.instructions)}),
+            order,
+            self.last_uses(order, carried),
+            frozenset(self.captured()),
+            self.last_block,
+            carried,
+        )
+
+    # -- writing
+
+    def then(self, *steps: Callable[[], object]) -> None:
+        """Write these next, in this order."""
+        self.todo.extend(reversed(steps))
+
+    def emit(self, do: Do, node: int = -1, *, wanted: bool = True, block: int = -1) -> int:
+        self.instructions.append(Instruction(do, node, wanted, block, self.iterations, self.depth))
+        return len(self.instructions) - 1
+
+    def land(self, jumps: list[int]) -> None:
+        """Let these jumps lead to what is written next."""
+        self.targets.update(dict.fromkeys(jumps, len(self.instructions)))
+        jumps.clear()
+
+    def block(self, block: int) -> None:
+        self.then(
+            *(
+                partial(self.node, each) if each >= 0 else partial(self.enter, -each)
+                for each in self.contents[block]
+            )
+        )
+
+    def node(self, number: int) -> None:
+        op = self.graph.nodes[number].op
+        if op not in EXITS:
+            self.emit(Do.RUN, number)
+        elif op == "return":
+            self.returning.append(self.emit(Do.LEAVE, number))
+        elif self.leaving:
+            self.leaving[-1][op].append(self.emit(Do.LEAVE, number))
+
+    def enter(self, block: int) -> None:
+        """A block within another, or nothing if it does not matter."""
+        facts = self.graph.blocks[block]
+        if facts.kind in LOOPS and block in self.relevance.blocks:
+            self.loop(block)
+        elif facts.kind in ("with", "try", "finally"):
+            trains = facts.kind == "with" and self.index.callees((self.function, facts.node))
+            close = [partial(self.emit, Do.CLOSE, facts.node)] if trains else []
+            self.then(partial(self.block, block), *close)
+        elif facts.kind in SIDES:
+            self.side(block)
+
+    def side(self, block: int) -> None:
+        """One side of a test."""
+        facts = self.graph.blocks[block]
+        wanted = SIDES[facts.kind]
+        if block in self.relevance.raising:
+            self.emit(Do.ASSUME, facts.node, wanted=not wanted)
+        elif block in self.relevance.sure:
+            self.emit(Do.ASSUME, facts.node, wanted=wanted)
+            self.block(block)
+        elif block in self.relevance.blocks:
+            test = self.emit(Do.TEST, facts.node, wanted=wanted)
+            self.depth += 1
+            self.then(partial(self.block, block), partial(self.end_side, test))
+        elif facts.kind == "after":
+            self.block(block)
+
+    def end_side(self, test: int) -> None:
+        self.depth -= 1
+        self.land([test])
+
+    def loop(self, block: int) -> None:
+        around = self.iterations
+        numbers = range(ITERATIONS) if block in self.relevance.repeated else (ONCE,)
+        self.leaving.append({"break": [], "continue": []})
+        steps: list[Callable[[], object]] = []
+        for number in numbers:
+            begin = partial(self.begin_iteration, block, (*around, number))
+            steps += [begin, partial(self.block, block)]
+        self.then(*steps, partial(self.end_loop, block, around))
+
+    def begin_iteration(self, block: int, iterations: tuple[int, ...]) -> None:
+        self.land(self.leaving[-1]["continue"])
+        self.iterations = iterations
+        self.emit(Do.ITERATE, block=block)
+
+    def end_loop(self, block: int, around: tuple[int, ...]) -> None:
+        leaving = self.leaving.pop()
+        self.land(leaving["continue"] + leaving["break"])
+        self.iterations = around
+        self.emit(Do.END, block=block)
+
+    # -- what is read when
+
+    def carried(self) -> dict[int, tuple[int, ...]]:
+        found: dict[int, list[int]] = {}
+        for number, node in enumerate(self.graph.nodes):
+            if node.op == "phi" and any(operand > number for operand in node.operands):
+                found.setdefault(node.block, []).append(number)
+        return {block: tuple(numbers) for block, numbers in found.items()}
+
+    def last_uses(
+        self, order: dict[int, int], carried: dict[int, tuple[int, ...]]
+    ) -> dict[int, int]:
+        """The last use of each node; of one that is not run, its operands are used instead."""
+        last: dict[int, int] = {}
+        for position in range(len(self.instructions) - 1, -1, -1):
+            used = list(self.read_by(self.instructions[position], carried))
+            while used:
+                number = used.pop()
+                if number >= 0 and number not in last:
+                    last[number] = position
+                    if number not in order:
+                        used += self.graph.nodes[number].operands
+        return last
+
+    def read_by(
+        self, instruction: Instruction, carried: dict[int, tuple[int, ...]]
+    ) -> Iterator[int]:
+        if instruction.do in (Do.TEST, Do.ASSUME):
+            yield instruction.node
+        elif instruction.do is Do.ITERATE:
+            for number in carried.get(instruction.block, ()):
+                yield from self.graph.nodes[number].operands
+        elif instruction.do in (Do.RUN, Do.LEAVE):
+            node = self.graph.nodes[instruction.node]
+            yield from node.operands
+            if node.op == "call":
+                yield from self.read_by_call(instruction.node, node)
+
+    def read_by_call(self, number: int, node: Node) -> Iterator[int]:
+        """What else a call reads: its receiver, `self` for `super()`, what an event is about."""
+        state = self.index.inference.states[self.function]
+        callee = self.graph.nodes[node.operands[0]]
+        yield from callee.operands
+        yield parameters_of(state, node)
+        if callee.op == "attr" and self.graph.nodes[callee.operands[0]].op == "call":
+            yield next((n for n, each in enumerate(self.graph.nodes) if each.op == "param"), -1)
+        found = self.index.of[self.function].get(number)
+        if found is not None:
+            yield from (found.object, found.argument)
+
+    def captured(self) -> Iterable[int]:
+        read = self.index.names_read_within(self.function)
+        return (
+            node for name, nodes in self.graph.bindings.items() if name in read for node in nodes
+        )
+
+
+def contents(graph: Graph) -> dict[int, list[int]]:
+    """By block, its nodes and the blocks in it (as negative numbers), in order."""
+    found: dict[int, list[int]] = {0: []}
+    for number, node in enumerate(graph.nodes):
+        block, inner = node.block, number
+        while block not in found:
+            found[block] = [inner]
+            block, inner = graph.blocks[block].parent, -block
+        found[block].append(inner)
+    return found

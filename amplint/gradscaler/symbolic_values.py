@@ -1,0 +1,100 @@
+"""Symbolic values: where a value comes from, without computing it.
+
+A symbolic value is the number of a term. Equal terms have equal numbers, so that two reads of
+`self.scaler` are one value, and so are two evaluations of `self.fp16 and step > 0`; what one
+iteration draws from a loader and what the next one draws are two.
+
+Terms, by their first element:
+    result (key, node, iterations): anything, known by the place and the iteration it comes from.
+    const (type, value), param (function, name), name (name), free (scope, name), import, def (id).
+    attr (object, name), unpack (sequence, index), enter (context), each (iterable).
+    op (operation, data, *operands): an operator, or a tuple or list.
+    call (keywords, iterations, callee, *arguments): the result of an unknown function.
+    scaled (scaler, loss): the result of `scaler.scale(loss)`.
+    function, called: what stands for a running function, by which `result` terms differ.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Symbolic = int
+Term = tuple[Any, ...]
+
+NOTHING: Symbolic = -1
+DEEPEST = 100  # terms within terms
+SKIPPED = {"op": 3, "call": 3, "scaled": 1}  # elements of a term before its operands
+UNARY = frozenset({"attr", "unpack", "enter", "each"})
+
+
+class SymbolicValues:
+    """The table of all terms, with what is known of each when it is made."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Term, Symbolic] = {}
+        self._terms: list[Term] = []
+        self._varying: list[bool] = []
+        self._periodic: list[bool] = []
+        self._depths: list[int] = []
+
+    def __getitem__(self, value: Symbolic) -> Term:
+        return self._terms[value]
+
+    def of(self, *term: Any) -> Symbolic:
+        """The value of a term."""
+        found = self._numbers.get(term)
+        if found is None:
+            found = self._numbers[term] = len(self._terms)
+            self._terms.append(term)
+            operands = operands_of(term)
+            self._depths.append(1 + max((self._depths[each] for each in operands), default=0))
+            self._varying.append(self._varies(term, operands))
+            self._periodic.append(
+                term[0] == "op"
+                and (term[2] == "Mod" or any(self._periodic[each] for each in operands))
+            )
+        return found
+
+    def constant(self, value: object) -> Symbolic:
+        return self.of("const", type(value).__name__, value)
+
+    def is_deep(self, value: Symbolic) -> bool:
+        """Whether its term is too deep to become part of another one."""
+        return self._depths[value] >= DEEPEST
+
+    def varies(self, value: Symbolic) -> bool:
+        """Whether it may be something else in the next iteration."""
+        return self._varying[value]
+
+    def is_periodic(self, value: Symbolic) -> bool:
+        """Whether it depends on a remainder, as `(step + 1) % n == 0` does."""
+        return self._periodic[value]
+
+    def is_false(self, value: Symbolic) -> bool:
+        return value >= 0 and self._terms[value] == ("const", "bool", False)
+
+    def is_handed_out(self, value: Symbolic) -> bool:
+        """Whether a function returned it among other things: `prepare(model, optimizer)` may wrap
+        an optimizer in another one, which knows the scaler."""
+        term = self._terms[value]
+        while term[0] == "attr":
+            term = self._terms[term[1]]
+        return bool(term[0] == "unpack")
+
+    def _varies(self, term: Term, operands: tuple[Symbolic, ...]) -> bool:
+        match term[0]:
+            case "result":
+                return any(iteration >= 0 for iteration in term[3])
+            case "call":
+                return any(iteration >= 0 for iteration in term[2])
+            case "op" | "attr" | "unpack" | "enter":
+                return any(self._varying[each] for each in operands)
+            case _:
+                return False
+
+
+def operands_of(term: Term) -> tuple[Symbolic, ...]:
+    """The values that a term is made of."""
+    if term[0] in UNARY:
+        return (term[1],)
+    return term[SKIPPED[term[0]] :] if term[0] in SKIPPED else ()
