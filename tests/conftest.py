@@ -22,5 +22,5 @@ def update(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session")
 def linted(tmp_path_factory: pytest.TempPathFactory) -> Linted:
-    """What amplint says about each folder of fixtures, asked once."""
+    """What is found in the bad program of each folder, asked once."""
     return Linted(tmp_path_factory)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from amplint.core.finding import Finding, Safety
 from amplint.core.rule import Rule
 from amplint.ir.file_index import File
 from amplint.output import fixing
-from amplint.project.config import Settings
+from amplint.project.config import DEFAULT_SELECT, Settings
 from amplint.project.discover import Project
 from amplint.run.engine import run
 from amplint.run.request import Outcome, Request
@@ -53,6 +53,18 @@ def modules(folder: str) -> dict[str, bytes]:
     }
 
 
+def program(folder: str, name: str) -> dict[str, bytes]:
+    """The project of bad.py or of good.py: all modules of the folder but the other one."""
+    left_out = {"bad": "good.py", "good": "bad.py"}[name]
+    return {path: data for path, data in modules(folder).items() if path != left_out}
+
+
+def selected(folder: str) -> tuple[str, ...]:
+    """What a folder is checked for: its own rule, and the groups that are on by default."""
+    rule = rule_of(folder)
+    return (*DEFAULT_SELECT, *([rule.code] if rule else []))
+
+
 def markers(text: str, kind: str) -> list[Place]:
     """The rows and codes of the `# expect:` or `# miss:` comments, one for each code."""
     found = []
@@ -75,29 +87,38 @@ def write(files: Files, directory: Path) -> Path:
     return directory
 
 
-def request(files: Files, directory: Path, overlays: Mapping[str, str] | None = None) -> Request:
-    """A request to look at all the files, for every rule, the pedantic ones included, and those
-    that hold for an older torch alone."""
+def request(
+    files: Files,
+    directory: Path,
+    overlays: Mapping[str, str] | None = None,
+    select: Sequence[str] = ("ALL",),
+) -> Request:
+    """A request to check all the files, also with rules for an older torch."""
     paths = tuple(sorted(files))
     return Request(
         project=Project(directory, paths, frozenset(paths)),
-        settings=Settings(directory, select=("ALL",), target_torch="2.10"),
+        settings=Settings(directory, select=tuple(select), target_torch="2.10"),
         rules=registry.all_rules(),
         overlays=overlays or {},
         indexed=_indexed,
     )
 
 
-def lint(files: Files, directory: Path, overlays: Mapping[str, str] | None = None) -> Outcome:
-    """Write the files and look at them. Whatever amplint could not do fails the test."""
+def lint(
+    files: Files,
+    directory: Path,
+    overlays: Mapping[str, str] | None = None,
+    select: Sequence[str] = ("ALL",),
+) -> Outcome:
+    """Write the files and check them. Whatever amplint could not do fails the test."""
     write(files, directory)
-    outcome = run(request(files, directory, overlays))
+    outcome = run(request(files, directory, overlays, select))
     assert not outcome.problems, outcome.problems
     return outcome
 
 
 class Linted:
-    """What amplint says about each folder of fixtures, asked once."""
+    """What is found in the bad program of each folder, asked once."""
 
     def __init__(self, factory: pytest.TempPathFactory) -> None:
         self.factory = factory
@@ -105,7 +126,9 @@ class Linted:
 
     def __call__(self, folder: str) -> Outcome:
         if folder not in self.known:
-            self.known[folder] = lint(modules(folder), self.factory.mktemp(folder))
+            self.known[folder] = lint(
+                program(folder, "bad"), self.factory.mktemp(folder), select=selected(folder)
+            )
         return self.known[folder]
 
 
@@ -118,10 +141,12 @@ def counts(findings: Iterable[Finding]) -> Counter[str]:
     return Counter(finding.code for finding in findings)
 
 
-def fix(files: Files, directory: Path, unsafe: bool) -> dict[str, bytes]:
+def fix(
+    files: Files, directory: Path, unsafe: bool, select: Sequence[str] = ("ALL",)
+) -> dict[str, bytes]:
     """Write the files, apply all fixes that may be applied until none is left, read them back."""
     write(files, directory)
-    asked = request(files, directory)
+    asked = request(files, directory, select=select)
     fixed = fixing.fix_project(asked, unsafe)
     problems = (*fixed.outcome.problems, *fixing.write_project(asked, fixed))
     assert not problems, problems

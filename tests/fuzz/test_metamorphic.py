@@ -10,9 +10,21 @@ import libcst as cst
 import pytest
 
 from amplint.core.finding import Finding
-from tests.helpers import Linted, expectations, fix, folders, lint, modules, places
-
-each_folder = pytest.mark.parametrize("folder", folders())
+from amplint.cst.edits import Edits
+from amplint.cst.imports import Imports
+from amplint.run.request import Outcome
+from tests.helpers import (
+    Files,
+    Linted,
+    expectations,
+    fix,
+    folders,
+    lint,
+    modules,
+    places,
+    program,
+    selected,
+)
 
 # ------------------------------------------------------------------------------ bytes and layout
 
@@ -70,19 +82,65 @@ BYTES: dict[str, tuple[Callable[[bytes], bytes], int]] = {
     "latin-1": (cookie, 2),
     "foreign names": (foreign_names, 0),
 }
+# A change of bytes can break what reads and edits text, which no rule does by itself. It is tried on
+# folders that make all kinds of edits between them.
+EDITED = {
+    "apex_amp": "indents statements, adds some before and after",
+    "async_copy_read_on_host": "removes arguments, also the last one of several lines",
+    "backward_in_autocast": "dedents statements, with comments and with strings of several lines",
+    "cpu_factory_then_move": "adds arguments, removes calls, and statements from a shared line",
+    "empty_cache_in_hot_path": "removes statements that are all of their block",
+    "legacy_grad_scaler": "adds and removes imports, inserts first arguments",
+    "miscalled_autocast": "inserts text before and after expressions",
+    "removed_trainer_argument": "names arguments",
+    "tensor_from_tensor": "makes a receiver of an expression that needs parentheses",
+}
+each_folder_with_edits = pytest.mark.parametrize("folder", EDITED)
 each_change = pytest.mark.parametrize("change", BYTES)
 
 
-@each_folder
+def test_all_kinds_of_edits_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folders in `EDITED` use every method of `Edits`, and add an import."""
+    made = set()
+
+    def counted(owner: type, name: str) -> None:
+        method = getattr(owner, name)
+
+        def count(*arguments: object, **named: object) -> object:
+            edit = method(*arguments, **named)
+            if edit:
+                made.add(name)
+            return edit
+
+        monkeypatch.setattr(owner, name, count)
+
+    kinds = {name for name in vars(Edits) if not name.startswith("_")}
+    for name in kinds:
+        counted(Edits, name)
+    counted(Imports, "_insert")
+    for folder in EDITED:
+        fix_bad(program(folder, "bad"), tmp_path / folder, folder)
+    assert made == kinds | {"_insert"}
+
+
+def lint_bad(files: Files, directory: Path, folder: str) -> Outcome:
+    return lint(files, directory, select=selected(folder))
+
+
+def fix_bad(files: Files, directory: Path, folder: str) -> dict[str, bytes]:
+    return fix(files, directory, unsafe=True, select=selected(folder))
+
+
+@each_folder_with_edits
 @each_change
 def test_findings_survive_a_change_of_bytes(
     folder: str, change: str, linted: Linted, tmp_path: Path
 ) -> None:
     """The same messages, with the same fixes offered, in the same lines."""
     transform, shift = BYTES[change]
-    files = modules(folder)
     before = linted(folder)
-    after = lint({path: transform(data) for path, data in files.items()}, tmp_path / "after")
+    changed = {path: transform(data) for path, data in program(folder, "bad").items()}
+    after = lint_bad(changed, tmp_path, folder)
     word = foreign if transform is foreign_names else str
     assert [told(f, 0, word) for f in after.findings] == [
         told(f, shift, word) for f in before.findings
@@ -103,15 +161,15 @@ def told(finding: Finding, shift: int, word: Callable[[str], str] = str) -> tupl
     )
 
 
-@each_folder
+@each_folder_with_edits
 @each_change
 def test_fixing_commutes_with_a_change_of_bytes(folder: str, change: str, tmp_path: Path) -> None:
     """fix(T(bad)) == T(fix(bad)), byte by byte."""
     transform, _ = BYTES[change]
-    files = modules(folder)
-    fixed = fix(files, tmp_path / "before", unsafe=True)
+    files = program(folder, "bad")
+    fixed = fix_bad(files, tmp_path / "before", folder)
     changed = {path: transform(data) for path, data in files.items()}
-    assert fix(changed, tmp_path / "after", unsafe=True) == {
+    assert fix_bad(changed, tmp_path / "after", folder) == {
         path: transform(data) for path, data in fixed.items()
     }
 
@@ -160,22 +218,22 @@ MEANING: dict[str, tuple[Callable[[cst.Module], cst.Module], int]] = {
 }
 
 
-@each_folder
+@pytest.mark.parametrize("folder", folders())
 @pytest.mark.parametrize("change", MEANING)
 def test_findings_survive_a_change_that_means_nothing(
     folder: str, change: str, linted: Linted, tmp_path: Path
 ) -> None:
     """The findings of bad.py and of what it calls are still there; what is fixed still parses."""
     transform, _ = MEANING[change]
-    files = modules(folder)
+    files = program(folder, "bad")
     before = linted(folder)
     bad = transform(cst.parse_module(files["bad.py"])).bytes
     compile(bad, "bad.py", "exec")
     changed = {**files, "bad.py": bad}
-    after = lint(changed, tmp_path / "after")
+    after = lint_bad(changed, tmp_path / "after", folder)
     # Markers travel with their lines; what is compared is what is really found.
     assert known(after.findings, bad, files) == known(before.findings, files["bad.py"], files)
-    for path, data in fix(changed, tmp_path / "fixed", unsafe=True).items():
+    for path, data in fix_bad(changed, tmp_path / "fixed", folder).items():
         compile(data, path, "exec")
 
 

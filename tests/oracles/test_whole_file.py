@@ -19,7 +19,7 @@ from amplint.cst.segments import Unit
 from amplint.run.engine import run
 from amplint.run.request import Request
 from benchmarks.whole_file import Difference, WholeFile, one_part, run_whole, said, told
-from tests.helpers import ROOT, Linted, folders, lint, modules, request, write
+from tests.helpers import ROOT, folders, lint, modules, request, write
 
 TRAINING = """\
 import torch
@@ -36,13 +36,11 @@ def unrelated():
 
 
 @pytest.mark.parametrize("folder", folders())
-def test_whole_files_say_of_a_fixture_what_is_said(
-    folder: str, linted: Linted, tmp_path: Path
-) -> None:
+def test_whole_files_say_of_a_fixture_what_is_said(folder: str, tmp_path: Path) -> None:
     files = modules(folder)
     whole = run_whole(request(files, write(files, tmp_path)))
     assert whole.parsed == len(files)
-    assert said(whole.outcome) == said(linted(folder))
+    assert said(whole.outcome) == said(lint(files, tmp_path))
 
 
 @pytest.mark.parametrize(
