@@ -16,7 +16,6 @@ from typing import TypeVar
 from amplint.core.values import (
     BOTTOM,
     MAX_ALTERNATIVES,
-    PLAIN,
     UNKNOWN,
     Region,
     Value,
@@ -183,10 +182,9 @@ class Store(ABC):
         self._tell_readers(("parts", *key))
         before = self._joined.get(key, BOTTOM)
         # A part that adds nothing to the join is nearly all that there is: a function with a
-        # thousand callers is not joined anew for each of them. Nor where an equal part of another
-        # site stays, of those that hold no evidence.
-        stays = old is None or (counts[old] > 0 and all(type(atom) in PLAIN for atom in old))
-        grows = stays or old is None or old <= value or join([old, value]) == value
+        # thousand callers is not joined anew for each of them. The same holds for a part that
+        # replaces one of several equal ones.
+        grows = old is None or counts[old] or old <= value or join([old, value]) == value
         if key in self._crowded or (grows and (value <= before or join([before, value]) == before)):
             return
         after = join(parts.values())
