@@ -22,6 +22,7 @@ from amplint.analyses.backward_support import Support
 from amplint.analyses.cast_cache import Stale
 from amplint.core.errors import describe
 from amplint.core.finding import Finding, Fix, Group, Related, Safety, Span
+from amplint.core.intervals import Intervals
 from amplint.core.rule import Check, Rule
 from amplint.core.text import Text
 from amplint.core.values import (
@@ -540,19 +541,20 @@ def waiting(
     words = frozenset(
         word for rule in rules if not (rule.violation or rule.by_needs) for word in rule.words
     )
-    known = answers.traits() if any(rule.needs for rule in rules) else ()
+    traits_of = _traits(answers.traits() if any(rule.needs for rule in rules) else ())
     misuse_rows = answers.misuse_rows() if any(rule.violation for rule in rules) else {}
+    misuses = {
+        violation: Intervals((row, row + 1) for row in at) for violation, at in misuse_rows.items()
+    }
     wordless = [frozenset(rule.needs) for rule in rules if rule.by_needs and rule.words]
     rows = {
         *(row for rows in misuse_rows.values() for row in rows),
-        *_rows_with(units, known, wordless),
+        *(unit.row for unit in units.units if any(map(traits_of(unit).issuperset, wordless))),
     }
     for unit, found in units.holding(words, rows):
-        traits = _traits_of(unit, known)
+        traits = traits_of(unit)
         misused = {
-            violation
-            for violation, at in misuse_rows.items()
-            if any(unit.row <= row <= unit.last_row for row in at)
+            violation for violation, at in misuses.items() if at.meet(unit.row, unit.last_row + 1)
         }
         those = [
             rule for rule in rules if _waits(rule, found, misused) and traits.issuperset(rule.needs)
@@ -568,21 +570,18 @@ def _waits(rule: Rule, found: Collection[str], misused: Collection[Violation]) -
     return bool(rule.words) if rule.by_needs else not rule.words.isdisjoint(found)
 
 
-def _traits_of(unit: Unit, known: Traits) -> frozenset[Trait]:
-    """The traits of the places in a unit."""
-    return frozenset[Trait]().union(
-        *(some for first, last, some in known if first <= unit.last_row and unit.row <= last)
-    )
+def _traits(known: Traits) -> Callable[[Unit], frozenset[Trait]]:
+    """Gives the traits of the places in a unit."""
+    places = {
+        trait: Intervals((first, last + 1) for first, last, some in known if trait in some)
+        for trait in Trait
+    }
 
+    def traits_of(unit: Unit) -> frozenset[Trait]:
+        first, end = unit.row, unit.last_row + 1
+        return frozenset(trait for trait, at in places.items() if at.meet(first, end))
 
-def _rows_with(units: Units, known: Traits, needed: Sequence[frozenset[Trait]]) -> Iterator[int]:
-    """A row of each unit that has all the traits of some of those that are needed."""
-    somewhere = frozenset[Trait]().union(*(some for _, _, some in known))
-    possible = [needs for needs in needed if needs <= somewhere]
-    for unit in units.units if possible else ():
-        traits = _traits_of(unit, known)
-        if any(needs <= traits for needs in possible):
-            yield unit.row
+    return traits_of
 
 
 def show(source: Source, shown: Iterable[tuple[Unit, Sequence[Rule]]]) -> Judged:

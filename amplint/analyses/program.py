@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 
 from amplint.analyses.backward_reach import Backpropagations
 from amplint.analyses.backward_support import Support, Supports
@@ -104,6 +106,7 @@ class Analyses:
 
     def __init__(self, inference: Inference) -> None:
         self.inference = inference
+        self._functions: dict[str, list[FunctionFacts]] = {}  # by file, in their order
         self.heat = inference.surviving("the search for hot code", lambda: HeatMap(inference))
         self.misuses = Misuses(inference)
         self.backprop = Backpropagations(self.heat)
@@ -115,6 +118,33 @@ class Analyses:
         self.grad_mode = GradMode(self.heat)
         self.supports = Supports(inference)
         self.thread_work = ThreadWork(inference)
+
+    @cached_property
+    def functions_in_regions(self) -> Collection[str]:
+        """The functions around which some known chain of callers opens a region."""
+        return self.inference.functions_in_regions()
+
+    def last_before(self, place: Place) -> FunctionFacts:
+        """The last function of a file that begins no later than on the row of a place."""
+        if place.path not in self._functions:
+            facts = self.inference.files[place.path].facts
+            inner = [each for each in facts.functions.values() if each.kind != "module"]
+            ordered = sorted(inner, key=lambda each: each.location)
+            self._functions[place.path] = [facts.functions[facts.module], *ordered]
+        known = self._functions[place.path]
+        after = bisect_right(known, place.row, lo=1, key=lambda each: each.location[0])
+        return known[after - 1]
+
+    @cached_property
+    def misuse_rows(self) -> Mapping[str, Mapping[Violation, Collection[int]]]:
+        """By path and violation: the rows of the calls that are misuses."""
+        rows: dict[str, dict[Violation, set[int]]] = {}
+        sites = self.inference.surviving("the analysis of scalers", lambda: [*self.misuses.sites()])
+        for violation, function, number in sites:
+            path = self.inference.functions[function].path
+            row = self.inference.states[function].graph.nodes[number].location[0]
+            rows.setdefault(path, {}).setdefault(violation, set()).add(row)
+        return rows
 
 
 class FileAnswers:
@@ -190,14 +220,7 @@ class FileAnswers:
 
     def misuse_rows(self) -> Mapping[Violation, Collection[int]]:
         """By violation, the rows of the calls that `misuses` has something about."""
-        rows: dict[Violation, set[int]] = {}
-        misuses = self._analyses.misuses
-        sites = self._inference.surviving("the analysis of scalers", lambda: [*misuses.sites()])
-        for violation, function, number in sites:
-            if function in self._file.facts.functions:
-                graph = self._inference.states[function].graph
-                rows.setdefault(violation, set()).add(graph.nodes[number].location[0])
-        return rows
+        return self._analyses.misuse_rows.get(self._file.path, {})
 
     def heat(self, node: ast.AST) -> Heat | None:
         """Why the node runs for every batch."""
@@ -219,7 +242,7 @@ class FileAnswers:
         region = self._inference.states[place.function].regions.get(place.block)
         if region is not None:
             return region.enabled is False and not region.inherited
-        return self._inference.is_outside(place.function)
+        return place.function not in self._analyses.functions_in_regions
 
     def backward(self, call: ast.Call) -> tuple[Why, ...] | None:
         """The chain of places from the call to the `backward()` that it runs."""
@@ -346,12 +369,11 @@ class FileAnswers:
 
     def _function_at(self, place: Place) -> FunctionFacts:
         """The innermost function around a place, in whatever file."""
-        around = [
-            facts
-            for facts in self._inference.files[place.path].facts.functions.values()
-            if facts.kind == "module" or facts.location[0] <= place.row <= facts.location[2]
-        ]
-        return max(around, key=lambda facts: (facts.kind != "module", facts.location))
+        functions = self._inference.files[place.path].facts.functions
+        facts = self._analyses.last_before(place)
+        while facts.parent is not None and facts.location[2] < place.row:
+            facts = functions[facts.parent]
+        return facts
 
     def called_texts(self, call: ast.Call) -> Sequence[str]:
         """The texts of the functions of the project that the call runs, a few calls deep, with the

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from bisect import bisect_left
 from collections.abc import Iterator
+from functools import cached_property
 
 import libcst as cst
 
@@ -24,6 +26,8 @@ BY_PLACE: dict[type[cst.CSTNode], type[ast.expr]] = {
     cst.Tuple: ast.Tuple,
 }
 
+Definition = cst.FunctionDef | cst.Lambda | cst.ClassDef
+
 
 class Layout:
     """The questions about a file that need no knowledge of what it means."""
@@ -35,7 +39,8 @@ class Layout:
         self.units = Units(text, module)
         self._parents: dict[int, cst.CSTNode] = {}
         self._pairs: dict[int, ast.AST] = {}
-        self._of_root: dict[int, Tree] = {}
+        self._trees: dict[int, Tree] = {}
+        self._definitions: dict[int, Definition | None] = {}
         self._opened: dict[int, Tree] = {}  # in the order of opening
 
     def open(self, unit: Unit) -> Tree:
@@ -45,9 +50,7 @@ class Layout:
             self._opened[id(tree)] = tree
             self._parents.update(tree.parents)
             self._pairs.update(tree.pairs)
-            for node in tree.nodes:
-                if id(node) not in tree.parents:
-                    self._of_root[id(node)] = tree
+            self._trees.update(dict.fromkeys(map(id, tree.nodes), tree))
         return tree
 
     # ------------------------------------------------------------------------------ structure
@@ -72,33 +75,50 @@ class Layout:
 
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | cst.Lambda | None:
         """The innermost function around a node."""
-        for around in self.ancestors(node):
-            if isinstance(around, (cst.FunctionDef, cst.Lambda)):
-                return around
-        return None
+        around = self._definition(node)
+        while isinstance(around, cst.ClassDef):
+            around = self._definition(around)
+        return around
 
     def scope(self, node: cst.CSTNode) -> str:
         """The qualified name of the definition around a node: "Trainer.step", "" for the module."""
-        names = [
-            around.name.value
-            for around in self._around(node)
-            if isinstance(around, (cst.FunctionDef, cst.ClassDef))
-        ]
+        names = []
+        walked = self._walked(node)
+        own = isinstance(walked, Definition) and walked is not node
+        around = walked if own else self._definition(walked)
+        while around is not None:
+            if isinstance(around, (cst.FunctionDef, cst.ClassDef)):
+                names.append(around.name.value)
+            around = self._definition(around)
         tree = self._tree(node)
         if tree is not None and tree.unit.scope:
             names.append(tree.unit.scope)
         return ".".join(reversed(names))
 
-    def _around(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """The nodes around a node, be it one that is not walked: the name of a function."""
-        if id(node) not in self._parents and id(node) not in self._of_root:
-            tree = self._tree(node)
-            for each in reversed(tree.nodes if tree is not None else ()):
-                if any(child is node for child in each.children):
-                    yield each
-                    node = each
-                    break
-        yield from self.ancestors(node)
+    def _definition(self, node: cst.CSTNode) -> Definition | None:
+        """The innermost function or class around a node, remembered for all that it stands in."""
+        passed = []
+        current: cst.CSTNode | None = node
+        found: Definition | None = None
+        while current is not None and id(current) not in self._definitions:
+            passed.append(id(current))
+            current = self._parents.get(id(current))
+            if isinstance(current, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+                found = current
+                break
+        else:
+            found = self._definitions[id(current)] if current is not None else None
+        self._definitions.update(dict.fromkeys(passed, found))
+        return found
+
+    def _walked(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The node, or its parent for one that is not walked: the name of a function."""
+        if id(node) in self._trees:
+            return node
+        tree = self._tree(node)
+        nodes = reversed(tree.nodes if tree is not None else ())
+        inside = (each for each in nodes if any(child is node for child in each.children))
+        return next(inside, node)
 
     def assignment(self, value: cst.CSTNode) -> cst.Assign | cst.AnnAssign | None:
         """The statement `target = value`."""
@@ -127,7 +147,13 @@ class Layout:
         thing = self.ast_of(node)
         if thing is None:
             return 0
-        return sum(isinstance(each, ast.Name) and each.id == name for each in ast.walk(thing))
+        first, end = self._order.bounds[thing]
+        at = self._order.names.get(name, ())
+        return bisect_left(at, end) - bisect_left(at, first)
+
+    @cached_property
+    def _order(self) -> Order:
+        return Order(self.module)
 
     def names(self, node: cst.CSTNode) -> Iterator[cst.Name]:
         """The names within a node, in the order of the text."""
@@ -287,16 +313,39 @@ class Layout:
         return any(isinstance(each, cst.FormattedStringExpression) for each in self.ancestors(node))
 
     def _tree(self, node: cst.CSTNode) -> Tree | None:
-        root = node
-        for around in self.ancestors(node):
-            root = around
-        if id(root) in self._of_root:
-            return self._of_root[id(root)]
+        known = self._trees.get(id(node))
+        if known is not None:
+            return known
         # A name that is no expression, a comma, a parenthesis: these are not walked.
         for tree in reversed(self._opened.values()):
             if tree.spans.of(node) is not None:
                 return tree
         return None
+
+
+class Order:
+    """The nodes of an `ast` tree, numbered as they are entered.
+
+    Attributes:
+        bounds: by node, its number, and that of the first node after those within it.
+        names: by the name of a variable, the numbers of the nodes that are it.
+    """
+
+    def __init__(self, module: ast.AST) -> None:
+        self.bounds: dict[ast.AST, tuple[int, int]] = {}
+        self.names: dict[str, list[int]] = {}
+        count = 0
+        stack: list[tuple[ast.AST, int]] = [(module, -1)]  # and its number, once it was entered
+        while stack:
+            node, number = stack.pop()
+            if number >= 0:
+                self.bounds[node] = (number, count)
+                continue
+            if isinstance(node, ast.Name):
+                self.names.setdefault(node.id, []).append(count)
+            stack.append((node, count))
+            stack += [(child, -1) for child in ast.iter_child_nodes(node)]
+            count += 1
 
 
 def _parentheses(node: cst.CSTNode) -> tuple[cst.LeftParen, cst.RightParen] | None:

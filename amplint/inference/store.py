@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from heapq import heappop, heappush
 from typing import TypeVar
 
 from amplint.core.values import (
@@ -17,10 +19,12 @@ from amplint.core.values import (
     UNKNOWN,
     Region,
     Value,
+    Why,
     constant,
     join,
     shallow,
 )
+from amplint.core.walks import reachable
 from amplint.inference.state import MAX_ROUNDS, NO_WHY, WHOLE, Dispatch, Key, SiteId, State
 from amplint.ir.file_set import Files
 from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts
@@ -57,6 +61,52 @@ class Definitions(dict[str, Facts]):
         return found
 
 
+class RegionsOfCalls:
+    """The regions in which a function is called, by the place of the call."""
+
+    def __init__(self) -> None:
+        self.sites: dict[SiteId, Region | None] = {}
+        self._kinds: Counter[tuple[str | None, str | None, bool | None] | None] = Counter()
+        self._first: list[tuple[Why, SiteId]] = []  # a heap; what was replaced may still be in it
+
+    def put(self, site: SiteId, region: Region | None) -> bool:
+        """Note the region around a call; False if that is known."""
+        if site in self.sites:
+            if self.sites[site] == region:
+                return False
+            self._kinds[_kind(self.sites[site])] -= 1
+        self.sites[site] = region
+        self._kinds[_kind(region)] += 1
+        if region is not None:
+            heappush(self._first, (region.why or NO_WHY, site))
+        return True
+
+    def common(self) -> Region | None:
+        """The region that all the calls are in, as far as they agree; None if one is in none."""
+        if self._kinds[None] or not self.sites:
+            return None
+        region = None
+        while region is None:
+            why, site = self._first[0]
+            region = self.sites[site]
+            if region is None or (region.why or NO_WHY) != why:
+                heappop(self._first)
+                region = None
+        kinds = [kind for kind, count in self._kinds.items() if count and kind is not None]
+        dtypes = {dtype for _, dtype, _ in kinds}
+        enabled = {enabled for _, _, enabled in kinds}
+        return replace(
+            region,
+            dtype="half" if len(dtypes) > 1 else region.dtype,
+            inherited=True,
+            enabled=enabled.pop() if len(enabled) == 1 else None,
+        )
+
+
+def _kind(region: Region | None) -> tuple[str | None, str | None, bool | None] | None:
+    return (region.device, region.dtype, region.enabled) if region is not None else None
+
+
 class Store(ABC):
     """The values that functions write for each other, by key."""
 
@@ -71,7 +121,8 @@ class Store(ABC):
         self._crowded: set[Key] = set()  # keys with too many alternatives, whatever else comes
         self._readers: dict[Key, set[SiteId]] = {}
         self._demanded: set[Key] = set()
-        self._regions: dict[str, dict[SiteId, Region | None]] = {}
+        self._regions: dict[str, RegionsOfCalls] = {}
+        self._counts: dict[Key, Counter[Value]] = {}  # of equal parts
         self._dispatches: dict[str, dict[Dispatch, frozenset[str]]] = {}
         self._queue: dict[str, set[int]] = {}  # by function: the nodes that are to be evaluated
         self._current = ""
@@ -124,11 +175,16 @@ class Store(ABC):
         if old == value:
             return
         parts[site] = value
+        counts = self._counts.setdefault(key, Counter())
+        counts[value] += 1
+        if old is not None:
+            counts[old] -= 1
         self._tell_readers(("parts", *key))
         before = self._joined.get(key, BOTTOM)
         # A part that adds nothing to the join is nearly all that there is: a function with a
-        # thousand callers is not joined anew for each of them.
-        grows = old is None or old <= value or join([old, value]) == value
+        # thousand callers is not joined anew for each of them. The same holds for a part that
+        # replaces one of several equal ones.
+        grows = old is None or counts[old] or old <= value or join([old, value]) == value
         if key in self._crowded or (grows and (value <= before or join([before, value]) == before)):
             return
         after = join(parts.values())
@@ -185,33 +241,26 @@ class Store(ABC):
         return self._common_region(function)
 
     def _common_region(self, function: str) -> Region | None:
-        regions = list(self._regions.get(function, {}).values())
-        if not regions or any(region is None for region in regions):
-            return None
-        known = {region for region in regions if region is not None}
-        first = min(known, key=lambda r: r.why or NO_WHY)
-        if len({(r.device, r.dtype) for r in known}) > 1:
-            first = replace(
-                first, dtype="half" if len({r.dtype for r in known}) > 1 else first.dtype
-            )
-        enabled = {region.enabled for region in known}
-        return replace(first, inherited=True, enabled=enabled.pop() if len(enabled) == 1 else None)
+        calls = self._regions.get(function)
+        return calls.common() if calls is not None else None
 
-    def is_outside(self, function: str, seen: frozenset[str] = frozenset()) -> bool:
-        """Whether no known chain of callers opens a region around the function."""
-        sites = self._regions.get(function, {})
-        return function in seen or all(
-            region is None and self.is_outside(caller, seen | {function})
-            for (caller, _), region in sites.items()
-        )
+    def functions_in_regions(self) -> Collection[str]:
+        """The functions around which some known chain of callers opens a region."""
+        called: dict[str, list[str]] = {}
+        inside: list[str] = []
+        for function, calls in self._regions.items():
+            for (caller, _), region in calls.sites.items():
+                called.setdefault(caller, []).append(function)
+                if region is not None:
+                    inside.append(function)
+        return set(reachable(inside, lambda caller: called.get(caller, ())))
 
     def write_region(self, function: str, site: SiteId, region: Region | None) -> None:
-        parts = self._regions.setdefault(function, {})
-        if site in parts and parts[site] == region:
+        calls = self._regions.setdefault(function, RegionsOfCalls())
+        before = calls.common()
+        if not calls.put(site, region):
             return
-        before = self._common_region(function)
-        parts[site] = region
-        after = self._common_region(function)
+        after = calls.common()
         if after != before or (after and after.why) != (before and before.why):
             self._tell_readers(("region", function))
 

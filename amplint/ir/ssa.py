@@ -49,6 +49,7 @@ class Builder:
         self.places: dict[ast.AST, int] = {}
         self.standing: dict[ast.AST, int] = {}
         self.bindings: dict[str, list[int]] = {}
+        self.bound: list[tuple[str, int]] = []  # the same, in their order
         self.outer: dict[str, list[int]] = {}
         self.returns: list[int] = []
         self.yields: list[int] = []
@@ -124,6 +125,7 @@ class Builder:
             self.outer.setdefault(name, []).append(node)
             return
         self.bindings.setdefault(name, []).append(node)
+        self.bound.append((name, node))
         if self.env is not None:
             self.env[name] = node
 
@@ -143,10 +145,15 @@ class Builder:
 
     def merge(self, environments: Sequence[Env | None], place: Location) -> Env | None:
         reached = [env for env in environments if env is not None]
-        if len(reached) < 2:
-            return reached[0] if reached else None
-        merged: Env = {}
-        for name in {name: None for env in reached for name in env}:
+        if not reached:
+            return None
+        first, *others = reached
+        if not others:
+            return first
+        # Most names hold the same node on all paths: the sets are compared at C speed.
+        differing = {name for other in others for name, _ in first.items() ^ other.items()}
+        merged = dict(first)
+        for name in sorted(differing):
             nodes = tuple(dict.fromkeys(env[name] for env in reached if name in env))
             merged[name] = nodes[0] if len(nodes) == 1 else self.emit("phi", nodes, name, place)
         return merged
@@ -347,12 +354,12 @@ class Builder:
     def do_Try(self, node: ast.Try) -> None:
         place = where(node)
         start = None if self.env is None else dict(self.env)
-        marks = {name: len(ids) for name, ids in self.bindings.items()}
+        bound = len(self.bound)
         before = self.open("try", -1, place)
         self.suite(node.body)
         self.block = before
         after_body = self.env
-        interrupted = self.interrupted(start, marks, place)
+        interrupted = self.interrupted(start, bound, place)
         self.suite(node.orelse)
         ends = [self.env if node.orelse else after_body]
         for handler in node.handlers:
@@ -375,16 +382,20 @@ class Builder:
 
     do_TryStar = do_Try
 
-    def interrupted(self, start: Env | None, marks: dict[str, int], place: Location) -> Env | None:
-        """The environment of a handler: any prefix of the `try` body may have run."""
+    def interrupted(self, start: Env | None, bound: int, place: Location) -> Env | None:
+        """The environment of a handler: any prefix of the `try` body may have run.
+
+        `bound` is the number of bindings before that body.
+        """
         if start is None:
             return None
         env = dict(start)
-        for name, ids in self.bindings.items():
-            new = ids[marks.get(name, 0) :]
-            if new:
-                old = [start[name]] if name in start else []
-                env[name] = self.emit("phi", dict.fromkeys([*old, *new]), name, place)
+        new: dict[str, list[int]] = {}
+        for name, node in self.bound[bound:]:
+            new.setdefault(name, []).append(node)
+        for name, nodes in new.items():
+            old = [start[name]] if name in start else []
+            env[name] = self.emit("phi", dict.fromkeys([*old, *nodes]), name, place)
         return env
 
     def do_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
@@ -568,8 +579,7 @@ class Builder:
             operands.append(self.expr(following))
         self.block = before
         if saved is not None and self.env is not None:
-            walrus = {n: i for n, i in self.env.items() if n not in saved}
-            self.env = {**saved, **walrus}
+            self.env = {**self.env, **saved}  # with what a walrus has bound
         return self.emit("bool", operands, type(node.op).__name__, where(node))
 
     def on_IfExp(self, node: ast.IfExp) -> int:
@@ -667,8 +677,8 @@ class Builder:
         self.block = before
         self.locals = hidden
         if saved is not None and self.env is not None:
-            walrus = {n: i for n, i in self.env.items() if n not in saved and n not in targets}
-            self.env = {**saved, **walrus}
+            walrus = sorted(self.env.keys() - saved.keys() - targets)
+            self.env = {**saved, **{name: self.env[name] for name in walrus}}
         op = "dictcomp" if kind == "dict" else "comp"
         return self.emit(op, operands, kind, where(node))
 

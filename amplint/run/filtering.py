@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from amplint.core import registry
 from amplint.core.finding import Finding
+from amplint.core.intervals import Intervals
 from amplint.core.rule import Rule
 from amplint.core.text import Text
 from amplint.project.config import Settings
@@ -51,24 +52,24 @@ def without_outranked(
     """
     findings = list(findings)
     outranked = {rule.code: rule.outranks for rule in rules if rule.outranks}
-    speakers = [
-        finding
-        for finding in findings
-        if finding.code in outranked and settings.selects_finding(finding)
-    ]
-    return [
-        finding
-        for finding in findings
-        if not any(
-            finding.code in outranked[speaker.code] and same_place(speaker, finding)
-            for speaker in speakers
-        )
-    ]
+    speakers: dict[str, list[Finding]] = {}  # by code that they come before
+    for finding in findings:
+        if finding.code in outranked and settings.selects_finding(finding):
+            for code in outranked[finding.code]:
+                speakers.setdefault(code, []).append(finding)
+    places = {code: Places(those) for code, those in speakers.items()}
+    return [f for f in findings if f.code not in places or f not in places[f.code]]
 
 
-def same_place(speaker: Finding, finding: Finding) -> bool:
-    start, end = speaker.span
-    if start < finding.span.end and finding.span.start < end:
-        return True
-    places = {(related.path, related.span.start) for related in speaker.related}
-    return (finding.path, finding.span.start) in places
+class Places:
+    """The places at which some findings speak."""
+
+    def __init__(self, findings: Collection[Finding]) -> None:
+        self._spans = Intervals(finding.span for finding in findings)
+        self._related = {
+            (related.path, related.span.start) for each in findings for related in each.related
+        }
+
+    def __contains__(self, finding: Finding) -> bool:
+        start, end = finding.span
+        return self._spans.meet(start, end) or (finding.path, start) in self._related
