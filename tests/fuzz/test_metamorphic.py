@@ -82,8 +82,8 @@ BYTES: dict[str, tuple[Callable[[bytes], bytes], int]] = {
     "latin-1": (cookie, 2),
     "foreign names": (foreign_names, 0),
 }
-# A change of bytes can break what reads and edits text, which no rule does by itself. It is tried on
-# folders that make all kinds of edits between them.
+# A change of bytes can break the code that reads and edits text, which no rule does by itself. So
+# these changes run on folders that make all kinds of edits between them.
 EDITED = {
     "apex_amp": "indents statements, adds some before and after",
     "async_copy_read_on_host": "removes arguments, also the last one of several lines",
