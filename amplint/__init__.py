@@ -20,27 +20,55 @@ _EXPORTS = {
     "core.finding": "Edit Finding Fix Group Related Safety",
     "core.rule": "Change Differs Dtype Raises Rule Same Syncs Unrun Warns Witness",
     "core.values": (
-        "ACCELERATOR CPU NONE UNKNOWN Atom Autocast Blob DType Device Function Heat Host Instance "
-        "Mapping Method NoGrad Object Region Sequence Symbol Tensor Trait Unknown Value Why "
-        "constant join_devices only"
+        "ACCELERATOR CPU NONE UNKNOWN Atom Autocast Blob Class DType Device Function Heat Host "
+        "Instance Mapping Method NoGrad Object Region Sequence Symbol Tensor Trait Unknown Value "
+        "Why constant is_autocast join_devices only"
     ),
     "inference.transfer": (
         "DEVICE_HINTS FLOATS GRADIENT_NORMS HALF canonical region_dtype tensors_in"
     ),
     "core.violations": "Violation",
     "gradscaler.checker": "Misuse",
-    "analyses.backward_support": "Support",
-    "analyses.cast_cache": "Stale",
+    "analyses.backward_reach": "BackpropagatedLosses BackpropagatedValues",
+    "analyses.backward_support": "BackwardSupport Support",
+    "analyses.cast_cache": "CastCache Stale",
+    "analyses.classes": "Classes",
+    "analyses.grad_mode": "GradSurelyOn",
     "analyses.hotness": "EVALUATION TRAINING",
+    "analyses.inferred": "OutsideRegions",
+    "analyses.loader_workers": "Workers",
+    "analyses.loop_invariance": "ConstantTensors LoopInvariance",
+    "analyses.provenance": "ReplicatedModules UnpinnedMoves",
+    "analyses.tensor_certainty": "TensorCertainty",
+    "analyses.texts": "CalledTexts FunctionTexts ProjectText",
+    "analyses.thread_escape": "ThreadWork",
+    "cst.literals": "literal",
     "source": "Source",
 }
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names.split()}
 
 if TYPE_CHECKING:
+    from amplint.analyses.backward_reach import BackpropagatedLosses as BackpropagatedLosses
+    from amplint.analyses.backward_reach import BackpropagatedValues as BackpropagatedValues
+    from amplint.analyses.backward_support import BackwardSupport as BackwardSupport
     from amplint.analyses.backward_support import Support as Support
+    from amplint.analyses.cast_cache import CastCache as CastCache
     from amplint.analyses.cast_cache import Stale as Stale
+    from amplint.analyses.classes import Classes as Classes
+    from amplint.analyses.grad_mode import GradSurelyOn as GradSurelyOn
     from amplint.analyses.hotness import EVALUATION as EVALUATION
     from amplint.analyses.hotness import TRAINING as TRAINING
+    from amplint.analyses.inferred import OutsideRegions as OutsideRegions
+    from amplint.analyses.loader_workers import Workers as Workers
+    from amplint.analyses.loop_invariance import ConstantTensors as ConstantTensors
+    from amplint.analyses.loop_invariance import LoopInvariance as LoopInvariance
+    from amplint.analyses.provenance import ReplicatedModules as ReplicatedModules
+    from amplint.analyses.provenance import UnpinnedMoves as UnpinnedMoves
+    from amplint.analyses.tensor_certainty import TensorCertainty as TensorCertainty
+    from amplint.analyses.texts import CalledTexts as CalledTexts
+    from amplint.analyses.texts import FunctionTexts as FunctionTexts
+    from amplint.analyses.texts import ProjectText as ProjectText
+    from amplint.analyses.thread_escape import ThreadWork as ThreadWork
     from amplint.core.finding import Edit as Edit
     from amplint.core.finding import Finding as Finding
     from amplint.core.finding import Fix as Fix
@@ -64,6 +92,7 @@ if TYPE_CHECKING:
     from amplint.core.values import Atom as Atom
     from amplint.core.values import Autocast as Autocast
     from amplint.core.values import Blob as Blob
+    from amplint.core.values import Class as Class
     from amplint.core.values import Device as Device
     from amplint.core.values import DType as DType
     from amplint.core.values import Function as Function
@@ -83,9 +112,11 @@ if TYPE_CHECKING:
     from amplint.core.values import Value as Value
     from amplint.core.values import Why as Why
     from amplint.core.values import constant as constant
+    from amplint.core.values import is_autocast as is_autocast
     from amplint.core.values import join_devices as join_devices
     from amplint.core.values import only as only
     from amplint.core.violations import Violation as Violation
+    from amplint.cst.literals import literal as literal
     from amplint.gradscaler.checker import Misuse as Misuse
     from amplint.inference.transfer import DEVICE_HINTS as DEVICE_HINTS
     from amplint.inference.transfer import FLOATS as FLOATS

@@ -26,7 +26,7 @@ from typing import Any
 from unittest.mock import patch
 
 from amplint.analyses import program
-from amplint.analyses.hotness import HeatMap
+from amplint.analyses.fact import Facts
 from amplint.core.values import Value
 from amplint.inference import Inference, SiteId
 from amplint.run import analysis, engine
@@ -96,7 +96,7 @@ def watch(request: Request) -> tuple[Inference, Readers]:
     readers: Readers = defaultdict(set)
     linked: list[Inference] = []
 
-    class WatchedHeat(HeatMap):
+    class WatchedFacts(Facts):
         def __init__(self, inference: Inference) -> None:
             linked.append(inference)
             for function, state in inference.states.items():
@@ -106,7 +106,7 @@ def watch(request: Request) -> tuple[Inference, Readers]:
     def spread(work: Any, items: Sequence[Any], *_: object) -> list[Any]:
         return [work(item) for item in items]
 
-    with patch.object(program, "HeatMap", WatchedHeat), patch.object(analysis, "spread", spread):
+    with patch.object(program, "Facts", WatchedFacts), patch.object(analysis, "spread", spread):
         engine.run(request)
     return linked[0], readers
 

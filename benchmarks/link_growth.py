@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from amplint.analyses.hotness import HEAT_WORDS, HeatMap
+from amplint.analyses.hotness import HEAT_WORDS, Hotness
 from amplint.analyses.program import Program
 from amplint.core import registry, values
 from amplint.core.values import Trait
@@ -101,6 +101,7 @@ def linked(texts: Texts) -> tuple[Program, float]:
     try:
         start = time.process_time()
         program = Program(files, files.with_aliases(words) | HEAT_WORDS)
+        program.facts[Hotness]
         return program, time.process_time() - start
     finally:
         gc.enable()
@@ -144,7 +145,7 @@ def counting() -> Iterator[Counter[str]]:
     patch(Evaluation, "transfer", "transfers")
     patch(Inference, "read", "reads")
     patch(Inference, "need", "demands")
-    patch(HeatMap, "_heat_of", "heats")
+    patch(Hotness, "_heat_of", "heats")
     join = values.join
     for name, module in sorted(sys.modules.items()):
         if name.startswith("amplint.") and getattr(module, "join", None) is join:

@@ -37,13 +37,13 @@ import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from amplint.analyses import program
-from amplint.analyses.answers import Answers
-from amplint.analyses.hotness import HeatMap
+from amplint.analyses.fact import Facts
+from amplint.analyses.program import FileFacts
 from amplint.core import registry
 from amplint.core.finding import Finding
 from amplint.core.rule import Rule
 from amplint.core.text import Text
-from amplint.cst.navigation import FSTRING_PLACES_HOLD
+from amplint.cst.navigation import FSTRING_PLACES_HOLD, Layout
 from amplint.cst.pairing import KINDS, ast_nodes, pair_by_order, walk
 from amplint.cst.segments import RefusedUnitError, Spans, Tree, Unit, Units, place
 from amplint.inference import Inference
@@ -98,13 +98,11 @@ class WholeFile(Units):
         return super().tree(unit)
 
 
-class WholeSource(Source):
-    """A file as a rule sees it, parsed whole, every place by LibCST."""
+class WholeLayout(Layout):
+    """A file parsed whole, every place by LibCST."""
 
-    def __init__(
-        self, path: str, text: Text, module: ast.Module, answers: Answers, texts: Texts
-    ) -> None:
-        super().__init__(path, text, module, answers, texts)
+    def __init__(self, path: str, text: Text, module: ast.Module) -> None:
+        super().__init__(path, text, module)
         self.units = WholeFile(text, module)
 
     def _place(self, node: cst.CSTNode) -> None:
@@ -114,15 +112,14 @@ class WholeSource(Source):
 def judge_whole(
     path: str,
     text: Text,
-    module: ast.Module,
-    answers: Answers,
+    facts: FileFacts,
     rules: Sequence[Rule],
     texts: Texts = lambda _: None,
     _watch: None = None,
 ) -> Judged:
     """`amplint.source.judge`, but for what it leaves out: every node is shown to every rule."""
-    source = WholeSource(path, text, module, answers, texts)
-    return show(source, [(unit, rules) for unit in source.units.units])
+    source = Source(WholeLayout(path, text, facts.module), facts, texts)
+    return show(source, [(unit, rules) for unit in source.layout.units.units])
 
 
 def parsed(text: Text, module: ast.Module, unit: Unit) -> Tree:
@@ -224,10 +221,10 @@ def evaluate_all(inference: Inference) -> None:
         inference.settle(f for f in list(inference.functions) if f not in inference.states)
 
 
-def heat_of_all(inference: Inference) -> HeatMap:
-    """`HeatMap`, the first thing that is made of what inference has found out."""
+def facts_of_all(inference: Inference) -> Facts:
+    """`Facts`, the first thing that is made of what inference has found out."""
     evaluate_all(inference)
-    return HeatMap(inference)
+    return Facts(inference)
 
 
 def one_part(sizes: Mapping[str, int]) -> list[tuple[str, ...]]:
@@ -255,7 +252,7 @@ def run_whole(request: Request, divide: Divide = parts.divide) -> Whole:
     with (
         mock.patch.object(session, "divide", divide),
         mock.patch.object(analysis, "judge", judged),
-        mock.patch.object(program, "HeatMap", heat_of_all),
+        mock.patch.object(program, "Facts", facts_of_all),
     ):
         outcome = engine.run(replace(request, indexed={}, cache=None))
     return Whole(outcome, count.value)

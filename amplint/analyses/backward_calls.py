@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
+from amplint.analyses.callers import Callers
+from amplint.analyses.fact import CallFact
 from amplint.core.values import (
     Autocast,
     Host,
@@ -23,27 +25,27 @@ from amplint.core.values import (
     Why,
 )
 from amplint.core.walks import derivable, nearest, reachable
-from amplint.inference import Inference, SiteId, State
+from amplint.inference import Inference, State
 from amplint.inference.use_evidence import BACKWARD_KEYWORDS
+from amplint.ir.ast_cache import Standing
 
 MAX_BACKWARD_CALLS = 8  # calls between a region and the backward pass in it
 NUMBERS = frozenset({"int", "float", "number"})
 
 
-class BackwardCalls:
-    """The calls that train, and what runs them.
-
-    Args:
-        inference: the values and call edges of the project.
-        callers: by function, the calls of it.
+class BackwardCalls(CallFact[tuple[Why, ...]]):
+    """The chain of places from a call to the `backward()` that it runs, itself or through functions
+    of the project; empty where the call is itself one.
 
     Attributes:
         events: by function, its calls that run a backward pass or the step of an optimizer.
         trains: the functions that have such calls, or call what has.
     """
 
-    def __init__(self, inference: Inference, callers: Mapping[str, Collection[SiteId]]) -> None:
-        self.inference = inference
+    requires = (Callers,)
+
+    def __init__(self, inference: Inference, callers: Callers) -> None:
+        super().__init__(inference)
         self._abstract: dict[str, bool] = {}
         self._regions: dict[str, Collection[int]] = {}
         self.events = {
@@ -57,8 +59,13 @@ class BackwardCalls:
         }
         direct = [function for function, events in self.events.items() if events]
         self.trains = set(
-            reachable(direct, lambda function: (caller for caller, _ in callers.get(function, ())))
+            reachable(
+                direct, lambda function: (caller for caller, _ in callers.sites.get(function, ()))
+            )
         )
+
+    def of(self, at: Standing) -> tuple[Why, ...] | None:
+        return self.chain(at.function, at.node)
 
     def chain(self, function: str, number: int) -> tuple[Why, ...] | None:
         """The chain from a call to the `backward()` that it runs in its caller's autocast state.

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 
-from amplint.analyses.hotness import HeatMap
+from amplint.analyses.backward_calls import BackwardCalls
+from amplint.analyses.fact import Fact, NodeFact
 from amplint.core.values import (
     Blob,
     Host,
@@ -23,6 +24,8 @@ from amplint.core.values import (
     Why,
 )
 from amplint.core.walks import Solver, reachable
+from amplint.inference import Inference
+from amplint.ir.ast_cache import Standing
 from amplint.ir.model import CallShape, Graph, Node
 
 MAX_CALLS = 3
@@ -40,14 +43,17 @@ Key = tuple[object, ...]
 At = tuple[str, int, int]  # a function, a node of it, and how many calls lead there
 
 
-class Backpropagations:
+class Backpropagations(Fact):
     """What of the functions of a project has been given to `backward()`, each node solved once.
 
     A function is looked at anew for each number of calls that lead to it, up to `MAX_CALLS`.
     """
 
-    def __init__(self, heat: HeatMap) -> None:
-        self._heat = heat
+    requires = (BackwardCalls,)
+
+    def __init__(self, inference: Inference, calls: BackwardCalls) -> None:
+        super().__init__(inference)
+        self._calls = calls
         self._known: dict[str, Backpropagated] = {}
         self._why = Solver(self._find_why, None)
 
@@ -61,7 +67,7 @@ class Backpropagations:
 
     def _of(self, function: str) -> Backpropagated:
         if function not in self._known:
-            self._known[function] = Backpropagated(self._heat, function)
+            self._known[function] = Backpropagated(self._calls, function)
         return self._known[function]
 
     def _find_why(self, at: At, ask: Callable[[At], Why | None]) -> Why | None:
@@ -90,11 +96,11 @@ class Backpropagated:
         function: its id; inference has been there.
     """
 
-    def __init__(self, heat: HeatMap, function: str) -> None:
-        self._heat = heat
-        self._inference = heat.inference
+    def __init__(self, calls: BackwardCalls, function: str) -> None:
+        self._calls = calls
+        self._inference = calls.inference
         self._function = function
-        self._state = heat.inference.states[function]
+        self._state = calls.inference.states[function]
         self._is_loss = Solver(self._find_loss, False)
 
     @property
@@ -147,8 +153,8 @@ class Backpropagated:
     def _losses(self) -> dict[Key, Why]:
         """What is backpropagated in this function itself -> where."""
         found: dict[Key, Why] = {}
-        for number in self._heat.backward_calls.events[self._function]:
-            if not self._heat.backward_calls.is_backward(self._function, number):
+        for number in self._calls.events[self._function]:
+            if not self._calls.is_backward(self._function, number):
                 continue
             node = self._graph.nodes[number]
             shape: CallShape = node.data
@@ -260,3 +266,30 @@ class Backpropagated:
             if switches or block.parent in found:
                 found.add(number)
         return found
+
+
+class BackpropagatedValues(NodeFact[Why]):
+    """Where what an expression holds, or is computed of, goes through a backward pass, here or in
+    the function that has returned it: its graph is still there."""
+
+    requires = (Backpropagations,)
+
+    def __init__(self, inference: Inference, found: Backpropagations) -> None:
+        super().__init__(inference)
+        self._found = found
+
+    def of(self, at: Standing) -> Why | None:
+        return self._found.why(at.function, at.node)
+
+
+class BackpropagatedLosses(NodeFact[Why]):
+    """Where an expression is what `backward()` is called on, or a part of it."""
+
+    requires = (Backpropagations,)
+
+    def __init__(self, inference: Inference, found: Backpropagations) -> None:
+        super().__init__(inference)
+        self._found = found
+
+    def of(self, at: Standing) -> Why | None:
+        return self._found.given(at.function, at.node)

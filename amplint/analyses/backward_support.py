@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from amplint.analyses.fact import CallFact
 from amplint.core.values import (
     Atom,
     Autocast,
@@ -37,8 +38,9 @@ from amplint.core.values import (
     Why,
 )
 from amplint.core.walks import nearest, reachable
-from amplint.inference import Inference, State
+from amplint.inference import State
 from amplint.inference.transfer import canonical
+from amplint.ir.ast_cache import Standing
 from amplint.knowledge import libraries
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.modules import MODULES
@@ -82,19 +84,16 @@ class Own(NamedTuple):
     complete: bool
 
 
-class Supports:
-    """What is behind the backward passes of a project.
+class BackwardSupport(CallFact[Support]):
+    """What is known of the forward work behind a backward pass in an autocast region.
 
     What a function shows, in itself and in what it calls, is found for all of them by a walk for
     each field of `Support`, from the functions that show it back to their callers.
     """
 
-    def __init__(self, inference: Inference) -> None:
-        self._inference = inference
-
-    def of(self, function: str, number: int) -> Support:
-        """What is behind the backward pass that the call `number` runs in its region."""
-        state = self._inference.states[function]
+    def of(self, at: Standing) -> Support:
+        function, number = at.function, at.node
+        state = self.inference.states[function]
         block = self._opening(state, state.graph.nodes[number].block)
         if block is None:  # opened by a decorator: the whole function is the region
             return self._support(self._own[function], [function])
@@ -102,7 +101,7 @@ class Supports:
         callees = dict.fromkeys(
             callee
             for number in state.graph.nodes_in(block)
-            for callee in sorted(self._inference.edges.get((function, number), ()))
+            for callee in sorted(self.inference.edges.get((function, number), ()))
         )
         outside = self._has_graph_from_outside(state, block)
         return self._support(own._replace(complete=own.complete and not outside), callees)
@@ -143,12 +142,12 @@ class Supports:
 
     @cached_property
     def _own(self) -> ReadOnly[str, Own]:
-        return {function: self._shown(function, -1) for function in self._inference.states}
+        return {function: self._shown(function, -1) for function in self.inference.states}
 
     @cached_property
     def _callers(self) -> ReadOnly[str, list[str]]:
         callers: dict[str, list[str]] = {}
-        for (caller, _), callees in sorted(self._inference.edges.items()):
+        for (caller, _), callees in sorted(self.inference.edges.items()):
             for callee in callees:
                 callers.setdefault(callee, []).append(caller)
         return callers
@@ -173,7 +172,7 @@ class Supports:
 
     def _shown(self, function: str, outer: int) -> Own:
         """What a block of a function shows, or the whole function for -1."""
-        state = self._inference.states[function]
+        state = self.inference.states[function]
         found: dict[str, Why] = {}
         complete = True
         for number in state.graph.nodes_in(outer):
@@ -192,7 +191,7 @@ class Supports:
 
     def _shown_by_call(self, function: str, state: State, number: int) -> Iterator[str]:
         """The fields of `Support` for which a call is a reason."""
-        infer = self._inference
+        infer = self.inference
         callee = state.graph.nodes[number].operands[0]
         for each in infer.edges.get((function, number), ()):
             cls = infer.functions[each].cls
@@ -209,13 +208,13 @@ class Supports:
 
     def _is_known_call(self, function: str, state: State, number: int) -> bool:
         """Whether a call can hide neither an island nor a custom Function of its own."""
-        if self._inference.edges.get((function, number)):
+        if self.inference.edges.get((function, number)):
             return True
         callee = state.graph.nodes[number].operands[0]
         return all(self._known(atom) for atom in state.values[callee] or [None])
 
     def _of_autograd(self, cls: str) -> bool:
-        return any(n.startswith("torch.autograd.") for n in self._inference.library_bases(cls))
+        return any(n.startswith("torch.autograd.") for n in self.inference.library_bases(cls))
 
     # -- values
 
@@ -258,4 +257,4 @@ class Supports:
         return isinstance(atom, Function | Class | Instance)
 
     def _why(self, function: str, location: tuple[int, int, int, int], text: str) -> Why:
-        return Why(Place(self._inference.functions[function].path, *location), text)
+        return Why(Place(self.inference.functions[function].path, *location), text)

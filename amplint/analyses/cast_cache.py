@@ -15,7 +15,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from amplint.analyses.hotness import HeatMap
+from amplint.analyses.backward_calls import BackwardCalls
+from amplint.analyses.callers import Callers
+from amplint.analyses.fact import Fact
+from amplint.analyses.hotness import Hotness
 from amplint.core.values import (
     Autocast,
     Blob,
@@ -29,8 +32,9 @@ from amplint.core.values import (
     Why,
 )
 from amplint.core.walks import derivable, nearest, reachable
-from amplint.inference import State
+from amplint.inference import Inference, State
 from amplint.inference.use_evidence import path_of
+from amplint.ir.ast_cache import Standing
 from amplint.ir.model import Graph, Location
 
 HALVES = frozenset({"float16", "bfloat16"})
@@ -79,7 +83,7 @@ class Use(NamedTuple):
     around: Around
 
 
-class CastCache:
+class CastCache(Fact):
     """The regions of a project and what is called in them, searched once for all.
 
     Each question (what updates weights, what uses them, which loop does both) is asked of functions
@@ -87,24 +91,30 @@ class CastCache:
     walk from the answers back along the calls.
     """
 
-    def __init__(self, heat: HeatMap) -> None:
-        self._heat = heat
-        self._inference = heat.inference
+    requires = (Callers, BackwardCalls, Hotness)
+
+    def __init__(
+        self, inference: Inference, callers: Callers, calls: BackwardCalls, hotness: Hotness
+    ) -> None:
+        super().__init__(inference)
+        self._callers = callers.sites
+        self._backward_calls = calls
+        self._hotness = hotness
         self._opened: dict[str, list[tuple[int, Around | None]]] = {}
         self._bodies: dict[str, dict[tuple[int, Location], int]] = {}
         self._half: dict[str, frozenset[str]] = {}
         self._found: dict[tuple[str, int, Around], Stale | None] = {}
         self._own_uses: dict[Entered, Use | None] = {}
 
-    def of_context(self, function: str, context: int, location: Location) -> Stale | None:
-        """For the region that a `with`, or a decorator, opens in a function.
+    def of_context(self, at: Standing, place: Place) -> Stale | None:
+        """For the region that a `with`, or a decorator, opens.
 
         Args:
-            function: the function in which the context is written.
-            context: the node of the context; one context may serve several times.
-            location: where it is written.
+            at: the node of the context; one context may serve several times.
+            place: where it is written.
         """
-        state = self._inference.states[function]
+        function, context, location = at.function, at.node, place[1:]
+        state = self.inference.states[function]
         opened = autocast_in(state.values[context])
         if opened is None or opened.cache is False:
             return None
@@ -115,7 +125,7 @@ class CastCache:
             return None if inner else self._search(function, block, around)
         for user in state.users[context]:
             decorated = str(state.graph.nodes[user].data)
-            if state.graph.nodes[user].op == "def" and decorated in self._inference.states:
+            if state.graph.nodes[user].op == "def" and decorated in self.inference.states:
                 return self._search(decorated, -1, around)
         return None
 
@@ -127,11 +137,11 @@ class CastCache:
             found = self._own_loop(entered[0], -1, entered[1]) if entered is not None else None
         if found is None:
             return None
-        state = self._inference.states[function]
+        state = self.inference.states[function]
         backwards = tuple(
             Why(self._place(function, number), "the backward pass runs in the region as well")
             for number in self._calls(state, outer)
-            if self._heat.backward_calls.chain(function, number) is not None
+            if self._backward_calls.chain(function, number) is not None
             and not self._within(function, state.graph.nodes[number].block, outer, around).nested
         )
         return replace(found, backwards=backwards)
@@ -143,8 +153,8 @@ class CastCache:
         """By function: its loops over the batches of training that update weights, in their order,
         and where they do."""
         found: dict[str, dict[int, Why]] = {}
-        for function in sorted(self._inference.states):
-            for number in self._heat.training_loops(function):
+        for function in sorted(self.inference.states):
+            for number in self._hotness.training_loops(function):
                 update = self._update(function, number)
                 if update is not None:
                     found.setdefault(function, {})[number] = update
@@ -157,7 +167,7 @@ class CastCache:
             loops = self._loops.get(function, {})
             numbers = list(loops)
             inside = itertools.takewhile(
-                lambda number: self._inference.states[function].graph.is_in(number, outer),
+                lambda number: self.inference.states[function].graph.is_in(number, outer),
                 itertools.islice(numbers, bisect_right(numbers, outer), None),
             )
             found = (self._stale(function, n, loops[n], outer, around) for n in inside)
@@ -170,7 +180,7 @@ class CastCache:
         used = self._use(function, loop, self._within(function, loop, outer, around))
         if used is None:
             return None
-        row, column, _, _ = self._inference.states[function].graph.blocks[loop].location
+        row, column, _, _ = self.inference.states[function].graph.blocks[loop].location
         place = Place(self._path(function), row, column, row, column + 3)
         why = Why(place, "this loop runs within one autocast region")
         return Stale(why, update, used.why, (), used.around.nested)
@@ -178,11 +188,11 @@ class CastCache:
     @cached_property
     def _distances(self) -> Mapping[Entered, tuple[int, Entered]]:
         """By function and autocast state: the nearest function that has such a loop."""
-        callers = self._heat.callers
+        callers = self._callers
         leading = reachable(
             self._loops, lambda function: (caller for caller, _ in callers.get(function, ()))
         )
-        known = [function for function in leading if function in self._inference.states]
+        known = [function for function in leading if function in self.inference.states]
         entered = [(function, around) for function in known for around in AROUND]
         goals = [
             (function, around)
@@ -196,7 +206,7 @@ class CastCache:
 
     def _update(self, function: str, outer: int) -> Why | None:
         """The first call in a block that changes weights, or that runs what does."""
-        for number in self._calls(self._inference.states[function], outer):
+        for number in self._calls(self.inference.states[function], outer):
             if self._is_update(function, number, outer):
                 return Why(self._place(function, number), "changes the weights here")
             callees = self._callees(function, number)
@@ -210,8 +220,8 @@ class CastCache:
         their calls does so."""
         direct: dict[str, int] = {}
         calls: list[tuple[str, list[str]]] = []
-        for function in sorted(self._heat.backward_calls.trains & self._inference.states.keys()):
-            for number in self._calls(self._inference.states[function], -1):
+        for function in sorted(self._backward_calls.trains & self.inference.states.keys()):
+            for number in self._calls(self.inference.states[function], -1):
                 if self._is_update(function, number, -1):
                     direct.setdefault(function, number)
                 elif callees := self._callees(function, number):
@@ -229,9 +239,9 @@ class CastCache:
 
     def _is_update(self, function: str, number: int, loop: int) -> bool:
         """Whether a call changes weights, and in every iteration those of the same layers."""
-        if not self._heat.backward_calls.is_step(function, number):
+        if not self._backward_calls.is_step(function, number):
             return False
-        state = self._inference.states[function]
+        state = self.inference.states[function]
         callee = state.graph.nodes[state.graph.nodes[number].operands[0]]
         if callee.op != "attr":
             return True
@@ -252,7 +262,7 @@ class CastCache:
         return self._entered_use(entered) if entered is not None else None
 
     def _own_use(self, function: str, outer: int, around: Around) -> Use | None:
-        state = self._inference.states[function]
+        state = self.inference.states[function]
         guess: Use | None = None
         for number in self._calls(state, outer):
             inside = self._within(function, state.graph.nodes[number].block, outer, around)
@@ -285,14 +295,14 @@ class CastCache:
 
     def _is_forward(self, function: str, number: int) -> bool | None:
         """Whether a call runs a module: surely, perhaps (False), or not (None)."""
-        state = self._inference.states[function]
+        state = self.inference.states[function]
         callee = state.graph.nodes[number].operands[0]
         value = state.values[callee]
         modules = [
             atom
             for atom in value
             if (isinstance(atom, Object) and atom.kind == "module")
-            or (isinstance(atom, Instance) and self._inference.is_module(atom.cls))
+            or (isinstance(atom, Instance) and self.inference.is_module(atom.cls))
             or (isinstance(atom, Method) and atom.name == "forward")
         ]
         if modules:
@@ -309,7 +319,7 @@ class CastCache:
     def _halved(self, function: str) -> frozenset[str]:
         """The dotted names whose values a function casts to half: model.half()"""
         if function not in self._half:
-            graph = self._inference.states[function].graph
+            graph = self.inference.states[function].graph
             paths = (
                 path_of(graph, node.operands[0])
                 for node in graph.nodes
@@ -322,7 +332,7 @@ class CastCache:
 
     def _called_in(self, function: str, outer: int, around: Around) -> Iterator[Entered]:
         """What the calls in a block run, in their order, where `around` holds in that block."""
-        state = self._inference.states[function]
+        state = self.inference.states[function]
         for number in self._calls(state, outer):
             inside = self._within(function, state.graph.nodes[number].block, outer, around)
             for callee in self._callees(function, number):
@@ -353,18 +363,17 @@ class CastCache:
 
     def _callees(self, function: str, number: int) -> list[str]:
         """The functions of the project that a call runs, without those that are only declared."""
-        edges = self._inference.edges.get((function, number), ())
+        edges = self.inference.edges.get((function, number), ())
         return [
             callee
             for callee in sorted(edges)
-            if callee in self._inference.states
-            and not self._heat.backward_calls.is_abstract(callee)
+            if callee in self.inference.states and not self._backward_calls.is_abstract(callee)
         ]
 
     def _within(self, function: str, block: int, outer: int, around: Around) -> Around:
         """What holds in a block, where `around` holds in the block `outer` that it lies in."""
         opener, opened = self._innermost(function)[block]
-        graph = self._inference.states[function].graph
+        graph = self.inference.states[function].graph
         if opened is None or opener == outer or not graph.is_in(opener, outer):
             return around
         return opened
@@ -374,7 +383,7 @@ class CastCache:
         holds in it. The last entry is that of what is in no block."""
         known = self._opened.get(function)
         if known is None:
-            state = self._inference.states[function]
+            state = self.inference.states[function]
             known = self._opened[function] = []
             for number, block in enumerate(state.graph.blocks):
                 context = autocast_of(state, number)
@@ -387,25 +396,25 @@ class CastCache:
         """The bodies of `with` statements, by the node and the place of the context."""
         if function not in self._bodies:
             found = self._bodies[function] = {}
-            for number, block in enumerate(self._inference.states[function].graph.blocks):
+            for number, block in enumerate(self.inference.states[function].graph.blocks):
                 if block.kind == "with":
                     found.setdefault((block.node, block.location), number)
         return self._bodies[function]
 
     def _entered(self, function: str, around: Around) -> Around:
         """What holds in a function that is called where `around` holds."""
-        if self._inference.functions[function].decorated:
-            for atom in self._inference.decorators(function):
+        if self.inference.functions[function].decorated:
+            for atom in self.inference.decorators(function):
                 if isinstance(atom, Autocast):
                     return nested(atom)
         return around
 
     def _place(self, function: str, number: int) -> Place:
-        location = self._inference.states[function].graph.nodes[number].location
+        location = self.inference.states[function].graph.nodes[number].location
         return Place(self._path(function), *location)
 
     def _path(self, function: str) -> str:
-        return self._inference.functions[function].path
+        return self.inference.functions[function].path
 
 
 def nested(context: Autocast) -> Around:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from amplint.analyses.fact import Fact
 from amplint.core.values import NONE, Blob, Host, Symbol, Tensor, Unknown, Value
 from amplint.core.walks import Solver
 from amplint.inference import Inference, State
@@ -36,11 +37,11 @@ RARE_DEVICES = frozenset({"mps", "npu", "xpu", "hpu", "mlu", "musa", "xla", "tpu
 OF_RARE_DEVICE = re.compile(rf"(^|_)({'|'.join(sorted(RARE_DEVICES))})(_|$)")
 
 
-class ColdGuards:
+class ColdGuards(Fact):
     """The tests in the functions of a project, each part of one looked at once."""
 
     def __init__(self, inference: Inference) -> None:
-        self.inference = inference
+        super().__init__(inference)
         self._rare: dict[str, frozenset[int]] = {}
         self._sides: dict[tuple[str, int, int], str | None] = {}
         self._giving: dict[tuple[str, int], bool] = {}

@@ -8,25 +8,31 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Set
 from functools import cached_property
 
-from amplint.analyses.hotness import HeatMap
+from amplint.analyses.callers import Callers
+from amplint.analyses.fact import PlaceFact
 from amplint.core.values import Autocast
 from amplint.core.walks import reachable
-from amplint.inference import State
+from amplint.inference import Inference, State
+from amplint.ir.ast_cache import Standing
 
 LEAVING = frozenset({"staticmethod", "classmethod", "property", "override", "abstractmethod"})
 
 
-class GradMode:
-    """The places where gradients may be off, found by one walk along the calls from there."""
+class GradSurelyOn(PlaceFact[bool]):
+    """Whether gradients are on where a node runs, by what is around it and around its callers.
 
-    def __init__(self, heat: HeatMap) -> None:
-        self._inference = heat.inference
-        self._callers = heat.callers
+    The places where they may be off are found by one walk along the calls from there.
+    """
+
+    requires = (Callers,)
+
+    def __init__(self, inference: Inference, callers: Callers) -> None:
+        super().__init__(inference)
+        self._callers = callers.sites
         self._blocks: dict[str, Collection[int]] = {}
 
-    def may_be_off(self, function: str, block: int) -> bool:
-        """Whether gradients may be off in a block of a function, however it is reached."""
-        return function in self._off or self._switches(function, block)
+    def of(self, at: Standing) -> bool:
+        return at.function not in self._off and not self._switches(at.function, at.block)
 
     @cached_property
     def _off(self) -> Set[str]:
@@ -36,17 +42,17 @@ class GradMode:
         for callee, sites in self._callers.items():
             for caller, number in sites:
                 called.setdefault(caller, []).append(callee)
-                state = self._inference.states.get(caller)
+                state = self.inference.states.get(caller)
                 if state is None or self._switches(caller, state.graph.nodes[number].block):
                     off[callee] = None
         return set(reachable(off, lambda function: called.get(function, ())))
 
     def _switches(self, function: str, block: int) -> bool:
         """Whether something may switch them off within a function, or around it as a decorator."""
-        if not LEAVING.issuperset(self._inference.functions[function].decorated):
+        if not LEAVING.issuperset(self.inference.functions[function].decorated):
             return True
         if function not in self._blocks:
-            self._blocks[function] = set(blocks_in_contexts(self._inference.states[function]))
+            self._blocks[function] = set(blocks_in_contexts(self.inference.states[function]))
         return block in self._blocks[function]
 
 

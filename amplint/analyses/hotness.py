@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from amplint.analyses.backward_calls import BackwardCalls
+from amplint.analyses.callers import Callers
 from amplint.analyses.cold_guards import ColdGuards
+from amplint.analyses.fact import PlaceFact
 from amplint.core.values import (
     ACCELERATOR,
     NO_DEVICE,
@@ -27,8 +29,9 @@ from amplint.core.values import (
     Value,
     Why,
 )
-from amplint.inference import Inference, SiteId, State, annotated, custom_ops
+from amplint.inference import Inference, State, annotated, custom_ops
 from amplint.inference.transfer import is_loader
+from amplint.ir.ast_cache import Standing
 from amplint.ir.model import Block
 from amplint.knowledge import libraries
 
@@ -96,17 +99,18 @@ class Surroundings(NamedTuple):
     evaluation: bool = False
 
 
-class HeatMap:
-    """The heat of every node of the evaluated functions; built once the values are settled."""
+class Hotness(PlaceFact[Heat]):
+    """Why a node runs for every batch; None where it is cold, or nothing says that it is hot."""
 
-    def __init__(self, inference: Inference) -> None:
-        self.inference = inference
-        self.callers: dict[str, list[SiteId]] = {}
-        for site, callees in sorted(inference.edges.items()):
-            for callee in sorted(callees):
-                self.callers.setdefault(callee, []).append(site)
-        self.backward_calls = BackwardCalls(inference, self.callers)
-        self._guards = ColdGuards(inference)
+    requires = (Callers, BackwardCalls, ColdGuards)
+
+    def __init__(
+        self, inference: Inference, callers: Callers, calls: BackwardCalls, guards: ColdGuards
+    ) -> None:
+        super().__init__(inference)
+        self._callers = callers.sites
+        self._backward_calls = calls
+        self._guards = guards
         self._evaluates: dict[str, bool] = {}
         self._per_call: set[str] = set()
         self._batch_loops: dict[str, dict[int, str]] = {}
@@ -118,9 +122,8 @@ class HeatMap:
 
     # -- questions
 
-    def heat(self, function: str, block: int) -> Heat | None:
-        """Why the block runs for every batch; None where it is cold or nothing says so."""
-        found = self._heat_of(function, block)
+    def of(self, at: Standing) -> Heat | None:
+        found = self._heat_of(at.function, at.block)
         return Heat(found.temperature, found.chain) if found is not None else None
 
     def is_hot(self, function: str) -> bool:
@@ -144,7 +147,7 @@ class HeatMap:
             for number, block in enumerate(state.graph.blocks):
                 if block.kind in ("loop", "comprehension") and self._iterates_loader(state, block):
                     loops[number] = EVALUATION
-        known = self.backward_calls
+        known = self._backward_calls
         stack: list[tuple[str, int, bool]] = []
         for function in self.inference.states.keys() & known.trains:
             events = set(known.events[function])
@@ -167,7 +170,9 @@ class HeatMap:
             elif direct and function not in self._per_call:
                 self._per_call.add(function)
                 stack += [
-                    (*site, True) for site in self.callers.get(function, ()) if site[0] in enclosing
+                    (*site, True)
+                    for site in self._callers.get(function, ())
+                    if site[0] in enclosing
                 ]
             while loop >= 0 and (function, loop) not in climbed:
                 climbed.add((function, loop))
@@ -217,7 +222,7 @@ class HeatMap:
             if found is not None:
                 self._reached[function] = found
         calls: dict[str, list[tuple[int, str]]] = {}
-        for callee, sites in sorted(self.callers.items()):
+        for callee, sites in sorted(self._callers.items()):
             if callee in self.inference.states and not self._is_cold_function(callee):
                 for caller, number in sites:
                     calls.setdefault(caller, []).append((number, callee))
@@ -303,11 +308,11 @@ class HeatMap:
         """A function that runs the backward pass of a loss and steps an optimizer that it is given,
         and that nobody is seen to call: an engine will, for every batch."""
         facts = self.inference.functions[function]
-        if function not in self._per_call or function in self.callers:
+        if function not in self._per_call or function in self._callers:
             return False
         if facts.kind != "function" or not facts.params or facts.name.startswith("test"):
             return False
-        state, known = self.inference.states[function], self.backward_calls
+        state, known = self.inference.states[function], self._backward_calls
         events = known.events[function]
         steps = [n for n in events if known.is_step(function, n)]
         given = all(self._is_given(state, state.graph.nodes[n].operands[0]) for n in steps)
@@ -372,7 +377,7 @@ class HeatMap:
 
     def _switches_to_evaluation(self, function: str, state: State) -> bool:
         """Whether the function calls `model.eval()` first of all, and trains nothing."""
-        if function in self.backward_calls.trains:
+        if function in self._backward_calls.trains:
             return False
         if function not in self._evaluates:
             self._evaluates[function] = self._calls_eval(state)
@@ -406,4 +411,4 @@ def _head(block: Block) -> tuple[int, int, int, int]:
     return (row, column, row, column + 3)
 
 
-__all__ = ["ACCELERATOR", "EVALUATION", "TRAINING", "HeatMap"]
+__all__ = ["ACCELERATOR", "EVALUATION", "TRAINING", "Hotness"]

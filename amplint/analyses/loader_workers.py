@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
+from amplint.analyses.fact import PlaceFact
 from amplint.core.values import Function, Instance, Place, Symbol, Value, Why, constant, ordered
 from amplint.core.walks import reachable
-from amplint.inference import Inference, State, transfer
+from amplint.inference import State, transfer
+from amplint.ir.ast_cache import Standing
 from amplint.ir.model import Node, argument
 from amplint.knowledge import libraries
 
@@ -22,11 +24,11 @@ CONTEXT_AT = libraries.WORKER_ARGUMENTS[CONTEXT]
 COUNTS = frozenset({"os.cpu_count", "multiprocessing.cpu_count"})
 
 
-class Workers:
-    """The functions that workers run, found when the first is asked for."""
+class Workers(PlaceFact[tuple[Why, ...]]):
+    """The chain of places that leads from a loader to a node that its worker processes run."""
 
-    def __init__(self, inference: Inference) -> None:
-        self._inference = inference
+    def of(self, at: Standing) -> tuple[Why, ...] | None:
+        return self.chain(at.function)
 
     def runs(self, function: str) -> bool:
         """Whether workers run a function."""
@@ -48,7 +50,7 @@ class Workers:
         """By function that workers run: what calls it, nearest to a loader, and where; without a
         caller, the loader."""
         found: dict[str, tuple[str | None, Why]] = {}
-        for function, state in sorted(self._inference.states.items()):
+        for function, state in sorted(self.inference.states.items()):
             for node in state.graph.nodes:
                 if node.op == "call" and self._has_workers(state, node):
                     why = self._why(function, node, "this loader has worker processes")
@@ -57,7 +59,7 @@ class Workers:
 
         def called(caller: str) -> Iterator[str]:
             for number, node in enumerate(self._nodes(caller)):
-                for callee in sorted(self._inference.edges.get((caller, number), ())):
+                for callee in sorted(self.inference.edges.get((caller, number), ())):
                     why = self._why(caller, node, "called here in a worker")
                     found.setdefault(callee, (caller, why))
                     yield callee
@@ -67,11 +69,11 @@ class Workers:
         return found
 
     def _nodes(self, function: str) -> tuple[Node, ...]:
-        state = self._inference.states.get(function)
+        state = self.inference.states.get(function)
         return state.graph.nodes if state is not None else ()
 
     def _why(self, function: str, node: Node, text: str) -> Why:
-        return Why(Place(self._inference.functions[function].path, *node.location), text)
+        return Why(Place(self.inference.functions[function].path, *node.location), text)
 
     def _has_workers(self, state: State, call: Node) -> bool:
         """Whether a call makes a loader whose workers are forked, as far as it says."""
@@ -97,16 +99,16 @@ class Workers:
         for value in given(state, call, "dataset", 0):
             for atom in ordered(value):
                 if isinstance(atom, Instance):
-                    bases = self._inference.library_bases(atom.cls)
+                    bases = self.inference.library_bases(atom.cls)
                     iterable = any(base.endswith(".IterableDataset") for base in bases)
                     for name in OF_ITERABLE if iterable else OF_INDEXED:
-                        yield from self._inference.methods(atom.cls, name, overridden=False)
+                        yield from self.inference.methods(atom.cls, name, overridden=False)
         for value in given(state, call, "collate_fn", 6):
             for atom in ordered(value):
                 if isinstance(atom, Function):
                     yield atom.id
                 elif isinstance(atom, Instance):
-                    yield from self._inference.methods(atom.cls, "__call__", overridden=False)
+                    yield from self.inference.methods(atom.cls, "__call__", overridden=False)
 
 
 def given(state: State, call: Node, name: str, position: int) -> Iterator[Value]:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from amplint.analyses.fact import Fact, NodeFact
 from amplint.analyses.tensor_certainty import holds_tensor
 from amplint.core.values import (
     CPU,
@@ -28,9 +29,11 @@ from amplint.core.values import (
     Symbol,
     Tensor,
     Value,
+    Why,
 )
 from amplint.core.walks import Solver, reachable
 from amplint.inference import Inference, State, transfer
+from amplint.ir.ast_cache import Standing
 from amplint.ir.model import Node, Param
 from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS
 
@@ -76,7 +79,7 @@ Answer = Constant | None  # None: it is not constant, or not known to be
 Ask = Callable[[At], Answer]
 
 
-class LoopInvariance:
+class Constants(Fact):
     """The constants of a project, each node solved once.
 
     What a loop makes of itself is another value in every round. It rests on itself, and the least
@@ -84,28 +87,51 @@ class LoopInvariance:
     """
 
     def __init__(self, inference: Inference) -> None:
-        self._inference = inference
+        super().__init__(inference)
         self._solved = Solver(self._find, None)
 
-    def is_constant(self, function: str, number: int) -> bool:
-        """Whether a node has the same value in every iteration, and is no tensor."""
-        state = self._inference.states.get(function)
-        if state is None or holds_tensor(state.values[number]):
-            return False
-        return self._solved((function, number)) is not None
-
-    def built_of_constants(self, function: str, number: int) -> Place | None:
-        """Where the list of constants becomes a tensor that a node's value is computed from, and
-        from nothing else; None if there is no such list, or something else."""
-        found = self._solved((function, number))
-        return found.built if found is not None else None
+    def of(self, at: Standing) -> Answer:
+        """What is known of a node that has the same value in every iteration; else None."""
+        return self._solved(at[:2])
 
     def _find(self, at: At, ask: Ask) -> Answer:
         function, number = at
-        state = self._inference.states.get(function)
+        state = self.inference.states.get(function)
         if state is None or number < 0:
             return Constant() if state is not None else None
-        return Step(self._inference, function, state, ask).from_node(number)
+        return Step(self.inference, function, state, ask).from_node(number)
+
+
+class LoopInvariance(NodeFact[bool]):
+    """Whether an expression is a number, or a list of numbers, that is the same in every iteration:
+    by constants, options, what a constructor has stored, or a configuration."""
+
+    requires = (Constants,)
+
+    def __init__(self, inference: Inference, constants: Constants) -> None:
+        super().__init__(inference)
+        self._constants = constants
+
+    def of(self, at: Standing) -> bool:
+        value = self.inference.states[at.function].values[at.node]
+        return not holds_tensor(value) and self._constants.of(at) is not None
+
+
+class ConstantTensors(NodeFact[Why]):
+    """Where a list that is the same in every iteration becomes a tensor on the host, if the
+    expression is computed from nothing else."""
+
+    requires = (Constants,)
+
+    def __init__(self, inference: Inference, constants: Constants) -> None:
+        super().__init__(inference)
+        self._constants = constants
+
+    def of(self, at: Standing) -> Why | None:
+        found = self._constants.of(at)
+        if found is None or found.built is None:
+            return None
+        return Why(found.built, "built of constants here")
 
 
 class Step:

@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
-from amplint.analyses.hotness import HeatMap
+from amplint.analyses.callers import Callers
+from amplint.analyses.fact import CallFact, Fact, NodeFact
 from amplint.core.values import (
     ACCELERATOR,
     CPU,
@@ -24,7 +25,8 @@ from amplint.core.values import (
     Why,
     only,
 )
-from amplint.inference import transfer
+from amplint.inference import Inference, transfer
+from amplint.ir.ast_cache import Standing
 from amplint.ir.model import Node, argument
 from amplint.knowledge import libraries
 
@@ -37,33 +39,35 @@ MOVING = frozenset({"cuda", "to"})
 At = tuple[str, int]  # a function's id, and one of its nodes
 
 
-class Origins:
+class Origins(Fact):
     """The calls that make values, looked for from where these are used."""
 
-    def __init__(self, heat: HeatMap) -> None:
-        self._inference = heat.inference
-        self._callers = heat.callers
+    requires = (Callers,)
+
+    def __init__(self, inference: Inference, callers: Callers) -> None:
+        super().__init__(inference)
+        self._callers = callers.sites
 
     def replicated(self, function: str, number: int) -> Why | None:
         """Where the module that a node holds may have been wrapped by `nn.DataParallel`."""
         at = next(self._search((function, number), self._replicates), None)
         return self._why(at, "wrapped in `DataParallel` here") if at is not None else None
 
-    def moved(self, loader: Place) -> Why | None:
-        """Where a batch of a loader that does not pin them is moved to the device."""
-        return self._moves.get(loader)
+    def moved(self, function: str, number: int) -> Why | None:
+        """Where a batch of the loader that a call makes, unpinned, is moved to the device."""
+        return self._moves.get(self._place((function, number)))
 
     @cached_property
     def _moves(self) -> dict[Place, Why]:
         """The loaders that do not pin their batches -> the first move of one."""
         found: dict[Place, Why] = {}
-        for function, state in sorted(self._inference.states.items()):
+        for function, state in sorted(self.inference.states.items()):
             for number, node in enumerate(state.graph.nodes):
                 if node.op == "call" and self._moves_to_device((function, number)):
                     batch = (function, self._node((function, node.operands[0])).operands[0])
                     for loader in self._search(batch, self._leaves_unpinned, drawn=True):
                         why = self._why((function, number), "moved to the device here")
-                        found.setdefault(self._why(loader, "").place, why)
+                        found.setdefault(self._place(loader), why)
         return found
 
     def _moves_to_device(self, at: At) -> bool:
@@ -75,7 +79,7 @@ class Origins:
         return before.kind == CPU.kind and not before.pinned and after.kind == ACCELERATOR
 
     def _device(self, at: At) -> Device:
-        atom = only(self._inference.states[at[0]].values[at[1]] or frozenset())
+        atom = only(self.inference.states[at[0]].values[at[1]] or frozenset())
         return atom.device if isinstance(atom, Tensor | Blob) else Device(None)
 
     def _leaves_unpinned(self, at: At) -> bool:
@@ -101,11 +105,11 @@ class Origins:
     def _names(self, call: At) -> frozenset[str]:
         """What of a library is called, or what a class that is called derives from."""
         names: set[str] = set()
-        for atom in self._inference.states[call[0]].values[self._node(call).operands[0]]:
+        for atom in self.inference.states[call[0]].values[self._node(call).operands[0]]:
             if isinstance(atom, Symbol):
                 names.add(transfer.canonical(atom.name))
             elif isinstance(atom, Class):
-                names |= self._inference.library_bases(atom.id)
+                names |= self.inference.library_bases(atom.id)
         return frozenset(names)
 
     def _search(self, start: At, ends: Callable[[At], bool], drawn: bool = False) -> Iterator[At]:
@@ -129,14 +133,16 @@ class Origins:
             seen.update(new)
 
     def _is_known(self, at: At) -> bool:
-        return at[0] in self._inference.states and at[1] >= 0
+        return at[0] in self.inference.states and at[1] >= 0
 
     def _node(self, at: At) -> Node:
-        return self._inference.states[at[0]].graph.nodes[at[1]]
+        return self.inference.states[at[0]].graph.nodes[at[1]]
 
     def _why(self, at: At, text: str) -> Why:
-        place = Place(self._inference.functions[at[0]].path, *self._node(at).location)
-        return Why(place, text)
+        return Why(self._place(at), text)
+
+    def _place(self, at: At) -> Place:
+        return Place(self.inference.functions[at[0]].path, *self._node(at).location)
 
     def _containers(self, at: At) -> Iterator[At]:
         """The nodes that hold what the value of a node is drawn from."""
@@ -184,14 +190,14 @@ class Origins:
 
     def _kept(self, function: str, node: Node) -> Iterator[At]:
         """Ex) `model` of torch.compile(model)"""
-        for atom in self._inference.states[function].values[node.operands[0]]:
+        for atom in self.inference.states[function].values[node.operands[0]]:
             name = transfer.canonical(atom.name) if isinstance(atom, Symbol) else ""
             if libraries.MODULE_WRAPPERS.get(name) == "same":
                 yield function, node.operands[1]
 
     def _stored(self, at: At) -> Iterator[At]:
         """What methods store in a field: self.model"""
-        node, infer = self._node(at), self._inference
+        node, infer = self._node(at), self.inference
         holders = infer.states[at[0]].values[node.operands[0]]
         for cls in sorted(atom.cls for atom in holders if isinstance(atom, Instance)):
             for related in (*infer.mro(cls), *infer.subclasses(cls)):
@@ -202,7 +208,7 @@ class Origins:
 
     def _given(self, function: str, name: str) -> Iterator[At]:
         """What the callers give for a parameter."""
-        facts = self._inference.functions[function]
+        facts = self.inference.functions[function]
         positional = [param.name for param in facts.params if param.kind == "positional"]
         if facts.cls is not None and "staticmethod" not in facts.decorated:
             positional = positional[1:]
@@ -214,19 +220,19 @@ class Origins:
 
     def _bound(self, function: str, name: str) -> Iterator[At]:
         """What a name of a function around, or of the module, is bound to."""
-        outer = self._inference.functions[function].parent
+        outer = self.inference.functions[function].parent
         while outer is not None:
-            state = self._inference.states.get(outer)
+            state = self.inference.states.get(outer)
             bound = state.graph.bindings.get(name, ()) if state is not None else ()
             if bound:
                 yield from ((outer, number) for number in bound)
                 return
-            outer = self._inference.functions[outer].parent
+            outer = self.inference.functions[outer].parent
 
     def _returned(self, function: str, number: int, index: int | None) -> Iterator[At]:
         """What a call returns; of a tuple, one of its elements."""
-        for callee in sorted(self._inference.edges.get((function, number), ())):
-            state = self._inference.states.get(callee)
+        for callee in sorted(self.inference.edges.get((function, number), ())):
+            state = self.inference.states.get(callee)
             for returned in state.graph.returns if state is not None else ():
                 node = self._node((callee, returned))
                 value = node.operands[0] if node.op == "return" else returned
@@ -236,3 +242,31 @@ class Origins:
                 row = self._node((callee, value)) if value >= 0 else None
                 if row is not None and row.op == "tuple" and index < len(row.operands):
                     yield callee, row.operands[index]
+
+
+class ReplicatedModules(NodeFact[Why]):
+    """Where the module that an expression is may have been wrapped by `nn.DataParallel`, for more
+    than one device."""
+
+    requires = (Origins,)
+
+    def __init__(self, inference: Inference, origins: Origins) -> None:
+        super().__init__(inference)
+        self._origins = origins
+
+    def of(self, at: Standing) -> Why | None:
+        return self._origins.replicated(at.function, at.node)
+
+
+class UnpinnedMoves(CallFact[Why]):
+    """Where a batch of a loader that does not pin its batches is moved to the device, by the call
+    that makes the loader."""
+
+    requires = (Origins,)
+
+    def __init__(self, inference: Inference, origins: Origins) -> None:
+        super().__init__(inference)
+        self._origins = origins
+
+    def of(self, at: Standing) -> Why | None:
+        return self._origins.moved(at.function, at.node)

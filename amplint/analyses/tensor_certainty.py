@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
+from amplint.analyses.fact import NodeFact
 from amplint.core.values import Device, Mapping, Sequence, Symbol, Tensor, Value, Why
 from amplint.core.walks import Solver
 from amplint.inference import HOT_METHODS, Inference, State, annotated
 from amplint.inference.use_evidence import TENSOR_USES
+from amplint.ir.ast_cache import Standing
 from amplint.ir.model import Location, Node
 
 # What their first operand is decides about these; a call that is none of these speaks for itself.
@@ -42,26 +44,26 @@ Ask = Callable[[At], Grounds]
 SURE, GUESS = Grounds(sure=True), Grounds(guessed=True)
 
 
-class TensorCertainty:
-    """What values are made of, each node of the project solved once.
+class TensorCertainty(NodeFact[bool]):
+    """Whether the tensor that an expression is, or the tensors in the container, are no guess.
+
+    A parameter of `forward` that is only subscripted or counted with may be a list or an int.
 
     A loop's variable does not speak for itself: in a circle both grounds begin with False.
     """
 
     def __init__(self, inference: Inference) -> None:
-        self._inference = inference
+        super().__init__(inference)
         self._grounds = Solver(self._find, Grounds())
         self._parameters: dict[str, dict[Location, list[At]]] = {}
         self._used: dict[str, Collection[int]] = {}
 
-    def is_tensor(self, function: str, number: int) -> bool:
-        """Whether the tensor that a node is, or the tensors that it holds, are so without a
-        guess."""
-        return self._grounds((function, number)) == SURE
+    def of(self, at: Standing) -> bool:
+        return self._grounds(at[:2]) == SURE
 
     def _find(self, at: At, ask: Ask) -> Grounds:
         function, number = at
-        state = self._inference.states.get(function)
+        state = self.inference.states.get(function)
         if state is None or not holds_tensor(state.values[number]):
             return GUESS
         node = state.graph.nodes[number]
@@ -85,8 +87,8 @@ class TensorCertainty:
         return together(found)
 
     def _of_call(self, function: str, state: State, number: int, ask: Ask) -> Grounds:
-        states, node = self._inference.states, state.graph.nodes[number]
-        callees = self._inference.edges.get((function, number), set())
+        states, node = self.inference.states, state.graph.nodes[number]
+        callees = self.inference.edges.get((function, number), set())
         returned = [
             (callee, n)
             for callee in sorted(callees & states.keys())
@@ -107,7 +109,7 @@ class TensorCertainty:
         """By an annotation, by a use that only tensors have, or by what callers pass."""
         node = state.graph.nodes[number]
         annotation = state.values[node.operands[0]] if node.operands else frozenset()
-        if number not in self._inference.marks_of(function).copied and any(
+        if number not in self.inference.marks_of(function).copied and any(
             isinstance(atom, Tensor) for atom in annotated(annotation, Device(None))
         ):
             return SURE
@@ -132,7 +134,7 @@ class TensorCertainty:
     def _guessed(self, why: Why) -> Iterator[At]:
         """The parameter whose device is a guess, and this the reason: that of `forward`."""
         for function, number in self._of_hot_methods(why.place.path).get(why.place[1:], ()):
-            given = tensors_held(self._inference.states[function].values[number])
+            given = tensors_held(self.inference.states[function].values[number])
             if any(tensor.device.why == why for tensor in given):
                 yield function, number
 
@@ -140,8 +142,8 @@ class TensorCertainty:
         """The parameters of a file's hot methods, by their places."""
         if path not in self._parameters:
             found = self._parameters[path] = {}
-            for function, facts in self._inference.files[path].facts.functions.items():
-                state = self._inference.states.get(function)
+            for function, facts in self.inference.files[path].facts.functions.items():
+                state = self.inference.states.get(function)
                 if facts.name not in HOT_METHODS or state is None:
                     continue
                 for number, node in enumerate(state.graph.nodes):

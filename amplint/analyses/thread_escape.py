@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
+from amplint.analyses.fact import CallFact
 from amplint.core.values import (
     Atom,
     Blob,
@@ -18,8 +19,9 @@ from amplint.core.values import (
     Why,
 )
 from amplint.core.walks import nearest
-from amplint.inference import Inference, State
+from amplint.inference import State
 from amplint.inference.transfer import canonical
+from amplint.ir.ast_cache import Standing
 from amplint.ir.model import Node
 from amplint.knowledge.casts import policy
 from amplint.knowledge.operations import OPERATORS
@@ -27,23 +29,22 @@ from amplint.knowledge.operations import OPERATORS
 TEXT = "this runs outside of the region"
 
 
-class ThreadWork:
-    """The products in what threads run, found by one walk from the products back to callers."""
+class ThreadWork(CallFact[Why]):
+    """Where what a call hands to another thread runs the nearest product, outside of any region.
 
-    def __init__(self, inference: Inference) -> None:
-        self._inference = inference
+    The products are found by one walk from them back to callers.
+    """
 
-    def products(self, function: str, number: int) -> Why | None:
-        """The nearest product in what the call `number` of a function hands to another thread."""
-        infer = self._inference
-        work = infer.threads.get((function, number), set())
+    def of(self, at: Standing) -> Why | None:
+        infer = self.inference
+        work = infer.threads.get((at.function, at.node), set())
         called = sorted({atom.id for atom in work if isinstance(atom, Function)})
         for atom in work:
             module = atom.of if isinstance(atom, Method) and atom.name == "forward" else atom
             if isinstance(module, Instance) and infer.is_module(module.cls):
                 called += infer.methods(module.cls, "forward")
             elif runs_layer(module):
-                return self._why(function, number)
+                return self._why(at.function, at.node)
         return next((self._nearest[f] for f in called if f in self._nearest), None)
 
     @cached_property
@@ -51,20 +52,20 @@ class ThreadWork:
         """By function: the nearest product in it, or in what it calls, outside of its regions."""
         direct: dict[str, int] = {}
         callers: dict[str, list[str]] = {}
-        for function, state in sorted(self._inference.states.items()):
+        for function, state in sorted(self.inference.states.items()):
             for number, node in enumerate(state.graph.nodes):
                 if state.regions.get(node.block) is not None:
                     continue
                 if is_product(node, state):
                     direct.setdefault(function, number)
-                for callee in self._inference.edges.get((function, number), ()):
+                for callee in self.inference.edges.get((function, number), ()):
                     callers.setdefault(callee, []).append(function)
         found = nearest(direct, lambda function: callers.get(function, ()))
         return {function: self._why(goal, direct[goal]) for function, (_, goal) in found.items()}
 
     def _why(self, function: str, number: int) -> Why:
-        location = self._inference.states[function].graph.nodes[number].location
-        return Why(Place(self._inference.functions[function].path, *location), TEXT)
+        location = self.inference.states[function].graph.nodes[number].location
+        return Why(Place(self.inference.functions[function].path, *location), TEXT)
 
 
 def is_product(node: Node, state: State) -> bool:

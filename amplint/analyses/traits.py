@@ -1,7 +1,12 @@
-"""Whether a value has what certain rules need (`Trait`), be it within a container."""
+"""Which functions hold what certain rules need (`Trait`)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from amplint.analyses.fact import Fact
+from amplint.analyses.hotness import Hotness
+from amplint.analyses.loader_workers import Workers
 from amplint.core.values import (
     Atom,
     DType,
@@ -11,12 +16,44 @@ from amplint.core.values import (
     Sequence,
     Symbol,
     Tensor,
+    Trait,
     Value,
 )
+from amplint.inference import Inference
 from amplint.inference.transfer import HALF
 
 # A dtype, a method that casts to it, or a type of tensors named after it.
 HALF_NAMES = HALF | {"HalfTensor", "BFloat16Tensor"}
+
+
+class Traits(Fact):
+    """The traits of functions: what is known of some place in each."""
+
+    requires = (Hotness, Workers)
+
+    def __init__(self, inference: Inference, hotness: Hotness, workers: Workers) -> None:
+        super().__init__(inference)
+        self._hotness = hotness
+        self._workers = workers
+
+    def in_file(self, path: str) -> list[tuple[int, int, frozenset[Trait]]]:
+        """Of each function of a file: its rows, first and last, and the traits of its places."""
+        return [
+            (facts.location[0], facts.location[2], frozenset(self._of(identity)))
+            for identity, facts in self.inference.files[path].facts.functions.items()
+            if identity in self.inference.states
+        ]
+
+    def _of(self, function: str) -> Iterator[Trait]:
+        state = self.inference.states[function]
+        if self._hotness.is_hot(function):
+            yield Trait.HOT
+        if any(region is not None for region in state.regions.values()):
+            yield Trait.REGION
+        if any(map(is_half, set(state.values))):
+            yield Trait.HALF
+        if self._workers.runs(function):
+            yield Trait.WORKER
 
 
 def is_half(value: Value) -> bool:

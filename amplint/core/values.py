@@ -275,6 +275,11 @@ def constant(value: Value | None) -> object:
     return None
 
 
+def is_autocast(value: Value) -> bool:
+    """Whether a value is an autocast context, and nothing else."""
+    return bool(value) and all(isinstance(atom, Autocast) for atom in value)
+
+
 def ordered(value: Value) -> list[Atom]:
     """The alternatives in an order that does not depend on hashing: what is evaluated first decides
     which of several equal reasons is shown."""

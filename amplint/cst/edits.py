@@ -25,28 +25,32 @@ ATOMS = (
 )  # fmt: skip
 
 
-class Edits(Layout):
-    """A file's layout, and the edits that can be made in it."""
+class Edits:
+    """The edits that can be made in a file."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._content = layout.content
 
     # ---------------------------------------------------------------------------- expressions
 
     def replace(self, node: cst.CSTNode, text: str, parentheses: bool = False) -> Edit:
         """Put other text in the place of a node; with `parentheses`, its own ones go too."""
-        return self._edit(self.offsets(node, parentheses), text)
+        return self._edit(self._layout.offsets(node, parentheses), text)
 
     def insert_before(self, node: cst.CSTNode, text: str) -> Edit:
         """Insert text before a node and its own parentheses."""
-        span = self.offsets(node, parentheses=True)
+        span = self._layout.offsets(node, parentheses=True)
         return self._edit(span and (span[0], span[0]), text)
 
     def insert_after(self, node: cst.CSTNode, text: str) -> Edit:
         """Insert text after a node and its own parentheses."""
-        span = self.offsets(node, parentheses=True)
+        span = self._layout.offsets(node, parentheses=True)
         return self._edit(span and (span[1], span[1]), text)
 
     def remove_between(self, inner: cst.CSTNode, outer: cst.CSTNode) -> Edit:
         """Leave of `outer` only the node `inner` that it begins with: `x.to(d)` -> `x`."""
-        kept, whole = self.offsets(inner, parentheses=True), self.offsets(outer)
+        kept, whole = self._layout.offsets(inner, parentheses=True), self._layout.offsets(outer)
         if kept is None or whole is None or kept[0] != whole[0]:
             return REFUSED
         return Edit(kept[1], whole[1], "")
@@ -56,11 +60,11 @@ class Edits(Layout):
         if node.lpar or isinstance(node, ATOMS):
             # `"a" "b".upper()` is right too: literals are joined first.
             return self.insert_after(node, f".{call}")
-        return self.replace(node, f"({self.text(node)}).{call}")
+        return self.replace(node, f"({self._layout.text(node)}).{call}")
 
     def as_receiver(self, node: cst.BaseExpression) -> str:
         """A node as it is written, in parentheses where `.name` could not follow it otherwise."""
-        text = self.text(node)
+        text = self._layout.text(node)
         bare = not node.lpar and (not isinstance(node, ATOMS) or "\n" in text or "\r" in text)
         return f"({text})" if bare else text
 
@@ -76,18 +80,18 @@ class Edits(Layout):
         if not call.args:
             return self.insert_argument(call, text)
         last = call.args[-1]
-        span, whole = self.offsets(last), self.offsets(call)
+        span, whole = self._layout.offsets(last), self._layout.offsets(call)
         if span is None or whole is None:
             return REFUSED
         start, end = span
         if _is_bare_generator(last):
-            return Edit(start, end, f"({self.content.text[start:end]}), {text}")
+            return Edit(start, end, f"({self._content.text[start:end]}), {text}")
         if not self._one_per_line(call):
             return Edit(end, end, f", {text}")
         # A comment behind the last argument stays there: the new one goes to the line below.
-        position = self.content.position(end)
-        line_end = self.content.start(position.row) + len(self.content.line(position.row))
-        tail = self.content.text[end:line_end]
+        position = self._content.position(end)
+        line_end = self._content.start(position.row) + len(self._content.line(position.row))
+        tail = self._content.text[end:line_end]
         trailing = isinstance(last.comma, cst.Comma)
         if line_end >= whole[1] or (trailing and "," not in tail):
             return Edit(end, end, f",{self._line_break(start)}{text}")
@@ -98,10 +102,10 @@ class Edits(Layout):
     def insert_argument(self, call: cst.Call, text: str) -> Edit | None:
         """Insert an argument before all others; None where the first one is a bare generator."""
         if not call.args:
-            opening = self.offsets(call.whitespace_before_args)
+            opening = self._layout.offsets(call.whitespace_before_args)
             return self._edit(opening and (opening[0], opening[0]), text)
         first = call.args[0]
-        span = self.offsets(first)
+        span = self._layout.offsets(first)
         if span is None:
             return REFUSED
         if _is_bare_generator(first):
@@ -117,7 +121,7 @@ class Edits(Layout):
         if arg.keyword is not None:
             return self.replace(arg.keyword, name)
         if isinstance(arg.value, (cst.GeneratorExp, cst.NamedExpr)) and not arg.value.lpar:
-            return self.replace(arg.value, f"{name}=({self.text(arg.value)})")
+            return self.replace(arg.value, f"{name}=({self._layout.text(arg.value)})")
         return self.insert_before(arg.value, f"{name}=")
 
     def remove_argument(self, call: cst.Call, arg: cst.Arg) -> Edit:
@@ -127,8 +131,11 @@ class Edits(Layout):
 
     def remove_arguments(self, call: cst.Call, args: Sequence[cst.Arg]) -> tuple[Edit, ...]:
         """Remove several arguments of a call, and the commas that go with them."""
-        spans = [self.offsets(arg) for arg in call.args]
-        whole, opening = self.offsets(call), self.offsets(call.whitespace_before_args)
+        spans = [self._layout.offsets(arg) for arg in call.args]
+        whole, opening = (
+            self._layout.offsets(call),
+            self._layout.offsets(call.whitespace_before_args),
+        )
         places = [span for span in spans if span is not None]
         if whole is None or opening is None or len(places) != len(spans):
             return (REFUSED,) * len(args)
@@ -147,38 +154,38 @@ class Edits(Layout):
 
     def _remove_tail(self, call: cst.Call, kept: int, start: int, end: int) -> Edit:
         """Remove the last arguments, [start, end), after the one that ends at `kept`."""
-        text = self.content.text
+        text = self._content.text
         comma = call.args[-1].comma
-        trailing = self.offsets(comma) if isinstance(comma, cst.Comma) else None
+        trailing = self._layout.offsets(comma) if isinstance(comma, cst.Comma) else None
         if trailing is not None:
             end = trailing[0] + text[trailing[0] :].index(",") + 1
-        row = self.content.position(start).row
-        if self.content.position(kept).row == row:
+        row = self._content.position(start).row
+        if self._content.position(kept).row == row:
             if trailing is None:
                 return Edit(kept, end, "")
             return Edit(kept + text[kept:start].index(",") + 1, end, "")
         # On lines of their own. What stands behind the argument on its last line goes with it.
-        before = self.content.start(row - 1) + len(self.content.line(row - 1))
-        last = self.content.position(end).row
-        line_end = self.content.start(last) + len(self.content.line(last))
+        before = self._content.start(row - 1) + len(self._content.line(row - 1))
+        last = self._content.position(end).row
+        line_end = self._content.start(last) + len(self._content.line(last))
         tail = text[end:line_end].lstrip()
         return Edit(before, line_end if not tail or tail.startswith("#") else end, "")
 
     def _one_per_line(self, call: cst.Call) -> bool:
         """Whether each argument begins a line."""
         for arg in call.args:
-            span = self.offsets(arg)
+            span = self._layout.offsets(arg)
             if span is None or self._before(span[0]).strip():
                 return False
         return True
 
     def _line_break(self, offset: int) -> str:
         """A line end, and the indentation of the line at an offset."""
-        return self.content.newline + _indentation(self._before(offset))
+        return self._content.newline + _indentation(self._before(offset))
 
     def _before(self, offset: int) -> str:
         """The beginning of a line up to an offset."""
-        return self.content.text[self.content.start(self.content.position(offset).row) : offset]
+        return self._content.text[self._content.start(self._content.position(offset).row) : offset]
 
     # ---------------------------------------------------------------------------- statements
 
@@ -187,8 +194,8 @@ class Edits(Layout):
         rows = self._rows(statement)
         if rows is None:
             return None
-        start = self.content.start(rows[0])
-        return Edit(start, start, f"{self._indent(rows[0])}{text}{self.content.newline}")
+        start = self._content.start(rows[0])
+        return Edit(start, start, f"{self._indent(rows[0])}{text}{self._content.newline}")
 
     def insert_statement_after(self, statement: cst.BaseStatement, text: str) -> Edit | None:
         """Insert a line below a statement, with its indentation."""
@@ -196,11 +203,11 @@ class Edits(Layout):
         if rows is None:
             return None
         first, last = rows
-        line = f"{self._indent(first)}{text}{self.content.newline}"
-        if last == self.content.rows:  # the file ends without a line end
-            end = len(self.content.text)
-            return Edit(end, end, f"{self.content.newline}{self._indent(first)}{text}")
-        start = self.content.start(last + 1)
+        line = f"{self._indent(first)}{text}{self._content.newline}"
+        if last == self._content.rows:  # the file ends without a line end
+            end = len(self._content.text)
+            return Edit(end, end, f"{self._content.newline}{self._indent(first)}{text}")
+        start = self._content.start(last + 1)
         return Edit(start, start, line)
 
     def remove_statement(
@@ -210,7 +217,7 @@ class Edits(Layout):
         `pass`. A comment on its line goes with it."""
         line: cst.CSTNode | None = statement
         if isinstance(statement, cst.BaseSmallStatement):
-            line = self.parent(statement)
+            line = self._layout.parent(statement)
             if not isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
                 return None
             if len(line.body) > 1:
@@ -220,27 +227,27 @@ class Edits(Layout):
         rows = self._rows(line)
         if rows is None:
             return None
-        return Edit(self.content.start(rows[0]), self.content.start(rows[1] + 1), "")
+        return Edit(self._content.start(rows[0]), self._content.start(rows[1] + 1), "")
 
     def _is_all_of_its_block(self, line: cst.CSTNode) -> bool:
-        block = self.parent(line)
+        block = self._layout.parent(line)
         if isinstance(line, cst.SimpleStatementSuite):
             return True
         if isinstance(block, cst.IndentedBlock):
             return len(block.body) == 1
-        tree = self._tree(line)
-        return tree is not None and any(
-            isinstance(each, ast.ClassDef) and each.body == [*tree.unit.statements]
-            for each in self.module.body
+        unit = self._layout.unit(line)
+        return unit is not None and any(
+            isinstance(each, ast.ClassDef) and each.body == [*unit.statements]
+            for each in self._layout.module.body
         )
 
     def _remove_from_line(
         self, statement: cst.BaseSmallStatement, line: Sequence[cst.BaseSmallStatement]
     ) -> Edit:
         index = next(i for i, each in enumerate(line) if each is statement)
-        span = self.offsets(statement)
+        span = self._layout.offsets(statement)
         last = index == len(line) - 1
-        other = self.offsets(line[index - 1] if last else line[index + 1])
+        other = self._layout.offsets(line[index - 1] if last else line[index + 1])
         if span is None or other is None:
             return REFUSED
         return Edit(other[1], span[1], "") if last else Edit(span[0], other[0], "")
@@ -252,13 +259,13 @@ class Edits(Layout):
 
         No edits where nothing would stay in the block, or the statements do not end it.
         """
-        block = self.parent(statements[0]) if statements else None
+        block = self._layout.parent(statements[0]) if statements else None
         if isinstance(block, cst.SimpleStatementLine):
             return self._dedent_from_within_line(statements, block)
         if isinstance(block, cst.SimpleStatementSuite):
-            region = self.parent(block)
+            region = self._layout.parent(block)
             return self._split_line(statements, block.body, region)
-        region = self.parent(block)
+        region = self._layout.parent(block)
         if not isinstance(block, cst.IndentedBlock) or not isinstance(region, cst.With):
             return ()
         if not _ends(statements, block.body):
@@ -273,12 +280,12 @@ class Edits(Layout):
         indentation = self._indent(first[0])
         unit = "\t" if "\t" in indentation else "    "
         strings = set(self._rows_within_strings(statements))
-        start = self.content.start(first[0])
-        opening = Edit(start, start, f"{indentation}{header}{self.content.newline}{unit}")
+        start = self._content.start(first[0])
+        opening = Edit(start, start, f"{indentation}{header}{self._content.newline}{unit}")
         inside = (
-            Edit(self.content.start(row), self.content.start(row), unit)
+            Edit(self._content.start(row), self._content.start(row), unit)
             for row in range(first[0] + 1, last[1] + 1)
-            if row not in strings and self.content.line(row).strip()
+            if row not in strings and self._content.line(row).strip()
         )
         return (opening, *inside)
 
@@ -288,8 +295,8 @@ class Edits(Layout):
         line: cst.SimpleStatementLine,
     ) -> tuple[Edit, ...]:
         """Ex) `y = model(x); y.sum().backward()`, and whole lines after it"""
-        block = self.parent(line)
-        region = self.parent(block)
+        block = self._layout.parent(line)
+        region = self._layout.parent(block)
         if not isinstance(block, cst.IndentedBlock) or not isinstance(region, cst.With):
             return ()
         small = [each for each in statements if isinstance(each, cst.BaseSmallStatement)]
@@ -313,12 +320,12 @@ class Edits(Layout):
         if rows is None or not _ends(statements, line):
             return ()
         stays, first = (
-            self.offsets(line[-len(statements) - 1]),
-            self.offsets(line[-len(statements)]),
+            self._layout.offsets(line[-len(statements) - 1]),
+            self._layout.offsets(line[-len(statements)]),
         )
         if stays is None or first is None:
             return ()
-        return (Edit(stays[1], first[0], self.content.newline + self._indent(rows[0])),)
+        return (Edit(stays[1], first[0], self._content.newline + self._indent(rows[0])),)
 
     def _dedent_lines(
         self, statements: Sequence[cst.CSTNode], region: cst.With
@@ -333,14 +340,14 @@ class Edits(Layout):
         strings = set(self._rows_within_strings(statements))
         rows = range(self._first_comment_row(first[0], inner), last[1] + 1)
         return tuple(
-            Edit(self.content.start(row) + len(outer), self.content.start(row) + len(inner), "")
+            Edit(self._content.start(row) + len(outer), self._content.start(row) + len(inner), "")
             for row in rows
-            if row not in strings and self.content.line(row).startswith(inner)
+            if row not in strings and self._content.line(row).startswith(inner)
         )
 
     def _first_comment_row(self, row: int, indentation: str) -> int:
         """The first of the comment lines that stand right above a row, with its indentation."""
-        while row > 1 and re.match(re.escape(indentation) + "#", self.content.line(row - 1)):
+        while row > 1 and re.match(re.escape(indentation) + "#", self._content.line(row - 1)):
             row -= 1
         return row
 
@@ -358,17 +365,17 @@ class Edits(Layout):
         span = None if node is None else self._decorated(node)
         if span is None:
             return None
-        return self.content.position(span[0]).row, self.content.position(span[1]).row
+        return self._content.position(span[0]).row, self._content.position(span[1]).row
 
     def _decorated(self, node: cst.CSTNode) -> tuple[int, int] | None:
         """The offsets of a node with its decorators, which LibCST counts as what is above it."""
-        span = self.offsets(node)
+        span = self._layout.offsets(node)
         decorators: Sequence[cst.Decorator] = getattr(node, "decorators", ())
-        first = self.offsets(decorators[0]) if decorators else span
+        first = self._layout.offsets(decorators[0]) if decorators else span
         return (first[0], span[1]) if first is not None and span is not None else None
 
     def _indent(self, row: int) -> str:
-        return _indentation(self.content.line(row))
+        return _indentation(self._content.line(row))
 
     def _edit(self, span: tuple[int, int] | None, text: str) -> Edit:
         return REFUSED if span is None else Edit(*span, text)

@@ -312,6 +312,11 @@ class Layout:
     def _in_fstring(self, node: cst.CSTNode) -> bool:
         return any(isinstance(each, cst.FormattedStringExpression) for each in self.ancestors(node))
 
+    def unit(self, node: cst.CSTNode) -> Unit | None:
+        """The unit that a node belongs to."""
+        tree = self._tree(node)
+        return tree.unit if tree is not None else None
+
     def _tree(self, node: cst.CSTNode) -> Tree | None:
         known = self._trees.get(id(node))
         if known is not None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from amplint.analyses.hotness import HEAT_WORDS
+from amplint.analyses.hotness import HEAT_WORDS, Hotness
 from amplint.analyses.program import Program
 from amplint.core.errors import describe
 from amplint.core.finding import Finding, Position, Span
@@ -140,6 +140,7 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     if any(Trait.HOT in rule.needs for rule in rules):
         everywhere |= HEAT_WORDS
     program = Program(files, words | everywhere, task.progress)
+    program.facts[Hotness]  # nearly all rules ask for it: not once in each process
     link_time = time.process_time() - begun
     gc.freeze()  # what is linked stays; what the rules leave behind is to be found
     gc.enable()
@@ -188,8 +189,7 @@ def look_at(
     """Let the rules look at one file. What fails there is a problem of this file alone."""
     path = file.path
     try:
-        answers = program.answers(path)
-        judged = judge(path, texts[path], answers.module, answers, rules, texts.get, watch)
+        judged = judge(path, texts[path], program.about(path), rules, texts.get, watch)
     except Exception as error:
         return Seen(problems=(f"{path}: amplint failed on this file: {describe(error)}",))
     names = {rule.code: rule.name for rule in rules}

@@ -42,7 +42,7 @@ def reads_clock(call: cst.Call, src: Source) -> bool:
 
 def measures(node: cst.CSTNode, src: Source) -> bool:
     """Whether the file, class or function around a node is one whose purpose is to measure."""
-    return MEASURES.search(f"{src.path} {src.scope(node)}") is not None
+    return MEASURES.search(f"{src.path} {src.layout.scope(node)}") is not None
 
 
 def is_timed(node: cst.CSTNode, heat: Heat, src: Source) -> bool:

@@ -24,7 +24,7 @@ def is_literal(node: cst.BaseExpression, src: Source) -> bool:
     Ex) 1e-3, -1, True, float("inf"), math.pi
     """
     if isinstance(node, cst.Name) and node.value not in ("True", "False"):
-        made = src.origin(node) or src.global_value(node)
+        made = src.origin(node) or src.variables.global_value(node)
         return made is not None and is_literal(made, src)
     if isinstance(node, cst.UnaryOperation):
         return is_literal(node.expression, src)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from amplint import CPU, NONE, UNKNOWN, Atom, DType, Host, Sequence, only
+from amplint import CPU, NONE, UNKNOWN, Atom, DType, Host, ProjectText, Sequence, only
 from amplint.knowledge.factories import FACTORIES
 
 from .moves import bound_before
@@ -122,7 +122,7 @@ def factory(call: cst.Call, src: Source, refused: Collection[str] = ()) -> str |
         return None
     if facts.dtype in FROM_DATA or any(arg.star == "**" for arg in call.args):
         return None
-    if src.is_called(*OTHER_DEFAULTS):
+    if src.fact(ProjectText).is_called(*OTHER_DEFAULTS):
         return None
     if any(src.keyword(call, keyword) is not None for keyword in DECIDING.union(refused)):
         return None
@@ -190,7 +190,7 @@ def on_host(
 def changes_default_device(src: Source) -> bool:
     """Whether tensors may be built elsewhere than on the CPU by default."""
     return (
-        src.is_called("set_default_device")
+        src.fact(ProjectText).is_called("set_default_device")
         or src.matches(SETS_OTHER_TYPE)
         or src.matches(WITHIN_DEVICE)
     )

@@ -51,7 +51,7 @@ def is_gpu(node: cst.BaseExpression) -> bool:
 def is_asked_for(call: cst.Call, src: Source) -> bool:
     """Whether the call stands under a test of the device, in a function that names several GPUs, or
     among kernels of triton, which run on GPUs only."""
-    if is_wished(call, ASKS_DEVICE, src) or src.bound_as("triton") is not None:
+    if is_wished(call, ASKS_DEVICE, src) or src.imports.bound_as("triton") is not None:
         return True
     function = src.function(call)
     return function is not None and len(set(SEVERAL.findall(src.text(function)))) > 1
@@ -82,10 +82,14 @@ def elsewhere(
         or not isinstance(call.func, cst.Attribute)
         or call.func.attr.value != "cuda"
     ):
-        return (src.replace(named, device),)
+        return (src.edits.replace(named, device),)
     index = src.argument(call, "device", 0)
-    where = src.insert_argument(call, device) if index is None else src.replace(index, device)
-    return (src.replace(call.func.attr, "to"), *([where] if where is not None else []))
+    where = (
+        src.edits.insert_argument(call, device)
+        if index is None
+        else src.edits.replace(index, device)
+    )
+    return (src.edits.replace(call.func.attr, "to"), *([where] if where is not None else []))
 
 
 def input_of(call: cst.Call, src: Source) -> str | None:
@@ -94,7 +98,7 @@ def input_of(call: cst.Call, src: Source) -> str | None:
     if not isinstance(function, cst.FunctionDef):
         return None
     tensors = set()
-    for name in src.names(function):
+    for name in src.layout.names(function):
         param = src.parameter(name)
         if param is not None and src.tensor(name) is not None:
             move = src.parent(src.parent(name))

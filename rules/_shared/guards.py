@@ -41,7 +41,7 @@ def asks_version(test: cst.BaseExpression, src: Source) -> bool:
 
     Ex) new = getattr(torch, "get_autocast_dtype", None), and then `if new is not None`
     """
-    made = (src.origin(name) or src.global_value(name) for name in src.names(test))
+    made = (src.origin(name) or src.variables.global_value(name) for name in src.layout.names(test))
     return ASKS_VERSION.search(src.text(test)) is not None or any(
         each is not None and MADE_OF_VERSION.search(src.text(each)) for each in made
     )

@@ -27,12 +27,12 @@ def above_loops(value: cst.BaseExpression, src: Source) -> tuple[Edit, ...] | No
     in_body = isinstance(src.parent(src.parent(line)), cst.For | cst.While)
     if not in_body or not isinstance(name, cst.Name) or src.assigned_name(assign.value) is None:
         return None
-    if src.heat(loop) is not None or not src.same_before(assign.value, loop):
+    if src.heat(loop) is not None or not src.variables.same_before(assign.value, loop):
         return None
-    if not src.bound_once(name):
+    if not src.variables.bound_once(name):
         return None
-    removed = src.remove_statement(assign)
-    above = src.insert_statement_before(loop, src.text(assign))
+    removed = src.edits.remove_statement(assign)
+    above = src.edits.insert_statement_before(loop, src.text(assign))
     return (above, removed) if above is not None and removed is not None else None
 
 

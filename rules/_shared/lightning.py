@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amplint import Classes, ProjectText
 from amplint.knowledge.libraries import LIGHTNING_MODULES
+
+from .classes import bases_around
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -20,7 +23,7 @@ GIVEN_TO_TRAINER = rf"(?<![.\w]){AUTOMATIC}=\w"
 
 def in_lightning_module(node: cst.CSTNode, src: Source) -> bool:
     """Whether the class around a node is a LightningModule, by whatever bases."""
-    return not src.bases_around(node).isdisjoint(LIGHTNING_MODULES)
+    return not bases_around(node, src).isdisjoint(LIGHTNING_MODULES)
 
 
 def optimizes_automatically(node: cst.CSTNode, src: Source) -> bool:
@@ -28,8 +31,15 @@ def optimizes_automatically(node: cst.CSTNode, src: Source) -> bool:
     the default, if nobody speaks of it, and no class of another library may."""
     return (
         in_lightning_module(node, src)
-        and all(base.startswith(KNOWN) for base in src.bases_around(node))
-        and not src.family_mentions(node, AUTOMATIC)
-        and not src.is_stored_from_outside(AUTOMATIC)
+        and all(base.startswith(KNOWN) for base in bases_around(node, src))
+        and not family_mentions(node, AUTOMATIC, src)
+        and not src.fact(ProjectText).is_stored_from_outside(AUTOMATIC)
         and not src.matches(GIVEN_TO_TRAINER)
     )
+
+
+def family_mentions(node: cst.CSTNode, word: str, src: Source) -> bool:
+    """Whether the class around a node, one of the project that it derives from, or one that derives
+    from it, holds an identifier."""
+    cls = src.class_id(src.class_around(node))
+    return cls is not None and src.fact(Classes).family_mentions(cls, word)

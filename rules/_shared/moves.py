@@ -93,11 +93,11 @@ def bound_before(name: cst.Name, src: Source) -> cst.BaseExpression | None:
 
 def without_move(move: cst.Call, receiver: cst.BaseExpression, src: Source) -> Edit | None:
     """Ex) x.to(d) -> x, and nothing for `x = x.to(d)`"""
-    statement = src.assignment(move)
+    statement = src.layout.assignment(move)
     if (
         isinstance(receiver, cst.Name)
         and statement is not None
         and src.assigned_name(move) == receiver.value
     ):
-        return src.remove_statement(statement)
-    return src.remove_between(receiver, move)
+        return src.edits.remove_statement(statement)
+    return src.edits.remove_between(receiver, move)

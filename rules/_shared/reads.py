@@ -18,11 +18,14 @@ from amplint import (
     Related,
     Sequence,
     Tensor,
+    TensorCertainty,
     Value,
     constant,
     join_devices,
     only,
 )
+
+from .code_texts import text_around
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -83,7 +86,7 @@ def tensor_of_training(
     tensor = device_tensor(src.value(node), not receiver, receiver, presumed=True)
     if tensor is None or tensor.device.kind == ACCELERATOR:
         return tensor
-    return tensor if receiver or src.surely_tensor(node) else None
+    return tensor if receiver or src.ask(TensorCertainty, node) else None
 
 
 def tensor_read(call: cst.Call, src: Source) -> Tensor | Blob | None:
@@ -176,7 +179,10 @@ def own_loop(node: cst.CSTNode, heat: Heat, src: Source) -> cst.For | cst.While 
 def hot_texts(node: cst.CSTNode, heat: Heat, src: Source) -> list[str]:
     """The texts of the functions on the chain that makes the node hot, its own included."""
     own = src.function(node)
-    return [*([src.text(own)] if own is not None else []), *map(src.text_around, heat.chain)]
+    return [
+        *([src.text(own)] if own is not None else []),
+        *(text_around(why, src) for why in heat.chain),
+    ]
 
 
 def device_places(tensor: Tensor | Blob, src: Source) -> tuple[Related, ...]:

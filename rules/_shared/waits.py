@@ -25,6 +25,7 @@ from amplint import (
     Tensor,
     Unknown,
     Value,
+    is_autocast,
     only,
     tensors_in,
 )
@@ -67,7 +68,7 @@ def between(start: cst.CSTNode, end: cst.CSTNode, src: Source) -> list[cst.CSTNo
     while last is None and isinstance(first := src.parent(src.parent(first)), cst.With):
         last = in_block(src.parent(first), around, src)
         found.extend(first.items)  # left before `end`
-    block, begins, ends = src.parent(first), src.offsets(start), src.offsets(end)
+    block, begins, ends = src.parent(first), src.layout.offsets(start), src.layout.offsets(end)
     if first is None or block is None or last is None or begins is None or ends is None:
         return None
     if ends[1] < begins[1]:
@@ -75,7 +76,7 @@ def between(start: cst.CSTNode, end: cst.CSTNode, src: Source) -> list[cst.CSTNo
     body: list[cst.CSTNode] = list(block.children)
     for statement in body[body.index(first) : body.index(last) + 1]:
         for node in evaluated(statement):
-            span = src.offsets(decisive(node))
+            span = src.layout.offsets(decisive(node))
             within = span is not None and begins[1] <= span[0] and span[1] <= ends[1]
             if within and node is not end:
                 found.append(node)
@@ -120,7 +121,7 @@ def may_wait(node: cst.CSTNode, src: Source) -> bool:
         return on_device(src.value(node.expression))
     if isinstance(node, cst.WithItem):
         # What a context does when it is left, only its maker knows.
-        return not src.is_autocast(node.item) and not is_grad_mode(node.item, src)
+        return not is_autocast(src.value(node.item)) and not is_grad_mode(node.item, src)
     if isinstance(node, cst.ComparisonTarget):
         asks = isinstance(node.operator, cst.In | cst.NotIn)
         return asks and bool(tensors_in([src.value(node.comparator)]))

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Dtype, Finding, Group, Rule, Source, Trait
+from amplint import Dtype, Finding, Group, Rule, Source, ThreadWork, Trait
 from amplint.knowledge.libraries import EXECUTES, THREADS
 
 from .._shared.dtypes import enabled_region
@@ -46,7 +46,7 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    work = src.thread_work(call)
+    work = src.ask(ThreadWork, call)
     region = enabled_region(call, src) if work is not None else None
     if work is None or region is None:
         return

@@ -32,6 +32,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from amplint import (
+    BackwardSupport,
     Change,
     Differs,
     Finding,
@@ -44,6 +45,7 @@ from amplint import (
     Source,
     Support,
     Trait,
+    is_autocast,
     tensors_in,
 )
 
@@ -75,7 +77,8 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     chain = src.backward(call)
     if chain is None or within_reported(call, src):
         return
-    support = src.support(call)
+    support = src.ask(BackwardSupport, call)
+    assert support is not None  # as there is a chain
     group = Group.CORRECTNESS if support.island or support.linalg else Group.PRECISION
     places = [
         why for why in (*chain, region.why, support.island, support.linalg, support.function) if why
@@ -102,7 +105,7 @@ def leave(call: cst.Call, support: Support, src: Source) -> Fix | None:
     region = src.parent(block) if block is not None else None
     if not isinstance(block, cst.IndentedBlock) or not isinstance(region, cst.With):
         return None
-    if not all(src.is_autocast(item.item) for item in region.items):
+    if not all(is_autocast(src.value(item.item)) for item in region.items):
         return None
     at = next((i for i, line in enumerate(block.body) if line is statement), 0)
     if at == 0:  # nothing would stay
@@ -110,11 +113,11 @@ def leave(call: cst.Call, support: Support, src: Source) -> Fix | None:
     moved = list(block.body[at:])
     if not (chain_ends_forward(call, src) and all(no_forward(line, call, src) for line in moved)):
         return None
-    edits = src.dedent(moved)
+    edits = src.edits.dedent(moved)
     if not edits:
         return None
     conditions = {
-        ALONE: len(moved) == 1 and not src.value_used(call),
+        ALONE: len(moved) == 1 and not src.layout.value_used(call),
         KNOWN: support.complete,
         NO_ISLAND: support.island is None,
         NO_LINALG: support.linalg is None,

@@ -89,13 +89,13 @@ def take_logits(call: cst.Call, src: Source) -> Fix | None:
     function = f"{LOSS}_with_logits"
     rename: tuple[Edit, ...]
     if isinstance(call.func, cst.Attribute):
-        rename = (src.replace(call.func.attr, function.rpartition(".")[2]),)
+        rename = (src.edits.replace(call.func.attr, function.rpartition(".")[2]),)
     else:
-        spelled = src.spell(function)
+        spelled = src.imports.spell(function)
         if spelled is None:
             return None
-        rename = (src.replace(call.func, spelled.text), *spelled.edits)
-    edits = (*rename, src.replace(given.value, src.text(logits), parentheses=True))
+        rename = (src.edits.replace(call.func, spelled.text), *spelled.edits)
+    edits = (*rename, src.edits.replace(given.value, src.text(logits), parentheses=True))
     return Fix("Compute the loss of the logits", edits, Safety.UNSAFE)
 
 

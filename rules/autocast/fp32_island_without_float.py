@@ -79,11 +79,11 @@ def check(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[Finding
     tensor = src.tensor(wrong) if wrong is not None else None
     if wrong is None or tensor is None or not made_by_autocast(tensor):
         return
-    made = MADE_HALF.format(src.scope(node).partition(".")[0])
+    made = MADE_HALF.format(src.layout.scope(node).partition(".")[0])
     if src.matches(HALF_WEIGHTS) or src.matches(made):
         return
     message = f"`{src.brief(wrong)}` is {tensor.dtype}, and autocast is off here: this raises"
-    fix = Fix("Cast it to float32", (src.append_call(wrong, "float()"),), Safety.UNSAFE)
+    fix = Fix("Cast it to float32", (src.edits.append_call(wrong, "float()"),), Safety.UNSAFE)
     places = dtype_places(src, tensor)
     opened = (src.related(region.why),) if region.why is not None else ()
     yield src.finding(rule, wrong, message, fix, (*places, *opened))

@@ -34,6 +34,8 @@ import libcst as cst
 
 from amplint import Finding, Group, Raises, Rule, Source, Trait
 
+from .._shared.classes import bases_around, method_beside
+
 rule = Rule(
     "AMP309",
     __doc__,
@@ -53,11 +55,17 @@ CASTING = re.compile(r"autocast|dtype|type_as|\.(to|float|half|bfloat16)\(")
 
 @rule.on(cst.FunctionDef)
 def check(forward: cst.FunctionDef, src: Source) -> Iterator[Finding]:
-    if forward.name.value != "forward" or BASE not in src.bases_around(forward):
+    if forward.name.value != "forward" or BASE not in bases_around(forward, src):
         return
-    backward = src.method_beside(forward, "backward")
+    written = method_beside(forward, "backward", src)
+    backward = src.layout.node_for(written) if written is not None else None
     product = next(products(forward), None)
-    if backward is None or product is None or casts(forward, src) or casts(backward, src):
+    if (
+        not isinstance(backward, cst.FunctionDef)
+        or product is None
+        or casts(forward, src)
+        or casts(backward, src)
+    ):
         return
     region = src.region(product[0])
     if region is None or region.enabled is not True:
@@ -92,7 +100,7 @@ def is_float32_input(saved: cst.BaseExpression, src: Source) -> bool:
     tensor = src.tensor(saved)
     if not isinstance(saved, cst.Name) or tensor is None or src.parameter(saved) is None:
         return False
-    return tensor.dtype == "float32" and not src.written_into(saved)
+    return tensor.dtype == "float32" and not src.variables.written_into(saved)
 
 
 def clashing(

@@ -87,7 +87,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     )
     fix = Fix.safe_if(
         "Cast it to float32",
-        tuple(src.append_call(each, "float()") for each, _ in wrong),
+        tuple(src.edits.append_call(each, "float()") for each, _ in wrong),
         {CAST: all(is_cast_here(each, src) for each, _ in wrong)},
     )
     yield src.finding(rule, operand, message, fix, dtype_places(src, *(t for _, t in wrong)))

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Change, Dtype, Finding, Fix, Group, Rule, Safety, Source, Trait
+from amplint import Change, Dtype, Finding, Fix, Group, OutsideRegions, Rule, Safety, Source, Trait
 from amplint.knowledge.casts import policy
 from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import RESULTS
@@ -80,10 +80,15 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     given = operands_of_loss(found, call, src)
     tensors = [src.tensor(operand) for operand in given]
     half = [tensor for tensor in tensors if tensor is not None and made_by_autocast(tensor)]
-    if not half or len(half) < len(given) or not src.is_outside(call) or outputs_are_cast(src):
+    if (
+        not half
+        or len(half) < len(given)
+        or not src.ask(OutsideRegions, call)
+        or outputs_are_cast(src)
+    ):
         return
     message = f"`{src.brief(given[0])}` is {half[0].dtype}, and so is this loss out of the region"
-    edits = tuple(src.append_call(operand, "float()") for operand in given)
+    edits = tuple(src.edits.append_call(operand, "float()") for operand in given)
     fix = Fix("Cast it to float32", edits, Safety.UNSAFE)
     yield src.finding(rule, given[0], message, fix, dtype_places(src, *half))
 

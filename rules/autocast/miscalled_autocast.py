@@ -101,7 +101,7 @@ def not_called(context: cst.BaseExpression, src: Source) -> Iterator[Finding]:
     if api is not None:
         # Which device the new API is to be called with has to be guessed.
         given = "" if api.device else '"cuda"'
-        edit = src.insert_after(context, f"({given})")
+        edit = src.edits.insert_after(context, f"({given})")
         fix = Fix.safe_if("Call autocast", (edit,), raising(context, src, api.device is not None))
         yield src.finding(rule, context, f"`{src.text(context)}` is not called", fix)
 
@@ -118,13 +118,13 @@ def api_of(node: cst.BaseExpression, src: Source) -> AutocastApi | None:
 def check_device(call: cst.Call, src: Source) -> Iterator[Finding]:
     given = src.argument(call, "device_type", 0)
     if given is None:
-        opening = src.insert_argument(call, '"cuda"')
+        opening = src.edits.insert_argument(call, '"cuda"')
         fix = Fix("Name the device type", (opening,), Safety.UNSAFE) if opening else None
         yield src.finding(rule, call, f"`{src.brief(call)}` names no device type", fix)
         return
     name = constant(src.value(given.value))
     if is_device(given.value, src):
-        edit = src.append_call(given.value, "type")
+        edit = src.edits.append_call(given.value, "type")
         conditions = {**raising(call, src), KIND: is_surely_device(given.value, src)}
         fix = Fix.safe_if("Give the type of the device", (edit,), conditions)
         message = f"`{src.brief(given.value)}` is a torch.device, autocast wants its type"
@@ -134,7 +134,7 @@ def check_device(call: cst.Call, src: Source) -> Iterator[Finding]:
         yield src.finding(rule, call, message, name_flag(call, given, src))
     elif isinstance(name, str) and (meant := meant_type(name)) is not None:
         literal = isinstance(given.value, cst.SimpleString)
-        edit = src.replace(given.value, f'"{meant}"')
+        edit = src.edits.replace(given.value, f'"{meant}"')
         fix = Fix("Name the device type", (edit,), Safety.UNSAFE) if literal else None
         yield src.finding(rule, call, f'"{name}" is no device type', fix)
 
@@ -177,7 +177,7 @@ def name_flag(call: cst.Call, given: cst.Arg, src: Source) -> Fix | None:
     """Ex) torch.autocast(use_amp) -> torch.autocast("cuda", enabled=use_amp)"""
     if given.keyword is not None or len([arg for arg in call.args if arg.keyword is None]) > 1:
         return None
-    edit = src.insert_before(given.value, '"cuda", enabled=')
+    edit = src.edits.insert_before(given.value, '"cuda", enabled=')
     return Fix("Name the device type", (edit,), Safety.UNSAFE)
 
 
@@ -198,9 +198,9 @@ def check_dtype(call: cst.Call, src: Source) -> Iterator[Finding]:
         return
     name = constant(src.value(given.value))
     if isinstance(name, str):
-        torch = src.bound_as("torch")
+        torch = src.imports.bound_as("torch")
         known = name in DTYPES and torch is not None and isinstance(given.value, cst.SimpleString)
-        edit = src.replace(given.value, f"{torch}.{name}")
+        edit = src.edits.replace(given.value, f"{torch}.{name}")
         fix = Fix("Give the dtype", (edit,), Safety.UNSAFE) if known else None
         yield src.finding(rule, call, f'"{name}" is a string, autocast wants a dtype', fix)
 
@@ -211,10 +211,10 @@ def name_flags(call: cst.Call, given: cst.Arg, src: Source) -> Fix | None:
     others = {arg.keyword.value for arg in call.args if arg.keyword is not None}
     if given.keyword is not None or len(positional) > 3 or "enabled" in others:
         return None
-    edits: list[Edit] = [src.insert_before(given.value, "enabled=")]
+    edits: list[Edit] = [src.edits.insert_before(given.value, "enabled=")]
     if len(positional) == 3:  # `("cuda", True, torch.float16)`, as in the old signature
         if not isinstance(only(src.value(positional[2].value)), DType):
             return None
-        edits.append(src.insert_before(positional[2].value, "dtype="))
+        edits.append(src.edits.insert_before(positional[2].value, "dtype="))
     conditions = {**raising(call, src), KIND: is_surely_flag(given.value, src)}
     return Fix.safe_if("Name the argument", tuple(edits), conditions)

@@ -32,7 +32,19 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Autocast, Finding, Group, NoGrad, Object, Rule, Source, Trait, Unrun, only
+from amplint import (
+    Autocast,
+    Classes,
+    Finding,
+    Group,
+    NoGrad,
+    Object,
+    Rule,
+    Source,
+    Trait,
+    Unrun,
+    only,
+)
 
 from .._shared.dtypes import enabled_region
 
@@ -117,7 +129,9 @@ def is_region(context: cst.BaseExpression, src: Source) -> bool:
 
 def repeats(second: cst.Call, first: cst.Call, block: cst.With, src: Source) -> bool:
     """Whether a call runs the module of another one, with gradients, after its block."""
-    if src.text(second.func) != src.text(first.func) or not src.same_meaning(second.func, first):
+    if src.text(second.func) != src.text(first.func) or not src.variables.same_meaning(
+        second.func, first
+    ):
         return False
     if any(forbids_gradients(around, src) for around in blocks_around(second, src)):
         return False
@@ -147,7 +161,9 @@ def leaves(block: cst.CSTNode) -> bool:
 def is_trained(module: cst.BaseExpression, src: Source) -> bool:
     """Whether an expression is a module whose parameters some file hands on, but not to freeze."""
     atom = only(src.value(module))
-    if not src.is_module(module) and not (isinstance(atom, Object) and atom.kind == "module"):
+    if not src.fact(Classes).is_module(src.value(module)) and not (
+        isinstance(atom, Object) and atom.kind == "module"
+    ):
         return False
     name = re.escape(src.text(module).rpartition(".")[2])
     frozen = (

@@ -27,7 +27,20 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Change, Finding, Fix, Group, Method, Object, Rule, Same, Source, Trait, only
+from amplint import (
+    Change,
+    Finding,
+    Fix,
+    Group,
+    Method,
+    Object,
+    Rule,
+    Same,
+    Source,
+    Trait,
+    is_autocast,
+    only,
+)
 
 STEPS = "nothing else than steps leaves the region"
 ELEMENTWISE = "the optimizer works element by element"
@@ -77,7 +90,7 @@ def leave(call: cst.Call, stepper: Object, src: Source) -> Fix | None:
     region = src.parent(block)
     if not isinstance(block, cst.IndentedBlock) or not isinstance(region, cst.With):
         return None
-    if not all(src.is_autocast(item.item) for item in region.items):
+    if not all(is_autocast(src.value(item.item)) for item in region.items):
         return None
     at = next(index for index, line in enumerate(block.body) if line is statement)
     moved = list(block.body[at:])
@@ -91,7 +104,7 @@ def leave(call: cst.Call, stepper: Object, src: Source) -> Fix | None:
         STEPS: True,
         ELEMENTWISE: optimizer is not None and optimizer.type in OPTIMIZERS,
     }
-    edits = src.dedent(moved)
+    edits = src.edits.dedent(moved)
     return Fix.safe_if("End the region before the step", edits, conditions) if edits else None
 
 

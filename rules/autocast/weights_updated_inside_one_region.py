@@ -35,7 +35,19 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Change, Differs, Finding, Fix, Group, Rule, Safety, Source, Stale, Trait
+from amplint import (
+    CastCache,
+    Change,
+    Differs,
+    Finding,
+    Fix,
+    Group,
+    Rule,
+    Safety,
+    Source,
+    Stale,
+    Trait,
+)
 from amplint.knowledge.libraries import AUTOCASTS
 
 rule = Rule(
@@ -62,7 +74,10 @@ def check_decorator(decorator: cst.Decorator, src: Source) -> Iterator[Finding]:
 
 
 def check(context: cst.BaseExpression, src: Source) -> Iterator[Finding]:
-    stale = src.stale(context)
+    at, place = src.at(context), src.place(context)
+    if at is None or place is None:
+        return
+    stale = src.fact(CastCache).of_context(at, place)
     if stale is None:
         return
     message = f"weights change inside `{src.brief(context)}`, which keeps old casts of them"
@@ -77,7 +92,7 @@ def keep_no_casts(context: cst.BaseExpression, stale: Stale, src: Source) -> Fix
         return None
     if src.name(context.func) not in AUTOCASTS:
         return None
-    edit = src.add_argument(context, "cache_enabled=False")
+    edit = src.edits.add_argument(context, "cache_enabled=False")
     if edit is None:
         return None
     return Fix("Keep no casts of the weights", (edit,), Safety.UNSAFE)

@@ -49,7 +49,7 @@ def scaled(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
     if src.name(function) is not None or function.value.lpar:
         return None  # torch.autograd.backward(losses)
     loss = src.text(function.value)
-    edit = src.replace(function.value, f"{src.text(scaler)}.scale({loss})")
+    edit = src.edits.replace(function.value, f"{src.text(scaler)}.scale({loss})")
     return Fix("Scale the loss", (edit,), Safety.UNSAFE)
 
 

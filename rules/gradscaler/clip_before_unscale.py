@@ -50,7 +50,7 @@ def unscaled(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
     optimizers = {src.text(step.args[0].value) for step in steps if len(step.args) == 1}
     if len(optimizers) != 1 or methods(name, "unscale_", call, src):
         return None
-    edit = src.insert_statement_before(line, f"{name}.unscale_({optimizers.pop()})")
+    edit = src.edits.insert_statement_before(line, f"{name}.unscale_({optimizers.pop()})")
     return Fix("Unscale the gradients first", (edit,), Safety.UNSAFE) if edit is not None else None
 
 

@@ -49,7 +49,7 @@ def updated(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
     name = src.text(scaler)
     if methods(name, "update", call, src):
         return None
-    edit = src.insert_statement_after(line, f"{name}.update()")
+    edit = src.edits.insert_statement_after(line, f"{name}.update()")
     return Fix("Update the scaler", (edit,), Safety.UNSAFE) if edit is not None else None
 
 

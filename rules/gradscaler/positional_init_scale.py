@@ -57,5 +57,5 @@ def named(call: cst.Call, meant: str, src: Source) -> Fix | None:
     if len(positional) != 1 or src.has_star(call) or src.keyword(call, meant) is not None:
         return None
     value = call.args[0].value
-    edit = src.replace(value, f'"cuda", {meant}={src.text(value)}')
+    edit = src.edits.replace(value, f'"cuda", {meant}={src.text(value)}')
     return Fix(f"Name `{meant}`, and the device", (edit,), Safety.UNSAFE)

@@ -26,6 +26,7 @@ import libcst as cst
 
 from amplint import Differs, Group, Misuse, Rule, Source, Violation
 
+from .._shared.code_texts import text_around
 from .._shared.steps import WORDS, report
 
 rule = Rule(
@@ -42,7 +43,7 @@ KNOWS_THE_SCALE = ("get_scale", "inv_scale", "loss_scale", "cur_scale", "._scale
 
 def message(call: cst.Call, misuse: Misuse, src: Source) -> str | None:
     function = src.function(call)
-    texts = [src.text_around(why) for why in (*misuse.inner, misuse.other)]
+    texts = [text_around(why, src) for why in (*misuse.inner, misuse.other)]
     texts.append(src.text(function) if function is not None else "")
     if any(word in text for word in KNOWS_THE_SCALE for text in texts):
         return None

@@ -61,6 +61,7 @@ def is_made_once(call: cst.Call, src: Source) -> bool:
     """Ex) if scaler is None: scaler = GradScaler("cuda")"""
     name = src.assigned_name(call)
     return any(
-        isinstance(around, cst.If) and name in {each.value for each in src.names(around.test)}
+        isinstance(around, cst.If)
+        and name in {each.value for each in src.layout.names(around.test)}
         for around in src.ancestors(call)
     )

@@ -78,7 +78,7 @@ def tensor(call: cst.Call, loss: cst.BaseExpression, src: Source) -> Fix | None:
         return None
     if not is_item(loss) or not isinstance(after, cst.Attribute):
         return None
-    edit = src.remove_between(loss.func.value, loss)
+    edit = src.edits.remove_between(loss.func.value, loss)
     conditions = {
         SCALER: after.attr.value == "backward" and is_made_here(call, src),
         TENSOR: surely_tensor(loss.func.value, src),

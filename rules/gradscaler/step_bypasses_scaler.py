@@ -47,11 +47,11 @@ def through_scaler(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
     if scaler is None or call.args or not isinstance(call.func, cst.Attribute):
         return None
     name = src.text(scaler)
-    edits: list[Edit] = [src.replace(call, f"{name}.step({src.text(call.func.value)})")]
+    edits: list[Edit] = [src.edits.replace(call, f"{name}.step({src.text(call.func.value)})")]
     if not methods(name, "update", call, src):
         if line is None or not is_statement(call, src):
             return None
-        update = src.insert_statement_after(line, f"{name}.update()")
+        update = src.edits.insert_statement_after(line, f"{name}.update()")
         if update is None:
             return None
         edits.append(update)

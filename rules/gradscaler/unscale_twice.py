@@ -52,7 +52,7 @@ def once(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
     before = src.statement(first)
     if before is None or src.parent(before) is not src.parent(line) or is_caught(call, src):
         return None
-    edit = src.remove_statement(line.body[0])
+    edit = src.edits.remove_statement(line.body[0])
     if edit is None:
         return None
     return Fix.safe_if("Unscale once", (edit,), {DOMINATED: True, UNCAUGHT: True})

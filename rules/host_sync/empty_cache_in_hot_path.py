@@ -79,7 +79,7 @@ def leave_out(call: cst.Call, src: Source) -> Fix | None:
     statement = src.parent(call)
     if not isinstance(statement, cst.Expr):
         return None
-    removal = src.remove_statement(test_for_it(statement, src) or statement)
+    removal = src.edits.remove_statement(test_for_it(statement, src) or statement)
     return Fix("Leave the memory to the allocator", (removal,), Safety.UNSAFE) if removal else None
 
 

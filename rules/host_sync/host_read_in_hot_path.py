@@ -87,13 +87,13 @@ def keep_on_device(call: cst.Call, src: Source) -> Fix | None:
         return None
     loop = enclosing_loop(add, src)
     name = add.target.value
-    if loop is None or loop.orelse is not None or src.occurrences(name, loop) != 1:
+    if loop is None or loop.orelse is not None or src.layout.occurrences(name, loop) != 1:
         return None
     kind = kind_of_sum(only(src.value(add.target)), only(src.value(function.value)))
-    after = src.insert_statement_after(loop, f"{name} = {kind}({name})") if kind else None
+    after = src.edits.insert_statement_after(loop, f"{name} = {kind}({name})") if kind else None
     if after is None:
         return None
-    edits = (src.replace(call, f"{src.text(function.value)}.detach()"), after)
+    edits = (src.edits.replace(call, f"{src.text(function.value)}.detach()"), after)
     return Fix("Add up on the device and read the sum after the loop", edits, Safety.UNSAFE)
 
 

@@ -159,7 +159,7 @@ def readers(call: cst.Call, src: Source) -> Sequence[cst.BaseExpression]:
     if name is None or function is None or src.joined(call):
         return ()
     uses = src.uses(call)
-    return uses if src.occurrences(name, function) == len(uses) + 1 else ()
+    return uses if src.layout.occurrences(name, function) == len(uses) + 1 else ()
 
 
 def fed_back(number: cst.BaseExpression, src: Source) -> Use | None:
@@ -300,7 +300,7 @@ def pass_tensor(call: cst.Call, read: Read, uses: Sequence[Use], src: Source) ->
     }
     # A name outlives what it is read from: that may be changed in place before it is used.
     ending = ".detach().clone()" if named else "" if all(conditions.values()) else ".detach()"
-    edits = (src.replace(call, f"{src.text(read.operand)}{ending}"),)
+    edits = (src.edits.replace(call, f"{src.text(read.operand)}{ending}"),)
     return Fix.safe_if("Pass the tensor itself", edits, conditions)
 
 

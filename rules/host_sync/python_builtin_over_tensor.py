@@ -42,6 +42,7 @@ from amplint import (
     Source,
     Syncs,
     Tensor,
+    TensorCertainty,
     Trait,
     Value,
     only,
@@ -75,7 +76,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     for operand in operands:
         tensor = iterated(operand, name, src) if alone else compared(operand, src)
         evidence = hot_evidence(call, tensor, src)
-        if evidence is not None and src.surely_tensor(operand):
+        if evidence is not None and src.ask(TensorCertainty, operand):
             what = "every element of" if alone else "the comparison with"
             message = f"`{name}` reads {what} `{src.brief(operand)}` in every iteration"
             yield src.finding(rule, call, message, on_device(name, call, operand, src), evidence)
@@ -121,7 +122,7 @@ def on_device(name: str, call: cst.Call, operand: cst.BaseExpression, src: Sourc
         given = [arg.value for arg in call.args if arg.keyword is None]
         others = [other for other in given if other is not operand]
         keywords = [arg for arg in call.args if arg.keyword is not None]
-        tensor = src.as_receiver(operand)
+        tensor = src.edits.as_receiver(operand)
         if len(others) == 1 and not keywords and name in BOUNDS:
             text = with_other(name, tensor, others[0], src)
         elif not others and not keywords and name in BOUNDS:
@@ -130,7 +131,7 @@ def on_device(name: str, call: cst.Call, operand: cst.BaseExpression, src: Sourc
             text = f"bool({tensor}.{name}())"
     if text is None:
         return None
-    return Fix("Let the device compare", (src.replace(call, text),), Safety.UNSAFE)
+    return Fix("Let the device compare", (src.edits.replace(call, text),), Safety.UNSAFE)
 
 
 def with_other(name: str, tensor: str, other: cst.BaseExpression, src: Source) -> str | None:
@@ -138,6 +139,6 @@ def with_other(name: str, tensor: str, other: cst.BaseExpression, src: Source) -
     atom = only(src.value(other))
     if isinstance(atom, Host) and atom.kind in ("int", "float"):
         return f"{tensor}.clamp({BOUNDS[name]}={src.text(other)})"
-    if isinstance(atom, Tensor) and src.surely_tensor(other):
+    if isinstance(atom, Tensor) and src.ask(TensorCertainty, other):
         return f"{tensor}.{PAIRWISE[name]}({src.text(other)})"
     return None

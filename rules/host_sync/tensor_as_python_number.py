@@ -44,6 +44,7 @@ from amplint import (
     Source,
     Syncs,
     Tensor,
+    TensorCertainty,
     Trait,
     only,
 )
@@ -97,7 +98,7 @@ def first_read(uses: Iterator[Use], src: Source) -> Iterator[Finding]:
     """One finding for the first use that reads a tensor in a hot place."""
     for number, tensor, use in uses:
         evidence = hot_evidence(number, tensor, src)
-        if evidence is not None and src.surely_tensor(number):
+        if evidence is not None and src.ask(TensorCertainty, number):
             message = f"`{src.brief(number)}` as {use} waits for the device in every iteration"
             yield src.finding(rule, number, message, None, evidence)
             return

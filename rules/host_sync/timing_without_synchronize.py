@@ -52,6 +52,7 @@ from amplint.knowledge.casts import MOVES
 from amplint.knowledge.operations import RESULTS
 
 from .._shared.clocks import CLOCKS
+from .._shared.code_texts import called_texts
 from .._shared.reads import device_places
 from .._shared.waits import between, may_wait, operation_may_wait
 
@@ -88,7 +89,7 @@ def check(stop: cst.Call, src: Source) -> Iterator[Finding]:
     work = [node for node in nodes if isinstance(node, cst.Call) and works(node, src)]
     if not work or any(node not in work and may_wait(node, src) for node in nodes):
         return
-    if any(WAITING.search(text) for call in work for text in src.called_texts(call)):
+    if any(WAITING.search(text) for call in work for text in called_texts(call, src)):
         return
     device = next(filter(None, (seen_device(call, src) for call in work)), None)
     if device is None:

@@ -40,6 +40,7 @@ from amplint import (
     Trait,
     Unrun,
     Value,
+    Workers,
     only,
 )
 from amplint.knowledge.factories import FACTORIES
@@ -68,7 +69,7 @@ START = "set_start_method"
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if not uses_gpu(call, src) or is_asked_for(call, src):
         return
-    chain = src.run_by_workers(call)
+    chain = src.ask(Workers, call)
     if chain is None or src.mentions(START):
         return
     message = f"`{src.brief(call)}` raises in the worker of a loader: a fork has no CUDA"

@@ -44,11 +44,11 @@ IN_TESTS = re.compile(r"(^|/)(tests?/|test_|conftest)")
 
 @rule.on(cst.Call)
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    if src.name(call.func) not in SWITCHES or src.value_used(call):
+    if src.name(call.func) not in SWITCHES or src.layout.value_used(call):
         return
     mode = src.argument(call, "mode", 0)
     on = mode is not None and constant(src.value(mode.value)) is True
-    if not on or is_meant(call, src) or OFF_AGAIN.search(src.content.text):
+    if not on or is_meant(call, src) or OFF_AGAIN.search(src.layout.content.text):
         return
     yield src.finding(rule, call, "anomaly detection slows every step down, and stays on")
 
@@ -58,4 +58,4 @@ def is_meant(call: cst.Call, src: Source) -> bool:
     tests = [src.text(test) for test in tests_around(call, src)]
     if any("__name__" not in test for test in tests):
         return True
-    return bool(DEBUGGING.search(src.scope(call)) or IN_TESTS.search(src.path))
+    return bool(DEBUGGING.search(src.layout.scope(call)) or IN_TESTS.search(src.path))

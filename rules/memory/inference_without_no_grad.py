@@ -29,8 +29,20 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import EVALUATION, Finding, Group, Instance, Rule, Same, Source, only
+from amplint import (
+    EVALUATION,
+    Classes,
+    Finding,
+    GradSurelyOn,
+    Group,
+    Instance,
+    Rule,
+    Same,
+    Source,
+    only,
+)
 
+from .._shared.code_texts import called_texts
 from .._shared.lightning import in_lightning_module
 from .._shared.reads import heat_places
 
@@ -92,14 +104,15 @@ def forward_calls(
         heat = src.heat(call)
         if heat is None or heat.temperature != EVALUATION or not is_module(call.func, src):
             continue
-        runs = src.called_texts(call)
-        if not src.may_be_without_grad(call) and not any(map(SWITCHES_OFF.search, runs)):
+        runs = called_texts(call, src)
+        if src.ask(GradSurelyOn, call) and not any(map(SWITCHES_OFF.search, runs)):
             yield call
 
 
 def is_module(node: cst.BaseExpression, src: Source) -> bool:
     """Whether a model may be a module of torch: no other class of the project."""
-    return not isinstance(only(src.value(node)), Instance) or src.is_module(node)
+    value = src.value(node)
+    return not isinstance(only(value), Instance) or src.fact(Classes).is_module(value)
 
 
 def trains(function: cst.CSTNode, src: Source) -> bool:

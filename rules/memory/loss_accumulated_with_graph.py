@@ -31,6 +31,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import (
+    BackpropagatedLosses,
+    BackpropagatedValues,
     Finding,
     Fix,
     Group,
@@ -77,7 +79,7 @@ def check(node: cst.AugAssign | cst.Assign | cst.Call, src: Source) -> Iterator[
     variable, loss = kept
     loop = loop_over_batches(node, src)
     heat = heat_within(loop, src) if loop is not None and holds_tensor(loss, src) else None
-    place = src.backpropagated(loss) if heat is not None else None
+    place = src.ask(BackpropagatedValues, loss) if heat is not None else None
     if place is None or loop is None or heat is None:
         return
     if shrinks(variable, loop, src) or without_grad(node, src) or trains(variable, src):
@@ -85,7 +87,7 @@ def check(node: cst.AugAssign | cst.Assign | cst.Call, src: Source) -> Iterator[
     message = f"`{src.brief(variable)}` keeps the graph of every batch alive"
     fix = None
     if src.tensor(loss) is not None and only_numbers_are_read(variable, src):
-        edits = (src.append_call(loss, "detach()"),)
+        edits = (src.edits.append_call(loss, "detach()"),)
         fix = Fix("Detach it from its graph", edits, Safety.SAFE, rule.safe_if)
     yield src.finding(rule, loss, message, fix, (src.related(place), *heat_places(heat, src)))
 
@@ -124,7 +126,7 @@ def is_list(append: cst.Attribute, src: Source) -> bool:
     return (
         bool(value)
         and all(isinstance(atom, Sequence) for atom in value)
-        and re.search(rf"{name}\b.*\bdeque\b", src.content.text, re.IGNORECASE) is None
+        and re.search(rf"{name}\b.*\bdeque\b", src.layout.content.text, re.IGNORECASE) is None
     )
 
 
@@ -177,7 +179,7 @@ def without_grad(node: cst.CSTNode, src: Source) -> bool:
 
 def trains(variable: cst.BaseExpression, src: Source) -> bool:
     """Whether the sum itself is backpropagated, at any place of the function."""
-    return any(src.backpropagated(each, itself=True) is not None for each in reads(variable, src))
+    return any(src.ask(BackpropagatedLosses, each) is not None for each in reads(variable, src))
 
 
 def reads(variable: cst.BaseExpression, src: Source) -> Iterator[cst.BaseExpression]:
@@ -242,7 +244,7 @@ def is_binding(name: cst.BaseExpression, src: Source) -> bool:
         return growth is not None and growth.variable is name
     if isinstance(parent, cst.Attribute) and parent.attr.value == "append":
         call = src.parent(parent)
-        return call is not None and not src.value_used(call)
+        return call is not None and not src.layout.value_used(call)
     return False
 
 

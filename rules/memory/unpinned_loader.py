@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Rule, Safety, Same, Source
+from amplint import Finding, Fix, Group, Rule, Safety, Same, Source, UnpinnedMoves
 from amplint.knowledge.libraries import LOADERS
 
 rule = Rule(
@@ -38,10 +38,10 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    move = src.moved_to_device(call) if src.name(call.func) in LOADERS else None
+    move = src.ask(UnpinnedMoves, call) if src.name(call.func) in LOADERS else None
     if move is None:
         return
-    argument = src.add_argument(call, "pin_memory=True")
+    argument = src.edits.add_argument(call, "pin_memory=True")
     fix = Fix("Pin the batches", (argument,), Safety.SUGGEST) if argument is not None else None
     message = f"`{src.brief(call.func)}` does not pin the batches that are moved to the device"
     yield src.finding(rule, call, message, fix, (src.related(move),))

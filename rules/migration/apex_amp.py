@@ -118,7 +118,7 @@ def is_option(src: Source) -> bool:
             or (isinstance(node, ast.Try) and not reraises(node))
         )
         and any(imports_apex(line) for line in node.body)
-        for node in ast.walk(src.module)
+        for node in ast.walk(src.layout.module)
     )
 
 
@@ -167,12 +167,12 @@ class Migration:
     def fix(self) -> Fix | None:
         """All edits, or none where one of the calls is not understood."""
         function = self.src.function(self.call)
-        spelled = self.src.spell("torch")
+        spelled = self.src.imports.spell("torch")
         others = [each for each in calls_around(self.call, self.src) if each is not self.call]
         scales = any(self.src.name(each.func) == SCALE_LOSS for each in others)
         if not isinstance(function, cst.FunctionDef) or spelled is None or not scales:
             return None
-        if any(name.value == "scaler" for name in self.src.names(function)):
+        if any(name.value == "scaler" for name in self.src.layout.names(function)):
             return None
         self.torch = spelled.text
         names = self._names()
@@ -183,7 +183,7 @@ class Migration:
             return None
         model, optimizer = names
         made = f'scaler = {self.torch}.amp.GradScaler("cuda")'
-        self.edits += [*spelled.edits, self.src.replace(statement.body[0], made)]
+        self.edits += [*spelled.edits, self.src.edits.replace(statement.body[0], made)]
         understood = all(self._rewrite(each, model, optimizer) for each in others)
         steps = [self._step(each, optimizer) for each in self.src.calls(function)]
         if not understood or not any(steps):
@@ -195,7 +195,7 @@ class Migration:
 
     def _names(self) -> tuple[str, str] | None:
         """`model` and `optimizer` of `model, optimizer = amp.initialize(model, optimizer, ...)`"""
-        assigned = self.src.assignment(self.call)
+        assigned = self.src.layout.assignment(self.call)
         if not isinstance(assigned, cst.Assign) or len(assigned.targets) != 1:
             return None
         target = assigned.targets[0].target
@@ -216,12 +216,12 @@ class Migration:
             if self._arguments(call) != [optimizer] or statement is None:
                 return False
             unscale = f"scaler.unscale_({optimizer})"
-            self.edits.append(self.src.insert_statement_before(statement, unscale))
-            self.edits.append(self.src.replace(call, f"{model}.parameters()"))
+            self.edits.append(self.src.edits.insert_statement_before(statement, unscale))
+            self.edits.append(self.src.edits.replace(call, f"{model}.parameters()"))
             return True
         if name in STATES:
             method = name.rpartition(".")[2]
-            self.edits.append(self.src.replace(call.func, f"scaler.{method}"))
+            self.edits.append(self.src.edits.replace(call.func, f"scaler.{method}"))
             return True
         return False
 
@@ -243,7 +243,7 @@ class Migration:
             return False
         arguments = self.src.text(backward)[len(f"{scaled}.backward") :]
         text = f"scaler.scale({given[0]}).backward{arguments}"
-        self.edits.append(self.src.replace(opened, text))
+        self.edits.append(self.src.edits.replace(opened, text))
         return self._region(block, opened, model)
 
     def _region(self, block: cst.IndentedBlock, opened: cst.With, model: str) -> bool:
@@ -254,7 +254,7 @@ class Migration:
         if start is None:
             return False
         header = f'with {self.torch}.autocast("cuda"):'
-        edits = self.src.indent(body[start:end], header)
+        edits = self.src.edits.indent(body[start:end], header)
         self.edits += edits
         return bool(edits)
 
@@ -266,8 +266,8 @@ class Migration:
         statement = self.src.statement(call)
         if self.src.text(call.func) != f"{optimizer}.step" or call.args or statement is None:
             return False
-        self.edits.append(self.src.replace(call, f"scaler.step({optimizer})"))
-        self.edits.append(self.src.insert_statement_after(statement, "scaler.update()"))
+        self.edits.append(self.src.edits.replace(call, f"scaler.step({optimizer})"))
+        self.edits.append(self.src.edits.insert_statement_after(statement, "scaler.update()"))
         return True
 
     def _arguments(self, call: cst.Call) -> list[str]:

@@ -32,6 +32,7 @@ from amplint import Edit, Finding, Fix, Group, Rule, Source, Warns
 from amplint.knowledge.libraries import AUTOCASTS, AutocastApi
 
 from .._shared.guards import is_fallback
+from .._shared.parameters import is_given
 
 MEANT = "each argument is known by its place or its name"
 CERTAIN = "no caller could pass another function"
@@ -82,23 +83,23 @@ def migrate(call: cst.Call, api: AutocastApi, src: Source) -> Fix | None:
     positional = [arg for arg in call.args if arg.keyword is None and not arg.star]
     if any(arg.star == "*" for arg in call.args) or len(positional) > len(api.parameters):
         return None
-    spelled = src.spell("torch.amp.autocast")
+    spelled = src.imports.spell("torch.amp.autocast")
     device = f'"{api.device}"{explicit_dtype(call, api, src)}{explicit_cache(call, src)}'
     opening: Edit | None
     if positional:
-        opening = src.insert_before(positional[0].value, f"{device}, {api.parameters[0]}=")
+        opening = src.edits.insert_before(positional[0].value, f"{device}, {api.parameters[0]}=")
     else:
-        opening = src.insert_argument(call, device)
+        opening = src.edits.insert_argument(call, device)
     if spelled is None or opening is None:
         return None
     others = [
-        src.insert_before(arg.value, f"{name}=")
+        src.edits.insert_before(arg.value, f"{name}=")
         for arg, name in zip(positional[1:], api.parameters[1:], strict=False)
     ]
-    edits = (*spelled.edits, src.replace(call.func, spelled.text), opening, *others)
+    edits = (*spelled.edits, src.edits.replace(call.func, spelled.text), opening, *others)
     conditions = {
         MEANT: not src.has_star(call),
-        CERTAIN: not src.is_given(call.func),
+        CERTAIN: not is_given(call.func, src),
         NOT_ASKED: not src.matches(CHECKED_BY_CLASS),
         INHERITS: True,
     }
@@ -119,7 +120,7 @@ def explicit_dtype(call: cst.Call, api: AutocastApi, src: Source) -> str:
     )
     if given or not (nested or elsewhere or is_handed_on(call, src)):
         return ""
-    torch = src.bound_as("torch") or "torch"
+    torch = src.imports.bound_as("torch") or "torch"
     return f", dtype={torch}.{api.dtype}"
 
 

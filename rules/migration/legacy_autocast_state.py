@@ -55,8 +55,8 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
 
 def migrate(call: cst.Call, new: str, device: str, src: Source) -> Fix | None:
     """Ex) torch.set_autocast_cpu_enabled(flag) -> torch.set_autocast_enabled("cpu", flag)"""
-    spelled, edit = src.spell(new), src.insert_argument(call, f'"{device}"')
+    spelled, edit = src.imports.spell(new), src.edits.insert_argument(call, f'"{device}"')
     if spelled is None or edit is None:
         return None
-    edits = (*spelled.edits, src.replace(call.func, spelled.text), edit)
+    edits = (*spelled.edits, src.edits.replace(call.func, spelled.text), edit)
     return Fix.safe_if(f"Use `{new}`", edits, {SAME: True})

@@ -48,7 +48,7 @@ DEVICE = 'device_type="cuda"'
 @rule.on(cst.Call)
 def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
     """Ex) @custom_fwd(cast_inputs=torch.float32), custom_bwd(function)"""
-    edit = src.add_argument(call, DEVICE)
+    edit = src.edits.add_argument(call, DEVICE)
     yield from check(call.func, edit, src)
 
 
@@ -71,9 +71,9 @@ def check(function: cst.BaseExpression, device: Edit | None, src: Source) -> Ite
 def migrate(
     function: cst.BaseExpression, new: str, device: Edit | None, called: bool, src: Source
 ) -> Fix | None:
-    spelled = src.spell(new)
+    spelled = src.imports.spell(new)
     if spelled is None or (called and device is None):
         return None
     text = spelled.text if called else f"{spelled.text}({DEVICE})"
-    edits = (*spelled.edits, src.replace(function, text), *([device] if device else []))
+    edits = (*spelled.edits, src.edits.replace(function, text), *([device] if device else []))
     return Fix.safe_if(f"Use `{new}`", edits, {SAME: True})

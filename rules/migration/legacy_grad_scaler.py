@@ -33,6 +33,7 @@ from amplint import Edit, Finding, Fix, Group, Rule, Source, Warns
 from amplint.knowledge.libraries import SCALERS
 
 from .._shared.guards import is_fallback
+from .._shared.parameters import is_given
 
 CERTAIN = "no caller could pass another class"
 NOT_ASKED = "nothing asks for the class of a scaler"
@@ -67,7 +68,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
 def check_annotation(annotation: cst.Annotation, src: Source) -> Iterator[Finding]:
     """Ex) scaler: Optional[torch.cuda.amp.GradScaler] = None"""
     for named in named_in(annotation):
-        name = src.imported(named)
+        name = src.imports.meaning(src.text(named))
         api = SCALERS.get(name) if name is not None else None
         if name is None or api is None or api.legacy is None:
             continue
@@ -88,25 +89,25 @@ def named_in(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 def widen(named: cst.CSTNode, old: str, new: str, src: Source) -> Fix | None:
     """Name the new class, which is a base of the old one; not with an import that is run, where the
     one of the old is for type checkers."""
-    spelled = src.spell(new)
-    if spelled is None or (spelled.edits and src.bound_as(old) is None):
+    spelled = src.imports.spell(new)
+    if spelled is None or (spelled.edits and src.imports.bound_as(old) is None):
         return None
-    edits = (*spelled.edits, src.replace(named, spelled.text))
+    edits = (*spelled.edits, src.edits.replace(named, spelled.text))
     conditions = {CERTAIN: True, NOT_ASKED: not src.matches(CHECKED_BY_CLASS)}
     return Fix.safe_if(f"Use `{new}`", edits, conditions)
 
 
 def migrate(call: cst.Call, device: str, src: Source) -> Fix | None:
     """Ex) GradScaler(1024.) -> torch.amp.GradScaler("cuda", 1024.)"""
-    spelled = src.spell("torch.amp.GradScaler")
+    spelled = src.imports.spell("torch.amp.GradScaler")
     if spelled is None:
         return None
-    rename: Edit = src.replace(call.func, spelled.text)
-    first = src.insert_argument(call, f'"{device}"')
+    rename: Edit = src.edits.replace(call.func, spelled.text)
+    first = src.edits.insert_argument(call, f'"{device}"')
     if first is None:
         return None
     conditions = {
-        CERTAIN: not src.is_given(call.func),
+        CERTAIN: not is_given(call.func, src),
         NOT_ASKED: not src.matches(CHECKED_BY_CLASS),
     }
     return Fix.safe_if("Use `torch.amp.GradScaler`", (*spelled.edits, rename, first), conditions)

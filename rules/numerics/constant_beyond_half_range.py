@@ -168,10 +168,10 @@ def within(
     """Ex) -1e9 -> torch.finfo(scores.dtype).min"""
     if not isinstance(tensor, cst.Name):
         return None
-    spelled = src.spell("torch.finfo")
+    spelled = src.imports.spell("torch.finfo")
     if spelled is None:
         return None
     end = "max" if number > 0 else "min"
-    edit = src.replace(value, f"{spelled.text}({tensor.value}.dtype).{end}")
+    edit = src.edits.replace(value, f"{spelled.text}({tensor.value}.dtype).{end}")
     title = f"Take the {'greatest' if number > 0 else 'least'} number of the dtype"
     return Fix(title, (*spelled.edits, edit), Safety.UNSAFE)

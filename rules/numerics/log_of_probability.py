@@ -135,7 +135,7 @@ def logarithm_of_softmax(call: cst.Call, inner: cst.Call, src: Source) -> Fix | 
     given = src.text(inner, parentheses=False).removeprefix(src.text(inner.func))
     if not isinstance(inner.func, cst.Attribute) or not given.startswith("("):
         return None
-    edit = src.replace(call, f"{src.text(inner.func.value)}.log_softmax{given}")
+    edit = src.edits.replace(call, f"{src.text(inner.func.value)}.log_softmax{given}")
     return Fix("Compute the logarithm of the softmax in one step", (edit,), Safety.UNSAFE)
 
 
@@ -150,10 +150,12 @@ def logarithm_of_sigmoid(
         logits = inner.args[0].value
     else:
         return None
-    spelled = src.spell("torch.nn.functional.logsigmoid")
+    spelled = src.imports.spell("torch.nn.functional.logsigmoid")
     if spelled is None:
         return None
-    text = f"-{src.as_receiver(logits)}" if probability.complement else src.text(logits, False)
-    edit = src.replace(call, f"{spelled.text}({text})")
+    text = (
+        f"-{src.edits.as_receiver(logits)}" if probability.complement else src.text(logits, False)
+    )
+    edit = src.edits.replace(call, f"{spelled.text}({text})")
     title = "Compute the logarithm of the sigmoid in one step"
     return Fix(title, (*spelled.edits, edit), Safety.UNSAFE)

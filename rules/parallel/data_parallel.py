@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Rule, Safety, Source, Unrun
+from amplint import Class, Classes, Finding, Fix, Group, Rule, Safety, Source, Unrun, only
 from amplint.knowledge.libraries import DATA_PARALLEL
 
 rule = Rule(
@@ -49,7 +49,10 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     name = src.name(call.func)
     if name in DATA_PARALLEL or name in FUNCTIONS:
         message = f"`{src.text(call.func)}` drives all devices from one process"
-    elif src.constructs(call) and src.bases(call.func) & DATA_PARALLEL:
+    elif (
+        isinstance(only(src.value(call.func)), Class)
+        and src.fact(Classes).bases_of(src.value(call.func)) & DATA_PARALLEL
+    ):
         message = (
             f"`{src.text(call.func)}` is a DataParallel, which drives all devices from one process"
         )

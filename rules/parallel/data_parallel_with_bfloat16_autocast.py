@@ -27,7 +27,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Group, Rule, Source, Trait, Unrun
+from amplint import Finding, Group, ReplicatedModules, Rule, Source, Trait, Unrun
+
+from .._shared.code_texts import called_texts
 
 rule = Rule(
     "AMP602",
@@ -52,8 +54,8 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         return
     if region.enabled is False or not src.mentions("DataParallel"):
         return
-    wrapped = src.replicated(call.func)
-    if wrapped is None or any("autocast" in text for text in src.called_texts(call)):
+    wrapped = src.ask(ReplicatedModules, call.func)
+    if wrapped is None or any("autocast" in text for text in called_texts(call, src)):
         return
     related = [src.related(why) for why in (wrapped, region.why) if why is not None]
     message = f"the replicas of `{src.brief(call.func)}` run in float16, not in bfloat16"

@@ -30,9 +30,21 @@ from functools import partial
 
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Raises, Related, Rule, Safety, Source
+from amplint import (
+    Classes,
+    Finding,
+    Fix,
+    FunctionTexts,
+    Group,
+    Raises,
+    Related,
+    Rule,
+    Safety,
+    Source,
+)
 from amplint.knowledge.libraries import LIGHTNING_MODULES
 
+from .._shared.classes import constructor_around
 from .._shared.gpus import elsewhere, input_of, is_asked_for, mentions_gpu, names_gpu
 from .._shared.lightning import in_lightning_module
 from .._shared.reads import heat_places
@@ -63,7 +75,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if related is None:
         return
     several = partial(mentions_gpu, several=True)
-    if any(map(several, src.constructor_around(call))):
+    if any(map(several, constructor_around(call, src))):
         return
     message = f"`{src.brief(call)}` names a GPU, where Lightning decides on the device"
     yield src.finding(rule, call, message, as_module(call, named, src), related)
@@ -75,9 +87,11 @@ def run_by_lightning(call: cst.Call, src: Source) -> tuple[Related, ...] | None:
     if any(HOOK.fullmatch(each.name.value) for each in functions):
         return () if in_lightning_module(call, src) else None
     heat = src.heat(call)
-    if heat is None or not heat.chain or src.bases_at(heat.chain[-1]).isdisjoint(LIGHTNING_MODULES):
+    if heat is None or not heat.chain:
         return None
-    return heat_places(heat, src)
+    cls = src.fact(FunctionTexts).function(heat.chain[-1].place).cls
+    bases = src.fact(Classes).library_bases(cls) if cls is not None else frozenset()
+    return heat_places(heat, src) if bases & LIGHTNING_MODULES else None
 
 
 def as_module(call: cst.Call, named: cst.BaseExpression, src: Source) -> Fix | None:

@@ -114,4 +114,4 @@ def logs(value: cst.BaseExpression, src: Source) -> bool:
 
 def hand_over(operand: cst.BaseExpression, number: cst.Call, src: Source) -> Edit:
     """Ex) loss.item() -> loss, float(loss) -> loss"""
-    return src.replace(number, src.text(operand))
+    return src.edits.replace(number, src.text(operand))

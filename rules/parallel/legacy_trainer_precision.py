@@ -44,5 +44,5 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if new is None or src.name(call.func) not in TRAINERS:
         return
     message = f'`precision={src.text(given.value)}` is discouraged: say "{new}"'
-    fix = Fix("Say that it is mixed", (src.replace(given.value, f'"{new}"'),), Safety.UNSAFE)
+    fix = Fix("Say that it is mixed", (src.edits.replace(given.value, f'"{new}"'),), Safety.UNSAFE)
     yield src.finding(rule, given, message, fix)

@@ -30,7 +30,18 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Function, Group, Object, Raises, Rule, Source, only
+from amplint import (
+    BackpropagatedLosses,
+    BackpropagatedValues,
+    Finding,
+    Function,
+    Group,
+    Object,
+    Raises,
+    Rule,
+    Source,
+    only,
+)
 
 from .._shared.lightning import optimizes_automatically
 
@@ -97,7 +108,7 @@ def method(call: cst.Call) -> str | None:
 
 def returned(function: cst.FunctionDef, src: Source) -> Iterator[cst.BaseExpression]:
     """The losses that a `training_step` returns."""
-    for value in src.returned(function):
+    for value in src.layout.returned(function):
         if not (isinstance(value, cst.Name) and value.value == "None"):
             yield loss_of(value, src)
 
@@ -131,11 +142,11 @@ def is_backpropagated(
         steps = function is not None and "optimizers" in map(method, src.calls(function))
         return steps and same(receiver, loss, src)
     if not elsewhere:
-        why = src.backpropagated(loss, itself=True)
+        why = src.ask(BackpropagatedLosses, loss)
         return why is not None and src.related(why).span.start == src.span(call).start
     if any(same(arg.value, loss, src) for arg in call.args):
         return True
-    return same(call, loss, src) and src.backpropagated(loss) is not None
+    return same(call, loss, src) and src.ask(BackpropagatedValues, loss) is not None
 
 
 def same(one: cst.BaseExpression, loss: cst.BaseExpression, src: Source) -> bool:

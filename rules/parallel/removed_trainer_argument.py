@@ -70,10 +70,10 @@ def successor(
         # A variable may be -1, "0,1" or a list elsewhere.
         counted = isinstance(arg.value, cst.Integer) and arg.value.evaluated_value > 0
         if counted and not given & {"accelerator", "devices"} and len(given & DEVICES.keys()) == 1:
-            yield src.name_argument(arg, f'accelerator="{DEVICES[name]}", devices')
+            yield src.edits.name_argument(arg, f'accelerator="{DEVICES[name]}", devices')
     elif name in ("distributed_backend", "accelerator"):
         if value in STRATEGIES and "strategy" not in given:
-            yield src.name_argument(arg, "strategy")
+            yield src.edits.name_argument(arg, "strategy")
     elif name == "profile" and value is True and "profiler" not in given:
-        yield src.name_argument(arg, "profiler")
-        yield src.replace(arg.value, '"simple"')
+        yield src.edits.name_argument(arg, "profiler")
+        yield src.edits.replace(arg.value, '"simple"')

@@ -153,4 +153,4 @@ def wait(copy: cst.Call, src: Source) -> Fix | None:
     flag = src.keyword(copy, "non_blocking")
     if flag is None:
         return None
-    return Fix.safe_if("Wait for the copy", (src.remove_argument(copy, flag),), {READ: True})
+    return Fix.safe_if("Wait for the copy", (src.edits.remove_argument(copy, flag),), {READ: True})

@@ -69,7 +69,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
 
 def without_waiting(call: cst.Call, batch: cst.BaseExpression, src: Source) -> Fix | None:
     """Ex) x.to(device) -> x.to(device, non_blocking=True)"""
-    added = src.add_argument(call, "non_blocking=True")
+    added = src.edits.add_argument(call, "non_blocking=True")
     if added is None:
         return None
     while isinstance(batch, cst.Subscript):
@@ -81,14 +81,18 @@ def without_waiting(call: cst.Call, batch: cst.BaseExpression, src: Source) -> F
 def is_fresh(batch: cst.BaseExpression, src: Source) -> bool:
     """Whether no caller passes a batch: it may come back from the device by the same line."""
     function = src.function(batch)
-    return function is not None and not any(is_passed(each, src) for each in src.names(function))
+    return function is not None and not any(
+        is_passed(each, src) for each in src.layout.names(function)
+    )
 
 
 def is_unwritten(batch: cst.BaseExpression, src: Source) -> bool:
     """Whether the variable is left alone by the host after the copy has been started."""
     if not isinstance(batch, cst.Name):
         return False
-    return is_bound_by(src.statement(batch), batch.value, src) or not src.written_into(batch)
+    return is_bound_by(src.statement(batch), batch.value, src) or not src.variables.written_into(
+        batch
+    )
 
 
 def is_passed(name: cst.Name, src: Source) -> bool:
@@ -106,5 +110,5 @@ def is_bound_by(statement: cst.CSTNode | None, name: str, src: Source) -> bool:
         for small in statement.body
         if isinstance(small, cst.Assign)
         for target in small.targets
-        for each in src.names(target)
+        for each in src.layout.names(target)
     )

@@ -77,7 +77,7 @@ def create_there(
     Ex) m = torch.zeros(n); m = m.to(d) -> m = torch.zeros(n, device=d)"""
     if not made.alone:
         return None  # what it was compared with may be a tensor on the CPU
-    if made.names and not src.same_meaning(call, made.call):
+    if made.names and not src.variables.same_meaning(call, made.call):
         return None  # what names the device may have another value up there
     if move.dtype is not None and not made.shaped:
         return None  # the cast belongs after what was done to the values
@@ -94,7 +94,7 @@ def add_device(made: cst.Call, move: Move, src: Source) -> Edit | None:
     if move.dtype is not None and src.keyword(made, "dtype") is not None:
         return None
     dtype = f", dtype={move.dtype}" if move.dtype is not None else ""
-    return src.add_argument(made, f"device={move.device}{dtype}")
+    return src.edits.add_argument(made, f"device={move.device}{dtype}")
 
 
 def title(name: str) -> str:

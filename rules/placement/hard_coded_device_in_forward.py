@@ -31,6 +31,7 @@ import libcst as cst
 
 from amplint import Finding, Fix, Group, Raises, Rule, Safety, Source, Trait
 
+from .._shared.classes import constructor_around
 from .._shared.gpus import elsewhere, input_of, is_asked_for, mentions_gpu, names_gpu
 from .._shared.reads import heat_places, runs_in_forward
 
@@ -59,7 +60,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
 
 def is_meant(call: cst.Call, src: Source) -> bool:
     """Whether somebody asks for the device, or it has been decided that it is this one."""
-    return is_asked_for(call, src) or any(map(mentions_gpu, src.constructor_around(call)))
+    return is_asked_for(call, src) or any(map(mentions_gpu, constructor_around(call, src)))
 
 
 def as_input(call: cst.Call, named: cst.BaseExpression, src: Source) -> Fix | None:

@@ -45,10 +45,12 @@ from amplint import (
     UNKNOWN,
     Blob,
     Change,
+    ConstantTensors,
     Finding,
     Fix,
     Group,
     Host,
+    LoopInvariance,
     Rule,
     Safety,
     Same,
@@ -58,6 +60,7 @@ from amplint import (
     Trait,
     Why,
     constant,
+    literal,
     only,
 )
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
@@ -141,7 +144,7 @@ def host_tensor(call: cst.Call, src: Source) -> Why | None:
     """Where the tensor that a call moves is built of constants: `kernel.to(x.device)`."""
     if not isinstance(call.func, cst.Attribute) or not moves(call, src):
         return None
-    return src.built_of_constants(call.func.value)
+    return src.ask(ConstantTensors, call.func.value)
 
 
 def is_rare(call: cst.Call, src: Source) -> bool:
@@ -175,7 +178,12 @@ def kind_of_data(copy: Copy, src: Source) -> str | None:
         return None
     if is_number(data, src) or repeats_number(data, src):
         return NUMBER
-    return CONSTANTS if src.is_constant(data) and holds_something(data, src) else None
+    return CONSTANTS if is_invariant(data, src) and holds_something(data, src) else None
+
+
+def is_invariant(data: cst.BaseExpression, src: Source) -> bool:
+    """Whether a number, or a list of numbers, is the same in every iteration."""
+    return literal(data) is not None or bool(src.ask(LoopInvariance, data))
 
 
 def copy_by(call: cst.Call, src: Source) -> Copy | None:
@@ -238,7 +246,7 @@ def repeats_number(node: cst.BaseExpression, src: Source) -> bool:
     if not isinstance(node.left, cst.List | cst.Tuple) or len(node.left.elements) != 1:
         return False
     repeated = node.left.elements[0].value
-    return is_number(repeated, src) or src.is_constant(repeated)
+    return is_number(repeated, src) or is_invariant(repeated, src)
 
 
 def is_shape(node: cst.BaseExpression, src: Source) -> bool:
@@ -284,15 +292,15 @@ def repaired(copy: Copy, what: str, src: Source) -> Fix | None:
 
 def filled_in(copy: Copy, src: Source) -> Fix | None:
     """Ex) torch.tensor(0.0, device=d) -> torch.full((), 0.0, device=d)"""
-    made, torch = copy.made, src.spell("torch")
+    made, torch = copy.made, src.imports.spell("torch")
     keywords = {arg.keyword.value for arg in made.args if arg.keyword is not None}
     if torch is None or len(made.args) != 1 + len(keywords) or not keywords <= KEYWORDS:
         return None
     if is_new_tensor(made):
-        called = src.replace(made.func, src.text(made.func).removesuffix("tensor") + "full")
+        called = src.edits.replace(made.func, src.text(made.func).removesuffix("tensor") + "full")
     else:
-        called = src.replace(made.func, f"{torch.text}.full")
-    edits = [called, src.insert_argument(made, "()"), *torch.edits]
+        called = src.edits.replace(made.func, f"{torch.text}.full")
+    edits = [called, src.edits.insert_argument(made, "()"), *torch.edits]
     number = copy.data.value
     conditions = {LITERAL: is_literal(number, src), FITS: fits(constant(src.value(number)))}
     if is_new_tensor(made) and isinstance(made.func, cst.Attribute):
@@ -303,7 +311,7 @@ def filled_in(copy: Copy, src: Source) -> Fix | None:
             return None
         conditions[UNTOUCHED] = is_bare(copy.move.func.value, made, src)
         arguments, conditions[PLACED] = place
-        edits.append(src.add_argument(made, arguments))
+        edits.append(src.edits.add_argument(made, arguments))
         edits.append(without_move(copy.move, copy.move.func.value, src))
     whole = tuple(edit for edit in edits if edit is not None)
     if len(whole) < len(edits):
@@ -321,7 +329,7 @@ def is_bare(node: cst.BaseExpression, made: cst.Call, src: Source) -> bool:
 def placement(copy: Copy, src: Source) -> tuple[str, bool] | None:
     """The arguments that say where the move goes; and whether they round as it does: with a dtype,
     the number is rounded once, not to float32 first."""
-    if not src.same_meaning(copy.move, copy.made):
+    if not src.variables.same_meaning(copy.move, copy.made):
         return None  # what names the device may have another value where the tensor is made
     move = move_of(copy.move, src)
     if move is not None and move.dtype is None:
@@ -353,7 +361,7 @@ def built_once(copy: Copy, src: Source) -> Fix | None:
     name = assign.targets[0].target if isinstance(assign, cst.Assign) else None
     if not isinstance(assign, cst.Assign) or not isinstance(name, cst.Name):
         return None
-    if src.joined(assign.value) or src.written_into(name):
+    if src.joined(assign.value) or src.variables.written_into(name):
         return None
     edits = above_loops(copy.move, src)
     return Fix("Build the tensor before the loop", edits, Safety.UNSAFE) if edits else None

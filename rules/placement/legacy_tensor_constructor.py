@@ -168,17 +168,17 @@ def move_after(call: cst.Call, src: Source) -> cst.Call | None:
 
 def factory(call: cst.Call, name: str, src: Source) -> Fix | None:
     """Ex) torch.cuda.FloatTensor(n) -> torch.empty(n, dtype=torch.float32, device="cuda")"""
-    what, torch = arguments(call, src), src.spell("torch")
+    what, torch = arguments(call, src), src.imports.spell("torch")
     if what is None or torch is None:
         return None
     dtype, place = LEGACY_CONSTRUCTORS[name]
     function = "empty" if what.sizes else "tensor"
     device = f', device="{place}"' if place != "cpu" or changes_default_device(src) else ""
     keywords = f"dtype={torch.text}.{dtype}{device}"
-    added = src.add_argument(call, keywords if call.args else f"0, {keywords}")
+    added = src.edits.add_argument(call, keywords if call.args else f"0, {keywords}")
     if added is None:
         return None
-    edits = (src.replace(call.func, f"{torch.text}.{function}"), added, *torch.edits)
+    edits = (src.edits.replace(call.func, f"{torch.text}.{function}"), added, *torch.edits)
     return Fix.safe_if(f"Call `torch.{function}`", edits, what.conditions)
 
 
@@ -188,8 +188,8 @@ def new_of(call: cst.Call, function: cst.Attribute, src: Source) -> Fix | None:
     if what is None:
         return None
     name = "new_empty" if what.sizes else "new_tensor"
-    added = () if call.args else (src.add_argument(call, "0"),)
-    edits = (src.replace(function.attr, name), *(edit for edit in added if edit is not None))
+    added = () if call.args else (src.edits.add_argument(call, "0"),)
+    edits = (src.edits.replace(function.attr, name), *(edit for edit in added if edit is not None))
     conditions = {**what.conditions, TENSOR: surely_tensor(function.value, src)}
     return Fix.safe_if(f"Call `{name}`", edits, conditions)
 
@@ -318,15 +318,15 @@ def conversion(
 ) -> Fix | None:
     """Ex) x.type(torch.LongTensor) -> x.to("cpu", torch.int64)"""
     dtype, place = LEGACY_CONSTRUCTORS[name]
-    torch = src.spell("torch")
+    torch = src.imports.spell("torch")
     if torch is None:
         return None
     # A tensor on a GPU stays on that GPU; `.to("cuda")` would move it to the current one.
     device = "" if place == "cuda" and on_device else f'"{place}", '
     conditions = {TO_CPU: place == "cpu", TENSOR: surely_tensor(function.value, src)}
     edits = (
-        src.replace(function.attr, "to"),
-        src.replace(given, f"{device}{torch.text}.{dtype}"),
+        src.edits.replace(function.attr, "to"),
+        src.edits.replace(given, f"{device}{torch.text}.{dtype}"),
         *torch.edits,
     )
     return Fix.safe_if("Name the device and the dtype", edits, conditions)
@@ -334,7 +334,7 @@ def conversion(
 
 def default_dtype(call: cst.Call, src: Source) -> Fix | None:
     """Ex) torch.set_default_tensor_type(torch.DoubleTensor)"""
-    torch = src.spell("torch")
+    torch = src.imports.spell("torch")
     types = legacy_types(call.args[0].value, src) if len(call.args) == 1 else []
     if torch is None or len(types) != 1 or call.args[0].keyword is not None:
         return None
@@ -342,8 +342,8 @@ def default_dtype(call: cst.Call, src: Source) -> Fix | None:
     if place != "cpu" or dtype not in FLOATS:
         return None
     edits = (
-        src.replace(call.func, f"{torch.text}.set_default_dtype"),
-        src.replace(call.args[0].value, f"{torch.text}.{dtype}"),
+        src.edits.replace(call.func, f"{torch.text}.set_default_dtype"),
+        src.edits.replace(call.args[0].value, f"{torch.text}.{dtype}"),
         *torch.edits,
     )
     # It also makes the CPU the default device; where another one was, that is undone.

@@ -102,7 +102,7 @@ def pinning(moved: cst.BaseExpression, src: Source) -> cst.Call | None:
 
 def runs_beside(node: cst.CSTNode, src: Source) -> bool:
     """Whether the copies may run beside the training: in a thread, or on a stream of their own."""
-    if any(src.bound_as(thread) is not None for thread in THREADS):
+    if any(src.imports.bound_as(thread) is not None for thread in THREADS):
         return True
     return any(
         isinstance(item.item, cst.Call) and src.name(item.item.func) in STREAMS
@@ -115,5 +115,5 @@ def runs_beside(node: cst.CSTNode, src: Source) -> bool:
 def unpinned(call: cst.Call, src: Source) -> Fix:
     """Ex) x.pin_memory().to(device) -> x.to(device)"""
     assert isinstance(call.func, cst.Attribute)
-    edit = src.remove_between(call.func.value, call)
+    edit = src.edits.remove_between(call.func.value, call)
     return Fix("Copy straight to the device", (edit,), Safety.SAFE, (ONLY_MOVED,))

@@ -33,6 +33,7 @@ from amplint import (
     ACCELERATOR,
     TRAINING,
     Blob,
+    Classes,
     Finding,
     Fix,
     Group,
@@ -47,6 +48,7 @@ from amplint import (
     only,
 )
 
+from .._shared.classes import constructor_around
 from .._shared.factories import MAX_STEPS, operand_alone
 from .._shared.moves import bound_before
 from .._shared.reads import heat_places
@@ -111,7 +113,11 @@ def kept_tensor(
 
 def is_module(node: cst.BaseExpression, src: Source) -> bool:
     """Whether it is `self`, in a module of the project or in what is mixed into one."""
-    return isinstance(node, cst.Name) and src.parameter(node) is not None and src.is_module(node)
+    return (
+        isinstance(node, cst.Name)
+        and src.parameter(node) is not None
+        and src.fact(Classes).is_module(src.value(node))
+    )
 
 
 def stays_on_host(kept: cst.BaseExpression, src: Source) -> bool:
@@ -126,13 +132,13 @@ def assigned_in_constructor(
     attribute: cst.Attribute, src: Source
 ) -> cst.Assign | cst.AnnAssign | None:
     """Ex) self.mask = torch.ones(n), in `__init__`"""
-    for statement in src.constructor_around(attribute):
+    for statement in constructor_around(attribute, src):
         match statement:
             case (
                 ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)])
                 | ast.AnnAssign(target=ast.Attribute(value=ast.Name(id="self"), attr=name))
             ) if name == attribute.attr.value:
-                node = src.node_for(statement)
+                node = src.layout.node_for(statement)
                 return node if isinstance(node, cst.Assign | cst.AnnAssign) else None
             case _:
                 pass
@@ -144,4 +150,4 @@ def registered(made: cst.Assign | cst.AnnAssign, name: str, src: Source) -> Fix 
     if made.value is None:
         return None
     call = f'self.register_buffer("{name}", {src.text(made.value)}, persistent=False)'
-    return Fix("Register the tensor as a buffer", (src.replace(made, call),), Safety.SUGGEST)
+    return Fix("Register the tensor as a buffer", (src.edits.replace(made, call),), Safety.SUGGEST)

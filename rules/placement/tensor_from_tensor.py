@@ -47,6 +47,7 @@ from amplint import (
     Sequence,
     Source,
     Tensor,
+    TensorCertainty,
     Warns,
     only,
 )
@@ -81,7 +82,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if like is None and src.name(call.func) != "torch.tensor":
         return
     data = src.argument(call, "data", 0)
-    if data is None or not src.surely_tensor(data.value):
+    if data is None or not src.ask(TensorCertainty, data.value):
         return
     if src.tensor(data.value) is not None and not asks_type(data.value, src):
         message = f"`{src.brief(call)}` copies and detaches a tensor"
@@ -128,12 +129,12 @@ def copied(
     if copy is None:
         return None
     if copy == "clone()" and receives(receives(data, "clone"), "detach") is not None:
-        written = src.as_receiver(data)  # a copy already
+        written = src.edits.as_receiver(data)  # a copy already
     elif receives(data, "detach") is not None:
-        written = f"{src.as_receiver(data)}.{copy}"
+        written = f"{src.edits.as_receiver(data)}.{copy}"
     else:
-        written = f"{src.as_receiver(data)}.detach().{copy}"
-    edit = src.replace(call, written + wanting_grad(given, src))
+        written = f"{src.edits.as_receiver(data)}.detach().{copy}"
+    edit = src.edits.replace(call, written + wanting_grad(given, src))
     conditions = {
         TENSOR: surely_tensor(data, src, annotated=False),
         PLAIN: not has_own_classes(src),

@@ -170,7 +170,7 @@ def changes(made: Built, target: cst.BaseExpression, src: Source) -> bool:
 
 def build_like(call: cst.Call, made: Built, target: cst.BaseExpression, src: Source) -> Fix | None:
     """Build the tensor as it is to be, and take the cast away."""
-    if not is_plain(target) or not src.same_meaning(target, made.call):
+    if not is_plain(target) or not src.variables.same_meaning(target, made.call):
         return None  # evaluated up there, it might be something else
     keywords = {arg.keyword.value for arg in made.call.args if arg.keyword is not None}
     if not keywords <= KNOWN_ARGUMENTS:
@@ -179,7 +179,7 @@ def build_like(call: cst.Call, made: Built, target: cst.BaseExpression, src: Sou
     if made.name not in TAKE_DTYPE:
         if "device" in keywords:
             return None
-        edit = src.add_argument(made.call, f"device={like}.device")
+        edit = src.edits.add_argument(made.call, f"device={like}.device")
         if edit is None:
             return None
         return Fix.safe_if(title(made, like), (edit,), conditions(call, made, target, src))
@@ -187,13 +187,13 @@ def build_like(call: cst.Call, made: Built, target: cst.BaseExpression, src: Sou
     given = [arg for arg in gone if arg is not None]
     if made.name == "torch.full" and gone[0] is not None:
         return None  # the value goes through two conversions
-    edits: list[Edit | None] = [*src.remove_arguments(made.call, given)] if given else []
+    edits: list[Edit | None] = [*src.edits.remove_arguments(made.call, given)] if given else []
     if made.name in NEW:
-        edits.append(src.replace(made.call.func, f"{like}.{NEW[made.name]}"))
+        edits.append(src.edits.replace(made.call.func, f"{like}.{NEW[made.name]}"))
     elif given:
         return None
     else:
-        edits.append(src.add_argument(made.call, f"dtype={like}.dtype, device={like}.device"))
+        edits.append(src.edits.add_argument(made.call, f"dtype={like}.dtype, device={like}.device"))
     edits.append(without_cast(call, src))
     done = tuple(edit for edit in edits if edit is not None)
     if len(done) < len(edits):
@@ -212,10 +212,10 @@ def without_cast(call: cst.Call, src: Source) -> Edit | None:
     """Ex) torch.zeros(n).type_as(x) -> torch.zeros(n); m = m.type_as(x) -> nothing at all"""
     assert isinstance(call.func, cst.Attribute)
     receiver = call.func.value
-    statement = src.assignment(call)
+    statement = src.layout.assignment(call)
     if isinstance(receiver, cst.Name) and src.assigned_name(call) == receiver.value and statement:
-        return src.remove_statement(statement)
-    return src.remove_between(receiver, call)
+        return src.edits.remove_statement(statement)
+    return src.edits.remove_between(receiver, call)
 
 
 def title(made: Built, like: str) -> str:

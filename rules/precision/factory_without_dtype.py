@@ -209,9 +209,9 @@ def is_half(node: cst.BaseExpression, src: Source) -> bool:
 def follow(call: cst.Call, meeting: Meeting, src: Source) -> Fix | None:
     """Give the buffer the dtype of the half tensor, where that has a name by then."""
     half = meeting.half
-    if not isinstance(half, cst.Name) or not src.bound_before(half, call):
+    if not isinstance(half, cst.Name) or not src.variables.bound_before(half, call):
         return None
-    edit = src.add_argument(call, f"dtype={half.value}.dtype")
+    edit = src.edits.add_argument(call, f"dtype={half.value}.dtype")
     if edit is None:
         return None
     conditions = {

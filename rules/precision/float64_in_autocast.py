@@ -117,8 +117,8 @@ def cast_to_float32(operand: cst.BaseExpression, src: Source) -> Edit:
     """Ex) x -> x.float(); x.double() -> x.float()"""
     method = operand.func if isinstance(operand, cst.Call) and not operand.args else None
     if isinstance(method, cst.Attribute) and method.attr.value == "double":
-        return src.replace(method.attr, "float")
-    return src.append_call(operand, "float()")
+        return src.edits.replace(method.attr, "float")
+    return src.edits.append_call(operand, "float()")
 
 
 def is_double(operand: cst.BaseExpression, region: Region, src: Source) -> bool:

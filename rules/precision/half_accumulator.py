@@ -28,6 +28,7 @@ import libcst as cst
 
 from amplint import HALF, Differs, Finding, Group, Host, Rule, Source, Tensor, Trait, Value
 
+from .._shared.code_texts import text_around
 from .._shared.dtypes import dtype_places
 from .._shared.growth import begins_anew, growth_of, growths, loop_over_batches
 from .._shared.reads import heat_places
@@ -83,7 +84,7 @@ def over_batches(
     if isinstance(variable, cst.Name):
         block: cst.CSTNode | None = loop_over_batches(node, src)
     elif isinstance(variable, cst.Attribute) and tensor.settled_dtype is not None:
-        made_in = src.text_around(tensor.settled_dtype)
+        made_in = text_around(tensor.settled_dtype, src)
         block = src.function(node) if made_in.lstrip().startswith(LASTING) else None
     else:
         return False

@@ -36,6 +36,7 @@ from amplint import (
     FLOATS,
     HALF,
     Change,
+    Classes,
     Edit,
     Finding,
     Fix,
@@ -55,6 +56,7 @@ from amplint import (
 from amplint.knowledge.casts import EQUAL_DTYPES
 from amplint.knowledge.modules import MODULES
 
+from .._shared.code_texts import called_texts
 from .._shared.dtypes import (
     cast_dtype,
     default_may_be_half,
@@ -129,7 +131,7 @@ def input_of_another_dtype(
     message = f"`{name}` is in {dtype} and its input is {tensor.dtype}: this raises"
     made = parameters.made
     related = () if made is None else (src.related_node(made, f"in {dtype} since here"),)
-    edit = src.append_call(given, f"{METHODS[dtype]}()")
+    edit = src.edits.append_call(given, f"{METHODS[dtype]}()")
     alone = len(call.args) == 1  # else others would have to be cast, too
     fix = Fix(f"Cast the input to {dtype}", (edit,), Safety.UNSAFE) if alone else None
     return src.finding(rule, given, message, fix, (*related, *dtype_places(src, tensor)))
@@ -139,7 +141,7 @@ def module_of(call: cst.Call, src: Source) -> Object | Instance | None:
     """What is called, if it is a layer, a model of a library, or a module of the project."""
     called = only(src.value(call.func))
     if isinstance(called, Instance):
-        bases = src.bases(call.func)
+        bases = src.fact(Classes).bases_of(src.value(call.func))
         return called if any(base.startswith("torch.nn.") for base in bases) else None
     if isinstance(called, Object) and called.kind == "module":
         return called if called.type in LAYERS or called.type.startswith(LIBRARIES) else None
@@ -175,7 +177,7 @@ def state_of_another_dtype(
     else:
         cast = f"{METHODS[tensor.dtype]}()" if tensor.dtype in METHODS else ""
     if cast and all(src.tensor(part) is not None for part in wrong):
-        edits: tuple[Edit, ...] = tuple(src.append_call(part, cast) for part in wrong)
+        edits: tuple[Edit, ...] = tuple(src.edits.append_call(part, cast) for part in wrong)
         conditions = {
             RAISES: True,
             TENSOR: all(surely_tensor(part, src) for part in wrong),
@@ -206,7 +208,9 @@ def parameters_of(call: cst.Call, module: Object | Instance, src: Source) -> Par
         dtype = cast_dtype(casts[0], src)
         if dtype not in HALF:
             return None
-        if isinstance(module, Instance) and (src.called_texts(casts[0]) or casts_inside(call, src)):
+        if isinstance(module, Instance) and (
+            called_texts(casts[0], src) or casts_inside(call, src)
+        ):
             return None  # a `half` of its own, or a `forward` that casts
         assert dtype is not None
         return Parameters(dtype, casts[0])
@@ -228,7 +232,9 @@ def casts_of(call: cst.Call, src: Source) -> list[cst.Call] | None:
         if cast_dtype(cast, src) is None or src.span(cast).start > src.span(call).start:
             continue
         block = src.parent(src.statement(cast))
-        if src.value_used(cast) or not any(around is block for around in src.ancestors(call)):
+        if src.layout.value_used(cast) or not any(
+            around is block for around in src.ancestors(call)
+        ):
             return None
         found.append(cast)
     return found
@@ -236,7 +242,7 @@ def casts_of(call: cst.Call, src: Source) -> list[cst.Call] | None:
 
 def casts_inside(call: cst.Call, src: Source) -> bool:
     """Whether the module's own code may cast its input, or nothing is known of that code."""
-    texts = src.called_texts(call)
+    texts = called_texts(call, src)
     return not texts or any(CASTS.search(text) for text in texts)
 
 

@@ -116,10 +116,10 @@ def narrow(
 ) -> Fix | None:
     """Cast the wider branch to the dtype of the other; two kinds of half are for the author."""
     if WIDTH[one] == WIDTH[other]:
-        edits = tuple(src.append_call(node, "float()") for node in (left, right))
+        edits = tuple(src.edits.append_call(node, "float()") for node in (left, right))
         return Fix("Cast both branches to float32, as happens today", edits, Safety.SUGGEST)
     wide, slim = (left, right) if WIDTH[one] > WIDTH[other] else (right, left)
     if not isinstance(slim, cst.Name | cst.Attribute):
         return None  # its dtype has no name to call it by
-    edit = src.append_call(wide, f"to({src.text(slim)}.dtype)")
+    edit = src.edits.append_call(wide, f"to({src.text(slim)}.dtype)")
     return Fix(f"Cast the wider branch to the dtype of `{src.text(slim)}`", (edit,), Safety.UNSAFE)

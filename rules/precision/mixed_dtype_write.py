@@ -217,10 +217,10 @@ def cast(
         UNCAUGHT: not is_caught(source, src),
     }
     if isinstance(buffer, cst.Name | cst.Attribute):
-        edit = src.append_call(source, f"to({src.text(buffer)}.dtype)")
+        edit = src.edits.append_call(source, f"to({src.text(buffer)}.dtype)")
         title = f"Cast the source to the dtype of `{src.brief(buffer)}`"
         return Fix.safe_if(title, (edit,), conditions)
     if to.dtype == "float32":
-        edit = src.append_call(source, "float()")
+        edit = src.edits.append_call(source, "float()")
         return Fix.safe_if("Cast the source to float32", (edit,), conditions)
     return None

@@ -63,9 +63,9 @@ def programs(draw: st.DrawFn) -> list[str]:
 def believed(text: str) -> dict[str, object]:
     """What link knows of every name at the end of the program."""
     file = File("main.py", text + "".join(f"use({name})\n" for name in assigned(text)))
-    answers = Program(Files({"main.py": file}), frozenset({"use"})).answers("main.py")
+    facts = Program(Files({"main.py": file}), frozenset({"use"})).about("main.py")
     return {
-        node.args[0].id: only(answers.value(node.args[0]))
+        node.args[0].id: only(facts.value(node.args[0]))
         for node in ast.walk(file.parsed.module)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "use"
         if isinstance(node.args[0], ast.Name)

@@ -120,9 +120,9 @@ def in_all_but_train(outcome: Outcome) -> bool:
     ("where", "what"),
     [
         ("amplint.inference.project:Project.marks_of", "inference failed"),
-        ("amplint.analyses.hotness:HeatMap._by_definition", "the search for hot code failed"),
-        ("amplint.analyses.loader_workers:Workers.runs", "the analysis of what runs where failed"),
-        ("amplint.gradscaler.checker:Misuses._is_entry", "the analysis of scalers failed"),
+        ("amplint.analyses.hotness:Hotness._by_definition", "the analysis Hotness failed"),
+        ("amplint.analyses.loader_workers:Workers.runs", "the analysis Traits failed"),
+        ("amplint.gradscaler.checker:Misuses._is_entry", "the analysis ScalerMisuse failed"),
     ],
 )
 def test_an_analysis_that_fails_on_one_function_leaves_out_that_alone(
@@ -137,14 +137,14 @@ def test_an_analysis_that_fails_on_one_function_leaves_out_that_alone(
 @pytest.mark.parametrize(
     ("where", "code"),
     [
-        ("amplint.analyses.program:FileAnswers.backpropagated", "AMP901"),
-        ("amplint.analyses.program:FileAnswers.misuses", "AMP405"),
+        ("amplint.analyses.backward_reach:BackpropagatedValues.of", "AMP901"),
+        ("amplint.analyses.scaler_misuse:ScalerMisuse.of", "AMP405"),
     ],
 )
 def test_a_question_that_fails_leaves_out_the_rules_that_ask_it(
     monkeypatch: pytest.MonkeyPatch, where: str, code: str
 ) -> None:
-    fail(monkeypatch, where, lambda answers, *_: answers._file.path == "a.py")
+    fail(monkeypatch, where, lambda _, at: at.function.startswith("a.py::"))
     outcome = look()
     left = {finding for finding in WHOLE if finding[0] == "b.py" or finding[2] != code}
     assert found(outcome) >= left
@@ -202,7 +202,7 @@ def test_what_is_about_no_function_costs_a_part(monkeypatch: pytest.MonkeyPatch)
 
 def test_an_analysis_that_fails_on_every_function_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("a.py").write_text("".join(f"def f{n}(x):\n    x.backward()\n" for n in range(100)))
-    fail(monkeypatch, "amplint.analyses.hotness:HeatMap._by_definition", lambda *_: True)
+    fail(monkeypatch, "amplint.analyses.hotness:Hotness._by_definition", lambda *_: True)
     told(look(), "a.py", "ZeroDivisionError")
 
 

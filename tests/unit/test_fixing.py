@@ -199,13 +199,13 @@ def on_calls(code: str, name: str, build: Builder, safety: Safety = Safety.SAFE)
 
 
 def rename(code: str, old: str, new: str, safety: Safety = Safety.SAFE) -> Rule:
-    return on_calls(code, old, lambda call, src: [src.replace(call.func, new)], safety)
+    return on_calls(code, old, lambda call, src: [src.edits.replace(call.func, new)], safety)
 
 
 def spelled(code: str, old: str, new: str) -> Rule:
     def build(call: cst.Call, src: Source) -> Sequence[Edit | None]:
-        name = src.spell(new)
-        return [*name.edits, src.replace(call.func, name.text)] if name else []
+        name = src.imports.spell(new)
+        return [*name.edits, src.edits.replace(call.func, name.text)] if name else []
 
     return on_calls(code, old, build)
 
@@ -243,7 +243,9 @@ def test_safe_fixes_are_applied_and_unsafe_ones_on_demand(tmp_path: Path) -> Non
 
 def test_of_two_that_overlap_the_other_has_its_round_later(tmp_path: Path) -> None:
     rules = [
-        on_calls("AMP900", "outer", lambda call, src: [src.replace(call, src.text(call.args[0]))]),
+        on_calls(
+            "AMP900", "outer", lambda call, src: [src.edits.replace(call, src.text(call.args[0]))]
+        ),
         rename("AMP901", "inner", "other"),
     ]
     assert fixed_text(tmp_path, rules, "x = outer(inner(1))\n") == "x = other(1)\n"
@@ -338,7 +340,7 @@ def test_a_fix_that_would_not_parse_is_left_out_and_told(tmp_path: Path) -> None
 
 
 def test_what_only_the_compiler_refuses_is_left_out_too(tmp_path: Path) -> None:
-    add = on_calls("AMP900", "f", lambda call, src: [src.add_argument(call, "k=1")])
+    add = on_calls("AMP900", "f", lambda call, src: [src.edits.add_argument(call, "k=1")])
     outcome = fix_project(request(tmp_path, [add], a="f(k=2)\n"))
     assert outcome.after == {} and len(outcome.outcome.problems) == 1
 
@@ -351,7 +353,7 @@ def test_a_file_that_only_the_compiler_refused_before_can_be_fixed(tmp_path: Pat
 def test_fixes_that_clash_only_in_effect_take_turns(tmp_path: Path) -> None:
     def remove(call: cst.Call, src: Source) -> Sequence[Edit | None]:
         statement = src.statement(call)
-        return [src.remove_statement(statement)] if statement else []
+        return [src.edits.remove_statement(statement)] if statement else []
 
     rules = [on_calls("AMP900", "old", remove), on_calls("AMP901", "bad", remove)]
     # Each may go; without both, the block would be empty.
@@ -359,7 +361,7 @@ def test_fixes_that_clash_only_in_effect_take_turns(tmp_path: Path) -> None:
 
 
 def test_a_file_that_does_not_settle_stays_as_it_was(tmp_path: Path) -> None:
-    grow = on_calls("AMP900", "f", lambda call, src: [src.insert_argument(call, "0")])
+    grow = on_calls("AMP900", "f", lambda call, src: [src.edits.insert_argument(call, "0")])
     rules = [grow, rename("AMP901", "old", "new")]
     outcome = fix_project(request(tmp_path, rules, a="f()\n", b="old()\n"))
     assert outcome.after == {"b.py": "new()\n"}
@@ -422,7 +424,7 @@ def test_fixing_commutes_with_a_change_of_bytes(
     before = "".join(data.draw(st.lists(PIECES, min_size=1, max_size=3))).encode()
     rules = [
         rename("AMP900", "old", "newer"),
-        on_calls("AMP901", "bad", lambda call, src: [src.add_argument(call, "k=1")]),
+        on_calls("AMP901", "bad", lambda call, src: [src.edits.add_argument(call, "k=1")]),
     ]
     transform = CHANGES[change]
 

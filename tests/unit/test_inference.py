@@ -8,8 +8,12 @@ import textwrap
 
 import pytest
 
-from amplint.analyses.hotness import EVALUATION, HEAT_WORDS, TRAINING
-from amplint.analyses.program import FileAnswers, Program
+from amplint.analyses.backward_calls import BackwardCalls
+from amplint.analyses.hotness import EVALUATION, HEAT_WORDS, TRAINING, Hotness
+from amplint.analyses.inferred import Regions
+from amplint.analyses.program import FileFacts, Program
+from amplint.analyses.tensor_certainty import TensorCertainty
+from amplint.analyses.texts import CalledTexts, FunctionTexts
 from amplint.core.values import (
     ACCELERATOR,
     CPU,
@@ -33,12 +37,12 @@ from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 
 
-def linked(main: str, **others: str) -> tuple[File, FileAnswers]:
+def linked(main: str, **others: str) -> tuple[File, FileFacts]:
     """`main.py` beside other modules, linked from all its functions."""
     texts = {"main.py": main, **{f"{name}.py": text for name, text in others.items()}}
     files = {path: File(path, textwrap.dedent(text)) for path, text in texts.items()}
     every_word = frozenset(word for file in files.values() for word in file.facts.words)
-    return files["main.py"], Program(Files(files), every_word | HEAT_WORDS).answers("main.py")
+    return files["main.py"], Program(Files(files), every_word | HEAT_WORDS).about("main.py")
 
 
 def expression(file: File, text: str) -> ast.expr:
@@ -53,8 +57,8 @@ def expression(file: File, text: str) -> ast.expr:
 
 
 def value(text: str, main: str, **others: str) -> Value:
-    file, answers = linked(main, **others)
-    return answers.value(expression(file, text))
+    file, facts = linked(main, **others)
+    return facts.value(expression(file, text))
 
 
 def tensor(text: str, main: str, **others: str) -> Tensor:
@@ -70,13 +74,13 @@ def batch(text: str, main: str) -> Blob:
 
 
 def heat(text: str, main: str, **others: str) -> Heat | None:
-    file, answers = linked(main, **others)
-    return answers.heat(expression(file, text))
+    file, facts = linked(main, **others)
+    return facts.ask(Hotness, expression(file, text))
 
 
 def region(text: str, main: str, **others: str) -> Region | None:
-    file, answers = linked(main, **others)
-    return answers.region(expression(file, text))
+    file, facts = linked(main, **others)
+    return facts.ask(Regions, expression(file, text))
 
 
 SHAPES = """
@@ -107,15 +111,15 @@ SHAPES = """
 class TestCertainty:
     @pytest.mark.parametrize("name", ["longest", "last", "both", "shapes", "twice", "most"])
     def test_annotations_attributes_and_methods_make_a_tensor_sure(self, name: str) -> None:
-        file, answers = linked(SHAPES)
-        assert answers.surely_tensor(expression(file, name))
+        file, facts = linked(SHAPES)
+        assert facts.ask(TensorCertainty, expression(file, name))
 
     @pytest.mark.parametrize("name", ["area", "half", "end", "more"])
     def test_arithmetic_and_subscripts_do_not(self, name: str) -> None:
         """They are taken for tensors, which numbers and lists could be as well."""
-        file, answers = linked(SHAPES)
-        assert any(isinstance(atom, Tensor) for atom in answers.value(expression(file, name)))
-        assert not answers.surely_tensor(expression(file, name))
+        file, facts = linked(SHAPES)
+        assert any(isinstance(atom, Tensor) for atom in facts.value(expression(file, name)))
+        assert not facts.ask(TensorCertainty, expression(file, name))
 
 
 class TestValues:
@@ -342,8 +346,8 @@ class TestValues:
         for texts, dtype in ((own, "float16"), (inside, None)):
             files = {p: File(p, text) for p, text in {"main.py": main, **texts}.items()}
             words = frozenset(word for file in files.values() for word in file.facts.words)
-            answers = Program(Files(files), words).answers("main.py")
-            atom = only(answers.value(expression(files["main.py"], "half(x)")))
+            facts = Program(Files(files), words).about("main.py")
+            atom = only(facts.value(expression(files["main.py"], "half(x)")))
             assert (atom.dtype if isinstance(atom, Tensor) else None) == dtype
 
     def test_a_method_that_was_handed_on_is_called(self) -> None:
@@ -831,10 +835,10 @@ class TestBackward:
             def train(loss):
                 finish(loss)
             """
-        file, answers = linked(program)
+        file, facts = linked(program)
         call = expression(file, "finish(loss)")
         assert isinstance(call, ast.Call)
-        chain = answers.backward(call)
+        chain = facts.ask(BackwardCalls, call)
         assert chain is not None and [why.place.row for why in chain] == [3]
 
     def test_not_in_a_function_that_is_only_defined(self) -> None:
@@ -844,20 +848,24 @@ class TestBackward:
                     loss.backward()
                 return wrap(later)
             """
-        file, answers = linked(program)
+        file, facts = linked(program)
         call = expression(file, "wrap(later)")
-        assert isinstance(call, ast.Call) and answers.backward(call) is None
+        assert isinstance(call, ast.Call) and facts.ask(BackwardCalls, call) is None
 
 
 def test_the_text_around_a_place_is_that_of_its_innermost_function() -> None:
     others = {
         "other": "import time\nclass A:\n    def f(self):\n        g = lambda: 0\n        g()\n"
     }
-    _, answers = linked("import other\n", **others)
-    assert answers.text_around(Place("other.py", 5, 8, 5, 11)) == (
+    _, facts = linked("import other\n", **others)
+    assert facts.fact(FunctionTexts).around(Place("other.py", 5, 8, 5, 11)) == (
         "    def f(self):\n        g = lambda: 0\n        g()"
     )
-    assert answers.text_around(Place("other.py", 1, 0, 1, 11)).startswith("import time\nclass A:")
+    assert (
+        facts.fact(FunctionTexts)
+        .around(Place("other.py", 1, 0, 1, 11))
+        .startswith("import time\nclass A:")
+    )
 
 
 def test_the_texts_of_what_a_call_runs_are_those_of_modules_and_functions_below() -> None:
@@ -874,14 +882,14 @@ def test_the_texts_of_what_a_call_runs_are_those_of_modules_and_functions_below(
             net = Net()
             return net(x)
         """
-    file, answers = linked(program)
+    file, facts = linked(program)
     call = expression(file, "net(x)")
     assert isinstance(call, ast.Call)
-    assert [text.split("(")[0].split()[1] for text in answers.called_texts(call)] == [
+    assert [text.split("(")[0].split()[1] for text in facts.ask(CalledTexts, call) or ()] == [
         "forward", "scale", "read",
     ]  # fmt: skip
     outside = expression(file, "x.item()")
-    assert isinstance(outside, ast.Call) and not answers.called_texts(outside)
+    assert isinstance(outside, ast.Call) and not facts.ask(CalledTexts, outside)
 
 
 def test_a_loop_that_adds_tensors_to_a_number_gives_a_tensor() -> None:
@@ -902,12 +910,12 @@ def test_a_loop_that_adds_tensors_to_a_number_gives_a_tensor() -> None:
                     best = torch.rand(())
             second(steps, best)
         """
-    file, answers = linked(program)
+    file, facts = linked(program)
 
     def given(call: str) -> list[set[type]]:
         node = expression(file, call)
         assert isinstance(node, ast.Call)
-        return [{type(atom) for atom in answers.value(arg)} for arg in node.args]
+        return [{type(atom) for atom in facts.value(arg)} for arg in node.args]
 
     assert given("first(total)") == [{Tensor}]
     # A counter stays a number; what is replaced now and then may never be.
@@ -950,6 +958,6 @@ def test_a_lambda_may_be_asked_for_before_the_function_around_it_is_evaluated() 
     files = {path: File(path, text) for path, text in texts.items()}
     program = Program(Files(files), files["main.py"].facts.words)
     assert program.failures == []
-    x = only(program.answers("helpers.py").value(expression(files["helpers.py"], "x")))
+    x = only(program.about("helpers.py").value(expression(files["helpers.py"], "x")))
     assert isinstance(x, Tensor)
     assert x.device.kind == ACCELERATOR

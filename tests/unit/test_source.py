@@ -1,118 +1,74 @@
 """What a rule may ask about a file, and the edits that it may build."""
 
-# ruff: noqa: ARG001, ARG002  (answers and checks that do not look at what they are given)
+# ruff: noqa: ARG001  (answers and checks that do not look at what they are given)
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import libcst as cst
 import pytest
 
-from amplint import Edit, Finding, Fix, Group, Rule, Safety, Unrun
-from amplint.analyses.backward_support import Support
-from amplint.analyses.program import Program
+from amplint import (
+    TRAINING,
+    Classes,
+    Edit,
+    Finding,
+    Fix,
+    Group,
+    Rule,
+    Safety,
+    TensorCertainty,
+    Unrun,
+)
+from amplint.analyses.hotness import HEAT_WORDS
+from amplint.analyses.program import FileFacts, Program
+from amplint.core import values
 from amplint.core.finding import Span
 from amplint.core.text import Text
 from amplint.core.values import (
+    NONE,
     UNKNOWN,
     Autocast,
-    Class,
-    Heat,
     Host,
     Place,
-    Region,
-    Tensor,
     Trait,
-    Value,
     Why,
+    is_autocast,
     one,
+    only,
 )
 from amplint.cst.edits import REFUSED
 from amplint.cst.imports import exported, orphans, starred, without
+from amplint.cst.navigation import Layout
 from amplint.cst.scopes import Scopes
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.output.fixing import edited
 from amplint.source import Judged, Source, judge
+from rules._shared.parameters import is_given
 
 
-class Nothing:
-    """Answers that know nothing, but for the values of some expressions."""
-
-    def __init__(self, values: dict[str, Value] | None = None) -> None:
-        self.values = values or {}
-
-    def value(self, node: ast.expr) -> Value:
-        return self.values.get(ast.unparse(node), frozenset())
-
-    def surely_tensor(self, node: ast.expr) -> bool:
-        return True
-
-    def name(self, node: ast.expr) -> str | None:
-        return f"lib.{ast.unparse(node)}"
-
-    def heat(self, node: ast.AST) -> Heat | None:
-        return Heat("training") if isinstance(node, ast.expr) else None
-
-    def region(self, node: ast.AST) -> Region | None:
-        return Region("cuda", type(node).__name__, True)
-
-    def backward(self, call: ast.Call) -> tuple[Why, ...] | None:
-        return ()
-
-    def support(self, call: ast.Call) -> Support:
-        return Support(None, None, None, True)
-
-    def bases(self, node: ast.expr) -> frozenset[str]:
-        return frozenset({ast.unparse(node)})
-
-    def mentions(self, *words: str) -> bool:
-        return False
-
-    def matches(self, pattern: str) -> bool:
-        return False
-
-    def text_around(self, place: Place) -> str:
-        return ""
-
-    def called_texts(self, call: ast.Call) -> Sequence[str]:
-        return ()
-
-    def uses(self, node: ast.expr) -> Sequence[ast.expr]:
-        return ()
-
-    def joined(self, node: ast.expr) -> bool:
-        return False
-
-    def parameter(self, node: ast.expr) -> str | None:
-        return None
-
-
-def source(text: str, values: dict[str, Value] | None = None) -> Source:
-    """A file with all its units open."""
-    src = Source("a.py", Text(text), ast.parse(text), Nothing(values), {}.get)
-    for unit in src.units.units:
-        src.open(unit)
+def source(text: str) -> Source:
+    """A file that is a project, with all its units open."""
+    facts = about(text)
+    src = Source(Layout("a.py", Text(text), facts.module), facts, {}.get)
+    for unit in src.layout.units.units:
+        src.layout.open(unit)
     return src
 
 
-def linked(text: str) -> Source:
-    """The same, with what link really finds out."""
+def about(text: str) -> FileFacts:
+    """The facts about a file that is a project, linked from all its functions."""
     file = File("a.py", text)
-    words = frozenset(file.facts.words)
-    answers = Program(Files({"a.py": file}), words).answers("a.py")
-    src = Source("a.py", Text(text), file.parsed.module, answers, {}.get)
-    for unit in src.units.units:
-        src.open(unit)
-    return src
+    return Program(Files({"a.py": file}), file.facts.words | HEAT_WORDS).about("a.py")
 
 
 def nodes(src: Source) -> Iterator[cst.CSTNode]:
-    for unit in src.units.units:
-        yield from src.open(unit).nodes
+    for unit in src.layout.units.units:
+        yield from src.layout.open(unit).nodes
 
 
 def find(
@@ -131,7 +87,7 @@ def call_in(src: Source, name: str = "f") -> cst.Call:
 def after(src: Source, *edits: Edit | None) -> str | None:
     """The file with the edits in it; None if one was refused."""
     made = [edit for edit in edits if edit is not None and edit is not REFUSED]
-    return edited(src.content.text, made) if len(made) == len(edits) else None
+    return edited(src.layout.content.text, made) if len(made) == len(edits) else None
 
 
 # ------------------------------------------------------------------------------- structure
@@ -168,7 +124,7 @@ def test_every_node_knows_what_is_around_it() -> None:
 )
 def test_scopes_are_qualified_names(written: str, scope: str) -> None:
     src = source(NESTED)
-    assert src.scope(find(src, written)) == scope
+    assert src.layout.scope(find(src, written)) == scope
 
 
 def test_the_statement_of_a_node() -> None:
@@ -184,14 +140,14 @@ def test_what_becomes_of_a_value() -> None:
         each: src.assigned_name(find(src, f"{each}()", cst.Call)) for each in ("b", "d", "g", "h")
     }
     assert names == {"b": "a", "d": "c", "g": None, "h": None}
-    assert src.assignment(find(src, "g()", cst.Call)) is not None
-    assert not src.value_used(find(src, "h()", cst.Call))
-    assert src.value_used(find(src, "j()", cst.Call))
+    assert src.layout.assignment(find(src, "g()", cst.Call)) is not None
+    assert not src.layout.value_used(find(src, "h()", cst.Call))
+    assert src.layout.value_used(find(src, "j()", cst.Call))
 
 
 def test_occurrences_of_a_name() -> None:
     src = source("for a in b:\n    a += c.a + a\n    f'{a}'\n")
-    assert src.occurrences("a", next(nodes(src))) == 4
+    assert src.layout.occurrences("a", next(nodes(src))) == 4
 
 
 @pytest.mark.parametrize(
@@ -256,38 +212,54 @@ def test_a_name_that_is_no_expression_has_a_place_too() -> None:
     src = source("a\nb\nx.item()\n")
     attribute = call_in(src, "x.item").func
     assert isinstance(attribute, cst.Attribute)
-    assert src.offsets(attribute.attr) == (6, 10)
+    assert src.layout.offsets(attribute.attr) == (6, 10)
 
 
 # ------------------------------------------------------------------------------- meaning
 
 
-def test_questions_are_passed_on_for_the_paired_node() -> None:
-    src = source("x = f(a)\n", {"a": one(Tensor("float16")), "f(a)": one(Host("int"))})
-    assert src.tensor(find(src, "a")) == Tensor("float16")
-    assert src.tensor(call_in(src)) is None
-    assert src.value(call_in(src)) == {Host("int")}
-    assert src.name(call_in(src).func) == "lib.f"
-    assert src.backward(call_in(src)) == ()
-    assert src.support(call_in(src)).complete
-    assert src.bases(find(src, "a")) == {"a"}
-    assert src.surely_tensor(find(src, "a"))
+TRAINED = """\
+import torch
+class Net(torch.nn.Module): pass
+def train(optimizer: torch.optim.Optimizer, loader: torch.utils.data.DataLoader):
+    net = Net()
+    for x in loader:
+        with torch.autocast("cuda"):
+            loss = net(x).sum()
+            f(torch.zeros(3).half(), 'text', [net][0])
+            loss.backward()
+        optimizer.step()
+"""
 
 
-def test_kinds_of_values() -> None:
-    region = Autocast("cuda")
-    values: dict[str, Value] = {
-        "a": one(region),
-        "b": frozenset({region, Host("none", None, True)}),
-        "Net": one(Class("Net")),
-    }
-    src = source("f(a, b, c, Net())\n", values)
-    assert [src.is_autocast(arg.value) for arg in call_in(src).args] == [True, False, False, False]
-    assert src.constructs(call_in(src, "Net")) and not src.constructs(call_in(src))
+def test_facts_are_those_of_the_paired_node() -> None:
+    src = source(TRAINED)
+    half, text, net = (arg.value for arg in call_in(src).args)
+    tensor = src.tensor(half)
+    assert tensor is not None and tensor.dtype == "float16"
+    assert src.ask(TensorCertainty, half)
+    assert src.tensor(text) is None and src.value(text) == {Host("str", "text", True)}
+    assert src.name(call_in(src, "torch.zeros").func) == "torch.zeros"
+    assert src.backward(call_in(src, "loss.backward")) == ()
+    assert src.backward(call_in(src)) is None
+    assert src.fact(Classes).bases_of(src.value(net)) == {"torch.nn.Module"}
+    assert src.fact(Classes).is_module(src.value(net))
+
+
+def test_a_fact_about_calls_has_no_answer_about_a_name() -> None:
+    src = source(TRAINED.replace("loss.backward()", "done = loss.backward()\n            g(done)"))
+    assert src.backward(call_in(src, "loss.backward")) == ()
+    assert src.backward(call_in(src, "g").args[0].value) is None
+
+
+def test_autocast_contexts() -> None:
+    region = one(Autocast("cuda"))
+    assert is_autocast(region)
+    assert not is_autocast(region | {NONE}) and not is_autocast(frozenset())
 
 
 def test_questions_about_the_project() -> None:
-    src = linked("import torch\nx = isinstance(y, torch.Tensor)\n")
+    src = source("import torch\nx = isinstance(y, torch.Tensor)\n")
     assert src.mentions("isinstance", "Tensor") and not src.mentions("isinstance", "missing")
     assert src.matches(r"isinstance\(.*Tensor") and not src.matches(r"^isinstance")
 
@@ -299,8 +271,8 @@ def test_a_node_without_a_counterpart_is_unknown() -> None:
     inner = chain.value.left  # `ast` has one operation with three operands
     for node in (argument, inner):
         assert src.value(node) == UNKNOWN
-        assert src.name(node) is src.backward(node) is None
-        assert src.joined(node) and not src.uses(node) and not src.bases(node)
+        assert src.name(node) is None and src.backward(node) is None
+        assert src.joined(node) and not src.uses(node) and src.at(node) is None
 
 
 def test_literals_have_values() -> None:
@@ -313,27 +285,27 @@ def test_literals_have_values() -> None:
 
 
 def test_nodes_that_are_not_paired_are_found_by_their_place() -> None:
-    values = {"(a, b)": one(Host("size")), "c and d or e": one(Host("bool"))}
-    src = source("f((a, b), c and d or e)\nx[a, b]\ng = a, b\n", values)
+    src = source("f((1, 2), 1 and 2 or 3)\ng = 6, 7\n")
     pair, truth = (arg.value for arg in call_in(src).args)
-    assert src.value(pair) == {Host("size")}
-    assert src.value(truth) == {Host("bool")}
-    assert src.value(find(src, "a, b", cst.Tuple)) == {Host("size")}
+    for node in (pair, find(src, "6, 7", cst.Tuple)):
+        assert isinstance(only(src.value(node)), values.Sequence)
+    assert {atom for atom in src.value(truth) if isinstance(atom, Host)} == src.value(truth)
 
 
 def test_circumstances_are_those_of_the_expression_around() -> None:
-    src = source("x = f(a, 'text')\n")
+    src = source(TRAINED)
     text = call_in(src).args[1].value
-    region = src.region(text)
-    assert region is not None and region.dtype == "Call"
-    assert src.heat(text) is not None
+    assert src.at(text) is None and src.at(call_in(src)) is not None
+    region, heat = src.region(text), src.heat(text)
+    assert region is not None and region.device == "cuda"
+    assert heat is not None and heat.temperature == TRAINING
 
 
 # ------------------------------------------------------------------------------- data flow
 
 
 def test_uses_and_origins_follow_the_data() -> None:
-    src = linked("def f(d):\n    m = g(d)\n    h(m)\n    m = k(m)\n    return m\n")
+    src = source("def f(d):\n    m = g(d)\n    h(m)\n    m = k(m)\n    return m\n")
     made = find(src, "g(d)", cst.Call)
     uses = src.uses(made)
     assert [src.span(use).start.row for use in uses] == [3, 4]
@@ -344,7 +316,7 @@ def test_uses_and_origins_follow_the_data() -> None:
 
 
 def test_a_value_that_may_be_another_has_no_origin() -> None:
-    src = linked("def f(d):\n    m = g(d)\n    if d:\n        m = k(d)\n    return m\n")
+    src = source("def f(d):\n    m = g(d)\n    if d:\n        m = k(d)\n    return m\n")
     returned = find(src, "m", cst.Name, -1)
     assert isinstance(returned, cst.Name) and src.origin(returned) is None
     assert src.joined(find(src, "g(d)", cst.Call))
@@ -358,12 +330,12 @@ def test_a_join_that_nobody_reads_is_none() -> None:
 
 
 def linked_joined(text: str, written: str) -> bool:
-    src = linked(text)
+    src = source(text)
     return src.joined(find(src, written, cst.Call))
 
 
 def test_a_variable_is_a_parameter_as_long_as_nothing_else_is_bound_to_it() -> None:
-    src = linked("def f(a, *, b: int):\n    g(a, b)\n    a = 1\n    if b:\n        g(a, b)\n")
+    src = source("def f(a, *, b: int):\n    g(a, b)\n    a = 1\n    if b:\n        g(a, b)\n")
     found = [
         src.parameter(arg.value)
         for call in (call_in(src, "g"), find(src, "g(a, b)", cst.Call, 1))
@@ -374,14 +346,10 @@ def test_a_variable_is_a_parameter_as_long_as_nothing_else_is_bound_to_it() -> N
 
 
 def test_uses_that_libcst_cannot_show_make_it_joined() -> None:
-    class Elsewhere(Nothing):
-        def uses(self, node: ast.expr) -> Sequence[ast.expr]:
-            return [ast.copy_location(ast.Name("m"), node)]
-
-    text = "m = g()\n"
-    src = Source("a.py", Text(text), ast.parse(text), Elsewhere(), {}.get)
-    src.open(src.units.units[0])
-    made = find(src, "g()", cst.Call)
+    text = "m = g()\nclass A(x=1, *m): pass\n"
+    facts = about(text)
+    src = Source(Layout("a.py", Text(text), facts.module), facts, {}.get)
+    (made,) = (n for n in src.layout.open(src.layout.units.units[0]).nodes if type(n) is cst.Call)
     assert src.uses(made) == () and src.joined(made)
 
 
@@ -408,7 +376,7 @@ def test_uses_that_libcst_cannot_show_make_it_joined() -> None:
 def test_same_meaning_at_an_earlier_place(body: str, same: bool) -> None:
     lines = "".join(f"    {line}\n" for line in body.split("\n"))
     src = source(f"def f(x, y):\n{lines}")
-    assert src.same_meaning(call_in(src, "later"), call_in(src, "here")) is same
+    assert src.variables.same_meaning(call_in(src, "later"), call_in(src, "here")) is same
 
 
 def test_bound_before() -> None:
@@ -416,7 +384,7 @@ def test_bound_before() -> None:
     bound = {}
     for arg in call_in(src, "g").args:
         assert isinstance(arg.value, cst.Name)
-        bound[arg.value.value] = src.bound_before(arg.value, call_in(src, "here"))
+        bound[arg.value.value] = src.variables.bound_before(arg.value, call_in(src, "here"))
     assert bound == {"a": True, "b": True, "c": False}
 
 
@@ -447,9 +415,9 @@ def test_bindings_belong_to_their_scopes() -> None:
 def test_replacing_keeps_parentheses_or_takes_them_along() -> None:
     src = source("x = ((a.b)) + c\n")
     node = find(src, "((a.b))")
-    assert after(src, src.replace(node, "d")) == "x = ((d)) + c\n"
-    assert after(src, src.replace(node, "d", parentheses=True)) == "x = d + c\n"
-    assert after(src, src.insert_before(node, "!"), src.insert_after(node, "?")) == (
+    assert after(src, src.edits.replace(node, "d")) == "x = ((d)) + c\n"
+    assert after(src, src.edits.replace(node, "d", parentheses=True)) == "x = d + c\n"
+    assert after(src, src.edits.insert_before(node, "!"), src.edits.insert_after(node, "?")) == (
         "x = !((a.b))? + c\n"
     )
 
@@ -458,7 +426,7 @@ def test_replacing_part_of_an_attribute() -> None:
     src = source("é = a . b ( c )\n")
     call = call_in(src, "a . b")
     assert isinstance(call.func, cst.Attribute)
-    assert after(src, src.replace(call.func.attr, "d")) == "é = a . d ( c )\n"
+    assert after(src, src.edits.replace(call.func.attr, "d")) == "é = a . d ( c )\n"
 
 
 @pytest.mark.parametrize(
@@ -472,8 +440,8 @@ def test_replacing_part_of_an_attribute() -> None:
 def test_removing_what_is_around_an_expression(before: str, expected: str) -> None:
     src = source(before)
     move = next(n for n in nodes(src) if isinstance(n, cst.Call))
-    assert after(src, src.remove_between(call_in(src, "make"), move)) == expected
-    assert src.remove_between(move.args[0].value, move) is REFUSED
+    assert after(src, src.edits.remove_between(call_in(src, "make"), move)) == expected
+    assert src.edits.remove_between(move.args[0].value, move) is REFUSED
 
 
 @pytest.mark.parametrize(
@@ -492,7 +460,10 @@ def test_removing_what_is_around_an_expression(before: str, expected: str) -> No
 def test_appending_a_call(written: str, expected: str) -> None:
     src = source(f"async def f():\n    x = {written}\n")
     value = next(n for n in nodes(src) if isinstance(n, cst.Assign)).value
-    assert after(src, src.append_call(value, "float()")) == f"async def f():\n    x = {expected}\n"
+    assert (
+        after(src, src.edits.append_call(value, "float()"))
+        == f"async def f():\n    x = {expected}\n"
+    )
 
 
 ADDED = [
@@ -524,7 +495,7 @@ ADDED = [
 @pytest.mark.parametrize(("before", "expected"), ADDED)
 def test_adding_an_argument(before: str, expected: str | None) -> None:
     src = source(f"x = {before}.y\n")
-    result = after(src, src.add_argument(call_in(src), "k=v"))
+    result = after(src, src.edits.add_argument(call_in(src), "k=v"))
     assert result == (f"x = {expected}.y\n" if expected is not None else None)
     if result is not None:
         keywords = next(n for n in ast.walk(ast.parse(result)) if isinstance(n, ast.Call)).keywords
@@ -546,7 +517,7 @@ def test_adding_an_argument(before: str, expected: str | None) -> None:
 )
 def test_inserting_an_argument(before: str, expected: str | None) -> None:
     src = source(f"{before}\n")
-    result = after(src, src.insert_argument(call_in(src), "new"))
+    result = after(src, src.edits.insert_argument(call_in(src), "new"))
     assert result == (f"{expected}\n" if expected is not None else None)
 
 
@@ -563,7 +534,7 @@ def test_inserting_an_argument(before: str, expected: str | None) -> None:
 )
 def test_naming_an_argument(before: str, expected: str | None) -> None:
     src = source(f"{before}\n")
-    result = after(src, src.name_argument(call_in(src).args[0], "k"))
+    result = after(src, src.edits.name_argument(call_in(src).args[0], "k"))
     assert result == (f"{expected}\n" if expected is not None else None)
 
 
@@ -596,9 +567,9 @@ def test_removing_arguments(before: str, gone: str, expected: str) -> None:
     src = source(f"{before}\n")
     call = call_in(src)
     args = [arg for arg in call.args if src.text(arg.value) in gone.split()]
-    assert after(src, *src.remove_arguments(call, args)) == f"{expected}\n"
+    assert after(src, *src.edits.remove_arguments(call, args)) == f"{expected}\n"
     if len(args) == 1:
-        assert after(src, src.remove_argument(call, args[0])) == f"{expected}\n"
+        assert after(src, src.edits.remove_argument(call, args[0])) == f"{expected}\n"
 
 
 STATEMENTS_REMOVED = [
@@ -626,7 +597,7 @@ def test_removing_a_statement(before: str, expected: str) -> None:
     src = source(before)
     statement = src.parent(call_in(src, "x"))
     assert isinstance(statement, cst.Expr)
-    assert after(src, src.remove_statement(statement)) == expected
+    assert after(src, src.edits.remove_statement(statement)) == expected
 
 
 @pytest.mark.parametrize(
@@ -642,7 +613,7 @@ def test_removing_a_statement(before: str, expected: str) -> None:
 def test_removing_a_whole_statement(before: str, expected: str) -> None:
     src = source(before)
     statement = src.statement(call_in(src, "x"))
-    assert statement is not None and after(src, src.remove_statement(statement)) == expected
+    assert statement is not None and after(src, src.edits.remove_statement(statement)) == expected
 
 
 @pytest.mark.parametrize(
@@ -657,15 +628,15 @@ def test_inserting_a_statement(before: str, above: str, below: str) -> None:
     src = source(before)
     statement = src.statement(find(src, "x"))
     assert statement is not None
-    assert after(src, src.insert_statement_before(statement, "new")) == above
-    assert after(src, src.insert_statement_after(statement, "new")) == below
+    assert after(src, src.edits.insert_statement_before(statement, "new")) == above
+    assert after(src, src.edits.insert_statement_after(statement, "new")) == below
 
 
 def test_a_statement_after_a_loop_stands_outside() -> None:
     src = source("if a:\n  for b in c:\n    d\n  e\n")
     loop = src.statement(find(src, "c"))
     assert loop is not None
-    assert after(src, src.insert_statement_after(loop, "new")) == (
+    assert after(src, src.edits.insert_statement_after(loop, "new")) == (
         "if a:\n  for b in c:\n    d\n  new\n  e\n"
     )
 
@@ -714,7 +685,7 @@ def test_moving_statements_out_of_a_with(before: str, expected: str | None) -> N
         block = src.parent(line)
         if isinstance(block, cst.IndentedBlock):
             moved += block.body[[*block.body].index(line) + 1 :]
-    edits = src.dedent(moved)
+    edits = src.edits.dedent(moved)
     assert (after(src, *edits) if edits else None) == expected
 
 
@@ -725,26 +696,28 @@ def test_without_offsets_every_edit_is_refused() -> None:
     call, empty = call_in(src), call_in(src, "g")
     statement, expression = src.statement(empty), src.parent(call)
     assert statement is not None and isinstance(expression, cst.Expr)
+    edits = src.edits
     refused = [
-        src.replace(call, "y"), src.insert_before(call, "y"), src.insert_after(call, "y"),
-        src.remove_between(call.args[0], call), src.append_call(call, "y()"),
-        src.add_argument(call, "y"), src.add_argument(empty, "y"), src.insert_argument(call, "y"),
-        src.name_argument(call.args[0], "y"), src.remove_argument(call, call.args[0]),
-        src.remove_statement(expression),
+        edits.replace(call, "y"), edits.insert_before(call, "y"), edits.insert_after(call, "y"),
+        edits.remove_between(call.args[0], call), edits.append_call(call, "y()"),
+        edits.add_argument(call, "y"), edits.add_argument(empty, "y"),
+        edits.insert_argument(call, "y"),
+        edits.name_argument(call.args[0], "y"), edits.remove_argument(call, call.args[0]),
+        edits.remove_statement(expression),
     ]  # fmt: skip
     assert refused == [REFUSED] * len(refused)
-    assert src.remove_arguments(call, call.args) == (REFUSED, REFUSED)
-    assert src.insert_statement_before(statement, "y") is None
-    assert src.insert_statement_after(statement, "y") is None
-    assert src.remove_statement(statement) is None
-    assert src.dedent([expression]) == src.dedent([statement]) == ()
+    assert src.edits.remove_arguments(call, call.args) == (REFUSED, REFUSED)
+    assert src.edits.insert_statement_before(statement, "y") is None
+    assert src.edits.insert_statement_after(statement, "y") is None
+    assert src.edits.remove_statement(statement) is None
+    assert src.edits.dedent([expression]) == src.edits.dedent([statement]) == ()
 
 
 def test_only_what_ends_the_block_is_moved() -> None:
     src = source("with a:\n    b\n    x()\n    c\n")
     statement = src.statement(call_in(src, "x"))
-    assert statement is not None and src.dedent([statement]) == ()
-    assert src.dedent([]) == ()
+    assert statement is not None and src.edits.dedent([statement]) == ()
+    assert src.edits.dedent([]) == ()
 
 
 # ------------------------------------------------------------------------------- imports
@@ -769,7 +742,7 @@ def test_only_what_ends_the_block_is_moved() -> None:
     ],
 )
 def test_how_a_library_name_can_be_written(imports: str, dotted: str, bound: str | None) -> None:
-    assert source(imports).bound_as(dotted) == bound
+    assert source(imports).imports.bound_as(dotted) == bound
 
 
 @pytest.mark.parametrize(
@@ -801,7 +774,7 @@ def test_making_a_library_name_available(
     before: str, text: str | None, expected: str | None
 ) -> None:
     src = source(before)
-    spelled = src.spell("torch.amp.gc")
+    spelled = src.imports.spell("torch.amp.gc")
     if spelled is None:
         assert expected is None
     else:
@@ -889,8 +862,8 @@ ORPHANS = [
     ],
 )
 def test_a_name_that_callers_give(text: str, given: bool) -> None:
-    src = linked(text)
-    assert src.is_given(call_in(src, "x").args[0].value) is given
+    src = source(text)
+    assert is_given(call_in(src, "x").args[0].value, src) is given
 
 
 @pytest.mark.parametrize(("before", "fixed", "expected"), ORPHANS)
@@ -965,8 +938,8 @@ def test_the_scope_of_the_name_of_a_definition_is_that_definition() -> None:
         (function,) = [
             n for n in nodes(src) if isinstance(n, cst.FunctionDef) and n.name.value == "f"
         ]
-        assert src.scope(function.name) == scope
-        assert src.scope(function) == scope.rpartition(".")[0]
+        assert src.layout.scope(function.name) == scope
+        assert src.layout.scope(function) == scope.rpartition(".")[0]
 
 
 @pytest.mark.parametrize(
@@ -982,14 +955,14 @@ def test_a_fix_that_loses_a_comment_is_not_safe(
     written: str, replacement: str, safety: Safety
 ) -> None:
     src = source(f"x = {written}\n")
-    fix = Fix("Do it", (src.replace(call_in(src), replacement),), Safety.SAFE, ("it is so",))
+    fix = Fix("Do it", (src.edits.replace(call_in(src), replacement),), Safety.SAFE, ("it is so",))
     found = src.finding(rule("AMP900"), call_in(src), "it is so", fix)
     assert found.fix is not None and found.fix.safety is safety
 
 
 def test_a_condition_that_the_rule_does_not_declare_is_refused() -> None:
     src = source("f(a)\n")
-    fix = Fix("Do it", (src.replace(call_in(src), "g(a)"),), Safety.SAFE, ("it seems so",))
+    fix = Fix("Do it", (src.edits.replace(call_in(src), "g(a)"),), Safety.SAFE, ("it seems so",))
     with pytest.raises(ValueError, match=r"AMP900 does not declare .*it seems so"):
         src.finding(rule("AMP900"), call_in(src), "it is so", fix)
 
@@ -997,7 +970,7 @@ def test_a_condition_that_the_rule_does_not_declare_is_refused() -> None:
 def test_a_fix_that_cannot_be_made_is_left_out() -> None:
     src = source("def h():\n\f  f(x)\n  y\n")  # LibCST drops the form feed, and with it all offsets
     call = call_in(src)
-    fix = Fix("Do it", (src.replace(call, "y"),), Safety.SAFE, ("it is so",))
+    fix = Fix("Do it", (src.edits.replace(call, "y"),), Safety.SAFE, ("it is so",))
     found = src.finding(rule("AMP900"), call, "it is so", fix)
     assert found.fix is None
     assert found.span == ((2, 4), (2, 8))
@@ -1006,7 +979,8 @@ def test_a_fix_that_cannot_be_made_is_left_out() -> None:
 def test_reasons_are_shown_in_characters_in_this_and_other_files() -> None:
     others = {"b.py": Text("ß = é\n")}
     text = "é = 1\n"
-    src = Source("a.py", Text(text), ast.parse(text), Nothing(), others.get)
+    facts = about(text)
+    src = Source(Layout("a.py", Text(text), facts.module), facts, others.get)
     spans = [
         src.related(Why(Place(path, 1, 5, 1, end), "because")).span
         for path, end in (("a.py", 6), ("b.py", 7), ("unread.py", 7))
@@ -1018,7 +992,7 @@ def test_reasons_are_shown_in_characters_in_this_and_other_files() -> None:
 
 
 def judged(text: str, *rules: Rule) -> Judged:
-    return judge("a.py", Text(text), ast.parse(text), Nothing(), rules)
+    return judge("a.py", Text(text), about(text), rules)
 
 
 def finds_calls(code: str, name: str) -> Rule:
@@ -1042,20 +1016,16 @@ def test_a_rule_sees_each_node_of_its_kinds_once_in_the_units_that_hold_its_word
     assert not result.problems and not result.notices
 
 
-class Hot(Nothing):
-    """Answers that know of traits."""
-
-    def traits(self) -> Sequence[tuple[int, int, frozenset[Trait]]]:
-        return [(1, 2, frozenset({Trait.HOT})), (4, 4, frozenset({Trait.HALF}))]
-
-
 def test_a_rule_by_needs_sees_units_without_its_words() -> None:
-    text = "def f():\n    a()\nb()\ndef g(): c()\n"
+    text = (
+        "import torch\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        a()\n"
+        "b()\ndef g(): c(torch.float16)\n"
+    )
     hot = replace(finds_calls("AMP900", "word"), needs=(Trait.HOT,), by_needs=True)
     worded = replace(hot, by_needs=False)
     silent = replace(hot, words=frozenset())  # the project lacks what it is about
     for rules, seen in (([hot], ["a()"]), ([worded], []), ([silent], []), ([silent, hot], ["a()"])):
-        result = judge("a.py", Text(text), ast.parse(text), Hot(), rules)
+        result = judge("a.py", Text(text), about(text), rules)
         assert [finding.message for finding in result.findings] == seen
 
 

@@ -42,7 +42,7 @@ def check(line: cst.SimpleStatementLine, src: Source) -> Iterator[Finding]:
         return
     kind, _, text = comment.value.removeprefix("# ").partition(": ")
     if kind in ("wrong", "unsafe"):
-        edit = src.replace(line.body[0], text)
+        edit = src.edits.replace(line.body[0], text)
         fix = Fix.safe_if("Replace it", (edit,), {"it is claimed": kind == "wrong"})
         yield src.finding(rule, line.body[0], "a statement to be replaced", fix=fix)
 

@@ -1,0 +1,40 @@
+"""What is known of classes of the project, by their ids or by the values that they make."""
+
+from __future__ import annotations
+
+from amplint.analyses.fact import Fact
+from amplint.core.values import Class, Instance, Value
+
+
+class Classes(Fact):
+    """The bases of classes and what they make a class be."""
+
+    def library_bases(self, cls: str) -> frozenset[str]:
+        """The library classes that a class derives from."""
+        return frozenset(self.inference.library_bases(cls))
+
+    def bases_of(self, value: Value) -> frozenset[str]:
+        """The library classes that the classes and instances in a value derive from."""
+        return frozenset(
+            name
+            for atom in value
+            if isinstance(atom, Class | Instance)
+            for name in self.inference.library_bases(
+                atom.id if isinstance(atom, Class) else atom.cls
+            )
+        )
+
+    def is_module(self, value: Value) -> bool:
+        """Whether a value is a torch module of the project, or what is mixed into one."""
+        infer = self.inference
+        classes = {atom.cls for atom in value if isinstance(atom, Instance)}
+        return bool(classes) and all(
+            infer.is_module(cls) or any(map(infer.is_module, infer.subclasses(cls)))
+            for cls in classes
+        )
+
+    def family_mentions(self, cls: str, word: str) -> bool:
+        """Whether a class, one of the project that it derives from, or one that derives from it,
+        holds an identifier."""
+        family = (*self.inference.mro(cls), *self.inference.subclasses(cls))
+        return any(word in self.inference.functions[each].words for each in family)

@@ -1,0 +1,86 @@
+"""Where the values of one file's expressions are read, within their functions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from amplint.inference import Inference
+from amplint.ir.ast_cache import Standing
+
+JOINS = frozenset({"phi", "narrow"})
+
+
+class DataFlow:
+    """The data flow between the expressions of one file.
+
+    Args:
+        inference: of the project.
+        standing: where the expressions of the file stand in value graphs.
+    """
+
+    def __init__(self, inference: Inference, standing: Mapping[ast.AST, Standing]) -> None:
+        self._inference = inference
+        self._standing = standing
+        self._joins: dict[str, frozenset[int]] = {}
+
+    def at(self, node: ast.AST) -> Standing | None:
+        """Where a node stands; None outside of evaluated functions."""
+        at = self._standing.get(node)
+        return at if at is not None and at.function in self._inference.states else None
+
+    def uses(self, node: ast.expr) -> Sequence[ast.expr]:
+        """The expressions that read the value of a node within its function."""
+        at = self.at(node)
+        if at is None:
+            return ()
+        return [reader for reader in self._readers.get(at[:2], ()) if reader is not node]
+
+    def joined(self, node: ast.expr) -> bool:
+        """Whether the value may be one of several at some place that reads it: then `uses`, which
+        lists the places where it is the only one, is not all."""
+        at = self.at(node)
+        if at is None:
+            return True
+        nodes = self._inference.states[at.function].graph.nodes
+        return any(at.node in nodes[join].operands for join in self._read_joins(at.function))
+
+    def parameter(self, node: ast.expr) -> str | None:
+        """The parameter of its function whose value an expression certainly is, by its name."""
+        at = self.at(node)
+        if at is None:
+            return None
+        nodes = self._inference.states[at.function].graph.nodes
+        origin = nodes[at.node]
+        while origin.op == "narrow":
+            origin = nodes[origin.operands[0]]
+        return str(origin.data) if origin.op == "param" else None
+
+    @cached_property
+    def _readers(self) -> Mapping[tuple[str, int], Sequence[ast.expr]]:
+        readers: dict[tuple[str, int], list[ast.expr]] = {}
+        for reader, at in self._standing.items():
+            if isinstance(reader, ast.Name) and isinstance(reader.ctx, ast.Load):
+                readers.setdefault(at[:2], []).append(reader)
+        return readers
+
+    def _read_joins(self, function: str) -> frozenset[int]:
+        """The nodes that join or narrow values, and that something reads.
+
+        A loop joins what its body binds whether or not anybody reads the name in the next round.
+        """
+        if function not in self._joins:
+            graph = self._inference.states[function].graph
+            joins = {n for n, node in enumerate(graph.nodes) if node.op in JOINS}
+            found = {block.node for block in graph.blocks}
+            found.update(n for node in graph.nodes if node.op not in JOINS for n in node.operands)
+            found.update(at.node for at in self._standing.values() if at.function == function)
+            stack = list(found & joins)
+            read = set(stack)
+            while stack:
+                more = joins & set(graph.nodes[stack.pop()].operands) - read
+                read |= more
+                stack.extend(more)
+            self._joins[function] = frozenset(read)
+        return self._joins[function]

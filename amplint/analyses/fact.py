@@ -1,0 +1,104 @@
+"""The frame of facts: a fact says what it requires, and is built once, when it is first asked for.
+
+A fact is one class in this package. Rules ask for it by that class: `src.ask(Hotness, node)` for a
+fact about nodes, `src.fact(ProjectText)` for any other.
+"""
+
+from __future__ import annotations
+
+import ast
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar, Generic, TypeVar
+
+from amplint.inference import Inference
+from amplint.ir.ast_cache import Standing
+
+
+class Fact:
+    """Knowledge about a linked project.
+
+    `requires`: the facts that it is built from. The constructor takes the inference and these, in
+    the order in which they are listed.
+    """
+
+    requires: ClassVar[tuple[type[Fact], ...]] = ()
+
+    def __init__(self, inference: Inference, *_: Fact) -> None:
+        self.inference = inference
+
+
+Answer_co = TypeVar("Answer_co", covariant=True)
+Known = TypeVar("Known", bound=Fact)
+Result = TypeVar("Result")
+
+
+class NodeFact(Fact, ABC, Generic[Answer_co]):
+    """A fact about the nodes of value graphs.
+
+    `about`: the kind of `ast` node that it has answers about.
+    """
+
+    about: ClassVar[type[ast.AST]] = ast.expr
+
+    @abstractmethod
+    def of(self, at: Standing) -> Answer_co | None:
+        """The answer about a node of an evaluated function; None where nothing is known."""
+
+
+class CallFact(NodeFact[Answer_co]):
+    """A fact about what a call does."""
+
+    about = ast.Call
+
+
+class PlaceFact(NodeFact[Answer_co]):
+    """A fact about where a node stands. A node that stands in no graph has the answer of the
+    innermost one around it that does."""
+
+    about = ast.AST
+
+
+class Facts:
+    """The facts of a project that were asked for.
+
+    A function that a fact fails on is given up: then all facts are built anew, without it.
+    """
+
+    def __init__(self, inference: Inference) -> None:
+        self.inference = inference
+        self._built: dict[type[Fact], Fact | Exception] = {}
+        self._given_up = 0
+
+    def __getitem__(self, kind: type[Known]) -> Known:
+        """The fact of a class. Raises what its constructor has raised, each time."""
+        self._forget_given_up()
+        if kind not in self._built:
+            try:
+                built: Fact | Exception = self.surviving(kind, lambda: self._build(kind))
+            except Exception as error:
+                built = error
+            self._forget_given_up()
+            self._built[kind] = built
+        found = self._built[kind]
+        if isinstance(found, Exception):
+            raise found.with_traceback(None)
+        assert isinstance(found, kind)
+        return found
+
+    def surviving(self, kind: type[Fact], work: Callable[[], Result]) -> Result:
+        """The result of work that a fact does on all functions, but for those it fails on."""
+        return self.inference.surviving(f"the analysis {kind.__name__}", work)
+
+    def _build(self, kind: type[Fact]) -> Fact:
+        while True:
+            failures = len(self.inference.failures)
+            required = [self[each] for each in kind.requires]
+            if len(self.inference.failures) == failures:  # else some are of before
+                return kind(self.inference, *required)
+
+    def _forget_given_up(self) -> None:
+        """Forget what was built when fewer functions had been given up."""
+        if len(self.inference.failures) > self._given_up:
+            self._given_up = len(self.inference.failures)
+            self._built.clear()

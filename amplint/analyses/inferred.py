@@ -1,0 +1,47 @@
+"""The values and the autocast regions of nodes, as inference leaves them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cached_property
+
+from amplint.analyses.fact import NodeFact, PlaceFact
+from amplint.core.values import Region, Value
+from amplint.inference import Inference
+from amplint.ir.ast_cache import Standing
+
+
+class Values(NodeFact[Value]):
+    """What an expression evaluates to."""
+
+    def of(self, at: Standing) -> Value | None:
+        return self.inference.states[at.function].values[at.node] or None
+
+
+class Regions(PlaceFact[Region]):
+    """The innermost autocast region around a node, opened here or by all known callers."""
+
+    def of(self, at: Standing) -> Region | None:
+        return self.inference.states[at.function].regions.get(at.block)
+
+
+class OutsideRegions(PlaceFact[bool]):
+    """Whether a node stands in no autocast region, or in one that its function switches off,
+    whichever of the known callers calls: there is no region also where they differ."""
+
+    requires = (Regions,)
+
+    def __init__(self, inference: Inference, regions: Regions) -> None:
+        super().__init__(inference)
+        self._regions = regions
+
+    def of(self, at: Standing) -> bool:
+        region = self._regions.of(at)
+        if region is not None:
+            return region.enabled is False and not region.inherited
+        return at.function not in self._in_regions
+
+    @cached_property
+    def _in_regions(self) -> Collection[str]:
+        """The functions around which some known chain of callers opens a region."""
+        return self.inference.functions_in_regions()

@@ -1,0 +1,101 @@
+"""What the code of the project says, as text: all of it, a function, the functions a call runs."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from amplint.analyses.fact import CallFact, Fact
+from amplint.core.values import Place
+from amplint.inference import Inference
+from amplint.ir.ast_cache import Standing
+from amplint.ir.model import FunctionFacts
+
+CALLS_DEEP = 3  # how far the texts of what a call runs are followed
+
+
+class ProjectText(Fact):
+    """What some file of the project says."""
+
+    def mentions(self, *words: str) -> bool:
+        """Whether some file holds all these identifiers."""
+        return any(self.inference.files.holding(*words))
+
+    def matches(self, pattern: str) -> bool:
+        """Whether the regular expression matches a line of some file."""
+        return self.inference.matches(pattern)
+
+    def is_called(self, *names: str) -> bool:
+        """Whether code that is no test calls a function of one of these names."""
+        return self.inference.is_called(frozenset(names))
+
+    def is_stored_from_outside(self, attribute: str) -> bool:
+        """Whether some file assigns an attribute of that name to something other than `self`."""
+        return self.inference.is_stored_from_outside(attribute)
+
+
+class FunctionTexts(Fact):
+    """The functions around places, and their texts."""
+
+    def __init__(self, inference: Inference) -> None:
+        super().__init__(inference)
+        self._functions: dict[str, list[FunctionFacts]] = {}  # by file, in their order
+
+    def around(self, place: Place) -> str:
+        """The text of the innermost function around a place, in whatever file."""
+        return self.of(self.function(place))
+
+    def function(self, place: Place) -> FunctionFacts:
+        """The innermost function around a place, in whatever file."""
+        functions = self.inference.files[place.path].facts.functions
+        facts = self._last_before(place)
+        while facts.parent is not None and facts.location[2] < place.row:
+            facts = functions[facts.parent]
+        return facts
+
+    def _last_before(self, place: Place) -> FunctionFacts:
+        """The last function of a file that begins no later than on the row of a place."""
+        if place.path not in self._functions:
+            facts = self.inference.files[place.path].facts
+            inner = [each for each in facts.functions.values() if each.kind != "module"]
+            ordered = sorted(inner, key=lambda each: each.location)
+            self._functions[place.path] = [facts.functions[facts.module], *ordered]
+        known = self._functions[place.path]
+        after = bisect_right(known, place.row, lo=1, key=lambda each: each.location[0])
+        return known[after - 1]
+
+    def of(self, facts: FunctionFacts) -> str:
+        lines = self.inference.files[facts.path].lines
+        if facts.kind == "module":
+            return "\n".join(lines)
+        return "\n".join(lines[facts.location[0] - 1 : facts.location[2]])
+
+
+class CalledTexts(CallFact[Sequence[str]]):
+    """The texts of the functions of the project that a call runs, a few calls deep, with the names
+    of their decorators."""
+
+    requires = (FunctionTexts,)
+
+    def __init__(self, inference: Inference, texts: FunctionTexts) -> None:
+        super().__init__(inference)
+        self._texts = texts
+
+    def of(self, at: Standing) -> Sequence[str]:
+        edges, functions = self.inference.edges, self.inference.functions
+        reached: list[str] = sorted(edges.get((at.function, at.node), ()))
+        new = reached
+        for _ in range(CALLS_DEEP):
+            deeper = {
+                callee
+                for caller in new
+                if (state := self.inference.states.get(caller)) is not None
+                for number in range(len(state.graph.nodes))
+                for callee in edges.get((caller, number), ())
+            }
+            new = sorted(deeper - set(reached))
+            reached = [*reached, *new]
+        return [
+            "\n".join([*functions[function].decorated, self._texts.of(functions[function])])
+            for function in reached
+        ]

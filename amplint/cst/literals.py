@@ -1,0 +1,25 @@
+"""The values of literals, which need no inference."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amplint.core.values import Host
+
+
+def literal(node: cst.CSTNode) -> Host | None:
+    """The value of a literal. Its node has no counterpart in `ast`."""
+    if isinstance(node, cst.Integer):
+        return Host("int", node.evaluated_value, True)
+    if isinstance(node, cst.Float):
+        return Host("float", node.evaluated_value, True)
+    if isinstance(node, cst.SimpleString):
+        text = node.evaluated_value
+        return Host("str", text, True) if isinstance(text, str) else None
+    if isinstance(node, cst.Name) and node.value in ("True", "False"):
+        return Host("bool", node.value == "True", True)
+    if isinstance(node, cst.Name) and node.value == "None":
+        return Host("none", None, True)
+    if isinstance(node, (cst.FormattedString, cst.ConcatenatedString)):
+        return Host("str")
+    return None

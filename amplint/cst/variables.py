@@ -1,0 +1,149 @@
+"""The variables of a file: what they hold, where they are bound, where their values are used."""
+
+from __future__ import annotations
+
+import ast
+
+import libcst as cst
+
+from amplint.analyses.data_flow import DataFlow
+from amplint.cst.literals import literal
+from amplint.cst.navigation import Layout
+from amplint.cst.scopes import Scopes, assignments
+
+
+class Variables:
+    """Questions about the variables of one file.
+
+    Args:
+        layout: the file's nodes.
+        scopes: where its names are bound.
+        flow: where its values are read.
+    """
+
+    def __init__(self, layout: Layout, scopes: Scopes, flow: DataFlow) -> None:
+        self._layout = layout
+        self._scopes = scopes
+        self._flow = flow
+        self._assigned: dict[ast.AST, dict[str, list[ast.expr]]] = {}
+
+    def uses(self, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
+        """The expressions that read the value of `node` within its function; see `joined`."""
+        return tuple(use for use in self._uses(node) if isinstance(use, cst.BaseExpression))
+
+    def joined(self, node: cst.CSTNode) -> bool:
+        """Whether `uses` may not be all: where the value may be one of several at some place."""
+        thing = self._layout.ast_of(node)
+        if not isinstance(thing, ast.expr) or self._flow.joined(thing):
+            return True
+        return any(use is None for use in self._uses(node))
+
+    def origin(self, name: cst.Name) -> cst.BaseExpression | None:
+        """The expression whose value a variable certainly has where it is read."""
+        thing = self._layout.ast_of(name)
+        if not isinstance(thing, ast.Name):
+            return None
+        origins = [
+            binding_value
+            for binding_value in self._assigned_values(thing)
+            if any(use is thing for use in self._flow.uses(binding_value))
+        ]
+        if len(origins) != 1:
+            return None
+        node = self._layout.node_for(origins[0])
+        return node if isinstance(node, cst.BaseExpression) else None
+
+    def parameter(self, name: cst.Name) -> cst.Param | None:
+        """The parameter of its function whose value a variable certainly has where it is read."""
+        thing, function = self._layout.ast_of(name), self._layout.function(name)
+        found = self._flow.parameter(thing) if isinstance(thing, ast.expr) else None
+        if found is None or function is None:
+            return None
+        params = function.params
+        plain = (*params.posonly_params, *params.params, *params.kwonly_params)
+        return next((param for param in plain if param.name.value == found), None)
+
+    def global_value(self, name: cst.Name) -> cst.BaseExpression | None:
+        """The expression that is assigned to a variable of the module, if nothing else ever is."""
+        bindings = self._scopes.bindings(name.value)
+        if len(bindings) != 1 or bindings[0].scope is not self._layout.module:
+            return None
+        for statement in self._layout.module.body:
+            if isinstance(statement, ast.Assign) and statement.targets == [bindings[0].node]:
+                node = self._layout.node_for(statement.value)
+                return node if isinstance(node, cst.BaseExpression) else None
+        return None
+
+    def bound_once(self, name: cst.Name) -> bool:
+        """Whether one place alone binds a variable in its function."""
+        thing = self._layout.ast_of(name)
+        if thing is None:
+            return False
+        scope = self._scopes.scope(thing)
+        return sum(each.scope is scope for each in self._scopes.bindings(name.value)) == 1
+
+    def written_into(self, name: cst.Name) -> bool:
+        """Whether its function writes into what a variable holds, at any time: `w.mul_(2)`."""
+        thing = self._layout.ast_of(name)
+        return thing is None or self._scopes.written_into(name.value, thing)
+
+    def bound_before(self, name: cst.Name, node: cst.CSTNode) -> bool:
+        """Whether a variable, read somewhere below `node`, has the same value at `node` already."""
+        later, earlier = self._layout.ast_of(name), self._layout.ast_around(node)
+        if not isinstance(later, ast.Name) or earlier is None:
+            return False
+        return self._scopes.same_value(later.id, earlier, later)
+
+    def same_meaning(self, node: cst.CSTNode, earlier: cst.CSTNode) -> bool:
+        """Whether the arguments of a call (or any other expression) would mean the same at an
+        earlier place in the same function: only plain variables, attributes and constants do."""
+        at = self._layout.ast_around(earlier)
+        parts = [arg.value for arg in node.args] if isinstance(node, cst.Call) else [node]
+        things = [self._layout.ast_of(part) for part in parts if literal(part) is None]
+        if at is None:
+            return False
+        return all(thing is not None and self._means_the_same(thing, at) for thing in things)
+
+    def same_before(self, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
+        """Whether an expression in a loop means the same before it, if its calls always give the
+        same: nothing that it reads is bound or assigned within the loop."""
+        thing, around = self._layout.ast_of(node), self._layout.ast_of(loop)
+        if thing is None or around is None:
+            return False
+        bound = {
+            each.id if isinstance(each, ast.Name) else each.attr
+            for each in ast.walk(around)
+            if isinstance(each, ast.Name | ast.Attribute) and not isinstance(each.ctx, ast.Load)
+        }
+        return all(
+            each.id not in bound and self._scopes.same_value(each.id, around, each)
+            if isinstance(each, ast.Name)
+            else not (isinstance(each, ast.Attribute) and each.attr in bound)
+            for each in ast.walk(thing)
+        )
+
+    def _means_the_same(self, thing: ast.AST, earlier: ast.AST) -> bool:
+        parts = list(ast.walk(thing))
+        plain = (ast.Name, ast.Attribute, ast.Constant, ast.expr_context)
+        if not all(isinstance(part, plain) for part in parts):
+            return False
+        changing = self._scopes.attributes_change(earlier, thing)
+        return all(
+            self._scopes.same_value(part.id, earlier, part)
+            if isinstance(part, ast.Name)
+            else not (isinstance(part, ast.Attribute) and part.attr in changing)
+            for part in parts
+        )
+
+    def _uses(self, node: cst.CSTNode) -> list[cst.CSTNode | None]:
+        thing = self._layout.ast_of(node)
+        if not isinstance(thing, ast.expr):
+            return []
+        return [self._layout.node_for(use) for use in self._flow.uses(thing)]
+
+    def _assigned_values(self, name: ast.Name) -> list[ast.expr]:
+        """What is assigned to a variable in its function, by statements `name = value`."""
+        scope = self._scopes.scope(name)
+        if scope not in self._assigned:  # one walk for all names: rules ask for many
+            self._assigned[scope] = assignments(scope)
+        return self._assigned[scope].get(name.id, [])
