@@ -21,8 +21,8 @@ _EXPORTS = {
     "core.rule": "Change Differs Dtype Raises Rule Same Syncs Unrun Warns Witness",
     "core.values": (
         "ACCELERATOR CPU NONE UNKNOWN Atom Autocast Blob Class DType Device Function Heat Host "
-        "Instance Mapping Method NoGrad Object Region Sequence Symbol Tensor Trait Unknown Value "
-        "Why constant is_autocast join_devices only"
+        "Instance Mapping Method NoGrad Object Region Sequence Shows Symbol Tensor Trait Unknown "
+        "Value Why constant is_autocast join_devices only"
     ),
     "inference.transfer": (
         "DEVICE_HINTS FLOATS GRADIENT_NORMS HALF canonical region_dtype tensors_in"
@@ -105,6 +105,7 @@ if TYPE_CHECKING:
     from amplint.core.values import Object as Object
     from amplint.core.values import Region as Region
     from amplint.core.values import Sequence as Sequence
+    from amplint.core.values import Shows as Shows
     from amplint.core.values import Symbol as Symbol
     from amplint.core.values import Tensor as Tensor
     from amplint.core.values import Trait as Trait

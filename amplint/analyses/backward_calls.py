@@ -21,6 +21,7 @@ from amplint.core.values import (
     Object,
     Place,
     Sequence,
+    Shows,
     Symbol,
     Why,
 )
@@ -132,7 +133,7 @@ class BackwardCalls(CallFact[tuple[Why, ...]]):
                     for callee in callees:
                         running.setdefault(callee, []).append(function)
         found: dict[str, tuple[Why, ...]] = {
-            function: (self._why(function, number, "runs `backward()` here"),)
+            function: (self._why(function, number, "runs `backward()` here", Shows.BACKWARD),)
             for function, number in direct.items()
         }
         distances = nearest(direct, lambda function: running.get(function, ()))
@@ -157,11 +158,11 @@ class BackwardCalls(CallFact[tuple[Why, ...]]):
         number, chain = min(chains, key=lambda each: len(each[1]))
         callees = sorted(self.inference.edges[function, number])
         name = self.inference.functions[callees[0]].name
-        return (self._why(function, number, f"calls `{name}` here"), *chain)
+        return (self._why(function, number, f"calls `{name}` here", Shows.CALL), *chain)
 
-    def _why(self, function: str, number: int, text: str) -> Why:
+    def _why(self, function: str, number: int, text: str, kind: Shows) -> Why:
         location = self.inference.states[function].graph.nodes[number].location
-        return Why(Place(self.inference.functions[function].path, *location), text)
+        return Why(Place(self.inference.functions[function].path, *location), text, kind)
 
     def _calls_outside_regions(self, function: str) -> Iterator[int]:
         """The calls that run in the autocast state in which the function is called."""

@@ -18,6 +18,7 @@ from amplint.core.values import (
     NoGrad,
     Object,
     Place,
+    Shows,
     Symbol,
     Tensor,
     Value,
@@ -161,7 +162,7 @@ class Backpropagated:
             if "retain_graph" in shape.keywords or "create_graph" in shape.keywords:
                 continue  # it is kept on purpose
             path = self._inference.functions[self._function].path
-            why = Why(Place(path, *node.location), "backpropagated here")
+            why = Why(Place(path, *node.location), "backpropagated here", Shows.BACKWARD)
             for loss in reachable([self._loss(node)], self._into):
                 if loss >= 0:
                     found.setdefault(self._key(loss), why)

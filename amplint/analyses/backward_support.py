@@ -32,6 +32,7 @@ from amplint.core.values import (
     Object,
     Place,
     Sequence,
+    Shows,
     Symbol,
     Tensor,
     Value,
@@ -257,4 +258,4 @@ class BackwardSupport(CallFact[Support]):
         return isinstance(atom, Function | Class | Instance)
 
     def _why(self, function: str, location: tuple[int, int, int, int], text: str) -> Why:
-        return Why(Place(self.inference.functions[function].path, *location), text)
+        return Why(Place(self.inference.functions[function].path, *location), text, Shows.OPERATION)

@@ -26,6 +26,7 @@ from amplint.core.values import (
     Method,
     Object,
     Place,
+    Shows,
     Tensor,
     Unknown,
     Value,
@@ -139,7 +140,11 @@ class CastCache(Fact):
             return None
         state = self.inference.states[function]
         backwards = tuple(
-            Why(self._place(function, number), "the backward pass runs in the region as well")
+            Why(
+                self._place(function, number),
+                "the backward pass runs in the region as well",
+                Shows.BACKWARD,
+            )
             for number in self._calls(state, outer)
             if self._backward_calls.chain(function, number) is not None
             and not self._within(function, state.graph.nodes[number].block, outer, around).nested
@@ -182,7 +187,7 @@ class CastCache(Fact):
             return None
         row, column, _, _ = self.inference.states[function].graph.blocks[loop].location
         place = Place(self._path(function), row, column, row, column + 3)
-        why = Why(place, "this loop runs within one autocast region")
+        why = Why(place, "this loop runs within one autocast region", Shows.LOOP)
         return Stale(why, update, used.why, (), used.around.nested)
 
     @cached_property
@@ -208,7 +213,7 @@ class CastCache(Fact):
         """The first call in a block that changes weights, or that runs what does."""
         for number in self._calls(self.inference.states[function], outer):
             if self._is_update(function, number, outer):
-                return Why(self._place(function, number), "changes the weights here")
+                return Why(self._place(function, number), "changes the weights here", Shows.WEIGHTS)
             callees = self._callees(function, number)
             if callees and all(callee in self._updates for callee in callees):
                 return self._updates[callees[0]]
@@ -233,7 +238,9 @@ class CastCache(Fact):
                 running.setdefault(callees[0], []).append(function)
         places = nearest(direct, lambda function: running.get(function, ()))
         return {
-            function: Why(self._place(goal, direct[goal]), "changes the weights here")
+            function: Why(
+                self._place(goal, direct[goal]), "changes the weights here", Shows.WEIGHTS
+            )
             for function, (_, goal) in places.items()
         }
 
@@ -268,7 +275,11 @@ class CastCache(Fact):
             inside = self._within(function, state.graph.nodes[number].block, outer, around)
             known = self._is_forward(function, number) if inside.casts else None
             if known is not None and (known or guess is None):
-                why = Why(self._place(function, number), "uses the weights as they were at first")
+                why = Why(
+                    self._place(function, number),
+                    "uses the weights as they were at first",
+                    Shows.WEIGHTS,
+                )
                 if known:
                     return Use(why, inside)
                 guess = Use(why, inside)

@@ -24,6 +24,7 @@ from amplint.core.values import (
     Object,
     Place,
     Sequence,
+    Shows,
     Tensor,
     Unknown,
     Value,
@@ -241,8 +242,16 @@ class Hotness(PlaceFact[Heat]):
         """The heat of a function that a framework runs for every batch, by what it is."""
         facts = self.inference.functions[function]
 
-        def found(text: str, reach: int, temperature: str = TRAINING) -> Reached:
-            return Reached(temperature, (Why(Place(facts.path, *facts.location), text),), reach)
+        def found(
+            text: str,
+            reach: int,
+            temperature: str = TRAINING,
+            kind: Shows = Shows.STEP,
+        ) -> Reached:
+            evidence = Why(Place(facts.path, *facts.location), text, kind)
+            return Reached(temperature, (evidence,), reach)
+
+        method = Shows.FORWARD if facts.name == "forward" else Shows.STEP
 
         if self._is_training_step(function):
             return found("hot: a step of training", REACH_OF_LOOP)
@@ -263,7 +272,7 @@ class Hotness(PlaceFact[Heat]):
         if self.inference.is_autograd_function(facts.cls):
             text = f"hot: the `{facts.name}` of a Function runs for every batch"
             steps = facts.name in ("forward", "backward")
-            return found(text, REACH_OF_LEARNING) if steps else None
+            return found(text, REACH_OF_LEARNING, kind=method) if steps else None
         if not self.inference.is_module(facts.cls):
             return None
         if facts.name in TRAINING_METHODS and self.inference.is_metric(facts.cls):
@@ -272,7 +281,7 @@ class Hotness(PlaceFact[Heat]):
         if facts.name in TRAINING_METHODS:
             learns = self.inference.learns(facts.cls)
             reach = REACH_OF_LEARNING if learns else REACH_OF_DEFINITION
-            return found(f"hot: `{facts.name}` runs for every batch", reach)
+            return found(f"hot: `{facts.name}` runs for every batch", reach, kind=method)
         if facts.name in EVALUATION_METHODS:
             text = f"`{facts.name}` runs for every batch of evaluation"
             return found(text, REACH_OF_DEFINITION, EVALUATION)
@@ -332,7 +341,11 @@ class Hotness(PlaceFact[Heat]):
         if found is None or len(found.chain) > found.reach:
             return None
         per = "every batch" if found.temperature == TRAINING else "every batch of evaluation"
-        why = Why(Place(self._path(caller), *node.location), f"hot: called here for {per}")
+        why = Why(
+            Place(self._path(caller), *node.location),
+            f"hot: called here for {per}",
+            Shows.CALL,
+        )
         return Reached(found.temperature, (why, *found.chain), found.reach)
 
     def _heat_of(self, function: str, block: int) -> Reached | None:
@@ -349,7 +362,8 @@ class Hotness(PlaceFact[Heat]):
                 else "this loop runs for every batch of evaluation"
             )
             location = _head(state.graph.blocks[around.loop])
-            return Reached(temperature, (Why(Place(self._path(function), *location), text),))
+            place = Place(self._path(function), *location)
+            return Reached(temperature, (Why(place, text, Shows.LOOP),))
         if self._is_cold_function(function):
             return None
         found = self._reached.get(function)

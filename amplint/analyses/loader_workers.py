@@ -9,7 +9,17 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from amplint.analyses.fact import PlaceFact
-from amplint.core.values import Function, Instance, Place, Symbol, Value, Why, constant, ordered
+from amplint.core.values import (
+    Function,
+    Instance,
+    Place,
+    Shows,
+    Symbol,
+    Value,
+    Why,
+    constant,
+    ordered,
+)
 from amplint.core.walks import reachable
 from amplint.inference import State, transfer
 from amplint.ir.ast_cache import Standing
@@ -53,14 +63,16 @@ class Workers(PlaceFact[tuple[Why, ...]]):
         for function, state in sorted(self.inference.states.items()):
             for node in state.graph.nodes:
                 if node.op == "call" and self._has_workers(state, node):
-                    why = self._why(function, node, "this loader has worker processes")
+                    why = self._why(
+                        function, node, "this loader has worker processes", Shows.LOADER
+                    )
                     for run in self._run(state, node):
                         found.setdefault(run, (None, why))
 
         def called(caller: str) -> Iterator[str]:
             for number, node in enumerate(self._nodes(caller)):
                 for callee in sorted(self.inference.edges.get((caller, number), ())):
-                    why = self._why(caller, node, "called here in a worker")
+                    why = self._why(caller, node, "called here in a worker", Shows.CALL)
                     found.setdefault(callee, (caller, why))
                     yield callee
 
@@ -72,8 +84,8 @@ class Workers(PlaceFact[tuple[Why, ...]]):
         state = self.inference.states.get(function)
         return state.graph.nodes if state is not None else ()
 
-    def _why(self, function: str, node: Node, text: str) -> Why:
-        return Why(Place(self.inference.functions[function].path, *node.location), text)
+    def _why(self, function: str, node: Node, text: str, kind: Shows) -> Why:
+        return Why(Place(self.inference.functions[function].path, *node.location), text, kind)
 
     def _has_workers(self, state: State, call: Node) -> bool:
         """Whether a call makes a loader whose workers are forked, as far as it says."""

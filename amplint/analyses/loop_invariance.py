@@ -26,6 +26,7 @@ from amplint.core.values import (
     Object,
     Place,
     Sequence,
+    Shows,
     Symbol,
     Tensor,
     Value,
@@ -131,7 +132,7 @@ class ConstantTensors(NodeFact[Why]):
         found = self._constants.of(at)
         if found is None or found.built is None:
             return None
-        return Why(found.built, "built of constants here")
+        return Why(found.built, "built of constants here", Shows.OPERATION)
 
 
 class Step:

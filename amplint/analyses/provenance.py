@@ -20,6 +20,7 @@ from amplint.core.values import (
     Device,
     Instance,
     Place,
+    Shows,
     Symbol,
     Tensor,
     Why,
@@ -51,7 +52,11 @@ class Origins(Fact):
     def replicated(self, function: str, number: int) -> Why | None:
         """Where the module that a node holds may have been wrapped by `nn.DataParallel`."""
         at = next(self._search((function, number), self._replicates), None)
-        return self._why(at, "wrapped in `DataParallel` here") if at is not None else None
+        return (
+            self._why(at, "wrapped in `DataParallel` here", Shows.OPERATION)
+            if at is not None
+            else None
+        )
 
     def moved(self, function: str, number: int) -> Why | None:
         """Where a batch of the loader that a call makes, unpinned, is moved to the device."""
@@ -66,7 +71,9 @@ class Origins(Fact):
                 if node.op == "call" and self._moves_to_device((function, number)):
                     batch = (function, self._node((function, node.operands[0])).operands[0])
                     for loader in self._search(batch, self._leaves_unpinned, drawn=True):
-                        why = self._why((function, number), "moved to the device here")
+                        why = self._why(
+                            (function, number), "moved to the device here", Shows.PLACEMENT
+                        )
                         found.setdefault(self._place(loader), why)
         return found
 
@@ -138,8 +145,8 @@ class Origins(Fact):
     def _node(self, at: At) -> Node:
         return self.inference.states[at[0]].graph.nodes[at[1]]
 
-    def _why(self, at: At, text: str) -> Why:
-        return Why(self._place(at), text)
+    def _why(self, at: At, text: str, kind: Shows) -> Why:
+        return Why(self._place(at), text, kind)
 
     def _place(self, at: At) -> Place:
         return Place(self.inference.functions[at[0]].path, *self._node(at).location)

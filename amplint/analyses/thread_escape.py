@@ -14,6 +14,7 @@ from amplint.core.values import (
     Method,
     Object,
     Place,
+    Shows,
     Symbol,
     Tensor,
     Why,
@@ -65,7 +66,7 @@ class ThreadWork(CallFact[Why]):
 
     def _why(self, function: str, number: int) -> Why:
         location = self.inference.states[function].graph.nodes[number].location
-        return Why(Place(self.inference.functions[function].path, *location), TEXT)
+        return Why(Place(self.inference.functions[function].path, *location), TEXT, Shows.OPERATION)
 
 
 def is_product(node: Node, state: State) -> bool:

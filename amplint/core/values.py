@@ -32,11 +32,30 @@ class Place(NamedTuple):
     end_column: int
 
 
+class Shows(str, Enum):
+    """The kind of evidence: what it shows."""
+
+    PLACEMENT = "code that chooses the device of a value"
+    CONVENTION = "a value whose device is that of most values in its role"
+    LOADER = "a loader"
+    DTYPE = "code that chooses the dtype of a value"
+    AUTOCAST = "an autocast region, or what it decides"
+    LOOP = "a loop over batches"
+    FORWARD = "the `forward` of a module or a Function"
+    STEP = "another function that something out of sight runs for every batch"
+    CALL = "a call on the way from one place to another"
+    BACKWARD = "a backward pass"
+    OPERATION = "an operation that is computed"
+    WEIGHTS = "weights that change or are used"
+    SCALER = "a step in the protocol of a GradScaler"
+
+
 class Why(NamedTuple):
-    """One reason for a belief, to be shown as a related place."""
+    """One reason for a belief, to be shown as a related place. Nothing is decided by its text."""
 
     place: Place
     text: str
+    kind: Shows
 
 
 @dataclass(frozen=True, slots=True)

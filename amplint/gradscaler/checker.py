@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from amplint.core.values import Place, Why
+from amplint.core.values import Place, Shows, Why
 from amplint.core.violations import Violation
 from amplint.gradscaler.automaton import (
     LARGE,
@@ -116,7 +116,7 @@ class Misuses:
             found.setdefault(placed.here[0], {}).setdefault(pair.violation, misuse)
         unsaved = Violation.STATE_NOT_SAVED
         for site, step in Unsaved(self._inference, index).find():
-            misuse = Misuse(unsaved, (), Why(self._place(step), OTHER_TEXTS[unsaved]))
+            misuse = Misuse(unsaved, (), Why(self._place(step), OTHER_TEXTS[unsaved], Shows.SCALER))
             found.setdefault(site, {}).setdefault(unsaved, misuse)
         return {site: list(misuses.values()) for site, misuses in found.items()}
 
@@ -134,10 +134,14 @@ class Misuses:
 
     def _misuse(self, pair: Pair, raises: str) -> Misuse:
         inner = tuple(
-            Why(self._place(site), "here" if site == pair.here[-1] else "by way of this call")
+            Why(
+                self._place(site),
+                "here" if site == pair.here[-1] else "by way of this call",
+                Shows.CALL,
+            )
             for site in pair.here[1:]
         )
-        other = Why(self._place(pair.there[-1]), OTHER_TEXTS[pair.violation])
+        other = Why(self._place(pair.there[-1]), OTHER_TEXTS[pair.violation], Shows.SCALER)
         return Misuse(pair.violation, inner, other, raises)
 
     def _place(self, site: SiteId) -> Place:

@@ -26,6 +26,7 @@ from amplint.core.values import (
     Module,
     Object,
     Sequence,
+    Shows,
     Super,
     Symbol,
     Tensor,
@@ -121,7 +122,10 @@ class Calls(Frame):
             found = infer.module_name(atom.path, name)
             return UNKNOWN if found is None else found
         if isinstance(atom, Unknown) and name == SAVED:
-            saved = Device(ACCELERATOR, self.why(node, "saved by `forward` for `backward`"))
+            saved = Device(
+                ACCELERATOR,
+                self.why(node, "saved by `forward` for `backward`", Shows.CONVENTION),
+            )
             return one(Sequence(None, one(Tensor(device=saved))))
         if isinstance(atom, Unknown):
             known = name in (CASTS | LEGACY_NAMES) or infer.module_methods(name)
@@ -169,9 +173,12 @@ class Calls(Frame):
         if name == "state" and infer.is_optimizer(instance.cls):
             return OPTIMIZER_STATE
         if name == "device" and infer.is_module(instance.cls):
-            return one(Device(ACCELERATOR, self.why(node, "the module's device")))
+            return one(Device(ACCELERATOR, self.why(node, "the module's device", Shows.CONVENTION)))
         if name in REGISTRIES and infer.is_module(instance.cls):
-            device = Device(ACCELERATOR, self.why(node, "parameters and buffers of a module"))
+            device = Device(
+                ACCELERATOR,
+                self.why(node, "parameters and buffers of a module", Shows.CONVENTION),
+            )
             return one(MappingValue(one(Tensor(device=device))))
         bases = infer.library_bases(instance.cls)
         if not bases:
@@ -408,7 +415,10 @@ class Calls(Frame):
         name = constant(arguments.get("name", 0))
         value = arguments.get("tensor", 1) or arguments.get("param", 1) or UNKNOWN
         if isinstance(name, str):
-            device = Device(ACCELERATOR, self.why(node, "the module's tensors live on the device"))
+            device = Device(
+                ACCELERATOR,
+                self.why(node, "the module's tensors live on the device", Shows.CONVENTION),
+            )
             moved = join(
                 one(moved_to(a, device)) if isinstance(a, Tensor | Blob) else one(a) for a in value
             )
@@ -654,7 +664,12 @@ class Calls(Frame):
         values = [self.substituted(state, n, given) for n in node.operands[1:]]
         old = [a for a in state.values[number] if isinstance(a, Autocast)]
         arguments = self.arguments_of(state.graph, node, values)
-        site = Site(None, lambda text: (old[0].why if old else None) or NO_WHY._replace(text=text))
+        site = Site(
+            None,
+            lambda text, kind: (
+                (old[0].why if old else None) or NO_WHY._replace(text=text, kind=kind)
+            ),
+        )
         return one(transfer.autocast(transfer.canonical(names[0]), arguments, site))
 
     def substituted(self, state: State, number: int, given: dict[str, Value]) -> Value:

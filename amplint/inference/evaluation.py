@@ -25,6 +25,7 @@ from amplint.core.values import (
     NoGrad,
     Object,
     Sequence,
+    Shows,
     Symbol,
     Tensor,
     Unknown,
@@ -260,7 +261,8 @@ class Evaluation(Calls):
         if not step and not (facts.name in HOT_METHODS and self.inference.is_module(facts.cls)):
             return None
         device = Device(
-            ACCELERATOR, self.why(node, f"`{node.data}` is a parameter of `{facts.name}`")
+            ACCELERATOR,
+            self.why(node, f"`{node.data}` is a parameter of `{facts.name}`", Shows.CONVENTION),
         )
         if step:
             return (
@@ -299,7 +301,9 @@ class Evaluation(Calls):
             return None
         owner = "a Function's" if facts.cls is not None else "an operator's"
         text = f"`{node.data}` is a parameter of {owner} `{role}`"
-        return one(Tensor(device=Device(ACCELERATOR, self.why(node, text)), rank=1))
+        return one(
+            Tensor(device=Device(ACCELERATOR, self.why(node, text, Shows.CONVENTION)), rank=1)
+        )
 
     def gradients(self, node: Node) -> Value | None:
         """The `*gradients` of a backward pass."""

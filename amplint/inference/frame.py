@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 from amplint.core.values import (
     ACCELERATOR,
@@ -15,6 +16,7 @@ from amplint.core.values import (
     Object,
     Place,
     Region,
+    Shows,
     Tensor,
     Value,
     Why,
@@ -77,10 +79,10 @@ class Frame:
         return self.regions[block]
 
     def site(self, node: Node) -> Site:
-        return Site(self.region(node.block), lambda text: self.why(node, text))
+        return Site(self.region(node.block), partial(self.why, node))
 
-    def why(self, node: Node, text: str) -> Why:
-        return Why(Place(self.facts.path, *node.location), text)
+    def why(self, node: Node, text: str, kind: Shows) -> Why:
+        return Why(Place(self.facts.path, *node.location), text, kind)
 
     def marked(self, number: int) -> Value | None:
         """The value that the uses of a node suggest, where nothing else is known of it."""
@@ -96,20 +98,32 @@ class Frame:
         if kind == "loss":
             device = Device(
                 ACCELERATOR,
-                self.why(self.graph.nodes[self.marks.backward[number]], "backpropagated here"),
+                self.why(
+                    self.graph.nodes[self.marks.backward[number]],
+                    "backpropagated here",
+                    Shows.BACKWARD,
+                ),
             )
             return one(Tensor(None, device, 0, True))
         if kind == "term":
-            device = Device(ACCELERATOR, self.why(node, "part of a loss that is backpropagated"))
+            device = Device(
+                ACCELERATOR,
+                self.why(node, "part of a loss that is backpropagated", Shows.CONVENTION),
+            )
             return one(Tensor(None, device, None, True))
         if kind == "output":
-            return one(Blob(Device(ACCELERATOR, self.why(node, "a model's output")), "output"))
+            return one(
+                Blob(
+                    Device(ACCELERATOR, self.why(node, "a model's output", Shows.CONVENTION)),
+                    "output",
+                )
+            )
         return self.mark_value(kind) if kind is not None else None
 
     def backpropagated(self, number: int, value: Value) -> Value:
         """A loss of unknown device is where training happens: on the accelerator."""
         call = self.graph.nodes[self.marks.backward[number]]
-        device = Device(ACCELERATOR, self.why(call, "backpropagated here"))
+        device = Device(ACCELERATOR, self.why(call, "backpropagated here", Shows.BACKWARD))
         return frozenset(
             replace(a, device=device) if isinstance(a, Tensor) and a.device.kind is None else a
             for a in value

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from amplint.core.values import Place, Region, Value, Why
+from amplint.core.values import Place, Region, Shows, Value, Why
 from amplint.ir.model import Graph
 
 Key = tuple[str, ...]
@@ -15,7 +15,9 @@ Dispatch = tuple[int, str, str]  # where a name is looked up, in which parameter
 
 WHOLE = -1  # in the place of a node: all of a function
 MAX_ROUNDS = 12  # evaluations of one function before its answers are taken as they are
-NO_WHY = Why(Place("\U0010ffff", 0, 0, 0, 0), "")  # after all reasons, in their order
+NO_WHY = Why(
+    Place("\U0010ffff", 0, 0, 0, 0), "", Shows.OPERATION
+)  # after all reasons, in their order
 
 
 @dataclass

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from amplint import ACCELERATOR, FLOATS, HALF, DType, Method, Object, Region, Related, Tensor, only
+from amplint import (
+    ACCELERATOR,
+    FLOATS,
+    HALF,
+    DType,
+    Method,
+    Object,
+    Region,
+    Related,
+    Shows,
+    Tensor,
+    only,
+)
 from amplint.knowledge.casts import CASTS, EQUAL_DTYPES
 
 from .factories import SHAPE_METHODS
@@ -54,7 +66,7 @@ def device_type(region: Region, tensors: Iterable[Tensor]) -> str | None:
 def made_by_autocast(tensor: Tensor) -> bool:
     """Whether a tensor is half since a region made it so."""
     why = tensor.settled_dtype
-    return tensor.dtype in HALF and why is not None and "autocast" in why.text
+    return tensor.dtype in HALF and why is not None and why.kind is Shows.AUTOCAST
 
 
 def outputs_are_cast(src: Source) -> bool:

@@ -17,6 +17,7 @@ from amplint import (
     Mapping,
     Related,
     Sequence,
+    Shows,
     Tensor,
     TensorCertainty,
     Value,
@@ -156,7 +157,7 @@ def training_heat(node: cst.CSTNode, src: Source) -> Heat | None:
 
 def runs_in_forward(heat: Heat) -> bool:
     """Whether it is a module's `forward` that makes a place hot, not a loop that was seen."""
-    return bool(heat.chain) and "`forward`" in heat.chain[-1].text
+    return bool(heat.chain) and heat.chain[-1].kind is Shows.FORWARD
 
 
 def heat_places(heat: Heat, src: Source) -> tuple[Related, ...]:

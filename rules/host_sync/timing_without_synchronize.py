@@ -42,6 +42,7 @@ from amplint import (
     Method,
     Object,
     Rule,
+    Shows,
     Source,
     Tensor,
     Unrun,
@@ -68,8 +69,6 @@ rule = Rule(
     words=frozenset(name.rpartition(".")[2] for name in CLOCKS),
 )
 
-# Reasons that are seen in the text; others say where the tensors of a model usually are.
-SEEN = re.compile(r"moved|built on|chosen|come on")
 # What a model may do to wait for the device, in the text of its functions.
 WAITING = re.compile(
     r"\.(item|cpu|tolist|numpy|synchronize|nonzero|unique|is_nonzero|allclose)\(|\bnms\b"
@@ -171,4 +170,4 @@ def seen_device(call: cst.Call, src: Source) -> Device | None:
 
 
 def is_seen(device: Device) -> bool:
-    return device.why is not None and SEEN.search(device.why.text) is not None
+    return device.why is not None and device.why.kind is Shows.PLACEMENT

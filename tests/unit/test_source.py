@@ -34,6 +34,7 @@ from amplint.core.values import (
     Autocast,
     Host,
     Place,
+    Shows,
     Trait,
     Why,
     is_autocast,
@@ -982,7 +983,7 @@ def test_reasons_are_shown_in_characters_in_this_and_other_files() -> None:
     facts = about(text)
     src = Source(Layout("a.py", Text(text), facts.module), facts, others.get)
     spans = [
-        src.related(Why(Place(path, 1, 5, 1, end), "because")).span
+        src.related(Why(Place(path, 1, 5, 1, end), "because", Shows.CALL)).span
         for path, end in (("a.py", 6), ("b.py", 7), ("unread.py", 7))
     ]
     assert spans == [((1, 5), (1, 6)), ((1, 5), (1, 6)), ((1, 6), (1, 8))]

@@ -27,6 +27,7 @@ from amplint.core.values import (
     Object,
     Place,
     Sequence,
+    Shows,
     Tensor,
     Unknown,
     Value,
@@ -39,7 +40,9 @@ from amplint.core.values import (
 from amplint.inference.transfer.arithmetic import without_nests
 from tests.helpers import ROOT
 
-WHYS = st.integers(1, 4).map(lambda row: Why(Place("a.py", row, 0, row, 9), f"reason {row}"))
+WHYS = st.integers(1, 4).map(
+    lambda row: Why(Place("a.py", row, 0, row, 9), f"reason {row}", Shows.CALL)
+)
 DEVICES = st.one_of(
     WHYS.map(lambda why: Device(ACCELERATOR, why)), WHYS.map(lambda why: Device("cpu", why))
 )

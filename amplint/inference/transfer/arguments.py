@@ -12,6 +12,7 @@ from amplint.core.values import (
     Device,
     DType,
     Host,
+    Shows,
     Symbol,
     Tensor,
     Value,
@@ -63,7 +64,7 @@ def device_of(value: Value, hint: str, site: Site) -> Device:
             names.add(device.name)
         if device.why is not None:
             reasons.add(device.why)
-    reason = min(reasons) if reasons else site.why("moved to the device here")
+    reason = min(reasons) if reasons else site.why("moved to the device here", Shows.PLACEMENT)
     if ACCELERATOR in kinds:
         name = names.pop() if len(names) == 1 and kinds == {ACCELERATOR} else None
         return Device(ACCELERATOR, reason, name)
@@ -83,10 +84,14 @@ def device_of_atom(atom: Atom, site: Site) -> Device:
         kind = atom.const.partition(":")[0]
         if kind in HOST_DEVICES:
             return CPU
-        return Device(ACCELERATOR, site.why(f"moved to `{atom.const}` here"), atom.const)
+        return Device(
+            ACCELERATOR,
+            site.why(f"moved to `{atom.const}` here", Shows.PLACEMENT),
+            atom.const,
+        )
     if isinstance(atom, Host) and atom.kind == "int":
         name = f"cuda:{atom.const}" if atom.known else None
-        return Device(ACCELERATOR, site.why("moved to the device here"), name)
+        return Device(ACCELERATOR, site.why("moved to the device here", Shows.PLACEMENT), name)
     return NO_DEVICE
 
 

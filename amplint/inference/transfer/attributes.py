@@ -111,7 +111,7 @@ def blob_attribute(blob: Blob, name: str) -> Value:
 CONTAINER_METHODS = frozenset({"items", "values", "keys", "get", "pop", "copy"})
 
 
-_NOWHERE = Site(None, lambda text: Why(Place("", 0, 0, 0, 0), text))
+_NOWHERE = Site(None, lambda text, kind: Why(Place("", 0, 0, 0, 0), text, kind))
 
 
 MODULE_TENSORS = frozenset(

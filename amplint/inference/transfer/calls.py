@@ -21,6 +21,7 @@ from amplint.core.values import (
     NoGrad,
     Object,
     Sequence,
+    Shows,
     Symbol,
     Tensor,
     Value,
@@ -79,7 +80,9 @@ def call(callee: Atom, arguments: Arguments, site: Site) -> Value:
 def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
     name = canonical(name)
     if name in GRADIENT_NORMS:
-        device = Device(ACCELERATOR, site.why("the norm of gradients on the device"))
+        device = Device(
+            ACCELERATOR, site.why("the norm of gradients on the device", Shows.CONVENTION)
+        )
         return one(Tensor("float32", device, 0, False))
     if name in PARAMETERS:
         return one(parameter(arguments, site))
@@ -95,7 +98,7 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
         given = arguments.get("type", 0) or arguments.get("device") or UNKNOWN
         device = device_of(given, "device", site)
         return one(
-            replace(device, why=site.why("the device is chosen here"))
+            replace(device, why=site.why("the device is chosen here", Shows.PLACEMENT))
             if device.kind == ACCELERATOR
             else device
         )
@@ -199,7 +202,13 @@ def autocast(name: str, arguments: Arguments, site: Site) -> Autocast:
     cache = switch(given.get("cache_enabled"), True)
     if arguments.stars:
         enabled = None if enabled else enabled
-    return Autocast(device, dtype, enabled, cache, site.why("the autocast region is opened here"))
+    return Autocast(
+        device,
+        dtype,
+        enabled,
+        cache,
+        site.why("the autocast region is opened here", Shows.AUTOCAST),
+    )
 
 
 SOME_ACCELERATOR = Object("accelerator", "?", ON_DEVICE)
@@ -211,10 +220,14 @@ def library_object(kind: str, name: str, arguments: Arguments, site: Site) -> Ob
         device = scaler_device(libraries.SCALERS[name], arguments, site)
         return Object(kind, name, device, enabled=None if arguments.stars else enabled)
     if kind == "accelerator":
-        device = Device(ACCELERATOR, site.why("the device is chosen here"))
+        device = Device(ACCELERATOR, site.why("the device is chosen here", Shows.PLACEMENT))
         return Object(kind, name, device)
     if name in libraries.LOADERS_ON_DEVICE:
-        return Object(kind, name, Device(ACCELERATOR, site.why("its batches come on the device")))
+        return Object(
+            kind,
+            name,
+            Device(ACCELERATOR, site.why("its batches come on the device", Shows.PLACEMENT)),
+        )
     return Object(kind, name, host_memory(name, arguments, site) if kind == "loader" else NO_DEVICE)
 
 
@@ -226,7 +239,7 @@ def host_memory(name: str, arguments: Arguments, site: Site) -> Device:
     pins = constant(arguments.get("pin_memory", 7)) is True
     own = arguments.get("collate_fn", 6) or NOTHING
     if pins and own == NOTHING and name.startswith(libraries.PINNING_LOADERS):
-        return Device("cpu", site.why("this loader pins its batches"), pinned=True)
+        return Device("cpu", site.why("this loader pins its batches", Shows.LOADER), pinned=True)
     return CPU
 
 

@@ -16,6 +16,7 @@ from amplint.core.values import (
     Device,
     Host,
     Sequence,
+    Shows,
     Tensor,
     Value,
     constant,
@@ -70,9 +71,13 @@ def is_python_numbers(value: Value) -> bool:
 def legacy_tensor(name: str, site: Site) -> Tensor:
     """Ex) torch.cuda.FloatTensor(n), torch.LongTensor([1, 2])"""
     dtype, where = LEGACY_CONSTRUCTORS[name]
-    device = CPU if where == "cpu" else Device(ACCELERATOR, site.why("built on the device here"))
+    device = (
+        CPU
+        if where == "cpu"
+        else Device(ACCELERATOR, site.why("built on the device here", Shows.PLACEMENT))
+    )
     dtype = "float32" if dtype == "default" else dtype
-    return Tensor(dtype, device, 1, False, site.why(f"made as {dtype} here"))
+    return Tensor(dtype, device, 1, False, site.why(f"made as {dtype} here", Shows.DTYPE))
 
 
 PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
@@ -82,7 +87,9 @@ def parameter(arguments: Arguments, site: Site) -> Tensor:
     """A parameter moves to the device with its module, wherever its data were made."""
     given = arguments.get("data", 0)
     data = tensors_in([given]) if given is not None else []
-    device = Device(ACCELERATOR, site.why("the module's tensors live on the device"))
+    device = Device(
+        ACCELERATOR, site.why("the module's tensors live on the device", Shows.CONVENTION)
+    )
     first = data[0] if data else Tensor()
     grad = constant(arguments.get("requires_grad", 1)) is not False
     return replace(first, device=device, grad=grad, fresh=None)
@@ -107,7 +114,7 @@ def factory(name: str, facts: Factory, arguments: Arguments, site: Site) -> Valu
     rank = factory_rank(facts, shaped)
     grad = constant(arguments.get("requires_grad")) is True
     inherits = bool(like) and arguments.get("dtype") is None
-    why = like[0].settled_dtype if inherits else site.why(f"made as {dtype} here")
+    why = like[0].settled_dtype if inherits else site.why(f"made as {dtype} here", Shows.DTYPE)
     made = Tensor(dtype, device, rank, grad, why if dtype is not None else None, fresh=name)
     return one(with_dims(made, ranks.of_factory(name, facts, shaped)))
 

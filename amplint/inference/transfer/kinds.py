@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from amplint.core.values import NONE, Host, Region, Why, one
+from amplint.core.values import NONE, Host, Region, Shows, Why, one
 
 HALF = frozenset({"float16", "bfloat16", "half"})
 
@@ -42,7 +42,7 @@ class Site:
     """Where an operation stands: the autocast region around it, and how to give it as a reason."""
 
     region: Region | None
-    why: Callable[[str], Why]
+    why: Callable[[str, Shows], Why]
 
 
 NUMBERS = ("int", "float", "bool", "number")

@@ -20,6 +20,7 @@ from amplint.core.values import (
     Method,
     Object,
     Sequence,
+    Shows,
     Tensor,
     Value,
     Why,
@@ -85,7 +86,14 @@ def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Si
         index = constant(given)
         label = "cuda" if given is None else f"cuda:{index}" if isinstance(index, int) else None
         return one(
-            moved(tensor, Device(ACCELERATOR, site.why(f"moved by `.{name}()` here"), label))
+            moved(
+                tensor,
+                Device(
+                    ACCELERATOR,
+                    site.why(f"moved by `.{name}()` here", Shows.PLACEMENT),
+                    label,
+                ),
+            )
         )
     if name == "cpu":
         return one(moved(tensor, CPU))
@@ -162,7 +170,11 @@ def to(tensor: Tensor | Blob, arguments: Arguments, site: Site) -> Value:
 def cast_to(tensor: Tensor, dtype: Value, site: Site) -> Tensor:
     """The tensor in the dtype that an argument names."""
     name = dtype_of(dtype)
-    return as_dtype(tensor, name, site.why(f"cast to {name} here") if name is not None else None)
+    return as_dtype(
+        tensor,
+        name,
+        site.why(f"cast to {name} here", Shows.DTYPE) if name is not None else None,
+    )
 
 
 def as_dtype(tensor: Tensor, dtype: str | None, why: Why | None) -> Tensor:
@@ -174,7 +186,9 @@ def call_blob_method(blob: Blob, name: str, arguments: Arguments, site: Site) ->
         if name == "to":
             return to(blob, arguments, site)
         device = (
-            CPU if name == "cpu" else Device(ACCELERATOR, site.why(f"moved by `.{name}()` here"))
+            CPU
+            if name == "cpu"
+            else Device(ACCELERATOR, site.why(f"moved by `.{name}()` here", Shows.PLACEMENT))
         )
         return one(moved(blob, device))
     if name == "items":
@@ -255,6 +269,6 @@ def call_accelerator_method(thing: Object, name: str, arguments: Arguments, site
         return NOTHING
     if name == "autocast":
         # Whether, and in which dtype, is up to how the accelerator was set up.
-        why = site.why("the autocast region is opened here")
+        why = site.why("the autocast region is opened here", Shows.AUTOCAST)
         return one(Autocast(None, "half", None, why=why))
     return UNKNOWN

@@ -19,6 +19,7 @@ from amplint.core.values import (
     Mapping,
     Object,
     Sequence,
+    Shows,
     Tensor,
     Value,
     constant,
@@ -80,7 +81,7 @@ def call_object(thing: Object, arguments: Arguments, site: Site) -> Value:
         operands = tensors_in(arguments.all)
         device = common_device(operands)
         if device.kind is None and not any(t.device.kind == "cpu" for t in operands):
-            device = Device(ACCELERATOR, site.why("a criterion's output"))
+            device = Device(ACCELERATOR, site.why("a criterion's output", Shows.CONVENTION))
         cast = autocast_dtype(thing.type, operands, arguments, site)
         dtype, why = cast if cast is not None else (promote(operands) if operands else None, None)
         return one(Tensor(dtype, device, thing.rank, True, why))
@@ -123,7 +124,7 @@ def output_device(operands: list[Tensor], own: Device, site: Site) -> Device:
     if device.kind is None:
         device = own
     if device.kind is None and not any(t.device.kind == "cpu" for t in operands):
-        device = Device(ACCELERATOR, site.why("a model's output"))
+        device = Device(ACCELERATOR, site.why("a model's output", Shows.CONVENTION))
     return device
 
 
@@ -132,7 +133,7 @@ def call_module_method(
 ) -> Value:
     """Methods of nn.Module, which move in place and return the module."""
     if name in ("to", "cuda", "xpu"):
-        device = Device(ACCELERATOR, site.why("the model is moved here"))
+        device = Device(ACCELERATOR, site.why("the model is moved here", Shows.PLACEMENT))
         given = arguments.get("device", 0)
         if name == "to" and given is not None:
             if isinstance(only(given), DType):
@@ -162,14 +163,22 @@ def call_module_method(
         return inside
     if name in ("parameters", "named_parameters", "buffers"):
         own = thing.device
-        device = own if own.kind else Device(ACCELERATOR, site.why("parameters live on the device"))
+        device = (
+            own
+            if own.kind
+            else Device(ACCELERATOR, site.why("parameters live on the device", Shows.CONVENTION))
+        )
         parameters = one(Object("parameters", "torch.nn.Parameter", device))
         if name != "named_parameters":
             return parameters
         return one(Sequence(None, one(Sequence((STR, iterate(parameters)), UNKNOWN))))
     if name == "state_dict":
         own = thing.device
-        device = own if own.kind else Device(ACCELERATOR, site.why("the module's tensors"))
+        device = (
+            own
+            if own.kind
+            else Device(ACCELERATOR, site.why("the module's tensors", Shows.CONVENTION))
+        )
         return one(Mapping(one(Tensor(None, device, None, False))))
     return UNKNOWN
 

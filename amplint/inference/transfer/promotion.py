@@ -17,6 +17,7 @@ from amplint.core.values import (
     Place,
     Region,
     Sequence,
+    Shows,
     Tensor,
     Unknown,
     Value,
@@ -61,7 +62,7 @@ def common_device(operands: list[Tensor]) -> Device:
     return NO_DEVICE
 
 
-_LAST = Why(Place("\U0010ffff", 0, 0, 0, 0), "")
+_LAST = Why(Place("\U0010ffff", 0, 0, 0, 0), "", Shows.OPERATION)
 
 
 MAX_UNSURE = 3  # operands that may or may not be 0-dim, told apart in all combinations
@@ -171,7 +172,7 @@ def autocast_dtype(
     if rule == "half":
         return (region_dtype(region), region.why)
     if rule == "fp32" or (rule == "fp32-unless-dtype" and not arguments.has("dtype")):
-        return ("float32", site.why("autocast runs this in float32"))
+        return ("float32", site.why("autocast runs this in float32", Shows.AUTOCAST))
     if rule == "promote":
         dtypes = [t.dtype for t in operands]
         if all(d is not None for d in dtypes):

@@ -13,6 +13,7 @@ from amplint.core.values import (
     DType,
     Host,
     Sequence,
+    Shows,
     Tensor,
     Value,
     Why,
@@ -63,7 +64,7 @@ def tensor_result(
         dtype = None
     else:
         dtype = word
-        why = site.why(f"cast to {dtype} here") if name in CASTS else None
+        why = site.why(f"cast to {dtype} here", Shows.DTYPE) if name in CASTS else None
     if result.rank == "reduction" and len({t.dtype for t in operands}) > 1:
         dtype, why = None, None  # losses of mixed dtypes do not agree on what they do
     cast = autocast_dtype(name, operands, arguments, site)
@@ -75,7 +76,7 @@ def tensor_result(
             explicit = given
     if explicit is not None and explicit != NOTHING:
         dtype = dtype_of(explicit)
-        why = site.why(f"made as {dtype} here") if dtype is not None else None
+        why = site.why(f"made as {dtype} here", Shows.DTYPE) if dtype is not None else None
     rank = result_rank(result.rank, operands, arguments)
     made = Tensor(dtype, device, rank, result_grad(name, dtype, operands), why)
     of_method = name.startswith("Tensor.") and operands
