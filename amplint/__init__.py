@@ -20,13 +20,11 @@ _EXPORTS = {
     "core.finding": "Edit Finding Fix Group Related Safety",
     "core.rule": "Change Differs Dtype Raises Rule Same Syncs Unrun Warns Witness",
     "core.values": (
-        "ACCELERATOR CPU NONE UNKNOWN Atom Autocast Blob Class DType Device Function Heat Host "
-        "Instance Mapping Method NoGrad Object Region Sequence Shows Symbol Tensor Trait Unknown "
-        "Value Why constant is_autocast join_devices only"
+        "ACCELERATOR CPU NONE NUMBER_KINDS UNKNOWN Atom Autocast Blob Class DType Device Function "
+        "Heat Host Instance Mapping Method NoGrad Object Region Sequence Shows Symbol Tensor Trait "
+        "Unknown Value Why constant is_autocast join_devices only"
     ),
-    "inference.transfer": (
-        "DEVICE_HINTS FLOATS GRADIENT_NORMS HALF canonical region_dtype tensors_in"
-    ),
+    "inference.transfer": ("DEVICE_HINTS GRADIENT_NORMS canonical region_dtype tensors_in"),
     "core.violations": "Violation",
     "gradscaler.checker": "Misuse",
     "analyses.backward_reach": "BackpropagatedLosses BackpropagatedValues",
@@ -43,6 +41,7 @@ _EXPORTS = {
     "analyses.texts": "CalledTexts FunctionTexts ProjectText",
     "analyses.thread_escape": "ThreadWork",
     "cst.literals": "literal",
+    "knowledge.dtypes": "FLOATS HALF",
     "source": "Source",
 }
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names.split()}
@@ -88,6 +87,7 @@ if TYPE_CHECKING:
     from amplint.core.values import ACCELERATOR as ACCELERATOR
     from amplint.core.values import CPU as CPU
     from amplint.core.values import NONE as NONE
+    from amplint.core.values import NUMBER_KINDS as NUMBER_KINDS
     from amplint.core.values import UNKNOWN as UNKNOWN
     from amplint.core.values import Atom as Atom
     from amplint.core.values import Autocast as Autocast
@@ -120,12 +120,12 @@ if TYPE_CHECKING:
     from amplint.cst.literals import literal as literal
     from amplint.gradscaler.checker import Misuse as Misuse
     from amplint.inference.transfer import DEVICE_HINTS as DEVICE_HINTS
-    from amplint.inference.transfer import FLOATS as FLOATS
     from amplint.inference.transfer import GRADIENT_NORMS as GRADIENT_NORMS
-    from amplint.inference.transfer import HALF as HALF
     from amplint.inference.transfer import canonical as canonical
     from amplint.inference.transfer import region_dtype as region_dtype
     from amplint.inference.transfer import tensors_in as tensors_in
+    from amplint.knowledge.dtypes import FLOATS as FLOATS
+    from amplint.knowledge.dtypes import HALF as HALF
     from amplint.source import Source as Source
 
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import CallFact
 from amplint.core.values import (
+    NUMBER_KINDS,
     Autocast,
     Host,
     Instance,
@@ -31,7 +32,6 @@ from amplint.inference.use_evidence import BACKWARD_KEYWORDS
 from amplint.ir.ast_cache import Standing
 
 MAX_BACKWARD_CALLS = 8  # calls between a region and the backward pass in it
-NUMBERS = frozenset({"int", "float", "number"})
 
 
 class BackwardCalls(CallFact[tuple[Why, ...]]):
@@ -232,7 +232,7 @@ class BackwardCalls(CallFact[tuple[Why, ...]]):
                 return "create_graph" not in node.data.keywords
             if isinstance(atom, Method) and atom.name in ("backward", "manual_backward"):
                 # Numbers have no such method: what is known of the loss is then not all.
-                number = isinstance(atom.of, Host) and atom.of.kind in NUMBERS
+                number = isinstance(atom.of, Host) and atom.of.kind in NUMBER_KINDS
                 return number or not isinstance(atom.of, Host | Sequence)
         if callee.op == "attr" and callee.data in ("backward", "manual_backward"):
             owners = state.values[callee.operands[0]]

@@ -17,6 +17,7 @@ from amplint.analyses.tensor_certainty import holds_tensor
 from amplint.core.values import (
     CPU,
     NONE,
+    NUMBER_OR_BOOL_KINDS,
     Class,
     Device,
     DType,
@@ -38,7 +39,6 @@ from amplint.ir.ast_cache import Standing
 from amplint.ir.model import Node, Param
 from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS
 
-NUMBERS = frozenset({"int", "float", "bool", "number"})
 OF_DATA = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
 """What copies a list of numbers to a tensor; the legacy constructors do as well."""
 # A value is constant where all operands are.
@@ -354,7 +354,9 @@ def is_known(value: Value) -> bool:
 
 
 def is_number(value: Value) -> bool:
-    return bool(value) and all(isinstance(a, Host) and a.kind in NUMBERS for a in value)
+    return bool(value) and all(
+        isinstance(a, Host) and a.kind in NUMBER_OR_BOOL_KINDS for a in value
+    )
 
 
 def is_of_host(method: Method) -> bool:

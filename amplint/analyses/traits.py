@@ -20,7 +20,7 @@ from amplint.core.values import (
     Value,
 )
 from amplint.inference import Inference
-from amplint.inference.transfer import HALF
+from amplint.knowledge.dtypes import HALF
 
 # A dtype, a method that casts to it, or a type of tensors named after it.
 HALF_NAMES = HALF | {"HalfTensor", "BFloat16Tensor"}

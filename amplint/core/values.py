@@ -262,6 +262,11 @@ Atom = Union[  # noqa: UP007 - a forward reference in `X | Y` fails on Python 3.
 ]  # fmt: skip
 Value = frozenset[Atom]
 
+# Kinds of `Host`. "number" is an int or a float.
+NUMBER_KINDS = frozenset({"int", "float", "number"})
+NUMBER_OR_BOOL_KINDS = NUMBER_KINDS | {"bool"}
+INTEGER_KINDS = frozenset({"int", "number"})
+
 UNKNOWN: Value = frozenset({Unknown()})
 NONE = Host("none", None, True)
 

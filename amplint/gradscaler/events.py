@@ -90,8 +90,8 @@ DRIVER = re.compile(
     r"hook|callback|event|fire|trigger|dispatch|backward|optim|grad|scal|train|^on_|^before_|^after_"
 )
 # Methods of a module that return it, and those of them that may cast its parameters.
-CASTS = frozenset({"half", "bfloat16", "float", "double", "to", "type"})
-CHAINED = CASTS | {"cuda", "cpu", "train", "eval", "requires_grad_"}
+MODULE_CASTS = frozenset({"half", "bfloat16", "float", "double", "to", "type"})
+CHAINED = MODULE_CASTS | {"cuda", "cpu", "train", "eval", "requires_grad_"}
 # What leads to each parameter of a module, and what visits them by itself, or adds others.
 VISITS = frozenset(
     {"apply", "parameters", "named_parameters", "modules", "named_modules", "children"}
@@ -101,7 +101,7 @@ VISITING = frozenset({"apply", "add_adapter", "load_adapter"})
 # Options of an optimizer with which a step is computed in float32, or begins with more than 0.
 OTHERWISE = frozenset({"fused", "capturable", "initial_accumulator_value", "**"})
 PRETRAINED = frozenset({"from_pretrained", "from_config"})
-METHODS = frozenset({kind.value for kind in Kind} | ELSEWHERE | CASTS | PRETRAINED)
+METHODS = frozenset({kind.value for kind in Kind} | ELSEWHERE | MODULE_CASTS | PRETRAINED)
 NAMES = METHODS | {name.rpartition(".")[2] for name in CLIPPING}
 
 
@@ -155,7 +155,7 @@ def event(inference: Inference, state: State, number: int) -> Event | None:
     value = state.values[thing]
     if callee.data in PRETRAINED:
         return Event(Kind.HALF, number) if dtypes(state, node) == {"float16"} else None
-    if callee.data in CASTS:
+    if callee.data in MODULE_CASTS:
         cast = cast_by(state, node, callee.data) if is_module(value, inference) else None
         return Event(cast, thing) if cast is not None else None
     owner = role(value, inference)

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from amplint.ir.model import Graph, Node
 
 ADDING = frozenset({"Add", "Sub"})
-NUMBERS = (int, float)
 
 
 def starts(graph: Graph) -> Mapping[int, int]:
@@ -28,7 +27,7 @@ def starts(graph: Graph) -> Mapping[int, int]:
 
 
 def is_number(node: Node) -> bool:
-    return node.op == "const" and isinstance(node.data, NUMBERS) and not isinstance(node.data, bool)
+    return node.op == "const" and type(node.data) in (int, float)
 
 
 def is_sum(node: Node) -> bool:

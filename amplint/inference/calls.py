@@ -67,7 +67,8 @@ OPTIMIZER_STATE = one(MappingValue(one(MappingValue(BOTTOM))))
 SAVED = "saved_tensors"  # of the context of an autograd.Function
 REGISTRIES = frozenset({"_buffers", "_parameters"})  # of a module
 LEGACY_NAMES = frozenset(name.rpartition(".")[2] for name in LEGACY_CONSTRUCTORS)
-CASTS = frozenset({"to", "half", "bfloat16", "float", "double", "cuda", "xpu"})
+# Methods of a module that change it in place and return it.
+MODULE_CONVERSIONS = frozenset({"to", "half", "bfloat16", "float", "double", "cuda", "xpu"})
 MOVES = frozenset({"to", "cuda", "xpu"})
 DICTS = frozenset({"builtins.dict", "collections.OrderedDict"})
 ANY_MODULE: tuple[Atom, ...] = (Unknown(), Object("module", "?"))
@@ -128,7 +129,7 @@ class Calls(Frame):
             )
             return one(Sequence(None, one(Tensor(device=saved))))
         if isinstance(atom, Unknown):
-            known = name in (CASTS | LEGACY_NAMES) or infer.module_methods(name)
+            known = name in (MODULE_CONVERSIONS | LEGACY_NAMES) or infer.module_methods(name)
             return one(Method(atom, name)) if known else UNKNOWN
         if isinstance(atom, Symbol):
             dotted = f"{atom.name}.{name}"
@@ -263,7 +264,7 @@ class Calls(Frame):
         made = LEGACY_CONSTRUCTORS.get(f"torch.{atom.name}")
         if made is not None:  # `get_accelerator().FloatTensor([norm])`
             return one(Tensor(made[0]))
-        if atom.name not in CASTS:
+        if atom.name not in MODULE_CONVERSIONS:
             return None
         if atom.name in MOVES and self.is_moved_tensor(node):
             moved = transfer.call(replace(atom, of=Blob()), arguments, self.site(node))
@@ -275,7 +276,7 @@ class Calls(Frame):
             target = only(arguments.get("dtype", 0) or UNKNOWN)
             dtype = target.name if isinstance(target, DType) else None
         else:
-            dtype = casts.CASTS.get(f"Tensor.{atom.name}")
+            dtype = casts.DTYPE_OF_CAST.get(f"Tensor.{atom.name}")
         if dtype is None or self.number not in self.marks.tensors:
             return UNKNOWN
         return one(Tensor(dtype))

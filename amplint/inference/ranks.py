@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from amplint.core.values import (
+    INTEGER_KINDS,
     NONE,
+    NUMBER_OR_BOOL_KINDS,
     UNKNOWN,
     Arguments,
     Atom,
@@ -33,8 +35,6 @@ from amplint.knowledge.modules import ModuleFacts
 from amplint.knowledge.names import names
 
 ELLIPSIS = Symbol("builtins.Ellipsis")
-INTS = frozenset({"int", "number"})
-NUMBERS = INTS | {"bool", "float"}
 MASKS = frozenset({"bool", "uint8"})
 
 
@@ -123,7 +123,7 @@ def of_constructor(arguments: Arguments) -> int | None:
         return None
     if isinstance(sole(given[0]), Row):
         return nesting(given[0])
-    return len(given) if all(is_number(value, INTS) for value in given) else None
+    return len(given) if all(is_number(value, INTEGER_KINDS) for value in given) else None
 
 
 def of_item(tensor: int | None, keys: Sequence[Value]) -> int | None:
@@ -139,7 +139,7 @@ def of_item(tensor: int | None, keys: Sequence[Value]) -> int | None:
         atom = sole(key)
         if atom == NONE:
             tensor += 1
-        elif is_number(key, INTS):
+        elif is_number(key, INTEGER_KINDS):
             tensor -= 1
         elif isinstance(atom, Tensor | Row):
             own = nesting(key)
@@ -162,7 +162,7 @@ def sole(value: Value) -> Atom | None:
     return next(iter(value)) if len(value) == 1 else None
 
 
-def is_number(value: Value, kinds: frozenset[str] = NUMBERS) -> bool:
+def is_number(value: Value, kinds: frozenset[str] = NUMBER_OR_BOOL_KINDS) -> bool:
     return bool(value) and all(isinstance(atom, Host) and atom.kind in kinds for atom in value)
 
 
@@ -201,7 +201,7 @@ def of_sizes(given: Sequence[Value]) -> int | None:
     atom = sole(given[0])
     if isinstance(atom, Row):
         return len(atom.items) if atom.items is not None else None
-    return 1 if is_number(given[0], INTS) else None
+    return 1 if is_number(given[0], INTEGER_KINDS) else None
 
 
 def plus(number: int | None, more: int | None) -> int | None:
@@ -434,7 +434,7 @@ def along(dim: int) -> Rule:
 
     def rule(call: Call) -> int | None:
         given = call.get(dim, "dim") or one(NONE)
-        return 1 if given == {NONE} else same(call) if is_number(given, INTS) else None
+        return 1 if given == {NONE} else same(call) if is_number(given, INTEGER_KINDS) else None
 
     return rule
 

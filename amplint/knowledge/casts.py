@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from amplint.knowledge.names import names
 
-# Casts and moves.
-CASTS: dict[str, str] = {
+DTYPE_OF_CAST: dict[str, str] = {
     "Tensor.bfloat16": "bfloat16",
     "Tensor.bool": "bool",
     "Tensor.byte": "uint8",
@@ -23,6 +22,8 @@ CASTS: dict[str, str] = {
     "Tensor.long": "int64",
     "Tensor.short": "int16",
 }
+"""A method that casts -> the dtype that it casts to."""
+
 MOVES: frozenset[str] = frozenset(names(".cpu .cuda .ipu .mtia .to .type .xpu"))
 """The methods that may change the device; what `to` and `type` do is in their arguments."""
 

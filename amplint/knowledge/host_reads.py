@@ -73,7 +73,7 @@ NUMPY_READS: frozenset[str] = words_of("numpy.array numpy.asarray numpy.ascontig
 NOT_NUMBERS: frozenset[str] = words_of(
     "_ buffer data device dtype ext_tensor input ndarray obj periodic"
 )
-"""Parameters of FACTORIES and NUMBERS that are no numbers."""
+"""Parameters of FACTORIES and NUMBER_PARAMETERS that are no numbers."""
 
 
 def _numbers(lines: str) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -88,7 +88,7 @@ def _numbers(lines: str) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield name, ("_", *parameters) if function else tuple(parameters)
 
 
-NUMBERS: dict[str, tuple[str, ...]] = dict(
+NUMBER_PARAMETERS: dict[str, tuple[str, ...]] = dict(
     _numbers(
         """
         .expand *size
@@ -141,7 +141,7 @@ spoken of. The sizes and ranges of FACTORIES are numbers, too."""
 
 def takes_number(name: str, position: int, keyword: str | None) -> bool:
     """Whether an argument, by keyword or else by position, is a number or a tuple of numbers."""
-    parameters = NUMBERS.get(name, ())
+    parameters = NUMBER_PARAMETERS.get(name, ())
     built = FACTORIES.get(name)
     if built is not None and built.rank != "unknown":  # `x.new(y)` takes data, torch.normal tensors
         parameters = ("*size",) if built.sizes else built.parameters

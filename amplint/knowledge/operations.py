@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amplint.knowledge.casts import CASTS
-from amplint.knowledge.names import names
+from amplint.knowledge.casts import DTYPE_OF_CAST
+from amplint.knowledge.names import names, words_of
 
 
 @dataclass(frozen=True)
@@ -506,7 +506,7 @@ _family(
     "torch.split_copy torch.split_with_sizes_copy torch.unbind_copy",
 )
 
-RESULTS.update({name: Result("tensor", "same", dtype) for name, dtype in CASTS.items()})
+RESULTS.update({name: Result("tensor", "same", dtype) for name, dtype in DTYPE_OF_CAST.items()})
 _family(Result("tensor", "same", "arg", device="arg"), ".to .type .type_as")
 _family(Result("tensor", "same", "same", device="arg"), ".cuda .ipu .mtia .xpu")
 _family(Result("tensor", "same", "same", device="cpu"), ".cpu")
@@ -678,3 +678,8 @@ REFLECTED: dict[str, str] = {op: f"__r{OPERATORS[op][2:]}" for op in _BINARY}
 
 AUGMENTED: dict[str, str] = {op: f"__i{OPERATORS[op][2:]}" for op in _BINARY if op != "MatMult"}
 """`x += y`, in place. `x @= y` is not: it builds a new tensor, as `x @ y` does."""
+
+SHAPE_METHODS: frozenset[str] = words_of(
+    "expand flatten permute repeat reshape squeeze t transpose unsqueeze view"
+)
+"""Methods of a tensor that give its elements in another shape, and nothing else."""

@@ -12,7 +12,8 @@ from amplint import DType, constant, only
 if TYPE_CHECKING:
     from amplint import Source
 
-NUMBERS = frozenset({"int", "float", "bool"})
+# Kinds of numbers whose type is known, and the names of these types.
+PLAIN_NUMBERS = frozenset({"int", "float", "bool"})
 INFINITE = re.compile(r"""(["'])[+-]?(inf|infinity|nan)\1""", re.IGNORECASE)
 FLOAT32_MAX = 3.4028234663852886e38
 OF_MATH = re.compile(r"(math|np|numpy|torch)\.(pi|e|inf|nan)")

@@ -22,15 +22,14 @@ from amplint import (
     Tensor,
     only,
 )
-from amplint.knowledge.casts import CASTS, EQUAL_DTYPES
-
-from .factories import SHAPE_METHODS
+from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES
+from amplint.knowledge.operations import SHAPE_METHODS
 
 if TYPE_CHECKING:
     from amplint import Source
 
 # Methods that leave the dtype, and the numbers.
-SAME_DTYPE = SHAPE_METHODS | {"cuda", "contiguous", "flatten", "clone", "detach"}
+SAME_DTYPE = SHAPE_METHODS | {"cuda", "contiguous", "clone", "detach"}
 DEFAULT_DTYPE = re.compile(r"\bset_default_(dtype|tensor_type)\b")
 HALF_DEFAULT = r"^[^#]*\bset_default_(dtype|tensor_type)\(.*([Hh]alf|float16|bfloat16|BFloat16)"
 
@@ -91,7 +90,7 @@ def cast_dtype(call: cst.Call, src: Source) -> str | None:
     if method in ("to", "type"):
         named = (only(src.value(arg.value)) for arg in call.args)
         return next((atom.name for atom in named if isinstance(atom, DType)), None)
-    return CASTS.get(f"Tensor.{method}") if not call.args else None
+    return DTYPE_OF_CAST.get(f"Tensor.{method}") if not call.args else None
 
 
 def behind(use: cst.BaseExpression, through: Collection[str], src: Source) -> cst.BaseExpression:

@@ -10,6 +10,7 @@ import libcst as cst
 
 from amplint import CPU, NONE, UNKNOWN, Atom, DType, Host, ProjectText, Sequence, only
 from amplint.knowledge.factories import FACTORIES
+from amplint.knowledge.operations import SHAPE_METHODS
 
 from .moves import bound_before
 
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from amplint import Source
 
 # Methods that leave the same numbers in another shape.
-SHAPE_METHODS = frozenset(
-    "unsqueeze squeeze view reshape expand repeat t transpose permute flatten".split()
-)
 CONVERSIONS = frozenset(
     "bool long int short float half bfloat16 double type contiguous clone logical_not neg".split()
 )
@@ -32,7 +30,9 @@ ROUNDED = frozenset(
     """.split()
 )
 """What may differ in the last bit, or draws other random numbers."""
-INTEGERS = frozenset({"long", "int", "short", "type"})  # `type` is any dtype that is given
+CONVERSIONS_TO_INTEGERS = frozenset(
+    {"long", "int", "short", "type"}
+)  # `type` is any dtype that is given
 SLICED = "slice"
 COMPARED = "compare"  # with something that nobody knows, a number most likely
 MAX_STEPS = 8
@@ -111,7 +111,7 @@ def built(
 
 def overflows(name: str, word: str) -> bool:
     """Whether a constant may become an integer that does not hold it: devices differ in that."""
-    return name == "torch.full" and word in INTEGERS
+    return name == "torch.full" and word in CONVERSIONS_TO_INTEGERS
 
 
 def factory(call: cst.Call, src: Source, refused: Collection[str] = ()) -> str | None:

@@ -32,6 +32,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import (
+    FLOATS,
     Change,
     Finding,
     Fix,
@@ -45,6 +46,7 @@ from amplint import (
     Trait,
     only,
 )
+from amplint.knowledge.dtypes import INTEGRAL
 
 from .._shared.reads import READING_WORDS, hot_evidence, tensor_read
 
@@ -58,9 +60,6 @@ rule = Rule(
     changes=frozenset({Change.ROUNDING}),
     words=READING_WORDS,
 )
-
-FLOATS = frozenset({"float16", "bfloat16", "half", "float32", "float64"})
-INTEGERS = frozenset({"bool", "uint8", "int8", "int16", "int32", "int64"})
 
 
 @rule.on(cst.Call)
@@ -106,7 +105,7 @@ def kind_of_sum(start: object, read: object) -> str | None:
     dtype = read.dtype if isinstance(read, Tensor) else None
     if dtype in FLOATS:
         return "float"
-    return "int" if dtype in INTEGERS and start.kind == "int" else None
+    return "int" if dtype in INTEGRAL and start.kind == "int" else None
 
 
 def enclosing_loop(node: cst.CSTNode, src: Source) -> cst.For | cst.While | None:

@@ -63,7 +63,7 @@ rule = Rule(
     words=frozenset({"for", "while"}),
 )
 
-NUMBERS = frozenset({"item", "tolist", "detach"})
+DETACHING = frozenset({"item", "tolist", "detach"})
 KEEPING = frozenset({"mean", "sum", "cpu", "to", "float", "double"})
 COLLECTING = frozenset({"builtins.sum", "torch.stack", "torch.cat"})
 READING = frozenset({"builtins.float", "builtins.int", "builtins.len"})
@@ -272,7 +272,7 @@ def is_number(read: cst.BaseExpression, src: Source) -> bool:
             call = src.parent(parent)
             if not isinstance(call, cst.Call) or call.func is not parent:
                 return False
-            if parent.attr.value in NUMBERS:
+            if parent.attr.value in DETACHING:
                 return True
             if parent.attr.value not in KEEPING:
                 return False

@@ -30,6 +30,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import HALF, Differs, Finding, Group, Rule, Source, Trait
+from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF
 
 from .._shared.constants import number_of
 from .._shared.dtypes import SAME_DTYPE, dtype_places, operation, product
@@ -45,7 +46,6 @@ rule = Rule(
 )
 
 EXACT = {"float16": 2048, "bfloat16": 256, "half": 2048}  # integers up to here; half: at most
-INTEGERS = frozenset({"int64", "int32", "int16"})
 ANGLES = frozenset({"sin", "cos", "polar"})
 CASTING = frozenset({"half", "bfloat16", "to", "type", "type_as"})
 SAME_COUNT = SAME_DTYPE | CASTING | {"float", "double", "long", "int"}
@@ -131,7 +131,7 @@ def count(node: cst.BaseExpression, src: Source, steps: int = STEPS) -> cst.Base
         found = found or count(part, src, steps - 1)
     if found is None:
         tensor = src.tensor(node)
-        found = node if tensor is not None and tensor.dtype in INTEGERS else None
+        found = node if tensor is not None and tensor.dtype in INTEGERS_BEYOND_HALF else None
     return found
 
 

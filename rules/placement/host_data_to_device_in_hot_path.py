@@ -65,7 +65,7 @@ from amplint import (
 )
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 
-from .._shared.constants import NUMBERS, is_literal
+from .._shared.constants import PLAIN_NUMBERS, is_literal
 from .._shared.factories import MAX_STEPS, operand_alone
 from .._shared.guards import asks_type, fills_cache, meets_mismatch
 from .._shared.hoisting import above_loops
@@ -96,7 +96,7 @@ OF_DATA = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
 OF_ANYTHING = frozenset({"torch.as_tensor", "torch.asarray"})  # of tensors, too
 MOVES = frozenset({"to", "cuda", "type_as"})
 KEYWORDS = frozenset({"dtype", "device", "requires_grad"})
-CASTS = frozenset({"builtins.float", "builtins.int", "builtins.bool"})
+NUMBER_CONSTRUCTORS = frozenset({"builtins.float", "builtins.int", "builtins.bool"})
 NUMBER, CONSTANTS, SHAPE = "a number", "constants", "a shape"
 LARGEST = 3.4e38  # beyond it, float32 overflows: `torch.tensor` gives inf, `torch.full` raises
 
@@ -233,7 +233,7 @@ def built_from(node: cst.BaseExpression, src: Source, steps: int = MAX_STEPS) ->
 def is_number(node: cst.BaseExpression, src: Source) -> bool:
     """Whether the expression is a Python number that nobody has just read from the device."""
     value = src.value(node)
-    if not all(isinstance(atom, Host) and atom.kind in NUMBERS for atom in value):
+    if not all(isinstance(atom, Host) and atom.kind in PLAIN_NUMBERS for atom in value):
         return False
     made = src.origin(node) if isinstance(node, cst.Name) else None
     return not any(reads_device(call, src) for call in src.calls(made or node))
@@ -262,14 +262,16 @@ def is_open(node: cst.BaseExpression, src: Source) -> bool:
     if param is None:
         return False
     declared = src.text(param.annotation.annotation) if param.annotation is not None else ""
-    return declared not in NUMBERS
+    return declared not in PLAIN_NUMBERS
 
 
 def reads_device(call: cst.Call, src: Source) -> bool:
     """Ex) loss.item(), float(loss)"""
     if isinstance(call.func, cst.Attribute):
         return call.func.attr.value in ("item", "tolist")
-    return src.name(call.func) in CASTS and any(src.tensor(arg.value) for arg in call.args)
+    return src.name(call.func) in NUMBER_CONSTRUCTORS and any(
+        src.tensor(arg.value) for arg in call.args
+    )
 
 
 def holds_something(node: cst.BaseExpression, src: Source) -> bool:

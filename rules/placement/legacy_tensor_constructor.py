@@ -38,6 +38,7 @@ import libcst as cst
 
 from amplint import (
     ACCELERATOR,
+    FLOATS,
     Blob,
     Finding,
     Fix,
@@ -85,7 +86,6 @@ rule = Rule(
 )
 
 SEQUENCES = (cst.List, cst.Tuple, cst.ListComp)
-FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 OF_STORAGE = re.compile("storage", re.IGNORECASE)
 
 

@@ -29,6 +29,7 @@ import libcst as cst
 
 from amplint import HALF, Change, Dtype, Finding, Fix, Group, Rule, Source, Tensor, only
 from amplint.knowledge.casts import EQUAL_DTYPES
+from amplint.knowledge.operations import SHAPE_METHODS
 
 from .._shared.dtypes import default_may_be_half, enabled_region
 from .._shared.guards import is_caught
@@ -51,9 +52,6 @@ rule = Rule(
 FACTORIES = frozenset({"torch.zeros", "torch.ones", "torch.full", "torch.empty"})
 # These demand equal dtypes, the second kind only where no region casts their operands.
 STRICT = frozenset({"torch.lerp"})
-SHAPE_METHODS = frozenset(
-    {"unsqueeze", "squeeze", "view", "reshape", "expand", "repeat", "t", "transpose", "permute"}
-)
 SHAPE_FUNCTIONS = frozenset({"torch.triu", "torch.tril"})
 JOINS = frozenset(
     {

@@ -26,7 +26,19 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import HALF, Differs, Finding, Group, Host, Rule, Source, Tensor, Trait, Value
+from amplint import (
+    HALF,
+    NUMBER_KINDS,
+    Differs,
+    Finding,
+    Group,
+    Host,
+    Rule,
+    Source,
+    Tensor,
+    Trait,
+    Value,
+)
 
 from .._shared.code_texts import text_around
 from .._shared.dtypes import dtype_places
@@ -44,7 +56,6 @@ rule = Rule(
 )
 
 LIMITS = {"float16": 2048, "bfloat16": 256, "half": 2048}
-NUMBERS = frozenset({"int", "float", "number"})
 # Where what lives as long as the object is made.
 LASTING = ("def __init__", "def reset", "def setup", "def build")
 
@@ -71,7 +82,7 @@ def check(node: cst.AugAssign | cst.Assign | cst.Call, src: Source) -> Iterator[
 def half_of(value: Value) -> Tensor | None:
     """The half tensor that a value is, perhaps after a Python number that it began with."""
     tensors = [atom for atom in value if isinstance(atom, Tensor)]
-    numbers = [atom for atom in value if isinstance(atom, Host) and atom.kind in NUMBERS]
+    numbers = [atom for atom in value if isinstance(atom, Host) and atom.kind in NUMBER_KINDS]
     if len(tensors) != 1 or len(tensors) + len(numbers) != len(value):
         return None
     return tensors[0] if tensors[0].dtype in HALF else None

@@ -91,7 +91,7 @@ rule = Rule(
 LAYERS = EQUAL_DTYPES & MODULES.keys()
 # Models whose first layer takes images.
 LIBRARIES = ("torchvision.models.", "timm.")
-CASTS = re.compile(r"\b(to|type|type_as|half|bfloat16|float|dtype|autocast)\b")
+CAST_IN_TEXT = re.compile(r"\b(to|type|type_as|half|bfloat16|float|dtype|autocast)\b")
 # What may be done with a layer without casting it.
 HARMLESS = frozenset({"eval", "train", "cuda", "parameters", "state_dict", "load_state_dict"})
 METHODS = {"float16": "half", "bfloat16": "bfloat16", "float32": "float", "float64": "double"}
@@ -243,7 +243,7 @@ def casts_of(call: cst.Call, src: Source) -> list[cst.Call] | None:
 def casts_inside(call: cst.Call, src: Source) -> bool:
     """Whether the module's own code may cast its input, or nothing is known of that code."""
     texts = called_texts(call, src)
-    return not texts or any(CASTS.search(text) for text in texts)
+    return not texts or any(CAST_IN_TEXT.search(text) for text in texts)
 
 
 def is_plain_layer(name: cst.BaseExpression, src: Source) -> bool:

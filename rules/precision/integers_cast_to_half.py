@@ -44,6 +44,7 @@ from amplint import (
     constant,
     only,
 )
+from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF
 from amplint.knowledge.operations import INDEX_ARGUMENTS
 
 from .._shared.dtypes import SAME_DTYPE, behind, cast_dtype, dtype_places
@@ -63,7 +64,6 @@ rule = Rule(
 LIMITS = {"float16": 2048, "bfloat16": 256}  # integers are exact up to here
 DIGITS = {"float16": 11, "bfloat16": 8}
 LARGEST = {"float16": 65504, "bfloat16": 2**127}
-INTEGERS = frozenset({"int64", "int32", "int16"})
 INDEX_NAMES = ("index", "input", "indices")
 # What leaves the numbers as they are.
 SAME_NUMBERS = SAME_DTYPE | {"long", "int", "to"}
@@ -165,12 +165,12 @@ def index_before(tensor: cst.BaseExpression, src: Source) -> cst.BaseExpression 
     if not isinstance(tensor, cst.Name):
         return None
     known = src.tensor(tensor)
-    if known is not None and known.dtype not in (None, *INTEGERS):
+    if known is not None and known.dtype not in (None, *INTEGERS_BEYOND_HALF):
         return None
     made = src.origin(tensor)
     if isinstance(made, cst.Call) and src.name(made.func) == "torch.arange":
         return None
-    integers = known is not None and known.dtype in INTEGERS
+    integers = known is not None and known.dtype in INTEGERS_BEYOND_HALF
     for use in index_uses(tensor, SAME_NUMBERS, src):
         taker = src.parent(src.parent(use))
         if isinstance(taker, cst.Call):
@@ -185,7 +185,7 @@ def holds_large(tensor: cst.BaseExpression, dtype: str, src: Source) -> bool:
     """Whether the text says that the integers are too large."""
     made = src.origin(tensor) if isinstance(tensor, cst.Name) else tensor
     known = src.tensor(tensor)
-    if not isinstance(made, cst.Call) or known is None or known.dtype not in INTEGERS:
+    if not isinstance(made, cst.Call) or known is None or known.dtype not in INTEGERS_BEYOND_HALF:
         return False
     name = src.name(made.func)
     if name == "torch.randint":
@@ -260,5 +260,5 @@ def integers_in(container: cst.BaseExpression, src: Source) -> Tensor | None:
     elif isinstance(atom, Sequence) and atom.items is not None:
         values = atom.items
     entries = [only(value) for value in values]
-    found = (e for e in entries if isinstance(e, Tensor) and e.dtype in INTEGERS)
+    found = (e for e in entries if isinstance(e, Tensor) and e.dtype in INTEGERS_BEYOND_HALF)
     return next(found, None)

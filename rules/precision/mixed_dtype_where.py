@@ -48,7 +48,7 @@ rule = Rule(
     words=frozenset({"where"}),
 )
 
-CASTS = frozenset({"to", "float", "half", "bfloat16", "double", "type", "type_as"})
+TENSOR_CASTS = frozenset({"to", "float", "half", "bfloat16", "double", "type", "type_as"})
 WIDTH = {"float16": 16, "bfloat16": 16, "half": 16, "float32": 32, "float64": 64}
 
 
@@ -94,7 +94,7 @@ def branches_of(
 def is_cast(call: cst.Call, src: Source) -> bool:
     """Ex) torch.where(c, a, b).float()"""
     parent = src.parent(call)
-    return isinstance(parent, cst.Attribute) and parent.attr.value in CASTS
+    return isinstance(parent, cst.Attribute) and parent.attr.value in TENSOR_CASTS
 
 
 def float_tensor(node: cst.BaseExpression, src: Source) -> Tensor | None:

@@ -43,6 +43,7 @@ from amplint import (
     only,
 )
 from amplint.knowledge.casts import SAME_DTYPE_WRITES, policy
+from amplint.knowledge.dtypes import SIGNED_INTEGERS
 
 from .._shared.dtypes import (
     default_may_be_half,
@@ -79,7 +80,6 @@ rule = Rule(
 )
 
 SOURCE_NAMES = ("source", "src", "values", "end")
-INTEGERS = frozenset({"int64", "int32", "int16", "int8"})
 SEQUENCES = frozenset({"builtins.list", "builtins.range"})
 
 
@@ -180,7 +180,7 @@ def holds_index_tensor(value: Value, dimensioned: bool) -> bool:
         atom = only(atom.element)  # torch.where(mask), mask.nonzero(as_tuple=True)
     if not isinstance(atom, Tensor) or (atom.rank != 1 and atom.dtype != "bool"):
         return False
-    return dimensioned or atom.dtype in INTEGERS
+    return dimensioned or atom.dtype in SIGNED_INTEGERS
 
 
 def is_list(index: cst.BaseExpression, src: Source) -> bool:

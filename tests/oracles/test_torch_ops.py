@@ -1602,7 +1602,7 @@ def test_data_dependent_shapes_wait_unless_told() -> None:
                 eval(told, names)
 
 
-# What stands before the numbers of NUMBERS, where that is not x alone.
+# What stands before the numbers of NUMBER_PARAMETERS, where that is not x alone.
 LEADING = {
     **dict.fromkeys(spelled("add sub .add_ .sub_"), "x, x"),
     **dict.fromkeys(spelled("addcdiv addcmul addmm .addcdiv_ .addcmul_ .addmm_"), "x, x, x"),
@@ -1635,10 +1635,10 @@ def is_read(function: Any, *given: Any, **keywords: Any) -> bool:
     return any(event.name == "aten::_local_scalar_dense" for event in seen.function_events)
 
 
-@pytest.mark.parametrize("name", host_reads.NUMBERS)
+@pytest.mark.parametrize("name", host_reads.NUMBER_PARAMETERS)
 def test_a_tensor_for_a_number_is_read(name: str) -> None:
     """Each number of a name in turn; the others stay numbers."""
-    words = [word for word in host_reads.NUMBERS[name] if word != "_"]
+    words = [word for word in host_reads.NUMBER_PARAMETERS[name] if word != "_"]
     numbers = {word: NUMBERS[word.strip("*=")] for word in words}
     if name in OF_ONE_SIZE:
         numbers["size"] = 2
@@ -1649,7 +1649,7 @@ def test_a_tensor_for_a_number_is_read(name: str) -> None:
         keywords = {each[:-1]: given[each] for each in words if each.endswith("=")}
         assert is_read(resolve(name), *leading, *positional, **keywords), word
         assert takes_number(name, -1, word.strip("*="))
-        position = host_reads.NUMBERS[name].index(word)
+        position = host_reads.NUMBER_PARAMETERS[name].index(word)
         assert takes_number(name, position, None) != word.endswith("=")
 
 

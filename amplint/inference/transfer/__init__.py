@@ -19,16 +19,14 @@ from amplint.inference.transfer.containers import (
     subscript_atom,
     unpack,
 )
-from amplint.inference.transfer.kinds import FLOATS, HALF, OBJECT, STR, Site
+from amplint.inference.transfer.kinds import OBJECT, STR, Site
 from amplint.inference.transfer.modules import output_device
 from amplint.inference.transfer.promotion import region_dtype, tensors_in
 from amplint.inference.transfer.symbols import canonical, symbol_attribute
 
 __all__ = [
     "DEVICE_HINTS",
-    "FLOATS",
     "GRADIENT_NORMS",
-    "HALF",
     "OBJECT",
     "PARAM_GROUPS",
     "SOME_ACCELERATOR",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from amplint.core.values import (
     BOTTOM,
     NONE,
+    NUMBER_OR_BOOL_KINDS,
     PERHAPS_CPU,
     UNKNOWN,
     Arguments,
@@ -24,9 +25,10 @@ from amplint.core.values import (
     one,
     ordered,
 )
-from amplint.inference.transfer.kinds import BOOL, FLOAT, FLOATS, INT, NUMBER, NUMBERS, STR, Site
+from amplint.inference.transfer.kinds import BOOL, FLOAT, INT, NUMBER, STR, Site
 from amplint.inference.transfer.promotion import tensors_in
 from amplint.inference.transfer.results import from_result, tensor_result
+from amplint.knowledge.dtypes import FLOATS
 from amplint.knowledge.operations import OPERATORS, REFLECTED, RESULTS
 
 
@@ -82,7 +84,11 @@ def host_arithmetic(operator: str, left: Host, right: Host) -> Value:
     kinds = {left.kind, right.kind}
     if "numpy" in kinds:
         arrays = [host for host in (left, right) if host.kind == "numpy"]
-        dtypes = {array.dtype for array in arrays} if kinds <= {"numpy", *NUMBERS} else {None}
+        dtypes = (
+            {array.dtype for array in arrays}
+            if kinds <= {"numpy", *NUMBER_OR_BOOL_KINDS}
+            else {None}
+        )
         kept = dtypes.pop() if len(dtypes) == 1 else None
         ranks = {array.rank for array in arrays}
         rank = 1 if 1 in ranks and operator != "MatMult" else None

@@ -7,12 +7,6 @@ from dataclasses import dataclass
 
 from amplint.core.values import NONE, Host, Region, Shows, Why, one
 
-HALF = frozenset({"float16", "bfloat16", "half"})
-
-
-FLOATS = HALF | {"float32", "float64"}
-
-
 INT = one(Host("int"))
 
 
@@ -43,6 +37,3 @@ class Site:
 
     region: Region | None
     why: Callable[[str, Shows], Why]
-
-
-NUMBERS = ("int", "float", "bool", "number")

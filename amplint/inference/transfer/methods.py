@@ -33,21 +33,12 @@ from amplint.core.values import (
 from amplint.inference.transfer.arguments import array_dtype_of, device_of, dtype_of, legacy_type
 from amplint.inference.transfer.containers import iterate, unpinned
 from amplint.inference.transfer.factories import factory, legacy_tensor
-from amplint.inference.transfer.kinds import (
-    FLOAT,
-    FLOATS,
-    INT,
-    NOTHING,
-    NUMBER,
-    NUMPY,
-    OBJECT,
-    STR,
-    Site,
-)
+from amplint.inference.transfer.kinds import FLOAT, INT, NOTHING, NUMBER, NUMPY, OBJECT, STR, Site
 from amplint.inference.transfer.modules import call_module_method, on_device
 from amplint.inference.transfer.promotion import tensors_in
 from amplint.inference.transfer.results import from_result
 from amplint.knowledge import libraries
+from amplint.knowledge.dtypes import FLOATS
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.operations import RESULTS
 

@@ -34,7 +34,7 @@ from amplint.inference.transfer.containers import content, held, iterate
 from amplint.inference.transfer.kinds import STR, Site
 from amplint.inference.transfer.promotion import autocast_dtype, common_device, promote, tensors_in
 from amplint.inference.transfer.results import with_dims
-from amplint.knowledge.casts import CASTS, policy
+from amplint.knowledge.casts import DTYPE_OF_CAST, policy
 from amplint.knowledge.modules import MODULES
 
 
@@ -146,8 +146,8 @@ def call_module_method(
         return one(replace(thing, device=device) if device.kind else thing)
     if name == "cpu":
         return one(replace(thing, device=CPU))
-    if f"Tensor.{name}" in CASTS:
-        return one(module_in(thing, CASTS[f"Tensor.{name}"]))
+    if f"Tensor.{name}" in DTYPE_OF_CAST:
+        return one(module_in(thing, DTYPE_OF_CAST[f"Tensor.{name}"]))
     if name in ("train", "eval", "requires_grad_", "apply"):
         return one(thing)
     if name in ("forward", "__call__") and isinstance(thing, Object):

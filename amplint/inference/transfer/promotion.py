@@ -25,9 +25,10 @@ from amplint.core.values import (
     join_tensors,
     ordered,
 )
-from amplint.inference.transfer.kinds import FLOATS, Site
+from amplint.inference.transfer.kinds import Site
 from amplint.knowledge import libraries
 from amplint.knowledge.casts import policy
+from amplint.knowledge.dtypes import FLOATS
 
 
 def tensors_in(values: Iterable[Value]) -> list[Tensor]:

@@ -24,14 +24,15 @@ from amplint.core.values import (
 from amplint.inference import ranks
 from amplint.inference.ranks import Call
 from amplint.inference.transfer.arguments import dtype_of
-from amplint.inference.transfer.kinds import FLOATS, NOTHING, Site
+from amplint.inference.transfer.kinds import NOTHING, Site
 from amplint.inference.transfer.promotion import (
     autocast_dtype,
     common_device,
     number_kinds,
     promote,
 )
-from amplint.knowledge.casts import CASTS
+from amplint.knowledge.casts import DTYPE_OF_CAST
+from amplint.knowledge.dtypes import FLOATS
 from amplint.knowledge.operations import DETACHED, Result
 
 
@@ -64,7 +65,7 @@ def tensor_result(
         dtype = None
     else:
         dtype = word
-        why = site.why(f"cast to {dtype} here", Shows.DTYPE) if name in CASTS else None
+        why = site.why(f"cast to {dtype} here", Shows.DTYPE) if name in DTYPE_OF_CAST else None
     if result.rank == "reduction" and len({t.dtype for t in operands}) > 1:
         dtype, why = None, None  # losses of mixed dtypes do not agree on what they do
     cast = autocast_dtype(name, operands, arguments, site)
