@@ -9,7 +9,6 @@ from pathlib import Path
 
 import libcst as cst
 import pytest
-from tests.test_units import PROGRAMS
 
 from amplint import Finding, Group, Rule, Source, Unrun
 from amplint.core.text import Text
@@ -20,6 +19,7 @@ from amplint.run.engine import run
 from amplint.run.request import Request
 from benchmarks.whole_file import Difference, WholeFile, one_part, run_whole, said, told
 from tests.helpers import ROOT, folders, lint, modules, request, write
+from tests.unit.test_units import PROGRAMS
 
 TRAINING = """\
 import torch
