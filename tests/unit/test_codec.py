@@ -71,8 +71,9 @@ def test_every_kind_of_constant() -> None:
 CONSTANT = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.complex_numbers() | st.binary()
     | st.just(...) | st.text(st.characters()) | st.just("\ud800"),
-    lambda inner: st.lists(inner).map(tuple)
-    | st.builds(CallShape, st.integers(), st.lists(st.text()).map(tuple), st.booleans(), st.text()),
+    lambda inner: st.lists(inner, max_size=3).map(tuple)
+    | st.builds(CallShape, st.integers(), st.tuples(st.text()), st.booleans(), st.text()),
+    max_leaves=5,
 )  # fmt: skip
 
 
