@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 
 from amplint.inference import Inference
 from amplint.ir.ast_cache import Standing
+from amplint.ir.file_index import Placed
 
 JOINS = frozenset({"phi", "narrow"})
 
@@ -17,17 +17,18 @@ class DataFlow:
 
     Args:
         inference: of the project.
-        standing: where the expressions of the file stand in value graphs.
+        placed: where the expressions of the file stand in value graphs.
     """
 
-    def __init__(self, inference: Inference, standing: Mapping[ast.AST, Standing]) -> None:
+    def __init__(self, inference: Inference, placed: Placed) -> None:
         self._inference = inference
-        self._standing = standing
+        self._placed = placed
+        self._known_readers: dict[str, Mapping[int, Sequence[ast.expr]]] = {}
         self._joins: dict[str, frozenset[int]] = {}
 
     def at(self, node: ast.AST) -> Standing | None:
         """Where a node stands; None outside of evaluated functions."""
-        at = self._standing.get(node)
+        at = self._placed.get(node)
         return at if at is not None and at.function in self._inference.states else None
 
     def uses(self, node: ast.expr) -> Sequence[ast.expr]:
@@ -35,7 +36,8 @@ class DataFlow:
         at = self.at(node)
         if at is None:
             return ()
-        return [reader for reader in self._readers.get(at[:2], ()) if reader is not node]
+        readers = self._readers(at.function).get(at.node, ())
+        return [reader for reader in readers if reader is not node]
 
     def joined(self, node: ast.expr) -> bool:
         """Whether the value may be one of several at some place that reads it: then `uses`, which
@@ -57,13 +59,15 @@ class DataFlow:
             origin = nodes[origin.operands[0]]
         return str(origin.data) if origin.op == "param" else None
 
-    @cached_property
-    def _readers(self) -> Mapping[tuple[str, int], Sequence[ast.expr]]:
-        readers: dict[tuple[str, int], list[ast.expr]] = {}
-        for reader, at in self._standing.items():
-            if isinstance(reader, ast.Name) and isinstance(reader.ctx, ast.Load):
-                readers.setdefault(at[:2], []).append(reader)
-        return readers
+    def _readers(self, function: str) -> Mapping[int, Sequence[ast.expr]]:
+        """By node of a function: the names that read its value."""
+        if function not in self._known_readers:
+            readers: dict[int, list[ast.expr]] = {}
+            for reader, at in self._placed.within(function).items():
+                if isinstance(reader, ast.Name) and isinstance(reader.ctx, ast.Load):
+                    readers.setdefault(at.node, []).append(reader)
+            self._known_readers[function] = readers
+        return self._known_readers[function]
 
     def _read_joins(self, function: str) -> frozenset[int]:
         """The nodes that join or narrow values, and that something reads.
@@ -75,7 +79,7 @@ class DataFlow:
             joins = {n for n, node in enumerate(graph.nodes) if node.op in JOINS}
             found = {block.node for block in graph.blocks}
             found.update(n for node in graph.nodes if node.op not in JOINS for n in node.operands)
-            found.update(at.node for at in self._standing.values() if at.function == function)
+            found.update(at.node for at in self._placed.within(function).values())
             stack = list(found & joins)
             read = set(stack)
             while stack:

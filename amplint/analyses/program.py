@@ -86,10 +86,10 @@ class FileFacts:
     def __init__(self, file: File, facts: Facts) -> None:
         self._file = file
         self._facts = facts
-        parsed = file.placed()
+        placed = file.placed()
         self.path = file.path
-        self.module = parsed.module
-        self.flow = DataFlow(facts.inference, parsed.node_of)
+        self.module = placed.module
+        self.flow = DataFlow(facts.inference, placed)
 
     def fact(self, kind: type[Known]) -> Known:
         """A fact of the project."""

@@ -34,15 +34,14 @@ class Parsed:
     Args:
         module: its tree.
 
-    `scopes` are its functions and classes by id, `node_of` says where its expressions stand, for
-    the functions in `placed`.
+    `scopes` are its functions and classes by id; `standings` says by function where the expressions
+    of its graph stand, for those functions that have been asked for.
     """
 
     def __init__(self, module: ast.Module) -> None:
         self.module = module
         self.scopes: dict[str, Scope] = {}
-        self.node_of: dict[ast.AST, Standing] = {}
-        self.placed: set[str] = set()
+        self.standings: dict[str, dict[ast.AST, Standing]] = {}
 
 
 class Holder(Protocol):

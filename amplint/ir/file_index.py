@@ -9,12 +9,13 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 
 from amplint.core.text import LINE_END, code_of
 from amplint.ir.ast_cache import FunctionNode, Parsed, Scope, Shelf, Standing, function_alone
+from amplint.ir.codec import Record, encode
 from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts, Graph, Location, Param
 from amplint.ir.ssa import build, where
 
@@ -35,13 +36,16 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 class File:
     """One indexed file: its facts, and on demand its tree and its value graphs."""
 
-    def __init__(self, path: str, text: str, shelf: Shelf | None = None) -> None:
-        """Parse and scan.
+    def __init__(
+        self, path: str, text: str, shelf: Shelf | None = None, record: Record | None = None
+    ) -> None:
+        """Parse and scan, or take what is recorded of the same path and text.
 
         Args:
             path: relative to the project's root, with forward slashes.
             text: decoded, without a BOM.
             shelf: where its tree is kept for a while; without one, for good.
+            record: of its facts and graphs; with one, nothing is parsed before a tree is asked for.
 
         Raises:
             SyntaxError, ValueError (NUL bytes), RecursionError, MemoryError: as `ast.parse` does.
@@ -49,16 +53,23 @@ class File:
         self.path = path
         self.text = text
         self._shelf = shelf
+        self._record = record
         self._parsed: Parsed | None = None
         self._functions: dict[str, FunctionFacts] = {}
         self._classes: dict[str, ClassFacts] = {}
         self._ids: dict[Location, str] = {}  # of functions, classes and lambdas
         self._graphs: dict[str, Graph] = {}
-        self._scan_module(self.parsed.module)
-        code = "\n".join(self._code)
-        self.facts = FileFacts(
-            path, self._functions, self._classes, words_of(code), frozenset(aliases(code))
-        )
+        self._lambdas: dict[str, list[str]] = {}  # by function: those that its graph defines
+        if record is None:
+            self._scan_module(self.parsed.module)
+            code = "\n".join(self._code)
+            words, other_names = words_of(code), frozenset(aliases(code))
+        else:
+            words, other_names = record.words, record.aliases
+            self._classes.update(record.classes())
+            for function in record.functions():
+                self._take(function)
+        self.facts = FileFacts(path, self._functions, self._classes, words, other_names)
 
     @cached_property
     def lines(self) -> list[str]:
@@ -91,30 +102,49 @@ class File:
         self.__dict__.pop("lines", None)
         self.__dict__.pop("_code", None)
 
-    def placed(self) -> Parsed:
-        """Its tree, of which it is said where the expressions of all functions stand that have a
-        graph."""
-        parsed = self.parsed
-        for function in self._graphs:
-            if function not in parsed.placed:
-                self._build(parsed, function)
-        return parsed
+    def placed(self) -> Placed:
+        """Its tree, and where the expressions stand in the graphs that were asked for."""
+        return Placed(self, self.parsed)
+
+    def standings(self, parsed: Parsed, function: str) -> Mapping[ast.AST, Standing]:
+        """Where the expressions of a tree of this file stand in the graph of a function; none, if
+        nobody has asked for that graph."""
+        if function not in self._graphs:
+            return {}
+        if function not in parsed.standings:
+            self._build(parsed, function)
+        return parsed.standings[function]
 
     # -- its value graphs
 
     def graph(self, function: str) -> Graph:
         """The value graph of a function of this file; lambdas appear when their graph is built."""
         if function not in self._graphs:
-            facts = self._functions[function]
-            alone = None
-            if self._parsed is None and facts.kind == "function":
-                alone = function_alone(self.lines, facts.location)
-            self._graphs[function] = (
-                self._build(self.parsed, function)
-                if alone is None
-                else build(alone, facts, self._define)[0]
-            )
+            self._graphs[function] = self._recorded(function) or self._built(function)
         return self._graphs[function]
+
+    def _recorded(self, function: str) -> Graph | None:
+        if self._record is None:
+            return None
+        graph, lambdas = self._record.graph(function)
+        for facts in lambdas:
+            self._take(facts)
+        return graph
+
+    def _take(self, facts: FunctionFacts) -> None:
+        """Take the facts of a function from the record."""
+        self._functions[facts.id] = facts
+        if facts.kind != "module":
+            self._ids[facts.location] = facts.id
+
+    def _built(self, function: str) -> Graph:
+        facts = self._functions[function]
+        alone = None
+        if self._parsed is None and facts.kind == "function":
+            alone = function_alone(self.lines, facts.location)
+        if alone is None:
+            return self._build(self.parsed, function)
+        return build(alone, facts, self._define)[0]
 
     def build_graphs(self) -> None:
         """Build all of them, while the tree is there."""
@@ -124,19 +154,26 @@ class File:
                 self.graph(function)
             built |= new
 
+    def encoded(self) -> bytes:
+        """The record of the file, with all its graphs."""
+        self.build_graphs()
+        return encode(self.facts, self._graphs, self._lambdas, self.stored_from_outside)
+
     def _build(self, parsed: Parsed, function: str) -> Graph:
         facts = self._functions[function]
         if function not in parsed.scopes and facts.parent is not None:
             self._build(parsed, facts.parent)  # a lambda is found where it is defined
         graph, places = build(parsed.scopes[function], facts, self._define)
-        for node, (number, block) in places.items():
-            parsed.node_of[node] = Standing(function, number, block)
-        parsed.placed.add(function)
+        parsed.standings[function] = {
+            node: Standing(function, number, block) for node, (number, block) in places.items()
+        }
         return graph
 
     @cached_property
     def stored_from_outside(self) -> frozenset[str]:
         """The attributes that the file assigns to something other than `self`."""
+        if self._record is not None:
+            return self._record.stored_from_outside
         return frozenset(
             node.attr
             for node in ast.walk(self.parsed.module)
@@ -150,7 +187,8 @@ class File:
         assert isinstance(node, DEFINITIONS)
         if where(node) not in self._ids:
             assert isinstance(node, ast.Lambda)
-            self._add_function(node, "<lambda>", "lambda", inside, None)
+            defined = self._add_function(node, "<lambda>", "lambda", inside, None)
+            self._lambdas.setdefault(inside.id, []).append(defined.id)
         identity = self._ids[where(node)]
         if self._parsed is not None:
             self._parsed.scopes.setdefault(identity, node)
@@ -200,7 +238,9 @@ class File:
     ) -> FunctionFacts:
         assert not isinstance(node, ast.Module)
         qualname = f"{inside.qualname}.{name}" if inside.qualname else name
-        base = f"{self.path}::{qualname}"
+        # Lambdas are added in whatever order graphs are asked for; their ids do not depend on it.
+        around = inside.qualname if kind != "lambda" else inside.id.partition("::")[2]
+        base = f"{self.path}::{around}.{name}" if around else f"{self.path}::{name}"
         number, identity = 1, base
         while identity in self._functions:
             number += 1
@@ -235,6 +275,46 @@ class File:
                 for row in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):
                     lines[row - 1] = ""
         return words_of("\n".join(lines))
+
+
+class Placed:
+    """Where the expressions of a file stand.
+
+    The functions around an expression are gone through when it is asked for: of most files, rules
+    look at a few functions alone.
+
+    Args:
+        file: the file.
+        parsed: a tree of it, the nodes of which are asked about.
+    """
+
+    def __init__(self, file: File, parsed: Parsed) -> None:
+        self.module = parsed.module
+        self._file = file
+        self._parsed = parsed
+        self._known: dict[ast.AST, Standing | None] = {}
+
+    def get(self, node: ast.AST) -> Standing | None:
+        """Where an expression stands; None for one that is in no graph."""
+        if node not in self._known:
+            functions = self._around.get(getattr(node, "lineno", 0), ())
+            inside = (self.within(function).get(node) for function in functions)
+            self._known[node] = next(filter(None, inside), None)
+        return self._known[node]
+
+    def within(self, function: str) -> Mapping[ast.AST, Standing]:
+        """Where the expressions of a function stand."""
+        return self._file.standings(self._parsed, function)
+
+    @cached_property
+    def _around(self) -> Mapping[int, list[str]]:
+        """By row: the functions around it, the innermost first."""
+        around: dict[int, list[str]] = {}
+        functions = self._file.facts.functions.values()
+        for each in sorted(functions, key=lambda function: function.location, reverse=True):
+            for row in range(each.location[0], each.location[2] + 1):
+                around.setdefault(row, []).append(each.id)
+        return around
 
 
 def words_of(code: str) -> frozenset[str]:

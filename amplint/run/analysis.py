@@ -25,7 +25,8 @@ from amplint.core.values import Trait
 from amplint.ir.ast_cache import Shelf
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
-from amplint.run.timing import Judging, Measured, Watch
+from amplint.run.indexing import Indexer, Store
+from amplint.run.timing import Judging, Measured, Watch, processor_time
 from amplint.source import judge
 
 Result = TypeVar("Result")
@@ -74,6 +75,7 @@ class Task:
         rules: what is to judge them.
         indexed: files that were indexed before, by path and text; what is indexed is added.
         shelf: where trees are kept for a while; without one, all are kept.
+        store: the records of files that were indexed before; None to keep none.
         progress: to be told how far the analysis is.
         timed: whether it is measured what this takes.
     """
@@ -83,28 +85,30 @@ class Task:
     rules: Sequence[Rule]
     indexed: dict[tuple[str, str], File] = field(default_factory=dict)
     shelf: Shelf | None = None
+    store: Store | None = None
     progress: Progress = SILENT
     timed: bool = False
 
 
 def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analysed:
     """Analyse the files of a part, in as many processes at most."""
-    begun = time.process_time()
+    begun = processor_time()
     gc.disable()  # see `session.without_collector`; the part before this one has enabled it
     own: dict[str, File] = {}
     unread: dict[str, Seen] = {}
-    task.progress.at("indexing files", lambda: (len(own), len(part)))
+    indexer = Indexer(task.texts, task.indexed, task.shelf, task.store, task.progress)
+    parsed = indexer.prepare(part, processes)
     for path in part:
         # Read at the usual recursion limit, by which `ast.parse` decides what is nested too deeply.
         try:
-            own[path] = index(path, task)
+            own[path] = indexer.file(path)
         except Exception as error:
             unread[path] = why_unread(path, task.texts[path].text, error)
     others = {path: text.text for path, text in task.texts.items() if path not in own}
     files = Files(
         own, {path: text for path, text in others.items() if path not in unread}, task.shelf
     )
-    index_time = time.process_time() - begun
+    index_time = processor_time() - begun
     try:
         linked = deeply(lambda: link_and_judge(files, task, processes))
     except Exception as error:
@@ -118,17 +122,8 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
         unread=frozenset(unread),
         used=files.used,
         asked=files.asked,
-        measured=linked.measured and replace(linked.measured, index=index_time),
+        measured=linked.measured and replace(linked.measured, index=index_time, parsed=parsed),
     )
-
-
-def index(path: str, task: Task) -> File:
-    key = (path, task.texts[path].text)
-    if key not in task.indexed:
-        task.indexed[key] = File(*key, task.shelf)
-        if task.shelf is not None:
-            task.indexed[key].build_graphs()  # nearly all are asked for, when its tree is gone
-    return task.indexed[key]
 
 
 def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
@@ -164,7 +159,7 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
         processes,
     )
     judged = tuple(judging for _, judging in looked if judging is not None)
-    measured = Measured(0.0, link_time, len(files.own), *program.size, judged)
+    measured = Measured(0.0, link_time, len(files.own), 0, *program.size, judged)
     return Analysed(
         {path: seen for path, (seen, _) in zip(paths, looked, strict=True)},
         tuple(failures),

@@ -1,8 +1,9 @@
-"""What was found before, kept on disk under a digest of all that it depends on.
+"""What was found before, kept on disk.
 
-An entry is a file of JSON behind a line with its own digest. It is written beside its place and
-moved there, so that processes may share a directory without a lock; nothing in it is code. Keys
-name contents, never times or absolute paths, so that a directory may be carried to another machine.
+An entry is a file behind a line with its own digest. It is written beside its place and moved
+there, so that processes may share a directory without a lock; it is plain data, and nothing in it
+is code. Keys, and what entries say of what they depend on, name contents, never times or absolute
+paths, so that a directory may be carried to another machine.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,35 +48,48 @@ class Cache:
 
     def get(self, key: str, kind: type[Entry]) -> Entry | None:
         """The entry of a key; None without one, or with one that is damaged."""
-        file = self.directory / key
-        try:
-            content = file.read_bytes()
-        except OSError:
+        body = self.read(key)
+        if body is None:
             return None
-        head, _, body = content.partition(b"\n")
         try:
-            if head != MAGIC + digest(body).encode():
-                raise ValueError("it is not what amplint has written")
-            entry = msgspec.json.decode(body, type=kind)
-        except (ValueError, RecursionError, msgspec.MsgspecError) as error:
-            self.notices.append(f"{NAME}/{key} is ignored: {error}")
+            return msgspec.json.decode(body, type=kind)
+        except (RecursionError, msgspec.MsgspecError) as error:
+            self._ignore(key, error)
             return None
-        with contextlib.suppress(OSError):
-            os.utime(file)  # it is of use
-        return entry
 
     def put(self, key: str, entry: object) -> None:
         """Keep an entry. Where that is not possible, the next run takes its time."""
-        body = msgspec.json.encode(entry)
+        self.write({key: msgspec.json.encode(entry)})
+
+    def read(self, key: str) -> bytes | None:
+        """The same for an entry that is no JSON."""
+        file = self.directory / key
+        try:
+            head, _, body = file.read_bytes().partition(b"\n")
+        except OSError:
+            return None
+        if head != MAGIC + digest(body).encode():
+            self._ignore(key, "it is not what amplint has written")
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(file)  # it is of use
+        return body
+
+    def write(self, entries: Mapping[str, bytes]) -> None:
+        """The same for entries that are no JSON, by key."""
         try:
             self._make()
-            new = self.directory / f"new-{os.getpid()}-{key}"
-            new.write_bytes(MAGIC + digest(body).encode() + b"\n" + body)
-            new.replace(self.directory / key)
+            for key, body in entries.items():
+                new = self.directory / f"new-{os.getpid()}-{key}"
+                new.write_bytes(MAGIC + digest(body).encode() + b"\n" + body)
+                new.replace(self.directory / key)
             self.prune()
         except OSError as error:
             reason = error.strerror or str(error)
             self.notices.append(f"{NAME} cannot be written: {reason} (--no-cache does without)")
+
+    def _ignore(self, key: str, reason: object) -> None:
+        self.notices.append(f"{NAME}/{key} is ignored: {reason}")
 
     def _make(self) -> None:
         self.directory.mkdir(exist_ok=True)

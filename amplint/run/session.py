@@ -20,6 +20,7 @@ from amplint.project.reading import Reading
 from amplint.run import cache as caching
 from amplint.run.analysis import Analysed, Seen, Task, analyse_part, unparsable
 from amplint.run.filtering import settle
+from amplint.run.indexing import LEAST_KEPT, Store
 from amplint.run.parts import divide
 from amplint.run.request import Request, Told
 
@@ -40,6 +41,7 @@ def analyse(request: Request, reading: Reading) -> Told:
             request.project.reported,
             rules,
             request.indexed,
+            store=store_of(request, reading, texts),
             progress=request.progress,
             timed=timing is not None,
         )
@@ -74,6 +76,14 @@ def decoded(reading: Reading) -> tuple[dict[str, Text], Analysed]:
             at = Position(error.row, error.column)
             seen[path] = Seen((unparsable(path, at, error.reason),))
     return texts, Analysed(seen, unread=frozenset(seen))
+
+
+def store_of(request: Request, reading: Reading, texts: Mapping[str, Text]) -> Store | None:
+    """Where the index of files is kept, if that pays."""
+    if request.cache is None or request.overlays:  # which are on no disk, and not seen again
+        return None
+    size = sum(len(text.text) for text in texts.values())
+    return Store(request.cache, reading.digest) if size >= LEAST_KEPT else None
 
 
 def rules_of(request: Request) -> list[Rule]:

@@ -54,6 +54,7 @@ class Measured:
     Args:
         index, link: seconds.
         files: how many were indexed.
+        parsed: how many of them were parsed, for the cache had no record of them.
         functions: how many these have.
         evaluated: how many of them inference was led to.
         judged: the files that were judged.
@@ -62,6 +63,7 @@ class Measured:
     index: float
     link: float
     files: int
+    parsed: int
     functions: int
     evaluated: int
     judged: tuple[Judging, ...]
@@ -143,9 +145,14 @@ def label(rule: Rule) -> str:
 
 def until_now(timing: Timing) -> tuple[float, float]:
     """What has passed on the clock, and the seconds of processors that it took."""
+    return time.perf_counter() - timing.begun, processor_time()
+
+
+def processor_time() -> float:
+    """The seconds that processors have worked for this process, and for those that it has seen
+    end."""
     times = os.times()
-    processor = time.process_time() + times.children_user + times.children_system
-    return time.perf_counter() - timing.begun, processor
+    return time.process_time() + times.children_user + times.children_system
 
 
 def render(
@@ -182,6 +189,7 @@ def stages(
     """What each stage of a run took, and how much it had to do."""
     files = counted(sum(part.files for part in parts), "file")
     functions = counted(sum(part.functions for part in parts), "function")
+    anew = sum(part.parsed for part in parts)
     evaluated = sum(part.evaluated for part in parts)
     units = counted(sum(one.units for one in judged), "unit")
     parsed = sum(one.parsed for one in judged)
@@ -189,7 +197,7 @@ def stages(
     rules = sum(seconds for one in judged for seconds, _ in one.rules.values())
     rows = [
         (timing.read, f"read {counted(timing.files, 'file')}"),
-        (sum(part.index for part in parts), f"index {files}"),
+        (sum(part.index for part in parts), f"index {files}, {anew:,} of them parsed"),
         (sum(part.link for part in parts), f"link: {functions}, {evaluated:,} of them evaluated"),
         (judging - rules, f"judge: {units}, {parsed:,} of them through LibCST"),
         (rules, "judge: what the rules do"),

@@ -106,7 +106,7 @@ def test_what_only_amplint_cannot_read_is_a_problem(monkeypatch: pytest.MonkeyPa
         raise RecursionError("too deep")
 
     Path("a.py").write_text("x = 1\n")
-    monkeypatch.setattr("amplint.run.analysis.File", fail)
+    monkeypatch.setattr("amplint.run.indexing.File", fail)
     fault, _ = look().problems  # the other one says how to report it
     assert fault == "a.py: amplint cannot read it: RecursionError: too deep"
 

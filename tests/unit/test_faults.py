@@ -168,7 +168,7 @@ def test_a_rule_that_fails_is_told_once_for_a_file_and_leaves_all_others() -> No
 
 
 def test_the_index_of_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    fail(monkeypatch, "amplint.run.analysis.File", lambda path, *_: path == "a.py")
+    fail(monkeypatch, "amplint.run.indexing.File", lambda path, *_: path == "a.py")
     outcome = look()
     told(outcome, "a.py", "amplint cannot read it")
     assert found(outcome) >= {finding for finding in WHOLE if finding[0] == "b.py"}

@@ -86,7 +86,7 @@ def test_it_tells_how_much_there_was_to_do(capfd: pytest.CaptureFixture[str]) ->
     assert re.match(r"amplint: \d+\.\d\d s on the clock, \d+\.\d\d s of processors:\n", err)
     assert {
         "read 2 files",
-        "index 2 files",
+        "index 2 files, 2 of them parsed",
         "judge: 3 units, 1 of them through LibCST",
     } < rows.keys()
     assert not [what for what in rows if "whole" in what]
@@ -128,12 +128,12 @@ ODD = "@\\\ntorch.cuda.amp.autocast()\ndef f():\n    pass\n"
 def test_parts_that_were_in_the_cache_are_counted() -> None:
     judging = Judging("m/a.py", 2.0, 9, 4, False, {"AMP101 a": (1.5, 3), "AMP102 b": (0.25, 1)})
     other = Judging("m/b.py", 1.0, 2, 1, False, {"AMP102 b": (0.5, 1)})
-    measured = Measured(0.5, 3.0, 1200, 40_000, 2000, (judging, other))
+    measured = Measured(0.5, 3.0, 1200, 30, 40_000, 2000, (judging, other))
     text = render(Timing(0.0, 0.1, 1500, [None, measured, None]), 4.0, 7.0, "src/{}".format)
     assert "1 of 3 parts analysed" in text
     assert list(seconds(text).items()) == [
         ("read 1,500 files", 0.1),
-        ("index 1,200 files", 0.5),
+        ("index 1,200 files, 30 of them parsed", 0.5),
         ("link: 40,000 functions, 2,000 of them evaluated", 3.0),
         ("judge: 11 units, 5 of them through LibCST", 0.75),
         ("judge: what the rules do", 2.25),

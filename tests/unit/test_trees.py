@@ -97,7 +97,8 @@ def places(file: File) -> list[tuple[str, str, int, int]]:
     """Where the expressions of a file stand, each by its text and place."""
     return sorted(
         (f"{where(node)} {type(node).__name__}", *at)
-        for node, at in file.placed().node_of.items()
+        for function in graphs(file)
+        for node, at in file.placed().within(function).items()
         if isinstance(node, ast.expr)
     )
 
@@ -138,9 +139,11 @@ def test_the_tree_that_somebody_holds_stays_that_of_the_nodes_placed() -> None:
     file.forget()
     again = file.placed()
     assert held.module is not again.module
-    assert all(node in set(ast.walk(held.module)) for node in held.node_of)
-    assert all(node in set(ast.walk(again.module)) for node in again.node_of)
-    assert len(held.node_of) == len(again.node_of) == 3
+    for placed in (held, again):
+        standings = placed.within("a.py::f")
+        assert len(standings) == 3
+        nodes = [node for node in ast.walk(placed.module) if placed.get(node) is not None]
+        assert {node: placed.get(node) for node in nodes} == standings
 
 
 class Tree:

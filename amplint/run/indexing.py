@@ -1,0 +1,167 @@
+"""The index of the files of a part: from the cache, in processes, or here."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from amplint.core.process_pool import spread
+from amplint.core.progress import Progress
+from amplint.core.text import Text
+from amplint.ir.ast_cache import Shelf
+from amplint.ir.codec import Record
+from amplint.ir.file_index import File
+from amplint.run.cache import Cache, digest, environment, key_of
+
+# A project of fewer characters is indexed in less than half a second.
+LEAST_KEPT = 400_000
+LEVEL = 1  # of compression: it takes as long as to write what it saves
+
+
+class Pack(msgspec.Struct, array_like=True):
+    """The records of the files of one directory, by path, each with the digest of the file."""
+
+    environment: str
+    records: dict[str, tuple[str, bytes]]
+
+
+@dataclass
+class Store:
+    """The records of indexed files in the cache.
+
+    Args:
+        cache: where they are, one entry for each directory of the project.
+        digest_of: of the bytes of a file, by its path.
+    """
+
+    cache: Cache
+    digest_of: Callable[[str], str]
+    _packs: dict[str, dict[str, tuple[str, bytes]]] = field(default_factory=dict)
+
+    def recall(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """The records of those files that have not changed since they were kept."""
+        found: dict[str, bytes] = {}
+        for path in paths:
+            known, record = self._pack(directory_of(path)).get(path, ("", b""))
+            if known == self.digest_of(path):
+                found[path] = record
+        return found
+
+    def keep(self, records: Mapping[str, bytes], existing: Collection[str]) -> None:
+        """Keep records beside those of the same directories.
+
+        Args:
+            records: what is new, by path.
+            existing: the paths of the project: the records of others go.
+        """
+        changed: dict[str, dict[str, tuple[str, bytes]]] = defaultdict(dict)
+        for path, record in records.items():
+            changed[directory_of(path)][path] = (self.digest_of(path), record)
+        entries: dict[str, bytes] = {}
+        for directory, new in changed.items():
+            old = self._pack(directory)
+            kept = {path: known for path, known in old.items() if path in existing} | new
+            pack = Pack(environment_digest(), kept)
+            entries[pack_key(directory)] = zlib.compress(msgspec.msgpack.encode(pack), LEVEL)
+        self._packs.clear()  # they have served
+        self.cache.write(entries)
+
+    def _pack(self, directory: str) -> dict[str, tuple[str, bytes]]:
+        if directory not in self._packs:
+            self._packs[directory] = self._read(pack_key(directory))
+        return self._packs[directory]
+
+    def _read(self, key: str) -> dict[str, tuple[str, bytes]]:
+        body = self.cache.read(key)
+        if body is None:
+            return {}
+        try:
+            pack = msgspec.msgpack.decode(zlib.decompress(body), type=Pack)
+        except (zlib.error, msgspec.MsgspecError):  # written by another amplint
+            return {}
+        return pack.records if pack.environment == environment_digest() else {}
+
+
+def directory_of(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def pack_key(directory: str) -> str:
+    """The entry of a directory: the same for every amplint, so that the last one replaces it."""
+    return key_of("index", directory)
+
+
+def environment_digest() -> str:
+    return digest(" ".join(environment()).encode())
+
+
+@dataclass(frozen=True)
+class Indexer:
+    """Indexes files, each once.
+
+    Args:
+        texts: of all files of the project, by path.
+        indexed: files by path and text; what is indexed is added.
+        shelf: where trees are kept for a while; without one, all are kept.
+        store: the records of files that have not changed; without one, none is kept.
+        progress: to be told how far this is.
+    """
+
+    texts: Mapping[str, Text]
+    indexed: dict[tuple[str, str], File]
+    shelf: Shelf | None
+    store: Store | None
+    progress: Progress
+
+    def file(self, path: str) -> File:
+        """An indexed file. Raises as `File` does."""
+        key = (path, self.texts[path].text)
+        if key not in self.indexed:
+            self.indexed[key] = File(*key, self.shelf)
+            if self.shelf is not None:
+                self.indexed[key].build_graphs()  # nearly all are asked for, when its tree is gone
+        return self.indexed[key]
+
+    def prepare(self, part: Sequence[str], processes: int) -> int:
+        """Index what can be had from the store, and the rest in processes.
+
+        A file that cannot be indexed is left out.
+
+        Args:
+            part: the paths.
+            processes: how many may work on it.
+
+        Returns how many files were parsed.
+        """
+        missing = [path for path in part if (path, self.texts[path].text) not in self.indexed]
+        records = self.store.recall(missing) if self.store is not None else {}
+        anew = [path for path in missing if path not in records]
+        here = os.getpid()
+
+        def parse(path: str) -> bytes | None:
+            # A file that is indexed in this process is used as it is, with its tree.
+            try:
+                file = self.file(path)
+                return file.encoded() if self.store is not None or os.getpid() != here else None
+            except Exception:  # whoever asks for the file will see it
+                return None
+
+        made = spread(
+            self.progress.counted("indexing files", parse, anew),
+            anew,
+            [len(self.texts[path].text) for path in anew],
+            processes,
+        )
+        new = {path: record for path, record in zip(anew, made, strict=True) if record is not None}
+        if self.store is not None and new:
+            self.store.keep(new, self.texts)
+        for path, record in (records | new).items():
+            key = (path, self.texts[path].text)
+            if key not in self.indexed:
+                self.indexed[key] = File(*key, self.shelf, Record(path, record))
+        return len(anew)
