@@ -378,18 +378,21 @@ def totals(rows: Mapping[str, Checked]) -> dict[str, Any]:
 
 
 def median(rows: Mapping[str, Checked]) -> float:
-    """The median of the seconds per 1,000 lines, of packages large enough that came to an end."""
-    ended = [row.per_1000_lines for row in rows.values() if row.lines >= FEWEST and not row.hang]
-    return round(statistics.median(ended), 3) if ended else 0.0
+    """The median of the seconds per 1,000 lines."""
+    times = [row.per_1000_lines for row in rows.values() if counts(row)]
+    return round(statistics.median(times), 3) if times else 0.0
+
+
+def counts(row: Checked) -> bool:
+    """Whether the seconds per 1,000 lines say something: of a large package that was checked."""
+    return row.lines >= FEWEST and not row.hang
 
 
 def slow(rows: Mapping[str, Checked]) -> list[str]:
-    """The packages, of those large enough, that take more than `SLOW` times the median."""
+    """The packages, of those that the median counts, that take more than `SLOW` times as long."""
     most = SLOW * median(rows)
     return [
-        name
-        for name, row in sorted(rows.items())
-        if row.lines >= FEWEST and row.per_1000_lines > most
+        name for name in sorted(rows) if counts(rows[name]) and rows[name].per_1000_lines > most
     ]
 
 
