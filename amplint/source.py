@@ -19,7 +19,7 @@ from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.fact import Answer_co, Known, NodeFact, PlaceFact
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.inferred import Regions, Values
-from amplint.analyses.program import FileFacts
+from amplint.analyses.program import FileView
 from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.analyses.texts import ProjectText
 from amplint.analyses.traits import Traits
@@ -72,7 +72,7 @@ class Source:
     `variables`, `imports` and `edits` are of the same file.
     """
 
-    def __init__(self, layout: Layout, facts: FileFacts, texts: Texts) -> None:
+    def __init__(self, layout: Layout, facts: FileView, texts: Texts) -> None:
         self.path = layout.path
         self.layout = layout
         scopes = Scopes(layout.module)
@@ -305,7 +305,7 @@ class Judged:
 def judge(
     path: str,
     text: Text,
-    facts: FileFacts,
+    facts: FileView,
     rules: Sequence[Rule],
     texts: Texts = lambda _: None,
     watch: Watch | None = None,
@@ -320,7 +320,7 @@ def judge(
 
 
 def waiting(
-    units: Units, facts: FileFacts, rules: Sequence[Rule]
+    units: Units, facts: FileView, rules: Sequence[Rule]
 ) -> Iterator[tuple[Unit, Sequence[Rule]]]:
     """The units that can matter, each with the rules that wait for what is in it."""
     words = frozenset(

@@ -38,7 +38,7 @@ from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from amplint.analyses import program
 from amplint.analyses.fact import Facts
-from amplint.analyses.program import FileFacts
+from amplint.analyses.program import FileView
 from amplint.core import registry
 from amplint.core.finding import Finding
 from amplint.core.rule import Rule
@@ -112,7 +112,7 @@ class WholeLayout(Layout):
 def judge_whole(
     path: str,
     text: Text,
-    facts: FileFacts,
+    facts: FileView,
     rules: Sequence[Rule],
     texts: Texts = lambda _: None,
     _watch: None = None,

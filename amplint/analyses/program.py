@@ -72,12 +72,12 @@ class Program:
         """How many functions there are, and how many of them were evaluated."""
         return len(self._inference.functions), len(self._inference.states)
 
-    def about(self, path: str) -> FileFacts:
+    def about(self, path: str) -> FileView:
         """The facts about one file."""
-        return FileFacts(self._files.own[path], self.facts)
+        return FileView(self._files.own[path], self.facts)
 
 
-class FileFacts:
+class FileView:
     """The facts of a project, asked for about the nodes of one file's `ast`.
 
     `module`: the tree whose nodes are known; another one of the same text has other nodes.

@@ -11,7 +11,7 @@ import pytest
 from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.hotness import EVALUATION, HEAT_WORDS, TRAINING, Hotness
 from amplint.analyses.inferred import Regions
-from amplint.analyses.program import FileFacts, Program
+from amplint.analyses.program import FileView, Program
 from amplint.analyses.tensor_certainty import TensorCertainty
 from amplint.analyses.texts import CalledTexts, FunctionTexts
 from amplint.core.values import (
@@ -37,7 +37,7 @@ from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 
 
-def linked(main: str, **others: str) -> tuple[File, FileFacts]:
+def linked(main: str, **others: str) -> tuple[File, FileView]:
     """`main.py` beside other modules, linked from all its functions."""
     texts = {"main.py": main, **{f"{name}.py": text for name, text in others.items()}}
     files = {path: File(path, textwrap.dedent(text)) for path, text in texts.items()}

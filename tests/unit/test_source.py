@@ -24,7 +24,7 @@ from amplint import (
     Unrun,
 )
 from amplint.analyses.hotness import HEAT_WORDS
-from amplint.analyses.program import FileFacts, Program
+from amplint.analyses.program import FileView, Program
 from amplint.core import values
 from amplint.core.finding import Span
 from amplint.core.text import Text
@@ -61,7 +61,7 @@ def source(text: str) -> Source:
     return src
 
 
-def about(text: str) -> FileFacts:
+def about(text: str) -> FileView:
     """The facts about a file that is a project, linked from all its functions."""
     file = File("a.py", text)
     return Program(Files({"a.py": file}), file.facts.words | HEAT_WORDS).about("a.py")
