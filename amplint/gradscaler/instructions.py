@@ -7,13 +7,15 @@ an innermost loop around a backward pass stands there twice, that of any other l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
+from amplint.core.walks import reachable
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import Kind, parameters_of
 from amplint.ir.model import Graph, Node
@@ -26,6 +28,7 @@ SIDES = {
     "after": False,
 }  # by kind of block: the outcome that leads there
 EXITS = frozenset({"break", "continue", "return"})
+EFFECTS = frozenset({"call", "store"})  # operations that do more than to give a value
 ONCE = -1  # the number of the iteration of a loop that is run once
 
 
@@ -68,7 +71,8 @@ class Code:
         targets: by instruction, where it jumps to; their end where it leaves the function.
         joins: the instructions that are jumped to, and the end.
         order: by node, its instruction, the first of them if it is run twice.
-        last_use: by node, the last instruction that reads it.
+        uses: by node, for each time that it is run, that instruction and the last one that reads
+            what it gave.
         captured: nodes that functions inside may read.
         last_block: by block, the last of those within it; all from it to that one are.
         carried: by loop, the nodes that hold at its start what an iteration left.
@@ -78,7 +82,7 @@ class Code:
     targets: dict[int, int]
     joins: frozenset[int]
     order: dict[int, int]
-    last_use: dict[int, int]
+    uses: dict[int, list[tuple[int, int]]]
     captured: frozenset[int]
     last_block: tuple[int, ...]
     carried: dict[int, tuple[int, ...]]
@@ -86,6 +90,12 @@ class Code:
     def is_within(self, inner: int, outer: int) -> bool:
         """Whether a block is another one, or lies in it."""
         return outer <= inner <= self.last_block[outer]
+
+    def is_read(self, number: int, position: int) -> bool:
+        """Whether what a node holds is read by an instruction, or by a later one."""
+        if number in self.captured:
+            return True
+        return any(begin < position <= end for begin, end in self.uses.get(number, ()))
 
 
 @dataclass(frozen=True)
@@ -152,7 +162,7 @@ def last_blocks(graph: Graph) -> tuple[int, ...]:
 
 
 class Compiler:
-    """Writes the instructions of a function.
+    """Writes the instructions of a function, without those whose result nobody reads.
 
     What is still to be written is kept in a list, so that the depth of nested blocks has no limit.
     """
@@ -176,20 +186,31 @@ class Compiler:
         while self.todo:
             self.todo.pop()()
         self.land(self.returning)
+        reads = Reads(self.index, self.function)
+        needed = reads.needed(self.instructions)
+        kept = [
+            position
+            for position, each in enumerate(self.instructions)
+            if each.do is not Do.RUN or each.node in needed
+        ]
+        instructions = tuple(self.instructions[position] for position in kept)
+        targets = {
+            bisect_left(kept, jump): bisect_left(kept, target)
+            for jump, target in self.targets.items()
+        }
         order: dict[int, int] = {}
-        for position, each in enumerate(self.instructions):
+        for position, each in enumerate(instructions):
             if each.do is Do.RUN:
                 order.setdefault(each.node, position)
-        carried = self.carried()
         return Code(
-            tuple(self.instructions),
-            self.targets,
-            frozenset({*self.targets.values(), len(self.instructions)}),
+            instructions,
+            targets,
+            frozenset({*targets.values(), len(instructions)}),
             order,
-            self.last_uses(order, carried),
-            frozenset(self.captured()),
+            reads.uses(instructions, order),
+            reads.captured,
             self.last_block,
-            carried,
+            reads.carried,
         )
 
     # -- writing
@@ -277,62 +298,6 @@ class Compiler:
         self.iterations = around
         self.emit(Do.END, block=block)
 
-    # -- what is read when
-
-    def carried(self) -> dict[int, tuple[int, ...]]:
-        found: dict[int, list[int]] = {}
-        for number, node in enumerate(self.graph.nodes):
-            if node.op == "phi" and any(operand > number for operand in node.operands):
-                found.setdefault(node.block, []).append(number)
-        return {block: tuple(numbers) for block, numbers in found.items()}
-
-    def last_uses(
-        self, order: dict[int, int], carried: dict[int, tuple[int, ...]]
-    ) -> dict[int, int]:
-        """The last use of each node; of one that is not run, its operands are used instead."""
-        last: dict[int, int] = {}
-        for position in range(len(self.instructions) - 1, -1, -1):
-            used = list(self.read_by(self.instructions[position], carried))
-            while used:
-                number = used.pop()
-                if number >= 0 and number not in last:
-                    last[number] = position
-                    if number not in order:
-                        used += self.graph.nodes[number].operands
-        return last
-
-    def read_by(
-        self, instruction: Instruction, carried: dict[int, tuple[int, ...]]
-    ) -> Iterator[int]:
-        if instruction.do in (Do.TEST, Do.ASSUME):
-            yield instruction.node
-        elif instruction.do is Do.ITERATE:
-            for number in carried.get(instruction.block, ()):
-                yield from self.graph.nodes[number].operands
-        elif instruction.do in (Do.RUN, Do.LEAVE):
-            node = self.graph.nodes[instruction.node]
-            yield from node.operands
-            if node.op == "call":
-                yield from self.read_by_call(instruction.node, node)
-
-    def read_by_call(self, number: int, node: Node) -> Iterator[int]:
-        """What else a call reads: its receiver, `self` for `super()`, what an event is about."""
-        state = self.index.inference.states[self.function]
-        callee = self.graph.nodes[node.operands[0]]
-        yield from callee.operands
-        yield parameters_of(state, node)
-        if callee.op == "attr" and self.graph.nodes[callee.operands[0]].op == "call":
-            yield next((n for n, each in enumerate(self.graph.nodes) if each.op == "param"), -1)
-        found = self.index.of[self.function].get(number)
-        if found is not None:
-            yield from (found.object, found.argument)
-
-    def captured(self) -> Iterable[int]:
-        read = self.index.names_read_within(self.function)
-        return (
-            node for name, nodes in self.graph.bindings.items() if name in read for node in nodes
-        )
-
 
 def contents(graph: Graph) -> dict[int, list[int]]:
     """By block, its nodes and the blocks in it (as negative numbers), in order."""
@@ -344,3 +309,93 @@ def contents(graph: Graph) -> dict[int, list[int]]:
             block, inner = graph.blocks[block].parent, -block
         found[block].append(inner)
     return found
+
+
+class Reads:
+    """Which instruction reads what a node holds."""
+
+    def __init__(self, index: EventIndex, function: str) -> None:
+        self.state = index.inference.states[function]
+        self.nodes = self.state.graph.nodes
+        self.events = index.of[function]
+        self.last_block = last_blocks(self.state.graph)
+        read = index.names_read_within(function)
+        self.captured = frozenset(
+            node
+            for name, nodes in self.state.graph.bindings.items()
+            if name in read
+            for node in nodes
+        )
+        self.parameter = next((n for n, node in enumerate(self.nodes) if node.op == "param"), -1)
+        self.carried: dict[int, tuple[int, ...]] = {}
+
+    def needed(self, instructions: Sequence[Instruction]) -> frozenset[int]:
+        """The nodes that a call, a store, a test or the caller may read."""
+        roots = set(self.captured)
+        for each in instructions:
+            if each.do is not Do.RUN:
+                roots.update(self.read_by(each))
+            elif self.nodes[each.node].op in EFFECTS:
+                roots.update((each.node, *self.read_by(each)))
+        needed = frozenset(
+            reachable((n for n in roots if n >= 0), lambda number: self.nodes[number].operands)
+        )
+        carried: dict[int, list[int]] = {}
+        for number in sorted(needed):
+            node = self.nodes[number]
+            if node.op == "phi" and any(operand > number for operand in node.operands):
+                carried.setdefault(node.block, []).append(number)
+        self.carried = {block: tuple(numbers) for block, numbers in carried.items()}
+        return needed
+
+    def uses(
+        self, instructions: Sequence[Instruction], order: dict[int, int]
+    ) -> dict[int, list[tuple[int, int]]]:
+        """When each node is run and last read; one that is not run passes that to its operands."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        last: dict[int, int] = {}
+        for position in range(len(instructions) - 1, -1, -1):
+            instruction = instructions[position]
+            ended = [instruction.node] if instruction.do is Do.RUN else []
+            if instruction.do is Do.ITERATE:
+                ended += self.carried.get(instruction.block, ())
+            for number in ended:
+                if number in last:
+                    found.setdefault(number, []).append((position, last.pop(number)))
+            if instruction.do is Do.ITERATE:
+                # Nothing else stays from one iteration to the next.
+                for number in [n for n in last if self.is_within(n, instruction.block)]:
+                    del last[number]
+            used = list(self.read_by(instruction))
+            while used:
+                number = used.pop()
+                if number >= 0 and number not in last:
+                    last[number] = position
+                    if number not in order:
+                        used += self.nodes[number].operands
+        return found
+
+    def is_within(self, number: int, block: int) -> bool:
+        return block <= self.nodes[number].block <= self.last_block[block]
+
+    def read_by(self, instruction: Instruction) -> Iterator[int]:
+        if instruction.do in (Do.TEST, Do.ASSUME):
+            yield instruction.node
+        elif instruction.do is Do.ITERATE:
+            for number in self.carried.get(instruction.block, ()):
+                yield from self.nodes[number].operands
+        elif instruction.do in (Do.RUN, Do.LEAVE):
+            node = self.nodes[instruction.node]
+            yield from node.operands
+            if node.op == "call":
+                yield from self.read_by_call(instruction.node, node)
+
+    def read_by_call(self, number: int, node: Node) -> Iterator[int]:
+        """What else a call reads: its receiver, `self` for `super()`, what an event is about."""
+        callee = self.nodes[node.operands[0]]
+        yield from callee.operands
+        yield parameters_of(self.state, node)
+        if callee.op == "attr" and self.nodes[callee.operands[0]].op == "call":
+            yield self.parameter
+        if number in self.events:
+            yield from (self.events[number].object, self.events[number].argument)

@@ -52,6 +52,12 @@ LIMITS = {
 OPPOSITES = {"NotEq": "Eq", "IsNot": "Is", "NotIn": "In"}
 UNREAD = frozenset({"call", "store", *EXITS})  # nodes whose value is unknown unless they are run
 
+# The objects for which some events are any.
+CONCERNED = {
+    Kind.UNSCALE: (Role.SCALER, Role.DISABLED),
+    Kind.UPDATE: (Role.SCALER,),
+    Kind.STEP: (Role.SCALER, Role.DISABLED, Role.OPTIMIZER, Role.SCHEDULER),
+}
 Key = TypeVar("Key")
 Item = TypeVar("Item")
 Time = tuple[int, ...]  # the numbers of the instructions that are being run, from the outermost
@@ -120,7 +126,7 @@ class Path:
         fields: what was stored in objects.
         decisions: the outcomes of tests.
         guards: the tests around, with their outcomes, from the outermost.
-        cast: the modules whose parameters were cast.
+        half: the modules whose parameters are float16.
         step: the number of the last step.
         result: what the function returns.
     """
@@ -130,7 +136,7 @@ class Path:
     fields: dict[Field, Symbolic] = field(default_factory=dict)
     decisions: dict[Symbolic, bool] = field(default_factory=dict)
     guards: tuple[frozenset[Decision], ...] = ()
-    cast: frozenset[Symbolic] = frozenset()
+    half: frozenset[Symbolic] = frozenset()
     caller: Suspended | None = None
     result: Symbolic = NOTHING
     derived: dict[int, Symbolic] = field(default_factory=dict)
@@ -151,7 +157,7 @@ class Path:
             frozenset(self.fields.items()),
             frozenset(self.decisions.items()),
             self.guards,
-            self.cast,
+            self.half,
             self.caller,
             self.result,
         )
@@ -374,9 +380,7 @@ class Explorer:
         position, code = frame.position, frame.code
         path.derived = {}
         path.values = {
-            number: value
-            for number, value in path.values.items()
-            if code.last_use.get(number, -1) >= position or number in code.captured
+            number: value for number, value in path.values.items() if code.is_read(number, position)
         }
 
     def merged(self, paths: list[Path]) -> Path:
@@ -402,7 +406,7 @@ class Explorer:
             caller=self.common_caller(frame.around, [path.caller for path in paths]),
         )
         results = {path.result for path in paths}
-        one.result = results.pop() if len(results) == 1 else self.symbols.of("several", frame.key)
+        one.result = results.pop() if len(results) == 1 else self.several(frame, -1)
         self.note(frame, one, -1, Kind.ELSEWHERE)
         return one
 
@@ -412,7 +416,7 @@ class Explorer:
         return {
             number: value
             if all(values[number] == value for values in all_values)
-            else self.unique(frame, number)
+            else self.several(frame, number)
             for number, value in all_values[0].items()
             if all(number in values for values in all_values)
         }
@@ -426,6 +430,10 @@ class Explorer:
         values = self.common_values(frame, [dict(caller.values) for caller in known])
         outer = self.common_caller(frame.around, [caller.caller for caller in known])
         return Suspended(tuple(values.items()), outer)
+
+    def several(self, frame: Frame, number: int) -> Symbolic:
+        """What a node holds on paths that became one by force; -1 is what the function returns."""
+        return self.symbols.of("several", frame.key, number, frame.iterations)
 
     def add(self, step: Step) -> int:
         self._steps.append(step)
@@ -581,10 +589,9 @@ class Explorer:
         itself = self.chained(frame, path, node)
         if itself is not None:
             return itself
-        if path.cast:
+        if path.half:
             for other in may_recast(frame.state, number, known):
-                if self.at(frame, path, other) in path.cast:
-                    self.note(frame, path, number, Kind.CAST, self.at(frame, path, other))
+                self.cast(frame, path, number, self.at(frame, path, other))
         roles = {self.role(frame, path, operand) for operand in node.operands[1:]}
         if known and roles & {Role.SCALER, Role.OPTIMIZER}:
             return None
@@ -660,13 +667,22 @@ class Explorer:
             case Kind.SCALE:
                 scaled = self.symbols.of("scaled", thing, given)
                 return self.unique(frame, number) if self.symbols.is_deep(scaled) else scaled
-            case Kind.HALF | Kind.CAST:
-                path.cast |= {thing}
+            case Kind.HALF:
+                path.half |= {thing}
                 self.note(frame, path, number, kind, thing)
+                return thing
+            case Kind.CAST:
+                self.cast(frame, path, number, thing)
                 return thing
             case _:
                 self.note(frame, path, number, kind, thing, given)
                 return self.unique(frame, number)
+
+    def cast(self, frame: Frame, path: Path, number: int, thing: Symbolic) -> None:
+        """A cast of parameters, to something other than float16; noted where they are."""
+        if thing in path.half:
+            path.half -= {thing}
+            self.note(frame, path, number, Kind.CAST, thing)
 
     def note(
         self,
@@ -677,12 +693,19 @@ class Explorer:
         thing: Symbolic = NOTHING,
         given: Symbolic = NOTHING,
     ) -> None:
-        """Write an event into the steps of a path."""
+        """Write an event into the steps of a path, if it is one for the object that it is about."""
+        object_role = self.roles.get(thing, Role.UNKNOWN)
+        if not (object_role in CONCERNED.get(kind, (object_role,)) or self.may_wrap(kind, thing)):
+            return
         calls = [(inner.around.function, inner.call) for inner in frame.chain if inner.around]
         site = (*reversed(calls), (frame.function, number))
         guards = frozenset[Decision]().union(*path.guards)
         occurrence = Occurrence(kind, site, thing, given, guards)
         path.step = self.add(Step((path.step,), event=occurrence))
+
+    def may_wrap(self, kind: Kind, thing: Symbolic) -> bool:
+        """Whether it may be the step of an optimizer that knows the scaler."""
+        return kind is Kind.STEP and thing >= 0 and self.symbols.is_handed_out(thing)
 
     def role(self, frame: Frame, path: Path, number: int) -> Role:
         """What a node's object is; noted for its symbolic value, if it is known."""

@@ -6,6 +6,7 @@ iteration draws from a loader and what the next one draws are two.
 
 Terms, by their first element:
     result (key, node, iterations): anything, known by the place and the iteration it comes from.
+    several (key, node, iterations): one of the values that paths had there which became one.
     const (type, value), param (function, name), name (name), free (scope, name), import, def (id).
     attr (object, name), unpack (sequence, index), enter (context), each (iterable).
     op (operation, data, *operands): an operator, or a tuple or list.
@@ -74,16 +75,16 @@ class SymbolicValues:
         return value >= 0 and self._terms[value] == ("const", "bool", False)
 
     def is_handed_out(self, value: Symbolic) -> bool:
-        """Whether a function returned it among other things: `prepare(model, optimizer)` may wrap
-        an optimizer in another one, which knows the scaler."""
+        """Whether a function returned it among others, or may have: `prepare(model, optimizer)`
+        may wrap an optimizer in another one, which knows the scaler."""
         term = self._terms[value]
         while term[0] == "attr":
             term = self._terms[term[1]]
-        return bool(term[0] == "unpack")
+        return term[0] in ("unpack", "several")
 
     def _varies(self, term: Term, operands: tuple[Symbolic, ...]) -> bool:
         match term[0]:
-            case "result":
+            case "result" | "several":
                 return any(iteration >= 0 for iteration in term[3])
             case "call":
                 return any(iteration >= 0 for iteration in term[2])
