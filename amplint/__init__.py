@@ -17,11 +17,17 @@ if (_CHECKOUT / "rules" / "__init__.py").is_file():  # not installed: rules/ lie
     __path__.append(str(_CHECKOUT))
 
 _EXPORTS = {
+    "analyses.candidates": (
+        "EVALUATED HOT IN_REGION IN_WORKER MISUSED SOMEWHERE_HOT WITHIN_REGION WITH_HALF "
+        "Spot symbol"
+    ),
+    "core.candidate": "Candidates calls nodes where",
+    "ir.model": "CallShape",
     "core.finding": "Edit Finding Fix Group Related Safety",
     "core.rule": "Change Differs Dtype Raises Rule Same Syncs Unrun Warns Witness",
     "core.values": (
         "ACCELERATOR CPU NONE NUMBER_KINDS UNKNOWN Atom Autocast Blob Class DType Device Function "
-        "Heat Host Instance Mapping Method NoGrad Object Region Sequence Shows Symbol Tensor Trait "
+        "Heat Host Instance Mapping Method NoGrad Object Region Sequence Shows Symbol Tensor "
         "Unknown Value Why constant is_autocast join_devices only"
     ),
     "inference.transfer": ("DEVICE_HINTS GRADIENT_NORMS canonical region_dtype tensors_in"),
@@ -51,6 +57,16 @@ if TYPE_CHECKING:
     from amplint.analyses.backward_reach import BackpropagatedValues as BackpropagatedValues
     from amplint.analyses.backward_support import BackwardSupport as BackwardSupport
     from amplint.analyses.backward_support import Support as Support
+    from amplint.analyses.candidates import EVALUATED as EVALUATED
+    from amplint.analyses.candidates import HOT as HOT
+    from amplint.analyses.candidates import IN_REGION as IN_REGION
+    from amplint.analyses.candidates import IN_WORKER as IN_WORKER
+    from amplint.analyses.candidates import MISUSED as MISUSED
+    from amplint.analyses.candidates import SOMEWHERE_HOT as SOMEWHERE_HOT
+    from amplint.analyses.candidates import WITH_HALF as WITH_HALF
+    from amplint.analyses.candidates import WITHIN_REGION as WITHIN_REGION
+    from amplint.analyses.candidates import Spot as Spot
+    from amplint.analyses.candidates import symbol as symbol
     from amplint.analyses.cast_cache import CastCache as CastCache
     from amplint.analyses.cast_cache import Stale as Stale
     from amplint.analyses.classes import Classes as Classes
@@ -68,6 +84,10 @@ if TYPE_CHECKING:
     from amplint.analyses.texts import FunctionTexts as FunctionTexts
     from amplint.analyses.texts import ProjectText as ProjectText
     from amplint.analyses.thread_escape import ThreadWork as ThreadWork
+    from amplint.core.candidate import Candidates as Candidates
+    from amplint.core.candidate import calls as calls
+    from amplint.core.candidate import nodes as nodes
+    from amplint.core.candidate import where as where
     from amplint.core.finding import Edit as Edit
     from amplint.core.finding import Finding as Finding
     from amplint.core.finding import Fix as Fix
@@ -108,7 +128,6 @@ if TYPE_CHECKING:
     from amplint.core.values import Shows as Shows
     from amplint.core.values import Symbol as Symbol
     from amplint.core.values import Tensor as Tensor
-    from amplint.core.values import Trait as Trait
     from amplint.core.values import Unknown as Unknown
     from amplint.core.values import Value as Value
     from amplint.core.values import Why as Why
@@ -124,6 +143,7 @@ if TYPE_CHECKING:
     from amplint.inference.transfer import canonical as canonical
     from amplint.inference.transfer import region_dtype as region_dtype
     from amplint.inference.transfer import tensors_in as tensors_in
+    from amplint.ir.model import CallShape as CallShape
     from amplint.knowledge.dtypes import FLOATS as FLOATS
     from amplint.knowledge.dtypes import HALF as HALF
     from amplint.source import Source as Source

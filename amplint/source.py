@@ -1,4 +1,4 @@
-"""`Source`: one file as a rule sees it, and `judge`, which shows it to all rules.
+"""`Source`: one file as a rule sees it.
 
 A rule is handed LibCST nodes and asks about them here. How the code is written is answered by
 `layout` and `variables` (`amplint.cst`), what it means by the facts of `amplint.analyses`; `edits`
@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -22,11 +21,8 @@ from amplint.analyses.inferred import Regions, Values
 from amplint.analyses.program import FileView
 from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.analyses.texts import ProjectText
-from amplint.analyses.traits import Traits
-from amplint.core.errors import describe
 from amplint.core.finding import Finding, Fix, Group, Related, Safety, Span
-from amplint.core.intervals import Intervals
-from amplint.core.rule import Check, Rule
+from amplint.core.rule import Rule
 from amplint.core.text import Text
 from amplint.core.values import (
     UNKNOWN,
@@ -35,7 +31,6 @@ from amplint.core.values import (
     Region,
     Symbol,
     Tensor,
-    Trait,
     Value,
     Why,
     one,
@@ -47,7 +42,6 @@ from amplint.cst.imports import Imports
 from amplint.cst.literals import literal
 from amplint.cst.navigation import Layout
 from amplint.cst.scopes import Scopes
-from amplint.cst.segments import RefusedUnitError, Unit, Units
 from amplint.cst.variables import Variables
 from amplint.gradscaler.checker import Misuse
 from amplint.inference.transfer import canonical
@@ -55,7 +49,7 @@ from amplint.ir.ast_cache import Standing
 from amplint.ir.ssa import where
 
 if TYPE_CHECKING:
-    from amplint.run.timing import Watch
+    pass
 
 Texts = Callable[[str], Text | None]
 COMMENT = re.compile(r"#[^\r\n]*")
@@ -283,143 +277,3 @@ class Source:
             for edit in fix.edits
             for comment in COMMENT.findall(self.layout.content.text[edit.start : edit.end])
         )
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What the rules said about a file.
-
-    Args:
-        findings: by the order in which the file was walked.
-        problems: the codes of rules that raised, and what.
-        notices: what was not looked at.
-        faults: where amplint could not show the file to the rules, and why.
-    """
-
-    findings: tuple[Finding, ...]
-    problems: tuple[tuple[str, str], ...]
-    notices: tuple[str, ...]
-    faults: tuple[str, ...] = ()
-
-
-def judge(
-    path: str,
-    text: Text,
-    facts: FileView,
-    rules: Sequence[Rule],
-    texts: Texts = lambda _: None,
-    watch: Watch | None = None,
-) -> Judged:
-    """Show a file to the rules: each unit that can matter, once, to those that wait for its words.
-
-    A rule that raises is a problem of its own; what it and the others have found stays.
-    """
-    source = Source(Layout(path, text, facts.module), facts, texts)
-    shown = waiting(source.layout.units, facts, rules)
-    return show(source, shown if watch is None else watch.over(shown, source.layout.units))
-
-
-def waiting(
-    units: Units, facts: FileView, rules: Sequence[Rule]
-) -> Iterator[tuple[Unit, Sequence[Rule]]]:
-    """The units that can matter, each with the rules that wait for what is in it."""
-    words = frozenset(
-        word for rule in rules if not (rule.violation or rule.by_needs) for word in rule.words
-    )
-    known: Sequence[tuple[int, int, frozenset[Trait]]] = ()
-    if any(rule.needs for rule in rules):
-        known = facts.surviving(Traits, lambda traits: traits.in_file(facts.path))
-    traits_of = _traits(known)
-    misuse_rows: Mapping[Violation, Collection[int]] = {}
-    if any(rule.violation for rule in rules):
-        misuse_rows = facts.surviving(ScalerMisuse, lambda misuse: misuse.in_file(facts.path))
-    misuses = {
-        violation: Intervals((row, row + 1) for row in at) for violation, at in misuse_rows.items()
-    }
-    wordless = [frozenset(rule.needs) for rule in rules if rule.by_needs and rule.words]
-    rows = {
-        *(row for rows in misuse_rows.values() for row in rows),
-        *(unit.row for unit in units.units if any(map(traits_of(unit).issuperset, wordless))),
-    }
-    for unit, found in units.holding(words, rows):
-        traits = traits_of(unit)
-        misused = {
-            violation for violation, at in misuses.items() if at.meet(unit.row, unit.last_row + 1)
-        }
-        those = [
-            rule for rule in rules if _waits(rule, found, misused) and traits.issuperset(rule.needs)
-        ]
-        if those:
-            yield unit, those
-
-
-def _waits(rule: Rule, found: Collection[str], misused: Collection[Violation]) -> bool:
-    """Whether a rule waits for what is written in a unit; one without words waits for nothing."""
-    if rule.violation is not None:
-        return rule.violation in misused
-    return bool(rule.words) if rule.by_needs else not rule.words.isdisjoint(found)
-
-
-def _traits(
-    known: Sequence[tuple[int, int, frozenset[Trait]]],
-) -> Callable[[Unit], frozenset[Trait]]:
-    """Gives the traits of the places in a unit."""
-    places = {
-        trait: Intervals((first, last + 1) for first, last, some in known if trait in some)
-        for trait in Trait
-    }
-
-    def traits_of(unit: Unit) -> frozenset[Trait]:
-        first, end = unit.row, unit.last_row + 1
-        return frozenset(trait for trait, at in places.items() if at.meet(first, end))
-
-    return traits_of
-
-
-def show(source: Source, shown: Iterable[tuple[Unit, Sequence[Rule]]]) -> Judged:
-    """Show units of a file to rules: every node of theirs to the checks for its kind."""
-    findings: list[Finding] = []
-    problems: list[tuple[str, str]] = []
-    notices: list[str] = []
-    faults: list[str] = []
-    for unit, rules in shown:
-        try:
-            tree = source.layout.open(unit)
-        except RefusedUnitError as refused:
-            notices.append(f"line {refused.row} ff. not checked: {refused.reason}")
-            continue
-        except Exception as error:
-            faults.append(f"line {unit.row} to {unit.last_row}: {describe(error)}")
-            continue
-        checks = Checks(rules)
-        for node in tree.nodes:
-            for rule, check in checks.of(type(node)):
-                try:
-                    findings.extend(check(node, source))
-                except Exception as error:
-                    problems.append((rule.code, _describe(error, node, unit, source)))
-    return Judged(tuple(findings), tuple(problems), tuple(notices), tuple(faults))
-
-
-class Checks:
-    """The checks of some rules, by the kind of node that they are registered for."""
-
-    def __init__(self, rules: Collection[Rule]) -> None:
-        self._registered = [(rule, kinds, check) for rule in rules for kinds, check in rule.checks]
-        self._by_kind: dict[type[cst.CSTNode], list[tuple[Rule, Check]]] = {}
-
-    def of(self, kind: type[cst.CSTNode]) -> list[tuple[Rule, Check]]:
-        found = self._by_kind.get(kind)
-        if found is None:
-            found = self._by_kind[kind] = [
-                (rule, check) for rule, kinds, check in self._registered if issubclass(kind, kinds)
-            ]
-        return found
-
-
-def _describe(error: Exception, node: cst.CSTNode, unit: Unit, source: Source) -> str:
-    try:
-        row = source.span(node).start.row
-    except Exception:  # whatever troubled the rule may trouble us
-        row = unit.row
-    return f"line {row}: {describe(error)}"

@@ -26,10 +26,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from amplint.analyses.hotness import HEAT_WORDS, Hotness
+from amplint.analyses.hotness import Hotness
 from amplint.analyses.program import Program
-from amplint.core import registry, values
-from amplint.core.values import Trait
+from amplint.core import values
 from amplint.inference import Evaluation, Inference
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
@@ -92,15 +91,13 @@ def measure(texts: Texts) -> Work:
 
 
 def linked(texts: Texts) -> tuple[Program, float]:
-    """The project, linked as `amplint check` with all rules does, and how long that took."""
+    """The project, linked as `amplint check` does, and how long that took."""
     files = Files({path: file for path, text in texts.items() if (file := indexed(path, text))})
-    rules = [rule for rule in registry.all_rules() if rule.checks]
-    words = frozenset(word for rule in rules if Trait.HOT not in rule.needs for word in rule.words)
     gc.collect()
     gc.disable()  # as amplint does
     try:
         start = time.process_time()
-        program = Program(files, files.with_aliases(words) | HEAT_WORDS)
+        program = Program(files)
         program.facts[Hotness]
         return program, time.process_time() - start
     finally:

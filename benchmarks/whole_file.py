@@ -3,12 +3,9 @@
     python -m benchmarks.whole_file [PACKAGE...] [--cache DIR]
 
 The fast path parses the units that can matter, pairs their nodes with those of `ast` by order,
-shows a rule the units that hold one of its words and what it needs, and evaluates the functions
-that a word leads to. The long way parses each file whole, by one `libcst.parse_module`, takes
-every place from LibCST's PositionProvider, pairs the nodes by place, shows every rule every node,
-names and white space included, and evaluates every function of the project. What is not evaluated
-for a word is evaluated last: where values go in a circle, what is found can depend on the order
-(docs/performance.md).
+and shows a rule the units that hold one of its candidates. The long way parses each file whole, by
+one `libcst.parse_module`, takes every place from LibCST's PositionProvider, pairs the nodes by
+place, and shows every rule every node, names and white space included.
 
 A large project is linked in parts, and of what calls from another part nobody knows. That is no
 matter of what is parsed, and so both ways have the same parts at first. The long way is then gone
@@ -36,7 +33,6 @@ from unittest import mock
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
-from amplint.analyses import program
 from amplint.analyses.fact import Facts
 from amplint.analyses.program import FileView
 from amplint.core import registry
@@ -46,12 +42,13 @@ from amplint.core.text import Text
 from amplint.cst.navigation import FSTRING_PLACES_HOLD, Layout
 from amplint.cst.pairing import KINDS, ast_nodes, pair_by_order, walk
 from amplint.cst.segments import RefusedUnitError, Spans, Tree, Unit, Units, place
-from amplint.inference import Inference
+from amplint.ir.file_set import Files
 from amplint.project.config import Settings
 from amplint.project.discover import Project
 from amplint.run import analysis, engine, parts, session
+from amplint.run.judge import CandidateRows, Judged, show
 from amplint.run.request import Outcome, Request
-from amplint.source import Judged, Source, Texts, show
+from amplint.source import Source, Texts
 from benchmarks.packages import RESULTS, Package, arguments, fetch, load, sources
 from benchmarks.speed import TREES
 
@@ -65,6 +62,12 @@ Divide = Callable[[Mapping[str, int]], list[tuple[str, ...]]]
 Key = tuple[type[cst.CSTNode], int, int]
 STATEMENTS = frozenset(KINDS[kind] for kind in KINDS if issubclass(kind, ast.stmt))
 STRINGS = (cst.FormattedString, cst.ConcatenatedString)
+# What not every one of has a node in the other tree.
+NESTED: Mapping[type[ast.AST], tuple[type[cst.CSTNode], ...]] = {
+    ast.BoolOp: (cst.BooleanOperation,),
+    ast.JoinedStr: STRINGS,
+    ast.Tuple: (cst.Tuple,),
+}
 
 
 @dataclass(frozen=True)
@@ -113,13 +116,24 @@ def judge_whole(
     path: str,
     text: Text,
     facts: FileView,
+    _rows: CandidateRows,
     rules: Sequence[Rule],
     texts: Texts = lambda _: None,
     _watch: None = None,
 ) -> Judged:
-    """`amplint.source.judge`, but for what it leaves out: every node is shown to every rule."""
+    """`amplint.run.judge.judge`, but for what it leaves out: every node is shown to every rule."""
     source = Source(WholeLayout(path, text, facts.module), facts, texts)
     return show(source, [(unit, rules) for unit in source.layout.units.units])
+
+
+class Everywhere:
+    """`amplint.analyses.candidates.Search`, but that every rule may speak in every file."""
+
+    def __init__(self, _files: Files, _facts: Facts, rules: Sequence[Rule]) -> None:
+        self._codes = frozenset(rule.code for rule in rules)
+
+    def of(self, _: str) -> Mapping[int, frozenset[str]]:
+        return {1: self._codes}
 
 
 def parsed(text: Text, module: ast.Module, unit: Unit) -> Tree:
@@ -156,7 +170,7 @@ def pair_by_place(
 
     Raises ValueError for one that is not found.
     """
-    kinds = frozenset((*KINDS.values(), *STRINGS))
+    kinds = frozenset((*KINDS.values(), *(kind for several in NESTED.values() for kind in several)))
     at = {key: node for node in nodes if type(node) in kinds for key in keys(node, positions)}
     pairs: dict[int, ast.AST] = {}
     for thing in with_places(module):
@@ -165,6 +179,9 @@ def pair_by_place(
             span = place(text, thing)
             strings = [node for kind in STRINGS if (node := at.get((kind, *span)))]
             found = pair_by_order(walk(strings)[0], ast_nodes([thing])) if strings else None
+        elif type(thing) in NESTED:
+            places = [(kind, *place(text, thing)) for kind in NESTED[type(thing)]]
+            found = {id(at[key]): thing for key in places if key in at}
         elif type(thing) in KINDS:
             key = key_of(text, thing)
             found = {id(at[key]): thing} if key in at else None
@@ -196,7 +213,8 @@ def key_of(text: Text, thing: ast.expr | ast.stmt) -> Key:
 def keys(node: cst.CSTNode, positions: Positions) -> Iterator[Key]:
     """Where `ast` may say that a node stands.
 
-    The two disagree about the parentheses of generators, which are found by what they yield.
+    The two disagree about the parentheses of tuples, and of generators, which are found by what
+    they yield.
     """
     kind = type(node)
     shown = node.elt if isinstance(node, cst.GeneratorExp) else node
@@ -204,27 +222,17 @@ def keys(node: cst.CSTNode, positions: Positions) -> Iterator[Key]:
     if span is None:
         return
     yield (kind, span[0], -1) if kind in STATEMENTS else (kind, *span)
-    if isinstance(node, cst.GeneratorExp) and node.elt.lpar:
-        first, last = positions.of(node.elt.lpar[-1]), positions.of(node.elt.rpar[0])
+    if (
+        isinstance(shown, cst.BaseExpression)
+        and shown.lpar
+        and kind in (cst.GeneratorExp, cst.Tuple)
+    ):
+        first, last = positions.of(shown.lpar[-1]), positions.of(shown.rpar[0])
         if first is not None and last is not None:
             yield kind, first[0], last[1]
 
 
 # ------------------------------------------------------------------------------ a project
-
-
-def evaluate_all(inference: Inference) -> None:
-    """Evaluate every function that was not; lambdas are known once what is around them is."""
-    before = -1
-    while before < len(inference.states):
-        before = len(inference.states)
-        inference.settle(f for f in list(inference.functions) if f not in inference.states)
-
-
-def facts_of_all(inference: Inference) -> Facts:
-    """`Facts`, the first thing that is made of what inference has found out."""
-    evaluate_all(inference)
-    return Facts(inference)
 
 
 def one_part(sizes: Mapping[str, int]) -> list[tuple[str, ...]]:
@@ -252,7 +260,7 @@ def run_whole(request: Request, divide: Divide = parts.divide) -> Whole:
     with (
         mock.patch.object(session, "divide", divide),
         mock.patch.object(analysis, "judge", judged),
-        mock.patch.object(program, "Facts", facts_of_all),
+        mock.patch.object(analysis, "Search", Everywhere),
     ):
         outcome = engine.run(replace(request, indexed={}, cache=None))
     return Whole(outcome, count.value)

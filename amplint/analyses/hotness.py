@@ -30,7 +30,7 @@ from amplint.core.values import (
     Value,
     Why,
 )
-from amplint.inference import Inference, State, annotated, custom_ops
+from amplint.inference import Inference, State, annotated
 from amplint.inference.transfer import is_loader
 from amplint.ir.ast_cache import Standing
 from amplint.ir.model import Block
@@ -40,14 +40,6 @@ from amplint.knowledge import libraries
 # parameters or is a loss; not far from that of other modules, many of which never train (an
 # algorithm of geometry, say).
 REACH_OF_LOOP, REACH_OF_LEARNING, REACH_OF_DEFINITION = 6, 4, 2
-# Where heat comes from. What is hot is reached from a function that holds one of these words: as
-# the loop itself, or by calls.
-HEAT_WORDS = (
-    frozenset({"backward", "manual_backward", "step", "forward", "training_step"})
-    | libraries.CLIPPING
-    | libraries.TRAINING_HOOKS
-    | custom_ops.WORDS
-)
 TRAINING, EVALUATION = "training", "evaluation"
 LOOPS = frozenset({"loop", "while", "comprehension"})
 PARTS = frozenset({"attr", "narrow", "subscript"})

@@ -25,40 +25,32 @@ class Program:
 
     Args:
         files: the files; its own are linked.
-        words: the identifiers without which nothing matters: those of the rules, and those that
-            make a loop hot. (What findings were asked for is no matter: of a file the same is
-            said whichever files are named beside it.)
         progress: to be told how many functions have been evaluated.
     """
 
-    def __init__(self, files: Files, words: frozenset[str], progress: Progress = SILENT) -> None:
+    def __init__(self, files: Files, progress: Progress = SILENT) -> None:
         self._files = files
         self._inference = inference = Inference(files)
         progress.at("linking functions", lambda: (len(inference.states), len(inference.functions)))
-        own = [file.facts for file in files.own.values() if file.facts.words & words]
+        own = [file.facts for file in files.own.values()]
         # Modules first: what a class derives from and how a function is decorated changes all that
         # is known in them, and would have them evaluated again.
-        self._inference.settle(facts.module for facts in own)
-        self._inference.settle(
+        inference.settle(facts.module for facts in own)
+        inference.settle(
             function.id
             for facts in own
             for function in facts.functions.values()
-            if function.kind != "class" and function.words & words
+            if function.kind != "class"
         )
         # Lambdas are known once the graph of what is around them has been built.
-        self._inference.settle(
+        inference.settle(
             function.id
             for facts in own
             for function in list(facts.functions.values())
-            if function.kind == "lambda" and function.words & words
+            if function.kind == "lambda"
         )
         # Class bodies hold defaults and nested calls; they are judged like any other code.
-        self._inference.settle(
-            cls.id
-            for facts in own
-            for cls in facts.classes.values()
-            if facts.functions[cls.id].words & words
-        )
+        inference.settle(cls.id for facts in own for cls in facts.classes.values())
         self.facts = Facts(inference)
 
     @property

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 from amplint.analyses.fact import CallFact
-from amplint.core.violations import Violation
 from amplint.gradscaler.checker import Misuse, Misuses
 from amplint.inference import Inference
 from amplint.ir.ast_cache import Standing
@@ -22,15 +21,7 @@ class ScalerMisuse(CallFact[Sequence[Misuse]]):
     def of(self, at: Standing) -> Sequence[Misuse]:
         return self._misuses.at(at.function, at.node)
 
-    def in_file(self, path: str) -> Mapping[Violation, Collection[int]]:
-        """By violation, the rows of the calls in a file that commit it."""
-        return self._rows.get(path, {})
-
     @cached_property
-    def _rows(self) -> Mapping[str, Mapping[Violation, Collection[int]]]:
-        rows: dict[str, dict[Violation, set[int]]] = {}
-        for violation, function, number in self._misuses.sites():
-            path = self.inference.functions[function].path
-            row = self.inference.states[function].graph.nodes[number].location[0]
-            rows.setdefault(path, {}).setdefault(violation, set()).add(row)
-        return rows
+    def functions(self) -> frozenset[str]:
+        """The functions in which something is wrong."""
+        return frozenset(function for _, function, _ in self._misuses.sites())

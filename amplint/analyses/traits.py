@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from amplint.analyses.fact import Fact
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.loader_workers import Workers
+from amplint.analyses.scaler_misuse import ScalerMisuse
+from amplint.core.candidate import Trait
 from amplint.core.values import (
     Atom,
     DType,
@@ -16,7 +18,6 @@ from amplint.core.values import (
     Sequence,
     Symbol,
     Tensor,
-    Trait,
     Value,
 )
 from amplint.inference import Inference
@@ -29,20 +30,20 @@ HALF_NAMES = HALF | {"HalfTensor", "BFloat16Tensor"}
 class Traits(Fact):
     """The traits of functions: what is known of some place in each."""
 
-    requires = (Hotness, Workers)
+    requires = (Hotness, Workers, ScalerMisuse)
 
-    def __init__(self, inference: Inference, hotness: Hotness, workers: Workers) -> None:
+    def __init__(
+        self, inference: Inference, hotness: Hotness, workers: Workers, misuse: ScalerMisuse
+    ) -> None:
         super().__init__(inference)
         self._hotness = hotness
         self._workers = workers
+        self._misused = misuse.functions
+        self._half: dict[Value, bool] = {}
 
-    def in_file(self, path: str) -> list[tuple[int, int, frozenset[Trait]]]:
-        """Of each function of a file: its rows, first and last, and the traits of its places."""
-        return [
-            (facts.location[0], facts.location[2], frozenset(self._of(identity)))
-            for identity, facts in self.inference.files[path].facts.functions.items()
-            if identity in self.inference.states
-        ]
+    def of_function(self, function: str) -> frozenset[Trait]:
+        """The traits of an evaluated function."""
+        return frozenset(self._of(function))
 
     def _of(self, function: str) -> Iterator[Trait]:
         state = self.inference.states[function]
@@ -50,10 +51,17 @@ class Traits(Fact):
             yield Trait.HOT
         if any(region is not None for region in state.regions.values()):
             yield Trait.REGION
-        if any(map(is_half, set(state.values))):
+        if any(map(self._is_half, state.values)):
             yield Trait.HALF
         if self._workers.runs(function):
             yield Trait.WORKER
+        if function in self._misused:
+            yield Trait.MISUSED
+
+    def _is_half(self, value: Value) -> bool:
+        if value not in self._half:
+            self._half[value] = is_half(value)
+        return self._half[value]
 
 
 def is_half(value: Value) -> bool:

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Group, Rule, Source, Unrun
+from amplint import Finding, Group, Rule, Source, Unrun, calls
 
 rule = Rule(
     code="{code}",
@@ -35,7 +35,7 @@ rule = Rule(
     since="{version}",
     # What running bad.py and the fixed program must show, e.g. Raises("same dtype").
     witness=Unrun("not written yet", "amplint new"),
-    words=frozenset({{"{word}"}}),  # without one of these in a statement, it is not looked at
+    candidates=calls("torch.{word}"),  # where none of these is, no check looks
 )
 
 

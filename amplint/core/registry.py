@@ -61,7 +61,6 @@ without a word; what is called from there is not known.
     group=Group.CORRECTNESS,
     since="0.1.0",
     witness=Unrun("a file that does not parse cannot run", "the ast module of Python"),
-    words=frozenset(),
 )
 
 UNUSED = Rule(
@@ -84,7 +83,6 @@ file name.
     since="0.1.0",
     witness=Unrun("a comment does nothing at run time", "amplint's own output"),
     safe_if=("the code is suppressed by nothing, and nothing but a comment goes",),
-    words=frozenset(),
 )
 
 ENGINE_RULES = (UNPARSABLE, UNUSED)
@@ -169,10 +167,10 @@ def complaints_about(rule: Rule) -> Iterable[str]:
         yield f"{rule.group!r} is not a Group"
     if not SINCE.fullmatch(rule.since):
         yield f"since={rule.since!r} is not a version like 0.1.0"
-    if not rule.words or not all(word.isidentifier() for word in rule.words):
-        yield "words must be identifiers without any of which the rule cannot fire, at least one"
-    if rule.by_needs and not rule.needs:
-        yield "by_needs says nothing without needs"
+    if not rule.candidates.ways:
+        yield "candidates must say where the rule may speak"
+    if any(way.ops is None for way in rule.candidates.ways):
+        yield "candidates must say which operations they are about"
     if not all(CODE.fullmatch(code) for code in rule.outranks):
         yield f"outranks={rule.outranks!r} are not codes"
     for bound in (rule.torch, rule.until):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from amplint.core.candidate import NOWHERE, Candidates
 from amplint.core.finding import Finding, Group
-from amplint.core.values import Trait
 from amplint.core.violations import Violation
 
 if TYPE_CHECKING:
@@ -110,19 +110,12 @@ class Rule:
         other_groups: the groups of findings whose evidence is stronger or weaker than usual.
         since: the amplint version that introduced the rule.
         witness: what running the rule's fixture must show.
-        words: identifiers without any of which the rule cannot fire in a unit (a top-level
-            statement or a statement of a top-level class body).
+        candidates: the nodes of the value graph of which the rule may speak: where none lies in a
+            segment, it is not shown that segment.
         outranks: codes that stay silent where this rule speaks about the same node.
-        project_words: where any are named, some file of the project has to hold one of them.
         safe_if: the conditions that its safe fixes rest on; each fix names those that it needs.
         changes: what its unsafe fixes may change.
-        needs: what has to be known of some place in a unit for the rule to speak there; other units
-            are not shown to it.
-        by_needs: whether `needs` alone says which units it is shown, with a word or without; its
-            words then only start inference.
-        violation: what it reports, if that is a violation of the protocol of a GradScaler: it is
-            shown the units that hold one, with a word or without, and its words start inference in
-            every file.
+        violation: what it reports, if that is a violation of the protocol of a GradScaler.
         torch: the lowest torch version for which the rule holds, e.g. "2.4"; None for any.
         until: the first torch version for which it holds no more; then it speaks only where the
             project says that it supports an older one. None for any.
@@ -134,13 +127,10 @@ class Rule:
     group: Group
     since: str
     witness: Witness
-    words: frozenset[str]
+    candidates: Candidates = NOWHERE
     outranks: tuple[str, ...] = ()
-    project_words: frozenset[str] = frozenset()
     safe_if: tuple[str, ...] = ()
     changes: frozenset[Change] = frozenset()
-    needs: tuple[Trait, ...] = ()
-    by_needs: bool = False
     violation: Violation | None = None
     torch: str | None = None
     until: str | None = None

@@ -533,15 +533,6 @@ def shallow(value: Value) -> Value:
     return value
 
 
-class Trait(Enum):
-    """What may be known of some place in a function, without which certain rules cannot speak."""
-
-    HOT = "runs for every batch of training"
-    REGION = "stands in an autocast region, be it on or off"
-    HALF = "is a tensor or a module in half, or a cast to half"
-    WORKER = "runs in a worker process of a loader"
-
-
 @dataclass(frozen=True, slots=True)
 class Arguments:
     """What a call is given. `stars`: `*args` or `**kwargs` is among it, so positions are unsure.

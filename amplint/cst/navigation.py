@@ -18,13 +18,6 @@ from amplint.cst.segments import RefusedUnitError, Tree, Unit, Units, place
 BRIEF = 40
 # Before Python 3.12, `ast` has wrong positions inside of f-strings.
 FSTRING_PLACES_HOLD = sys.version_info >= (3, 12)
-# Unpaired kinds, for each the kind of `ast` that stands in the same place if there is one.
-BY_PLACE: dict[type[cst.CSTNode], type[ast.expr]] = {
-    cst.BooleanOperation: ast.BoolOp,
-    cst.ConcatenatedString: ast.JoinedStr,
-    cst.FormattedString: ast.JoinedStr,
-    cst.Tuple: ast.Tuple,
-}
 
 Definition = cst.FunctionDef | cst.Lambda | cst.ClassDef
 
@@ -268,8 +261,10 @@ class Layout:
         """Where `ast` says that a node stands, which costs nothing; None where it does not say, or
         says something else than LibCST does of expressions."""
         thing = self._pairs.get(id(node))
-        # `ast` counts the parentheses of a generator expression, LibCST does not.
-        if not isinstance(thing, (ast.expr, ast.stmt)) or isinstance(thing, ast.GeneratorExp):
+        if not isinstance(thing, (ast.expr, ast.stmt)):
+            return None
+        # `ast` counts the parentheses of a generator expression or a tuple, LibCST does not.
+        if isinstance(thing, ast.GeneratorExp) or (isinstance(node, cst.Tuple) and node.lpar):
             return None
         if not FSTRING_PLACES_HOLD and self._in_fstring(node):
             return None
@@ -279,10 +274,7 @@ class Layout:
 
     def ast_of(self, node: cst.CSTNode) -> ast.AST | None:
         """The node of the standard library's tree that stands for a node."""
-        paired = self._pairs.get(id(node))
-        if paired is None and type(node) in BY_PLACE:
-            return self._by_place(node)
-        return paired
+        return self._pairs.get(id(node))
 
     def ast_around(self, node: cst.CSTNode) -> ast.AST | None:
         """The same for the innermost node around `node`, or itself, for which there is one."""
@@ -298,16 +290,6 @@ class Layout:
         except RefusedUnitError:
             return None
         return tree.by_ast.get(id(thing))
-
-    def _by_place(self, node: cst.CSTNode) -> ast.AST | None:
-        around = self.ast_around(node)
-        if around is None or (self._in_fstring(node) and not FSTRING_PLACES_HOLD):
-            return None
-        places = (self.offsets(node), self.offsets(node, parentheses=True))
-        for thing in ast.walk(around):
-            if isinstance(thing, BY_PLACE[type(node)]) and place(self.content, thing) in places:
-                return thing
-        return None
 
     def _in_fstring(self, node: cst.CSTNode) -> bool:
         return any(isinstance(each, cst.FormattedStringExpression) for each in self.ancestors(node))

@@ -115,8 +115,8 @@ FIELDS: Mapping[type[cst.CSTNode], tuple[str, ...]] = {
 }
 _REVERSED = {kind: fields[::-1] for kind, fields in FIELDS.items()}
 
-# Which kind of LibCST node stands for a kind of `ast` node. Left out are those that the two trees
-# nest differently (boolean operations) or count differently (tuples, strings), and constants.
+# Which kind of LibCST node stands for a kind of `ast` node. Left out are constants, and those that
+# the two trees nest or count differently: tuples, boolean operations, strings.
 KINDS: Mapping[type[ast.AST], type[cst.CSTNode]] = {
     ast.AnnAssign: cst.AnnAssign,
     ast.Assert: cst.Assert,
@@ -226,7 +226,7 @@ def ast_nodes(roots: Sequence[ast.AST], header: bool = False) -> list[ast.AST]:
 
 
 def pair_by_order(
-    nodes: Iterable[cst.CSTNode], things: Iterable[ast.AST]
+    nodes: Sequence[cst.CSTNode], things: Sequence[ast.AST]
 ) -> dict[int, ast.AST] | None:
     """By the `id` of a LibCST node, its `ast` node; None where the two trees do not agree."""
     left: dict[type[cst.CSTNode], list[cst.CSTNode]] = {kind: [] for kind in _PAIRED}
@@ -242,12 +242,104 @@ def pair_by_order(
     left[cst.Name] = [node for node in left[cst.Name] if not _is_constant(node)]
     pairs: dict[int, ast.AST] = {}
     for kind, of_kind in left.items():
-        others = right[kind]
-        check = _CHECKS.get(kind)
-        if len(of_kind) != len(others) or (check and not all(map(check, of_kind, others))):
+        if not _pair(of_kind, right[kind], pairs, _CHECKS.get(kind)):
             return None
-        pairs.update(zip(map(id, of_kind), others, strict=True))
-    return pairs
+    own = (_tuples(nodes), _operations(nodes), _strings(nodes))
+    others = (_tuples_of_ast(nodes, pairs, things), _of(ast.BoolOp, things), _formatted(things))
+    alike = all(_pair(one, other, pairs) for one, other in zip(own, others, strict=True))
+    return pairs if alike else None
+
+
+def _pair(
+    nodes: Sequence[cst.CSTNode],
+    things: Sequence[ast.AST],
+    pairs: dict[int, ast.AST],
+    check: Callable[[cst.CSTNode, ast.AST], bool] | None = None,
+) -> bool:
+    """Pair nodes of one kind by their order, and say whether there are as many."""
+    if len(nodes) != len(things) or (check and not all(map(check, nodes, things))):
+        return False
+    pairs.update(zip(map(id, nodes), things, strict=True))
+    return True
+
+
+def _of(kind: type[ast.AST], things: Iterable[ast.AST]) -> list[ast.AST]:
+    return [thing for thing in things if isinstance(thing, kind)]
+
+
+# ------------------------------------------------------ what the trees nest or count differently
+
+
+def _tuples(nodes: Iterable[cst.CSTNode]) -> list[cst.CSTNode]:
+    """The tuples of LibCST that are one for `ast`, too: `del a, b` has none for it."""
+    bare = {
+        id(node.target) for node in nodes if isinstance(node, cst.Del) and _is_bare(node.target)
+    }
+    return [node for node in nodes if isinstance(node, cst.Tuple) and id(node) not in bare]
+
+
+def _is_bare(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Tuple) and not node.lpar
+
+
+def _tuples_of_ast(
+    nodes: Iterable[cst.CSTNode], pairs: Mapping[int, ast.AST], things: Iterable[ast.AST]
+) -> list[ast.AST]:
+    """The tuples of `ast` that are one for LibCST, too: `x[a, b]` has none for it."""
+    hidden: set[int] = set()
+    for node in nodes:
+        if isinstance(node, cst.Subscript) and not _holds_tuple(node):
+            subscript = pairs.get(id(node))
+            assert isinstance(subscript, ast.Subscript)
+            hidden.add(id(subscript.slice))
+    return [thing for thing in _of(ast.Tuple, things) if id(thing) not in hidden]
+
+
+def _holds_tuple(node: cst.Subscript) -> bool:
+    """Ex) x[(a, b)]"""
+    only = node.slice[0]
+    bare = len(node.slice) == 1 and not isinstance(only.comma, cst.Comma)
+    index = only.slice
+    return bare and isinstance(index, cst.Index) and isinstance(index.value, cst.Tuple)
+
+
+def _operations(nodes: Iterable[cst.CSTNode]) -> list[cst.CSTNode]:
+    """The boolean operations that begin one of `ast`: `a and b and c` is one for it."""
+    inner = {
+        id(node.left)
+        for node in nodes
+        if isinstance(node, cst.BooleanOperation)
+        and isinstance(node.left, cst.BooleanOperation)
+        and type(node.left.operator) is type(node.operator)
+        and not node.left.lpar
+    }
+    return [
+        node for node in nodes if isinstance(node, cst.BooleanOperation) and id(node) not in inner
+    ]
+
+
+def _strings(nodes: Iterable[cst.CSTNode]) -> list[cst.CSTNode]:
+    """The strings with values in them: those that are concatenated are one for `ast`."""
+    inner: set[int] = set()
+    found: list[cst.CSTNode] = []
+    for node in nodes:
+        if isinstance(node, cst.ConcatenatedString):
+            inner.update((id(node.left), id(node.right)))
+        if id(node) not in inner and _is_formatted(node):
+            found.append(node)
+    return found
+
+
+def _is_formatted(node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.ConcatenatedString):
+        return _is_formatted(node.left) or _is_formatted(node.right)
+    return isinstance(node, cst.FormattedString)
+
+
+def _formatted(things: Iterable[ast.AST]) -> list[ast.AST]:
+    """The strings with values in them, without what says how a value is formatted."""
+    formats = {id(thing.format_spec) for thing in things if isinstance(thing, ast.FormattedValue)}
+    return [thing for thing in _of(ast.JoinedStr, things) if id(thing) not in formats]
 
 
 def _is_constant(node: cst.CSTNode) -> bool:

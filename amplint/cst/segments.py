@@ -1,7 +1,7 @@
 """Cut a file into units, parse the ones that can matter with LibCST, and pair them with `ast`.
 
 LibCST is slow, `ast` is not: so `ast` reads whole files, and LibCST only the *units* that hold a
-word some rule waits for. A unit is a top-level statement; a class at top level is cut into its
+candidate of some rule. A unit is a top-level statement; a class at top level is cut into its
 header and the statements of its body; statements that share a line are one unit.
 
 The two trees are paired by order (see `amplint.cst.pairing`); where anything is odd, the whole file
@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import ast
 import re
-import unicodedata
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,9 +21,8 @@ import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 from libcst.metadata.span_provider import CodeSpan
 
-from amplint.core.text import Text, code_of
+from amplint.core.text import Text
 from amplint.cst.pairing import ast_nodes, pair_by_order, walk
-from amplint.ir.file_index import words_of
 
 # LibCST nests `a and b and ...`, which `ast` keeps flat: some 10,000 operands overflow its stack
 # and end the process.
@@ -146,30 +143,13 @@ class Units:
         self._starts = [unit.start for unit in self.units]
         self._trees: dict[int, Tree | RefusedUnitError] = {}
 
-    def holding(
-        self, words: Collection[str], rows: Iterable[int] = ()
-    ) -> list[tuple[Unit, frozenset[str]]]:
-        """The units whose code holds any of the identifiers, each with those that it holds; and
-        those around the rows."""
-        if not self.units:  # nothing but comments
-            return []
-        text = code_of(self.text.text)
-        found: dict[int, set[str]] = defaultdict(set)
-        present = words_of(text).intersection(words)
-        if present:
-            pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, present))})\b")
-            for match in pattern.finditer(text):
-                found[self._index(match.start())].add(match.group())
-        if not text.isascii():
-            for index, unit in enumerate(self.units):
-                found[index] |= _disguised_words(text[unit.start : unit.end], words)
-        wanted = {index for index in found if found[index]}
-        wanted |= {self._index(self.text.start(row + 1) - 1) for row in rows}
-        return [(self.units[i], frozenset(found[i])) for i in sorted(wanted)]
+    def at(self, row: int) -> Unit:
+        """The unit that a line is part of."""
+        return self.units[self._index(self.text.start(row + 1) - 1)]
 
     def around(self, node: ast.expr | ast.stmt) -> Unit:
         """The unit that an `ast` node is part of."""
-        return self.units[self._index(self.text.start(node.lineno + 1) - 1)]
+        return self.at(node.lineno)
 
     def tree(self, unit: Unit) -> Tree:
         """A unit as LibCST reads it. Raises RefusedUnitError."""
@@ -347,10 +327,3 @@ def _ast_accepts(code: str) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True
-
-
-def _disguised_words(lines: str, words: Collection[str]) -> frozenset[str]:
-    """The words that stand in the lines once identifiers are normalised as Python does."""
-    if unicodedata.is_normalized("NFKC", lines):
-        return frozenset()
-    return frozenset(re.findall(r"\w+", unicodedata.normalize("NFKC", lines))) & frozenset(words)

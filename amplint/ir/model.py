@@ -43,6 +43,7 @@ class Node(NamedTuple):
         narrow (operand, *classes): "none", "true", "tensor", "isinstance", "on cuda" ...
         def, class, lambda (*decorators or bases): the id of what is defined.
         default (value): the id of a function and the name of its parameter.
+        assert (test), annotation (operand): of a variable, where nothing is bound to it by this.
         await, yield (operand), return (operand), raise, break, continue, unbound, opaque.
     """
 

@@ -203,6 +203,8 @@ class Builder:
             annotation = self.annotation(node.annotation)
             place = where(node)
             self.bind(node.target.id, self.emit("param", (annotation,), node.target.id, place))
+            return
+        self.emit("annotation", (self.annotation(node.annotation),), None, where(node))
 
     def do_AugAssign(self, node: ast.AugAssign) -> None:
         target = self.expr(node.target)
@@ -263,6 +265,7 @@ class Builder:
             before = self.open("handler", test, where(node.msg))
             self.expr(node.msg)
             self.block = before
+        self.emit("assert", (test,), None, where(node))
         self.narrow(node.test, True)
 
     def do_If(self, node: ast.If) -> None:

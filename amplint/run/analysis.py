@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from amplint.analyses.hotness import HEAT_WORDS, Hotness
+from amplint.analyses.candidates import Search
+from amplint.analyses.hotness import Hotness
 from amplint.analyses.program import Program
 from amplint.core.errors import describe
 from amplint.core.finding import Finding, Position, Span
@@ -21,13 +22,13 @@ from amplint.core.progress import SILENT, Progress
 from amplint.core.registry import UNPARSABLE
 from amplint.core.rule import Rule
 from amplint.core.text import Text
-from amplint.core.values import Trait
+from amplint.cst.segments import Units
 from amplint.ir.ast_cache import Shelf
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.run.indexing import Indexer, Store
+from amplint.run.judge import judge
 from amplint.run.timing import Judging, Measured, Watch, processor_time
-from amplint.source import judge
 
 Result = TypeVar("Result")
 
@@ -129,23 +130,19 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
 def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     """What came of the files that could be read."""
     begun = time.process_time()
-    rules = [replace(rule, words=words_of(rule, files)) for rule in task.rules]
-    words = frozenset(word for rule in rules if Trait.HOT not in rule.needs for word in rule.words)
-    everywhere = frozenset(word for rule in rules if rule.violation for word in rule.words)
-    if any(Trait.HOT in rule.needs for rule in rules):
-        everywhere |= HEAT_WORDS
-    program = Program(files, words | everywhere, task.progress)
+    program = Program(files, task.progress)
     program.facts[Hotness]  # nearly all rules ask for it: not once in each process
     link_time = time.process_time() - begun
     gc.freeze()  # what is linked stays; what the rules leave behind is to be found
     gc.enable()
     paths = [path for path in files.own if path in task.reported]
+    candidates = Search(files, program.facts, task.rules)
     failures = program.failures
     told = set(failures)
 
     def look(path: str) -> tuple[Seen, Judging | None]:
         watch = Watch(path) if task.timed else None
-        seen = look_at(files.own[path], program, task.texts, rules, watch)
+        seen = look_at(files.own[path], program, candidates, task, watch)
         # What an analysis has failed on since. (Another process may tell of the same.)
         new = [failure for failure in program.failures if failure not in told]
         told.update(new)
@@ -167,31 +164,25 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     )
 
 
-def words_of(rule: Rule, files: Files) -> frozenset[str]:
-    """The words of a rule in this project; none where it cannot speak, whatever a unit holds."""
-    if rule.project_words and not any(any(files.holding(word)) for word in rule.project_words):
-        return frozenset()
-    return files.with_aliases(rule.words)
-
-
 def look_at(
-    file: File,
-    program: Program,
-    texts: Mapping[str, Text],
-    rules: Sequence[Rule],
-    watch: Watch | None,
+    file: File, program: Program, candidates: Search, task: Task, watch: Watch | None
 ) -> Seen:
     """Let the rules look at one file. What fails there is a problem of this file alone."""
-    path = file.path
+    path, text = file.path, task.texts[file.path]
     try:
-        judged = judge(path, texts[path], program.about(path), rules, texts.get, watch)
+        rows = candidates.of(path)
+        if not rows:
+            if watch is not None:
+                watch.saw(Units(text, file.parsed.module))
+            return Seen()
+        judged = judge(path, text, program.about(path), rows, task.rules, task.texts.get, watch)
     except Exception as error:
         return Seen(problems=(f"{path}: amplint failed on this file: {describe(error)}",))
-    names = {rule.code: rule.name for rule in rules}
+    names = {rule.code: rule.name for rule in task.rules}
     failed: dict[str, list[str]] = {}
-    for code, text in judged.problems:
-        failed.setdefault(code, []).append(text)
-    problems = [f"{path}: amplint failed from {text}" for text in judged.faults]
+    for code, problem in judged.problems:
+        failed.setdefault(code, []).append(problem)
+    problems = [f"{path}: amplint failed from {fault}" for fault in judged.faults]
     problems += [
         f"{path}: the rule {code} {names.get(code, '')} failed: {texts[0]}"
         + (f" (and {len(texts) - 1} times more in this file)" if len(texts) > 1 else "")

@@ -102,10 +102,14 @@ class Watch:
         self, shown: Iterable[tuple[Unit, Sequence[Rule]]], units: Units
     ) -> Iterator[tuple[Unit, Sequence[Rule]]]:
         """The units of a file and who waits for them, with rules whose checks are timed."""
-        self._units = units
+        self.saw(units)
         for unit, rules in shown:
             self._shown.update(map(label, rules))
             yield unit, [self._with_clock(rule) for rule in rules]
+
+    def saw(self, units: Units) -> None:
+        """Note the units of the file."""
+        self._units = units
 
     def judging(self) -> Judging:
         """What was measured until now."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES
 from amplint.knowledge.operations import SHAPE_METHODS
 
 if TYPE_CHECKING:
-    from amplint import Source
+    from amplint import Source, Spot
 
 # Methods that leave the dtype, and the numbers.
 SAME_DTYPE = SHAPE_METHODS | {"cuda", "contiguous", "clone", "detach"}
@@ -180,3 +180,25 @@ def settled_within(tensor: Tensor, node: cst.CSTNode, src: Source) -> bool:
         return False
     span = src.span(function.body)
     return span.start.row <= why.place.row <= span.end.row
+
+
+# ------------------------------------------------------------------------------------ candidates
+
+
+def tensors_of(at: Spot) -> Iterator[Tensor]:
+    """The tensors among the operands, and among those of lists and tuples that are operands."""
+    for operand in (*at.node.operands, *((at.receiver,) if at.node.op == "call" else ())):
+        node = at.graph.nodes[operand]
+        inner = node.operands if node.op in ("list", "tuple") else ()
+        for number in (operand, *inner):
+            tensor = at.tensor(number)
+            if tensor is not None:
+                yield tensor
+
+
+def cast_of(at: Spot) -> str | None:
+    """As `cast_dtype`."""
+    if at.method in ("to", "type"):
+        named = (only(at.of(each)) for each in at.arguments)
+        return next((atom.name for atom in named if isinstance(atom, DType)), None)
+    return DTYPE_OF_CAST.get(f"Tensor.{at.method}") if not at.arguments else None

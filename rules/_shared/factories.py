@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from amplint.knowledge.operations import SHAPE_METHODS
 from .moves import bound_before
 
 if TYPE_CHECKING:
-    from amplint import Source
+    from amplint import Source, Spot
 
 # Methods that leave the same numbers in another shape.
 CONVERSIONS = frozenset(
@@ -232,3 +232,46 @@ def is_host_atom(atom: Atom) -> bool:
         inner = atom.items if atom.items is not None else (atom.element,)
         return all(is_host_atom(a) for value in inner for a in value)
     return isinstance(atom, Host | DType)
+
+
+# ------------------------------------------------------------------------------------ candidates
+
+
+BUILDABLE = frozenset(
+    name
+    for name, facts in FACTORIES.items()
+    if facts.device == "default" and facts.takes_device and facts.dtype not in FROM_DATA
+)
+
+
+def is_built(at: Spot, number: int, names: Collection[str] = BUILDABLE) -> bool:
+    """Whether a value may come from a factory by operations on it alone, as `built` tells."""
+    nodes = at.graph.nodes
+    return any(
+        nodes[each].op == "call" and at.name_of(each) in names for each in taken_from(at, number)
+    )
+
+
+def taken_from(at: Spot, number: int) -> Iterator[int]:
+    """The value, and what it may come from by operations on that alone."""
+    nearest = [number]
+    for _ in range(MAX_STEPS):
+        yield from nearest
+        nearest = [each for current in nearest for each in alone(at, current)]
+
+
+def alone(at: Spot, number: int) -> Iterator[int]:
+    """What an operation may take beside what is of the host, as `operand_alone` tells."""
+    node = at.graph.nodes[number]
+    if node.op in ("narrow", "subscript", "unary"):
+        yield node.operands[0]
+    elif node.op in ("binop", "compare"):
+        tensors = [each for each in node.operands if not all(map(is_host_atom, at.of(each)))]
+        yield from tensors if len(tensors) == 1 or node.op == "compare" else ()
+    elif node.op == "call":
+        callee = at.graph.nodes[node.operands[0]]
+        function = (at.name_of(number) or "").startswith("torch.")
+        if function:
+            yield from node.operands[1:2]
+        elif callee.op == "attr":
+            yield callee.operands[0]

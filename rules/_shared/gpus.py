@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from amplint import Blob, Edit, Tensor, only
+from amplint import Blob, Edit, Tensor, calls, nodes, only
 
 from .guards import is_wished
 
 if TYPE_CHECKING:
-    from amplint import Source
+    from amplint import Source, Spot
 
 GPU = re.compile(r"(cuda|xpu|mps|npu|hpu)(:\d+)?")
 ASKS_DEVICE = re.compile(r"cuda|gpu|device|is_available", re.IGNORECASE)
@@ -106,3 +106,30 @@ def input_of(call: cst.Call, src: Source) -> str | None:
                 return None
             tensors.add(param.name.value)
     return next((p.name.value for p in function.params.params if p.name.value in tensors), None)
+
+
+# ------------------------------------------------------------------------------------ candidates
+
+
+def may_name_gpu(at: Spot) -> bool:
+    """As `names_gpu`."""
+    if at.method in ("cuda", "to"):
+        if not isinstance(only(at.of(at.receiver)), Tensor | Blob):
+            return False
+        device = at.given("device", 0)
+        return at.method == "cuda" or (device >= 0 and is_gpu_constant(at, device))
+    if at.name == "torch.device":
+        return any(is_gpu_constant(at, each) for each in at.arguments)
+    device = at.given("device")
+    return device >= 0 and is_gpu_constant(at, device) and at.tensor(at.number) is not None
+
+
+def is_gpu_constant(at: Spot, number: int) -> bool:
+    node = at.graph.nodes[number]
+    return node.op == "const" and GPU.fullmatch(str(node.data)) is not None
+
+
+NAMES_GPU = (
+    calls(".cuda", ".to", "torch.device")
+    | nodes("call") & (lambda at: "device" in at.node.data.keywords)
+) & may_name_gpu

@@ -21,6 +21,7 @@ from amplint import (
     Tensor,
     TensorCertainty,
     Value,
+    calls,
     constant,
     join_devices,
     only,
@@ -29,16 +30,11 @@ from amplint import (
 from .code_texts import text_around
 
 if TYPE_CHECKING:
-    from amplint import Source
+    from amplint import Source, Spot
 
 READING_METHODS = frozenset({"item", "tolist", "cpu", "numpy"})
 READING_BUILTINS = frozenset({"builtins.float", "builtins.int", "builtins.complex"})
 READING_FUNCTIONS = frozenset({"numpy.asarray", "numpy.array", "numpy.ascontiguousarray"})
-# Without one of these nothing is read by a call.
-READING_WORDS = frozenset(
-    {"item", "tolist", "cpu", "numpy", "to", "float", "int", "complex", "asarray", "array"}
-    | {"ascontiguousarray"}
-)
 
 
 def device_tensor(
@@ -188,3 +184,36 @@ def hot_texts(node: cst.CSTNode, heat: Heat, src: Source) -> list[str]:
 
 def device_places(tensor: Tensor | Blob, src: Source) -> tuple[Related, ...]:
     return (src.related(tensor.device.why),) if tensor.device.why is not None else ()
+
+
+# ------------------------------------------------------------------------------------ candidates
+
+
+def presumed_tensor(at: Spot, number: int) -> Tensor | Blob | None:
+    """As `tensor_of_training`, of what is no receiver."""
+    tensor = device_tensor(at.of(number), certain=True, presumed=True)
+    if tensor is None or tensor.device.kind == ACCELERATOR:
+        return tensor
+    return tensor if at.surely_tensor(number) else None
+
+
+def goes_to_host(at: Spot) -> bool:
+    """As `moves_to_host`, whatever a variable was made of."""
+    target = at.of(at.given("device", 0))
+    atom = only(target)
+    return constant(target) == "cpu" or (isinstance(atom, Device) and atom.kind == "cpu")
+
+
+def reads_tensor(at: Spot) -> bool:
+    """As `tensor_read`."""
+    if at.method in READING_METHODS or (at.method == "to" and goes_to_host(at)):
+        return device_tensor(at.of(at.receiver), receiver=True, presumed=True) is not None
+    if at.name not in READING_BUILTINS | READING_FUNCTIONS or len(at.arguments) != 1:
+        return False
+    return presumed_tensor(at, at.arguments[0]) is not None
+
+
+READS = (
+    calls(*(f".{name}" for name in (*READING_METHODS, "to")), *READING_BUILTINS, *READING_FUNCTIONS)
+    & reads_tensor
+)

@@ -9,10 +9,6 @@ import libcst as cst
 from amplint import Autocast, Finding, Fix, Misuse, Rule, Source
 from amplint.knowledge.libraries import DEFAULT_DTYPES
 
-# Functions without any of these have no scaler at hand.
-WORDS = frozenset({"GradScaler", "scaler", "grad_scaler", "loss_scaler", "unscale_"})
-
-
 Message = str | Callable[[cst.Call, Misuse, Source], str | None]
 FindFix = Callable[[Misuse, cst.Call, Source], Fix | None]
 

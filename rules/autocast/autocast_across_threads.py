@@ -28,8 +28,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Dtype, Finding, Group, Rule, Source, ThreadWork, Trait
-from amplint.knowledge.libraries import EXECUTES, THREADS
+from amplint import IN_REGION, Dtype, Finding, Group, Rule, Source, ThreadWork, nodes
 
 from .._shared.dtypes import enabled_region
 
@@ -39,8 +38,7 @@ rule = Rule(
     group=Group.PRECISION,
     since="0.1",
     witness=Dtype(bad="float32", good="bfloat16"),
-    needs=(Trait.REGION,),
-    words=EXECUTES | {name.rpartition(".")[2] for name in THREADS},
+    candidates=nodes("call") & (lambda at: at.hands_to_thread) & IN_REGION,
 )
 
 

@@ -31,9 +31,22 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Autocast, Dtype, Finding, Group, Rule, Source, Trait
+from amplint import Autocast, Dtype, Finding, Group, Rule, Source, Spot, nodes
 
 from .._shared.dtypes import enabled_region
+
+# Decorators that leave a generator what it is.
+PLAIN = ("torch.", "builtins.", "functools.", "typing.")
+
+
+def suspends_in_region(at: Spot) -> bool:
+    """Whether a generator or coroutine opens a region, or is decorated with one."""
+    if not at.facts.is_async and not at.graph.yields:
+        return False
+    return (
+        any(isinstance(a, Autocast) for a in at.decorators) or next(at.contexts, None) is not None
+    )
+
 
 rule = Rule(
     "AMP311",
@@ -41,11 +54,8 @@ rule = Rule(
     group=Group.PRECISION,
     since="0.1",
     witness=Dtype(bad="bfloat16", good="float32"),
-    needs=(Trait.REGION,),
-    words=frozenset({"yield", "await", "async"}),
+    candidates=nodes("function") & suspends_in_region,
 )
-# Decorators that leave a generator what it is.
-PLAIN = ("torch.", "builtins.", "functools.", "typing.")
 
 
 @rule.on(cst.With)

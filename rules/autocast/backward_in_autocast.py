@@ -32,6 +32,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from amplint import (
+    IN_REGION,
     BackwardSupport,
     Change,
     Differs,
@@ -44,8 +45,8 @@ from amplint import (
     Rule,
     Source,
     Support,
-    Trait,
     is_autocast,
+    nodes,
     tensors_in,
 )
 
@@ -64,8 +65,7 @@ rule = Rule(
     witness=Differs(rtol=1e-3),
     safe_if=(ALONE, KNOWN, NO_ISLAND, NO_LINALG, NO_FUNCTION),
     changes=frozenset({Change.ROUNDING}),
-    needs=(Trait.REGION,),
-    words=frozenset({"autocast", "backward", "with"}),
+    candidates=nodes("call") & IN_REGION & (lambda at: at.runs_backward(at.number) is not None),
 )
 
 

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import (
+    IN_REGION,
     Change,
     Edit,
     Finding,
@@ -38,10 +39,16 @@ from amplint import (
     Rule,
     Safety,
     Source,
-    Trait,
+    calls,
     only,
 )
-from amplint.knowledge.casts import policy
+from amplint.knowledge.casts import AUTOCAST, policy
+
+BANNED = frozenset(name for name, how in AUTOCAST["cuda"].items() if how == "banned")
+REFUSING = frozenset({"cuda", "xpu"})  # types of devices (registrations in autocast_mode.cpp)
+LOSS = "torch.nn.functional.binary_cross_entropy"
+SIGMOIDS = frozenset({"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"})
+
 
 rule = Rule(
     "AMP304",
@@ -50,13 +57,8 @@ rule = Rule(
     since="0.1",
     witness=Raises("are unsafe to autocast", policy=True),
     changes=frozenset({Change.ROUNDING}),
-    needs=(Trait.REGION,),
-    words=frozenset({"binary_cross_entropy", "BCELoss"}),
+    candidates=calls(*BANNED) & IN_REGION,
 )
-
-REFUSING = frozenset({"cuda", "xpu"})  # types of devices (registrations in autocast_mode.cpp)
-LOSS = "torch.nn.functional.binary_cross_entropy"
-SIGMOIDS = frozenset({"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"})
 
 
 @rule.on(cst.Call)

@@ -25,6 +25,7 @@ import libcst as cst
 
 from amplint import (
     HALF,
+    WITHIN_REGION,
     Change,
     Finding,
     Fix,
@@ -34,7 +35,8 @@ from amplint import (
     Rule,
     Safety,
     Source,
-    Trait,
+    Spot,
+    nodes,
     only,
 )
 from amplint.knowledge.casts import EQUAL_DTYPES
@@ -47,19 +49,9 @@ from .._shared.dtypes import (
     dtype_places,
     made_by_autocast,
     product,
+    tensors_of,
 )
 
-rule = Rule(
-    "AMP306",
-    __doc__,
-    group=Group.CORRECTNESS,
-    since="0.1",
-    witness=Raises("must have the same dtype"),
-    changes=frozenset({Change.DTYPE}),
-    needs=(Trait.REGION,),
-    words=frozenset({"autocast"}),
-    outranks=("AMP206",),
-)
 LAYERS = EQUAL_DTYPES & MODULES.keys()
 # Weights that may not be float32: model.half(), model.to(torch.bfloat16), torch_dtype=...
 HALF_WEIGHTS = (
@@ -68,6 +60,25 @@ HALF_WEIGHTS = (
     r"|torch_dtype=|set_default_dtype"
 )
 MADE_HALF = r"\b{}\(.*\)(\.\w+\(\))*\.(half|bfloat16)\(\)"  # of an instance of the class
+
+
+def is_given_half(at: Spot) -> bool:
+    """Whether something that a region made half is used where autocast is off."""
+    region = at.region
+    off = region is not None and region.enabled is False and not region.inherited
+    return off and any(made_by_autocast(tensor) for tensor in tensors_of(at))
+
+
+rule = Rule(
+    "AMP306",
+    __doc__,
+    group=Group.CORRECTNESS,
+    since="0.1",
+    witness=Raises("must have the same dtype"),
+    changes=frozenset({Change.DTYPE}),
+    outranks=("AMP206",),
+    candidates=nodes("call", "binop") & is_given_half & WITHIN_REGION,
+)
 
 
 @rule.on(cst.Call, cst.BinaryOperation)

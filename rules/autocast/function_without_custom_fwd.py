@@ -32,9 +32,16 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Group, Raises, Rule, Source, Trait
+from amplint import WITHIN_REGION, Finding, Group, Raises, Rule, Source, calls
 
 from .._shared.classes import bases_around, method_beside
+
+BASE = "torch.autograd.Function"
+PRODUCTS = frozenset({"matmul", "mm", "bmm"})
+# What keeps the dtype of a tensor, and is in no list of autocast.
+TURNING = frozenset({"t", "transpose", "T", "mT", "contiguous", "view", "reshape", "permute"})
+CASTING = re.compile(r"autocast|dtype|type_as|\.(to|float|half|bfloat16)\(")
+
 
 rule = Rule(
     "AMP309",
@@ -42,15 +49,8 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("same dtype", backward=True),
-    needs=(Trait.REGION,),
-    words=frozenset({"save_for_backward"}),
+    candidates=calls(".save_for_backward") & WITHIN_REGION,
 )
-
-BASE = "torch.autograd.Function"
-PRODUCTS = frozenset({"matmul", "mm", "bmm"})
-# What keeps the dtype of a tensor, and is in no list of autocast.
-TURNING = frozenset({"t", "transpose", "T", "mT", "contiguous", "view", "reshape", "permute"})
-CASTING = re.compile(r"autocast|dtype|type_as|\.(to|float|half|bfloat16)\(")
 
 
 @rule.on(cst.FunctionDef)

@@ -31,10 +31,24 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Differs, Finding, Group, Rule, Source, Trait
+from amplint import HOT, Differs, Finding, Group, Rule, Source, Spot, calls
 
 from .._shared.reads import heat_places, training_heat
 from .._shared.steps import region_dtype, regions_before
+
+# Somebody scales, by hand or by a library.
+SCALED = re.compile(
+    r"scal(er|ing)|(loss|grad)_?scale|scale_?(loss|grad)|\bscale\(|fp16_optimizer"
+    r"|\b(accelerate|lightning|pytorch_lightning|deepspeed|apex|colossalai|fairscale)\b",
+    re.IGNORECASE,
+)
+
+
+def is_unscaled(at: Spot) -> bool:
+    """Whether a backward pass may follow a region of float16."""
+    half = any(region_dtype(context) == "float16" for context in at.contexts)
+    return half and at.runs_backward(at.number) == ()
+
 
 rule = Rule(
     "AMP308",
@@ -42,14 +56,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Differs(rtol=0.5),
-    words=frozenset({"backward"}),
-    needs=(Trait.HOT,),
-)
-# Somebody scales, by hand or by a library.
-SCALED = re.compile(
-    r"scal(er|ing)|(loss|grad)_?scale|scale_?(loss|grad)|\bscale\(|fp16_optimizer"
-    r"|\b(accelerate|lightning|pytorch_lightning|deepspeed|apex|colossalai|fairscale)\b",
-    re.IGNORECASE,
+    candidates=calls(".backward") & is_unscaled & HOT,
 )
 
 

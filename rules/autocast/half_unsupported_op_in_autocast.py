@@ -31,7 +31,20 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import HALF, Change, Finding, Fix, Group, Raises, Rule, Source, Tensor, Trait, constant
+from amplint import (
+    HALF,
+    Change,
+    Finding,
+    Fix,
+    Group,
+    Raises,
+    Rule,
+    Source,
+    Spot,
+    Tensor,
+    calls,
+    constant,
+)
 from amplint.knowledge.casts import NO_BFLOAT16, NO_HALF, policy
 
 from .._shared.dtypes import (
@@ -45,6 +58,7 @@ from .._shared.dtypes import (
     made_by_autocast,
     operation,
     outputs_are_cast,
+    tensors_of,
 )
 from .._shared.guards import is_caught, is_wished
 
@@ -54,6 +68,11 @@ BFLOAT16 = frozenset({"bfloat16"})
 CAST = "the operand is cast to half in this function: the line can only raise"
 ASKS = re.compile(r"\bdtype\b|is_autocast")
 
+
+def is_given_half(at: Spot) -> bool:
+    return any(tensor.dtype in HALF for tensor in tensors_of(at))
+
+
 rule = Rule(
     "AMP313",
     __doc__,
@@ -62,8 +81,7 @@ rule = Rule(
     witness=Raises("low precision dtypes not supported"),
     safe_if=(CAST,),
     changes=frozenset({Change.DTYPE}),
-    needs=(Trait.REGION,),
-    words=frozenset(name.rpartition(".")[2] for name in (*NO_HALF, *NO_BFLOAT16, MATRIX_NORM)),
+    candidates=calls(*NO_HALF, *NO_BFLOAT16, MATRIX_NORM) & is_given_half,
 )
 
 

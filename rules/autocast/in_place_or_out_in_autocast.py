@@ -31,7 +31,21 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import HALF, Dtype, Finding, Group, Region, Related, Rule, Source, Tensor, Trait
+from amplint import (
+    HALF,
+    IN_REGION,
+    Dtype,
+    Finding,
+    Group,
+    Region,
+    Related,
+    Rule,
+    Source,
+    Spot,
+    Tensor,
+    calls,
+    nodes,
+)
 from amplint.knowledge.casts import AUTOCAST, EQUAL_DTYPES, policy
 from amplint.knowledge.operations import RESULTS
 
@@ -42,6 +56,7 @@ from .._shared.dtypes import (
     enabled_region,
     made_by_autocast,
     operation,
+    tensors_of,
 )
 from .._shared.guards import is_caught
 
@@ -50,6 +65,14 @@ FLOAT32 = ("fp32", "fp32-unless-dtype")
 WIDE = frozenset(name for name, how in AUTOCAST["cuda"].items() if how in FLOAT32)
 IN_PLACE = frozenset(f"{name}_" for name in PRODUCTS | WIDE if f"{name}_" in RESULTS)
 
+
+POWER = "Tensor.__pow__"
+
+
+def has_half(at: Spot) -> bool:
+    return any(tensor.dtype in HALF for tensor in tensors_of(at))
+
+
 rule = Rule(
     "AMP312",
     __doc__,
@@ -57,11 +80,13 @@ rule = Rule(
     other_groups=(Group.CORRECTNESS,),
     since="0.1",
     witness=Dtype(bad="bfloat16", good="float32"),
-    # `h **= 2` has no name of its own.
-    needs=(Trait.REGION,),
-    words=frozenset(name.rpartition(".")[2] for name in IN_PLACE) | {"out", "autocast", "forward"},
+    candidates=(
+        nodes("aug") & (lambda at: at.node.data == "Pow" and has_half(at))
+        | calls(*IN_PLACE) & has_half
+        | calls(*PRODUCTS, *WIDE) & (lambda at: at.given("out") >= 0 and has_half(at))
+    )
+    & IN_REGION,
 )
-POWER = "Tensor.__pow__"
 
 
 @rule.on(cst.Call)

@@ -27,7 +27,20 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Change, Dtype, Finding, Fix, Group, OutsideRegions, Rule, Safety, Source, Trait
+from amplint import (
+    WITH_HALF,
+    Change,
+    Dtype,
+    Finding,
+    Fix,
+    Group,
+    OutsideRegions,
+    Rule,
+    Safety,
+    Source,
+    Spot,
+    calls,
+)
 from amplint.knowledge.casts import policy
 from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import RESULTS
@@ -38,6 +51,7 @@ from .._shared.dtypes import (
     made_by_autocast,
     operation,
     outputs_are_cast,
+    tensors_of,
 )
 
 LOSSES = frozenset(
@@ -60,6 +74,11 @@ OF_CLASSES = frozenset(
     }
 )
 
+
+def is_given_half(at: Spot) -> bool:
+    return at.is_outside and any(made_by_autocast(tensor) for tensor in tensors_of(at))
+
+
 rule = Rule(
     "AMP305",
     __doc__,
@@ -67,8 +86,7 @@ rule = Rule(
     since="0.1",
     witness=Dtype(bad="bfloat16", good="float32"),
     changes=frozenset({Change.DTYPE, Change.ROUNDING}),
-    needs=(Trait.HALF,),
-    words=frozenset(name.rpartition(".")[2] for name in LOSSES),
+    candidates=calls(*LOSSES) & is_given_half & WITH_HALF,
 )
 
 

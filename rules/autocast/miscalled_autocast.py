@@ -46,9 +46,14 @@ from amplint import (
     Rule,
     Safety,
     Source,
+    Spot,
     Tensor,
+    Value,
+    calls,
     constant,
+    nodes,
     only,
+    symbol,
 )
 from amplint.knowledge.libraries import AUTOCASTS, DEFAULT_DTYPES, AutocastApi
 
@@ -59,18 +64,39 @@ RAISES = "the line can only raise, and what is meant is known"
 KIND = "the argument is of that kind, whoever calls"
 UNCAUGHT = "nothing around it catches the error"
 
+
+NO_TYPES = {"gpu": "cuda", "cuda_gpu": "cuda", "nvidia": "cuda"}  # what is written for a type
+DTYPES = frozenset({"float16", "bfloat16", "float32"})
+
+
+def is_miscalled(at: Spot) -> bool:
+    """Whether an argument may be of the wrong kind, or nothing enters what is made."""
+    if not at.is_used:
+        return True
+    device, dtype = at.given("device_type", 0), at.given("dtype", 1)
+    named = constant(at.of(device))
+    wrong = (
+        device < 0
+        or isinstance(only(at.of(device)), Device)
+        or is_flag(at.of(device))
+        or (isinstance(named, str) and meant_type(named) is not None)
+        or is_flag(at.of(dtype))
+        or isinstance(constant(at.of(dtype)), str)
+    )
+    return wrong and any(name in AUTOCASTS and AUTOCASTS[name].device is None for name in at.names)
+
+
 rule = Rule(
     "AMP307",
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("Expected `device_type` of type `str`"),
-    words=frozenset({"autocast", "autocast_mode"}),
     outranks=("AMP701",),
     safe_if=(RAISES, KIND, UNCAUGHT),
+    candidates=calls(*AUTOCASTS) & is_miscalled
+    | nodes("context") & (lambda at: symbol(at.value) in AUTOCASTS),
 )
-NO_TYPES = {"gpu": "cuda", "cuda_gpu": "cuda", "nvidia": "cuda"}  # what is written for a type
-DTYPES = frozenset({"float16", "bfloat16", "float32"})
 
 
 @rule.on(cst.Call)
@@ -129,7 +155,7 @@ def check_device(call: cst.Call, src: Source) -> Iterator[Finding]:
         fix = Fix.safe_if("Give the type of the device", (edit,), conditions)
         message = f"`{src.brief(given.value)}` is a torch.device, autocast wants its type"
         yield src.finding(rule, call, message, fix)
-    elif is_flag(given.value, src):
+    elif is_flag(src.value(given.value)):
         message = f"`{src.brief(given.value)}` is taken for the device type"
         yield src.finding(rule, call, message, name_flag(call, given, src))
     elif isinstance(name, str) and (meant := meant_type(name)) is not None:
@@ -168,8 +194,7 @@ def is_surely_flag(node: cst.BaseExpression, src: Source) -> bool:
     return param.annotation is not None and src.text(param.annotation.annotation) == "bool"
 
 
-def is_flag(node: cst.BaseExpression, src: Source) -> bool:
-    value = src.value(node)
+def is_flag(value: Value) -> bool:
     return bool(value) and all(isinstance(atom, Host) and atom.kind == "bool" for atom in value)
 
 
@@ -192,7 +217,7 @@ def check_dtype(call: cst.Call, src: Source) -> Iterator[Finding]:
     given = src.argument(call, "dtype", 1)
     if given is None:
         return
-    if is_flag(given.value, src):
+    if is_flag(src.value(given.value)):
         message = f"`{src.brief(given.value)}` is taken for the dtype"
         yield src.finding(rule, call, message, name_flags(call, given, src))
         return

@@ -33,6 +33,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import (
+    WITHIN_REGION,
     Autocast,
     Classes,
     Finding,
@@ -41,12 +42,15 @@ from amplint import (
     Object,
     Rule,
     Source,
-    Trait,
     Unrun,
+    nodes,
     only,
 )
 
 from .._shared.dtypes import enabled_region
+
+LEAVES = cst.Return | cst.Raise | cst.Continue | cst.Break
+
 
 rule = Rule(
     "AMP314",
@@ -57,11 +61,9 @@ rule = Rule(
         "seen on the CPU with torch 2.4.1 and 2.10.0, repaired in 2.11.0",
         "https://github.com/pytorch/pytorch/pull/165068",
     ),
-    needs=(Trait.REGION,),
-    words=frozenset({"no_grad", "inference_mode"}),
     until="2.11",
+    candidates=nodes("context") & (lambda at: isinstance(only(at.value), NoGrad)) & WITHIN_REGION,
 )
-LEAVES = cst.Return | cst.Raise | cst.Continue | cst.Break
 
 
 @rule.on(cst.With)

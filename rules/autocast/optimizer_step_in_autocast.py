@@ -28,6 +28,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import (
+    IN_REGION,
     Change,
     Finding,
     Fix,
@@ -37,13 +38,26 @@ from amplint import (
     Rule,
     Same,
     Source,
-    Trait,
+    Spot,
+    calls,
     is_autocast,
     only,
 )
 
 STEPS = "nothing else than steps leaves the region"
 ELEMENTWISE = "the optimizer works element by element"
+
+
+OF_TRAINING = frozenset({"step", "update", "zero_grad"})
+KINDS = frozenset({"optimizer", "scaler", "scheduler"})
+_NAMES = "ASGD Adadelta Adagrad Adam AdamW Adamax NAdam RAdam RMSprop Rprop SGD"
+OPTIMIZERS = frozenset(f"torch.optim.{name}" for name in _NAMES.split())
+
+
+def steps(at: Spot) -> bool:
+    atom = only(at.of(at.node.operands[0]))
+    return isinstance(atom, Method) and isinstance(atom.of, Object) and atom.of.kind in KINDS
+
 
 rule = Rule(
     "AMP303",
@@ -53,13 +67,8 @@ rule = Rule(
     witness=Same(),
     safe_if=(STEPS, ELEMENTWISE),
     changes=frozenset({Change.ROUNDING}),
-    needs=(Trait.REGION,),
-    words=frozenset({"step"}),
+    candidates=calls(".step") & steps & IN_REGION,
 )
-OF_TRAINING = frozenset({"step", "update", "zero_grad"})
-KINDS = frozenset({"optimizer", "scaler", "scheduler"})
-_NAMES = "ASGD Adadelta Adagrad Adam AdamW Adamax NAdam RAdam RMSprop Rprop SGD"
-OPTIMIZERS = frozenset(f"torch.optim.{name}" for name in _NAMES.split())
 
 
 @rule.on(cst.Call)

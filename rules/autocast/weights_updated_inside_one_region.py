@@ -46,7 +46,7 @@ from amplint import (
     Safety,
     Source,
     Stale,
-    Trait,
+    nodes,
 )
 from amplint.knowledge.libraries import AUTOCASTS
 
@@ -57,9 +57,8 @@ rule = Rule(
     since="0.1",
     witness=Differs(rtol=0.1),
     changes=frozenset({Change.ROUNDING}),
-    needs=(Trait.REGION,),
-    words=frozenset({"autocast", "with"}),
     outranks=("AMP301", "AMP303"),
+    candidates=nodes("context") & (lambda at: at.is_stale),
 )
 
 

@@ -24,9 +24,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amplint import Fix, Group, Misuse, Raises, Rule, Safety, Source, Violation
+from amplint import MISUSED, Fix, Group, Misuse, Raises, Rule, Safety, Source, Violation
 
-from .._shared.steps import WORDS, other, report, scaler_of
+from .._shared.steps import other, report, scaler_of
 
 rule = Rule(
     "AMP402",
@@ -34,9 +34,9 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("_scale is None"),
-    words=WORDS,
     violation=Violation.BACKWARD_BYPASSES_SCALER,
     outranks=("AMP308",),
+    candidates=MISUSED,
 )
 
 

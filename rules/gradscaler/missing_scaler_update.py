@@ -26,9 +26,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amplint import Fix, Group, Misuse, Raises, Rule, Safety, Source, Violation
+from amplint import MISUSED, Fix, Group, Misuse, Raises, Rule, Safety, Source, Violation
 
-from .._shared.steps import WORDS, is_statement, methods, report, scaler_of
+from .._shared.steps import is_statement, methods, report, scaler_of
 
 rule = Rule(
     "AMP403",
@@ -36,8 +36,8 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("step() has already been called"),
-    words=WORDS,
     violation=Violation.MISSING_UPDATE,
+    candidates=MISUSED,
 )
 
 

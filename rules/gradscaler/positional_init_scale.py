@@ -21,8 +21,14 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Differs, Finding, Fix, Group, Host, Rule, Safety, Source, only
+from amplint import Differs, Finding, Fix, Group, Host, Rule, Safety, Source, Spot, calls, only
 from amplint.knowledge.libraries import SCALERS
+
+
+def is_given_number(at: Spot) -> bool:
+    """Whether the first argument may be meant for another parameter than the device."""
+    return isinstance(only(at.of(at.given("", 0))), Host)
+
 
 rule = Rule(
     "AMP417",
@@ -30,8 +36,8 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Differs(0.5),
-    words=frozenset({"GradScaler", "grad_scaler"}),
     torch="2.3",
+    candidates=calls(*SCALERS) & is_given_number,
 )
 
 

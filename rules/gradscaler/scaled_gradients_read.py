@@ -24,10 +24,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amplint import Differs, Group, Misuse, Rule, Source, Violation
+from amplint import MISUSED, Differs, Group, Misuse, Rule, Source, Violation
 
 from .._shared.code_texts import text_around
-from .._shared.steps import WORDS, report
+from .._shared.steps import report
 
 rule = Rule(
     "AMP414",
@@ -35,8 +35,8 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Differs(0.5),
-    words=WORDS,
     violation=Violation.SCALED_GRADIENTS_READ,
+    candidates=MISUSED,
 )
 KNOWS_THE_SCALE = ("get_scale", "inv_scale", "loss_scale", "cur_scale", "._scale")
 

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Differs, Finding, Fix, Group, Object, Rule, Safety, Source, Trait, only
+from amplint import HOT, Differs, Finding, Fix, Group, Object, Rule, Safety, Source, calls, only
 from amplint.knowledge.libraries import SCALERS
 
 from .._shared.hoisting import above_loops
@@ -37,8 +37,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Differs(0.5),
-    needs=(Trait.HOT,),
-    words=frozenset({"GradScaler", "grad_scaler", "ShardedGradScaler"}),
+    candidates=calls(*SCALERS) & HOT,
 )
 
 

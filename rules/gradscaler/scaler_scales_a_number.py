@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Host, Object, Raises, Rule, Source, only
+from amplint import Finding, Fix, Group, Host, Object, Raises, Rule, Source, Spot, calls, only
 from amplint.knowledge.libraries import SCALERS
 
 from .._shared.guards import is_caught
@@ -30,15 +30,22 @@ SCALER = "the scaler is made by torch in this function: the line can only raise"
 TENSOR = "the number is read from a tensor, whoever calls"
 UNCAUGHT = "nothing around it catches the error"
 
+
+def scales_number(at: Spot) -> bool:
+    scaler, given = only(at.of(at.receiver)), [only(at.of(each)) for each in at.arguments]
+    is_scaler = isinstance(scaler, Object) and scaler.kind == "scaler"
+    return is_scaler and any(isinstance(atom, Host) for atom in given)
+
+
 rule = Rule(
     "AMP416",
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("outputs must be a Tensor or an iterable of Tensors"),
-    words=frozenset({"scale"}),
     safe_if=(SCALER, TENSOR, UNCAUGHT),
     outranks=("AMP101",),
+    candidates=calls(".scale") & scales_number,
 )
 
 

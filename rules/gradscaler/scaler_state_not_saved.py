@@ -20,9 +20,9 @@ unknown. The steps have to be made, and the checkpoint saved, below a common fun
 
 from __future__ import annotations
 
-from amplint import Differs, Group, Rule, Violation
+from amplint import MISUSED, Differs, Group, Rule, Violation
 
-from .._shared.steps import WORDS, report
+from .._shared.steps import report
 
 rule = Rule(
     "AMP413",
@@ -30,8 +30,8 @@ rule = Rule(
     group=Group.PRECISION,
     since="0.1",
     witness=Differs(rtol=0.1),
-    words=WORDS,
     violation=Violation.STATE_NOT_SAVED,
+    candidates=MISUSED,
 )
 
 report(rule, "`{function}` saves the state of the optimizer, but not of the scaler")

@@ -23,7 +23,18 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Function, Group, Object, Raises, Rule, Source, only
+from amplint import Finding, Function, Group, Object, Raises, Rule, Source, Spot, calls, only
+
+
+def has_closure(at: Spot) -> bool:
+    """Whether a scaler is given more than an optimizer, or one that needs a closure."""
+    scaler = only(at.of(at.receiver))
+    if not isinstance(scaler, Object) or scaler.kind != "scaler" or not at.arguments:
+        return False
+    optimizer = only(at.of(at.arguments[0]))
+    needs = isinstance(optimizer, Object) and optimizer.type == "torch.optim.LBFGS"
+    return needs or len(at.arguments) > 1 or at.given("closure") >= 0
+
 
 rule = Rule(
     "AMP415",
@@ -31,7 +42,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("Closure use is not currently supported if GradScaler is enabled"),
-    words=frozenset({"step"}),
+    candidates=calls(".step") & has_closure,
 )
 
 

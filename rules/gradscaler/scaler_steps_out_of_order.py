@@ -29,9 +29,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amplint import Group, Misuse, Raises, Rule, Source, Violation
+from amplint import MISUSED, Group, Misuse, Raises, Rule, Source, Violation
 
-from .._shared.steps import WORDS, report
+from .._shared.steps import report
 
 rule = Rule(
     "AMP407",
@@ -39,8 +39,8 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("step() has already been called"),
-    words=WORDS,
     violation=Violation.OUT_OF_ORDER,
+    candidates=MISUSED,
 )
 
 

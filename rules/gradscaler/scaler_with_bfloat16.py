@@ -22,9 +22,16 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Group, Object, Rule, Same, Source, only
+from amplint import Finding, Group, Object, Rule, Same, Source, Spot, calls, only
 
 from .._shared.steps import region_dtype, regions_before
+
+
+def scales_bfloat16(at: Spot) -> bool:
+    scaler = only(at.of(at.receiver))
+    is_scaler = isinstance(scaler, Object) and scaler.kind == "scaler"
+    return is_scaler and any(region_dtype(context) == "bfloat16" for context in at.contexts)
+
 
 rule = Rule(
     "AMP411",
@@ -32,7 +39,7 @@ rule = Rule(
     group=Group.PEDANTIC,
     since="0.1",
     witness=Same(),
-    words=frozenset({"scale"}),
+    candidates=calls(".scale") & scales_bfloat16,
 )
 
 

@@ -26,9 +26,9 @@ are looped over, is left alone, as it may be float32 again.
 
 from __future__ import annotations
 
-from amplint import Group, Raises, Rule, Violation
+from amplint import MISUSED, Group, Raises, Rule, Violation
 
-from .._shared.steps import WORDS, report
+from .._shared.steps import report
 
 rule = Rule(
     "AMP410",
@@ -36,7 +36,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("Attempting to unscale FP16 gradients"),
-    words=WORDS,
     violation=Violation.HALF_PARAMETERS,
+    candidates=MISUSED,
 )
 report(rule, "`{call}` raises: the parameters, and so the gradients, are float16")

@@ -21,9 +21,9 @@ step before the backward pass is left alone, and so is one that is given a metri
 
 from __future__ import annotations
 
-from amplint import Differs, Group, Rule, Violation
+from amplint import MISUSED, Differs, Group, Rule, Violation
 
-from .._shared.steps import WORDS, report
+from .._shared.steps import report
 
 rule = Rule(
     "AMP418",
@@ -31,7 +31,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Differs(0.01),
-    words=WORDS,
     violation=Violation.SCHEDULER_BEFORE_OPTIMIZER,
+    candidates=MISUSED,
 )
 report(rule, "`{call}` changes the learning rate before the optimizer's step")

@@ -25,9 +25,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amplint import Differs, Edit, Fix, Group, Misuse, Rule, Safety, Source, Violation
+from amplint import MISUSED, Differs, Edit, Fix, Group, Misuse, Rule, Safety, Source, Violation
 
-from .._shared.steps import WORDS, is_statement, methods, other, report, scaler_of
+from .._shared.steps import is_statement, methods, other, report, scaler_of
 
 rule = Rule(
     "AMP401",
@@ -35,8 +35,8 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Differs(1e-3),
-    words=WORDS,
     violation=Violation.STEP_BYPASSES_SCALER,
+    candidates=MISUSED,
 )
 
 

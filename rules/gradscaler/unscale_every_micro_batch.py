@@ -30,9 +30,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amplint import Group, Misuse, Raises, Rule, Source, Violation
+from amplint import MISUSED, Group, Misuse, Raises, Rule, Source, Violation
 
-from .._shared.steps import WORDS, report
+from .._shared.steps import report
 
 rule = Rule(
     "AMP412",
@@ -40,8 +40,8 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("unscale_() has already been called"),
-    words=WORDS,
     violation=Violation.UNSCALED_EVERY_MICRO_BATCH,
+    candidates=MISUSED,
 )
 
 

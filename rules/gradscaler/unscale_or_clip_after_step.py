@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amplint import Group, Misuse, Raises, Rule, Source, Violation
+from amplint import MISUSED, Group, Misuse, Raises, Rule, Source, Violation
 
-from .._shared.steps import WORDS, report
+from .._shared.steps import report
 
 rule = Rule(
     "AMP406",
@@ -31,8 +31,8 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("unscale_() is being called after step()"),
-    words=WORDS,
     violation=Violation.UNSCALED_OR_CLIPPED_AFTER_STEP,
+    candidates=MISUSED,
 )
 
 

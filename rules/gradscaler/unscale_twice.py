@@ -22,10 +22,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amplint import Fix, Group, Misuse, Raises, Rule, Source, Violation
+from amplint import MISUSED, Fix, Group, Misuse, Raises, Rule, Source, Violation
 
 from .._shared.guards import is_caught
-from .._shared.steps import WORDS, is_statement, other, report
+from .._shared.steps import is_statement, other, report
 
 DOMINATED = "the first call stands in the same block, before the second"
 UNCAUGHT = "nothing around it catches the error"
@@ -37,8 +37,8 @@ rule = Rule(
     since="0.1",
     witness=Raises("unscale_() has already been called"),
     safe_if=(DOMINATED, UNCAUGHT),
-    words=WORDS,
     violation=Violation.UNSCALED_TWICE,
+    candidates=MISUSED,
 )
 
 

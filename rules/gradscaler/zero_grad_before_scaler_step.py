@@ -20,9 +20,9 @@ known. It speaks where every path between the calls goes wrong.
 
 from __future__ import annotations
 
-from amplint import Group, Raises, Rule, Violation
+from amplint import MISUSED, Group, Raises, Rule, Violation
 
-from .._shared.steps import WORDS, report
+from .._shared.steps import report
 
 rule = Rule(
     "AMP408",
@@ -30,7 +30,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("No inf checks were recorded for this optimizer"),
-    words=WORDS,
     violation=Violation.CLEARED_BEFORE_STEP,
+    candidates=MISUSED,
 )
 report(rule, "`{call}` throws away the gradients that the next step is to use")

@@ -32,10 +32,47 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Blob, Finding, Group, Method, Rule, Source, Syncs, Tensor, Trait, constant, only
+from amplint import (
+    HOT,
+    Blob,
+    Finding,
+    Group,
+    Method,
+    Rule,
+    Source,
+    Spot,
+    Syncs,
+    Tensor,
+    calls,
+    constant,
+    nodes,
+    only,
+)
 from amplint.knowledge.host_reads import DATA_DEPENDENT
 
 from .._shared.reads import device_tensor, hot_evidence
+
+MASKS = frozenset({"bool", "uint8"})
+
+
+def is_masked(at: Spot) -> bool:
+    """Ex) losses[y != ignored]"""
+    container, index = at.node.operands[:2]
+    inner = at.graph.nodes[index]
+    elements = inner.operands if inner.op == "tuple" else (index,)
+    return isinstance(only(at.of(container)), Tensor | Blob) and any(
+        isinstance(mask := device_tensor(at.of(each), certain=True), Tensor) and mask.dtype in MASKS
+        for each in elements
+    )
+
+
+def counts(at: Spot) -> bool:
+    """Ex) mask.nonzero(), torch.where(mask)"""
+    operands = [*at.arguments, *([at.receiver] if at.name is None else [])]
+    if any(name.endswith(".where") for name in at.names) and len(operands) > 1:
+        return False
+    return any(device_tensor(at.of(each)) is not None for each in operands)
+
 
 rule = Rule(
     "AMP106",
@@ -43,11 +80,8 @@ rule = Rule(
     group=Group.PEDANTIC,
     since="0.1",
     witness=Syncs(before=6, after=0),
-    needs=(Trait.HOT,),
-    words=frozenset({"def", "for", "while", "lambda"}),  # a subscript has no word of its own
+    candidates=(nodes("subscript", "put") & is_masked | calls(*DATA_DEPENDENT) & counts) & HOT,
 )
-
-MASKS = frozenset({"bool", "uint8"})
 
 
 @rule.on(cst.Subscript)

@@ -30,12 +30,15 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Blob, Finding, Fix, Group, Rule, Safety, Source, Syncs, Tensor, Trait, only
+from amplint import HOT, Blob, Finding, Fix, Group, Rule, Safety, Source, Syncs, Tensor, calls, only
 from amplint.knowledge.host_reads import EMPTIES_CACHE
 
 from .._shared.clocks import measures
 from .._shared.guards import is_wished
 from .._shared.reads import heat_places, moves_to_host, training_heat
+
+WISHED = re.compile(r"empty|cache|clear|free|mem|oom|gc|debug|offload", re.IGNORECASE)
+
 
 rule = Rule(
     "AMP111",
@@ -43,11 +46,8 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=8, after=0),
-    needs=(Trait.HOT,),
-    words=frozenset({"empty_cache"}),
+    candidates=calls(*EMPTIES_CACHE) & HOT,
 )
-
-WISHED = re.compile(r"empty|cache|clear|free|mem|oom|gc|debug|offload", re.IGNORECASE)
 
 
 @rule.on(cst.Call)

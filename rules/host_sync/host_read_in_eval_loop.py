@@ -30,9 +30,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import EVALUATION, Finding, Group, Rule, Source, Syncs
+from amplint import EVALUATED, EVALUATION, Finding, Group, Rule, Source, Syncs
 
-from .._shared.reads import READING_WORDS, hot_evidence, tensor_read
+from .._shared.reads import READS, hot_evidence, tensor_read
 
 rule = Rule(
     "AMP102",
@@ -40,7 +40,7 @@ rule = Rule(
     group=Group.PEDANTIC,
     since="0.1",
     witness=Syncs(before=4, after=1),
-    words=READING_WORDS,
+    candidates=READS & EVALUATED,
 )
 
 

@@ -33,6 +33,7 @@ import libcst as cst
 
 from amplint import (
     FLOATS,
+    HOT,
     Change,
     Finding,
     Fix,
@@ -43,12 +44,11 @@ from amplint import (
     Source,
     Syncs,
     Tensor,
-    Trait,
     only,
 )
 from amplint.knowledge.dtypes import INTEGRAL
 
-from .._shared.reads import READING_WORDS, hot_evidence, tensor_read
+from .._shared.reads import READS, hot_evidence, tensor_read
 
 rule = Rule(
     "AMP101",
@@ -56,9 +56,8 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=8, after=1),
-    needs=(Trait.HOT,),
     changes=frozenset({Change.ROUNDING}),
-    words=READING_WORDS,
+    candidates=READS & HOT,
 )
 
 

@@ -36,6 +36,7 @@ import libcst as cst
 
 from amplint import (
     FLOATS,
+    HOT,
     UNKNOWN,
     Change,
     Finding,
@@ -46,13 +47,12 @@ from amplint import (
     Source,
     Syncs,
     Tensor,
-    Trait,
     only,
 )
 from amplint.knowledge.host_reads import TAKES_TENSOR
 
 from .._shared.dtypes import settled_within
-from .._shared.reads import device_tensor, hot_evidence, tensor_of_training
+from .._shared.reads import READS, device_tensor, hot_evidence, tensor_of_training
 from .._shared.tensors import has_own_classes
 
 INLINE = "the number is used where it is read"
@@ -62,19 +62,6 @@ PLAIN = "the project has no tensors of a class of their own"
 HERE = "both are made in this function"
 ALIKE = "both have one known dtype and device, and no gradient"
 
-rule = Rule(
-    "AMP110",
-    __doc__,
-    group=Group.PERFORMANCE,
-    since="0.1",
-    witness=Syncs(before=8, after=0),
-    outranks=("AMP101",),
-    needs=(Trait.HOT,),
-    safe_if=(INLINE, ROUNDS, NEW, PLAIN, HERE, ALIKE),
-    changes=frozenset({Change.ROUNDING}),
-    words=frozenset({"item", "float", "int"}),
-)
-
 FILLS = frozenset({"torch.full", "torch.full_like", "torch.tensor", "torch.as_tensor"})
 # Those that have two bounds -> how many arguments they have with one.
 CLAMPS = {
@@ -83,6 +70,19 @@ CLAMPS = {
 }
 EXACT = (cst.Add, cst.Subtract, cst.Multiply)
 EXACT_IN_PLACE = (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign)
+
+
+rule = Rule(
+    "AMP110",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Syncs(before=8, after=0),
+    outranks=("AMP101",),
+    safe_if=(INLINE, ROUNDS, NEW, PLAIN, HERE, ALIKE),
+    changes=frozenset({Change.ROUNDING}),
+    candidates=READS & HOT,
+)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import (
+    HOT,
     Finding,
     Fix,
     Group,
@@ -40,16 +41,35 @@ from amplint import (
     Safety,
     Sequence,
     Source,
+    Spot,
     Syncs,
     Tensor,
     TensorCertainty,
-    Trait,
     Value,
+    calls,
     only,
 )
 from amplint.knowledge.host_reads import ELEMENT_READS
 
 from .._shared.reads import device_tensor, hot_evidence, tensor_of_training
+
+CONVERSIONS = frozenset(f"builtins.{name}" for name in ("bool", "complex", "float", "int", "str"))
+BOUNDS = {"max": "min", "min": "max"}  # max(t, 1) is t.clamp(min=1)
+PAIRWISE = {"max": "maximum", "min": "minimum"}
+
+
+def goes_through(at: Spot) -> bool:
+    """Whether it may read a tensor on the device, or those of a list."""
+    for number in at.arguments:
+        atom = only(at.of(number))
+        values = [at.of(number)]
+        if isinstance(atom, Sequence):
+            values = list(atom.items if atom.items is not None else (atom.element,))
+        tensors = [device_tensor(value, certain=True, presumed=True) for value in values]
+        if any(tensors) and at.surely_tensor(number):
+            return True
+    return False
+
 
 rule = Rule(
     "AMP107",
@@ -57,14 +77,11 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=21, after=0),
-    needs=(Trait.HOT,),
     outranks=("AMP103",),
-    words=ELEMENT_READS | {"map"},
+    candidates=calls("builtins.map", *(f"builtins.{name}" for name in ELEMENT_READS))
+    & goes_through
+    & HOT,
 )
-
-CONVERSIONS = frozenset(f"builtins.{name}" for name in ("bool", "complex", "float", "int", "str"))
-BOUNDS = {"max": "min", "min": "max"}  # max(t, 1) is t.clamp(min=1)
-PAIRWISE = {"max": "maximum", "min": "minimum"}
 
 
 @rule.on(cst.Call)

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import CPU, Finding, Group, Object, Rule, Source, Syncs, Trait, only
+from amplint import CPU, HOT, Finding, Group, Object, Rule, Source, Syncs, calls, only
 
 from .._shared.reads import heat_places, training_heat
 
@@ -38,8 +38,7 @@ rule = Rule(
     group=Group.PEDANTIC,
     since="0.1",
     witness=Syncs(before=16, after=8),  # `scaler.step` reads once per step in any case
-    needs=(Trait.HOT,),
-    words=frozenset({"get_scale"}),
+    candidates=calls(".get_scale") & HOT,
 )
 
 

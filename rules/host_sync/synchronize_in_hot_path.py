@@ -29,22 +29,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Group, Rule, Source, Syncs, Trait
+from amplint import HOT, Finding, Group, Rule, Source, Syncs, calls
 from amplint.knowledge.host_reads import SYNCHRONIZES
 
 from .._shared.clocks import is_timed
 from .._shared.guards import fills_cache, is_wished
 from .._shared.reads import heat_places, is_non_blocking, moves_to_host, training_heat
-
-rule = Rule(
-    "AMP108",
-    __doc__,
-    group=Group.PERFORMANCE,
-    since="0.1",
-    witness=Syncs(before=8, after=0),
-    needs=(Trait.HOT,),
-    words=frozenset({"synchronize"}),
-)
 
 STREAMS = frozenset(
     f"torch.{device}.{name}_stream"
@@ -57,6 +47,16 @@ OTHER_STREAMS = re.compile(
     r"|\w+_dlpack|share_memory_|ctypes)\b"
 )
 WISHED = re.compile(r"sync|debug|profil|bench|timing|timer", re.IGNORECASE)
+
+
+rule = Rule(
+    "AMP108",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Syncs(before=8, after=0),
+    candidates=calls(".synchronize", *SYNCHRONIZES) & HOT,
+)
 
 
 @rule.on(cst.Call)

@@ -33,6 +33,7 @@ import libcst as cst
 
 from amplint import (
     FLOATS,
+    HOT,
     Blob,
     Finding,
     Group,
@@ -42,25 +43,17 @@ from amplint import (
     Rule,
     Sequence,
     Source,
+    Spot,
     Syncs,
     Tensor,
     TensorCertainty,
-    Trait,
+    Value,
+    nodes,
     only,
 )
 from amplint.knowledge.host_reads import takes_number
 
 from .._shared.reads import device_tensor, hot_evidence
-
-rule = Rule(
-    "AMP105",
-    __doc__,
-    group=Group.PERFORMANCE,
-    since="0.1",
-    witness=Syncs(before=12, after=0),
-    needs=(Trait.HOT,),
-    words=frozenset({"def", "for", "while", "lambda"}),  # a subscript has no word of its own
-)
 
 INTEGER_BUILTINS = frozenset(f"builtins.{name}" for name in ("range", "bin", "chr", "hex", "oct"))
 # These take sequences of numbers, or any objects.
@@ -73,6 +66,75 @@ MASKS = frozenset({"bool", "uint8"})
 
 # An expression, the tensor on the device that it is (None: it is none), and what it is used as.
 Use = tuple[cst.BaseExpression, Tensor | None, str]
+
+
+def is_index(at: Spot) -> bool:
+    """Ex) x[:longest], logits[best]"""
+    index = at.node.operands[1]
+    inner = at.graph.nodes[index]
+    parts = inner.operands if inner.op == "tuple" else (index,)
+    bounds = [n for part in parts for n in slice_bounds(at, part)]
+    container = at.of(at.node.operands[0])
+    return any(is_read(at, n, integer_read(at.of(n))) for n in bounds) or any(
+        is_read(at, n, index_read(at.of(n), container)) for n in parts
+    )
+
+
+def slice_bounds(at: Spot, number: int) -> tuple[int, ...]:
+    node = at.graph.nodes[number]
+    return node.operands if node.op == "slice" else ()
+
+
+def takes_number_of_tensor(at: Spot) -> bool:
+    """Ex) range(n), torch.arange(n), x.view(n, -1)"""
+    return any(
+        is_read(at, number, read)
+        for name in at.names
+        for position, (keyword, argument) in enumerate(at.given_arguments)
+        for number, read in numbers_for(name, position, keyword, argument, at)
+    )
+
+
+def numbers_for(
+    name: str, position: int, keyword: str | None, argument: int, at: Spot
+) -> Iterator[tuple[int, Tensor | None]]:
+    """What stands for a number in an argument, as `in_arguments` has it."""
+    of_math = name.startswith("math.") and name not in NOT_OF_ONE_NUMBER
+    if name in INTEGER_BUILTINS:
+        yield argument, integer_read(at.of(argument))
+    elif of_math or takes_number(name, position, keyword):
+        node = at.graph.nodes[argument]
+        written = node.operands if node.op in ("tuple", "list") else ()
+        for number in (argument, *written):
+            yield number, number_read(at.of(number))
+
+
+def repeats(at: Spot) -> bool:
+    """Ex) [pad] * missing"""
+    left, right = at.node.operands
+    return at.node.data == "Mult" and any(
+        is_repeated(at.of(one)) and is_read(at, other, integer_read(at.of(other)))
+        for one, other in ((left, right), (right, left))
+    )
+
+
+def is_read(at: Spot, number: int, tensor: Tensor | None) -> bool:
+    return tensor is not None and at.surely_tensor(number)
+
+
+rule = Rule(
+    "AMP105",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Syncs(before=12, after=0),
+    candidates=(
+        nodes("subscript", "put") & is_index
+        | nodes("call") & takes_number_of_tensor
+        | nodes("binop") & repeats
+    )
+    & HOT,
+)
 
 
 @rule.on(cst.Subscript)
@@ -108,11 +170,11 @@ def in_brackets(node: cst.Subscript, src: Source) -> Iterator[Use]:
     for element in node.slice:
         place = element.slice
         if isinstance(place, cst.Index):
-            yield place.value, index_read(place.value, node.value, src), "an index"
+            yield place.value, index_read(src.value(place.value), src.value(node.value)), "an index"
         elif isinstance(place, cst.Slice):
             for bound in (place.lower, place.upper, place.step):
                 if bound is not None:
-                    yield bound, integer_read(bound, src), "a slice bound"
+                    yield bound, integer_read(src.value(bound)), "a slice bound"
 
 
 def in_arguments(call: cst.Call, src: Source) -> Iterator[Use]:
@@ -123,17 +185,22 @@ def in_arguments(call: cst.Call, src: Source) -> Iterator[Use]:
     for position, arg in enumerate(call.args):
         keyword = arg.keyword.value if arg.keyword is not None else None
         if name in INTEGER_BUILTINS:
-            yield arg.value, integer_read(arg.value, src), "a number"
+            yield arg.value, integer_read(src.value(arg.value)), "a number"
         elif of_math or takes_number(name, position, keyword):
             for number in written_numbers(arg.value):
-                yield number, number_read(number, src), "a number"
+                yield number, number_read(src.value(number)), "a number"
 
 
 def repeat_counts(node: cst.BinaryOperation, src: Source) -> Iterator[Use]:
     for repeated, times in ((node.left, node.right), (node.right, node.left)):
-        atom = only(src.value(repeated))
-        if isinstance(atom, Sequence) or (isinstance(atom, Host) and atom.kind == "str"):
-            yield times, integer_read(times, src), "a repeat count"
+        if is_repeated(src.value(repeated)):
+            yield times, integer_read(src.value(times)), "a repeat count"
+
+
+def is_repeated(value: Value) -> bool:
+    """Whether a product with a value repeats it."""
+    atom = only(value)
+    return isinstance(atom, Sequence) or (isinstance(atom, Host) and atom.kind == "str")
 
 
 def called(call: cst.Call, src: Source) -> str | None:
@@ -154,29 +221,29 @@ def written_numbers(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         yield node
 
 
-def number_read(node: cst.BaseExpression, src: Source) -> Tensor | None:
+def number_read(value: Value) -> Tensor | None:
     """The tensor on the device that stands for a number, itself or in a sequence of numbers."""
-    atom = only(src.value(node))
-    inside = [src.value(node)]
+    atom = only(value)
+    inside = [value]
     if isinstance(atom, Sequence):
         inside = list(atom.items or (atom.element,))
-    tensors = (device_tensor(value, certain=True) for value in inside)
+    tensors = (device_tensor(each, certain=True) for each in inside)
     # What has a dimension is no number: that it stands for one must be a mistake of another kind.
     return next((t for t in tensors if isinstance(t, Tensor) and t.rank != 1), None)
 
 
-def integer_read(node: cst.BaseExpression, src: Source) -> Tensor | None:
+def integer_read(value: Value) -> Tensor | None:
     """The same for one integer. A float raises there: what is known of it must be wrong."""
-    tensor = device_tensor(src.value(node), certain=True)
+    tensor = device_tensor(value, certain=True)
     return tensor if isinstance(tensor, Tensor) and tensor.dtype not in FLOATS else None
 
 
-def index_read(index: cst.BaseExpression, of: cst.BaseExpression, src: Source) -> Tensor | None:
+def index_read(index: Value, of: Value) -> Tensor | None:
     """The tensor that stands for a number between brackets; one with dimensions gathers."""
-    tensor = integer_read(index, src)
+    tensor = integer_read(index)
     if tensor is None or tensor.dtype in MASKS:
         return None
-    container = only(src.value(of))
+    container = only(of)
     if isinstance(container, Tensor | Blob):
         return tensor if tensor.rank == 0 else None
     is_list = (

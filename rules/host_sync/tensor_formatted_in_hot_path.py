@@ -24,24 +24,23 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from amplint import Finding, Group, Host, Method, Object, Rule, Source, Syncs, Trait, only
+from amplint import (
+    HOT,
+    Finding,
+    Group,
+    Host,
+    Method,
+    Object,
+    Rule,
+    Source,
+    Spot,
+    Syncs,
+    calls,
+    nodes,
+    only,
+)
 
-from .._shared.reads import hot_evidence, tensor_of_training
-
-rule = Rule(
-    "AMP104",
-    __doc__,
-    group=Group.PERFORMANCE,
-    since="0.1",
-    witness=Syncs(before=4, after=1),
-    needs=(Trait.HOT,),
-    words=frozenset(
-        {
-            "print", "f", "F", "fr", "rf", "format", "str", "repr", "debug", "info", "warning",
-            "error", "critical", "exception", "log", "set_postfix", "set_description", "write",
-        }
-    ),
-)  # fmt: skip
+from .._shared.reads import hot_evidence, presumed_tensor, tensor_of_training
 
 FORMATTING_BUILTINS = frozenset(
     {"builtins.print", "builtins.str", "builtins.repr", "builtins.format"}
@@ -51,6 +50,38 @@ RARE = frozenset({"warnings.warn"})
 # Not `debug`: it formats only where somebody has switched debugging on.
 LOG_METHODS = frozenset({"info", "warning", "warn", "error", "critical", "exception"})
 POSTFIX_METHODS = frozenset({"set_postfix", "set_postfix_str", "set_description"})
+LOGGING = frozenset(f"logging.{name}" for name in (*LOG_METHODS, "debug", "fatal", "log"))
+FORMATTING_METHODS = frozenset(f".{name}" for name in (*LOG_METHODS, *POSTFIX_METHODS, "format"))
+
+
+def formats(at: Spot) -> bool:
+    """Whether a tensor on the device may be turned into text."""
+    return any(
+        presumed_tensor(at, part) is not None
+        for operand in at.node.operands
+        for part in (operand, *parts_of(at, operand))
+    )
+
+
+def parts_of(at: Spot, number: int) -> tuple[int, ...]:
+    """Ex) what dict(loss=loss) is made of"""
+    node = at.graph.nodes[number]
+    return node.operands if node.op in ("dict", "tuple", "call") else ()
+
+
+rule = Rule(
+    "AMP104",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Syncs(before=4, after=1),
+    candidates=(
+        nodes("fstring") & formats
+        | calls(*FORMATTING_BUILTINS, *LOGGING, *FORMATTING_METHODS) & formats
+        | nodes("binop") & (lambda at: at.node.data == "Mod" and formats(at))
+    )
+    & HOT,
+)
 
 
 @rule.on(cst.FormattedString)

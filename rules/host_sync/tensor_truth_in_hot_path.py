@@ -24,20 +24,49 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import (
+    HOT,
     Blob,
     Finding,
     Group,
     Rule,
     Sequence,
     Source,
+    Spot,
     Syncs,
     Tensor,
-    Trait,
+    calls,
     constant,
+    nodes,
     only,
 )
 
-from .._shared.reads import hot_evidence, tensor_of_training
+from .._shared.reads import hot_evidence, presumed_tensor, tensor_of_training
+
+SEARCHING = frozenset({"In", "NotIn"})
+
+
+SIZE = re.compile(r"\.shape\b|\.(size|numel|dim)\(|\blen\(")
+
+
+def asks_truth(at: Spot) -> bool:
+    """Whether the truth of a tensor may be read: `if x:`, and both sides of `if x and y:`"""
+    stack = [at.number]
+    while stack:
+        number = stack.pop()
+        node = at.graph.nodes[number]
+        if node.op == "bool":
+            stack.extend(node.operands)
+        elif presumed_tensor(at, number) is not None:
+            return True
+    return False
+
+
+def searches(at: Spot) -> bool:
+    """Ex) x in tensors"""
+    return not SEARCHING.isdisjoint(at.node.data) and any(
+        presumed_tensor(at, each) is not None for each in at.node.operands
+    )
+
 
 rule = Rule(
     "AMP103",
@@ -45,11 +74,13 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=4, after=0),
-    needs=(Trait.HOT,),
-    words=frozenset({"if", "while", "assert", "and", "or", "not", "in", "bool"}),
+    candidates=(
+        nodes("test") & asks_truth
+        | calls("builtins.bool") & (lambda at: any(presumed_tensor(at, n) for n in at.arguments))
+        | nodes("compare") & searches
+    )
+    & HOT,
 )
-
-SIZE = re.compile(r"\.shape\b|\.(size|numel|dim)\(|\blen\(")
 
 
 @rule.on(cst.If, cst.While, cst.Assert, cst.IfExp, cst.CompIf)

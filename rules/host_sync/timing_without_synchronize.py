@@ -44,8 +44,10 @@ from amplint import (
     Rule,
     Shows,
     Source,
+    Spot,
     Tensor,
     Unrun,
+    calls,
     only,
     tensors_in,
 )
@@ -57,6 +59,30 @@ from .._shared.code_texts import called_texts
 from .._shared.reads import device_places
 from .._shared.waits import between, may_wait, operation_may_wait
 
+# What a model may do to wait for the device, in the text of its functions.
+WAITING = re.compile(
+    r"\.(item|cpu|tolist|numpy|synchronize|nonzero|unique|is_nonzero|allclose)\(|\bnms\b"
+)
+# Whoever times the launch, or what runs on the host, says so.
+ON_PURPOSE = re.compile(r"launch|dispatch|overhead|queue|host|cpu|compil|warm|load", re.IGNORECASE)
+RUN = frozenset({"module", "criterion"})
+LAUNCHED = frozenset({"tensor", "tensors", "self"})  # kinds of results that are no views
+
+
+def is_stop(at: Spot) -> bool:
+    """Whether a time is subtracted in a function that works on the device."""
+    nodes = at.graph.nodes
+    return any(node.op == "binop" and node.data == "Sub" for node in nodes) and any(
+        node.op == "call" and is_work(at, number) for number, node in enumerate(nodes)
+    )
+
+
+def is_work(at: Spot, call: int) -> bool:
+    return at.runs_backward(call) == () or any(
+        tensor.device.kind == ACCELERATOR for tensor in tensors_in([at.of(call)])
+    )
+
+
 rule = Rule(
     "AMP109",
     __doc__,
@@ -66,17 +92,8 @@ rule = Rule(
         "on the CPU, work is done when the call returns",
         "https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution",
     ),
-    words=frozenset(name.rpartition(".")[2] for name in CLOCKS),
+    candidates=calls(*CLOCKS) & is_stop,
 )
-
-# What a model may do to wait for the device, in the text of its functions.
-WAITING = re.compile(
-    r"\.(item|cpu|tolist|numpy|synchronize|nonzero|unique|is_nonzero|allclose)\(|\bnms\b"
-)
-# Whoever times the launch, or what runs on the host, says so.
-ON_PURPOSE = re.compile(r"launch|dispatch|overhead|queue|host|cpu|compil|warm|load", re.IGNORECASE)
-RUN = frozenset({"module", "criterion"})
-LAUNCHED = frozenset({"tensor", "tensors", "self"})  # kinds of results that are no views
 
 
 @rule.on(cst.Call)

@@ -30,6 +30,7 @@ import libcst as cst
 
 from amplint import (
     ACCELERATOR,
+    IN_WORKER,
     Device,
     Finding,
     Function,
@@ -37,15 +38,21 @@ from amplint import (
     Host,
     Rule,
     Source,
-    Trait,
     Unrun,
     Value,
     Workers,
+    calls,
     only,
 )
 from amplint.knowledge.factories import FACTORIES
 
 from .._shared.guards import tests_around
+
+ASKS = re.compile(r"cuda|gpu|device|worker", re.IGNORECASE)
+AVAILABLE = re.compile(r"is_available")
+# Ex) torch.multiprocessing.set_start_method("spawn")
+START = "set_start_method"
+
 
 rule = Rule(
     "AMP913",
@@ -56,13 +63,8 @@ rule = Rule(
         "a fork needs a GPU to lose",
         "https://docs.pytorch.org/docs/stable/notes/multiprocessing.html#cuda-in-multiprocessing",
     ),
-    needs=(Trait.WORKER,),
-    words=frozenset({"cuda", "to", "device", "DataLoader"}),
+    candidates=calls(".cuda", ".to", *FACTORIES) & IN_WORKER,
 )
-ASKS = re.compile(r"cuda|gpu|device|worker", re.IGNORECASE)
-AVAILABLE = re.compile(r"is_available")
-# Ex) torch.multiprocessing.set_start_method("spawn")
-START = "set_start_method"
 
 
 @rule.on(cst.Call)

@@ -21,18 +21,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Group, Rule, Same, Source, constant
+from amplint import Finding, Group, Rule, Same, Source, calls, constant
 
 from .._shared.guards import tests_around
-
-rule = Rule(
-    "AMP903",
-    __doc__,
-    group=Group.PERFORMANCE,
-    since="0.1",
-    witness=Same(),
-    words=frozenset({"set_detect_anomaly"}),
-)
 
 SWITCHES = frozenset(
     {"torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly"}
@@ -40,6 +31,16 @@ SWITCHES = frozenset(
 OFF_AGAIN = re.compile(r"set_detect_anomaly\((?!\s*(mode\s*=\s*)?True\b)")
 DEBUGGING = re.compile(r"debug|anomal|nan|test", re.IGNORECASE)
 IN_TESTS = re.compile(r"(^|/)(tests?/|test_|conftest)")
+
+
+rule = Rule(
+    "AMP903",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Same(),
+    candidates=calls(*SWITCHES) & (lambda at: constant(at.of(at.given("mode", 0))) is True),
+)
 
 
 @rule.on(cst.Call)

@@ -39,6 +39,8 @@ from amplint import (
     Rule,
     Same,
     Source,
+    Spot,
+    calls,
     only,
 )
 
@@ -46,19 +48,31 @@ from .._shared.code_texts import called_texts
 from .._shared.lightning import in_lightning_module
 from .._shared.reads import heat_places
 
+# Attribution and attacks use gradients, and others switch them off by hand.
+ABOUT_GRADIENTS = re.compile(r"grad|backward|inference_mode|attribut|salien|attack|advers", re.I)
+SWITCHES_OFF = re.compile(r"no_grad|inference_mode")
+LOOPS = (cst.For, cst.While, cst.BaseComp)
+GLOBALLY = r"set_grad_enabled\("
+
+
+def is_followed(at: Spot) -> bool:
+    """Whether something in the function runs for every batch of evaluation, with gradients."""
+    return not at.arguments and any(
+        node.op == "call"
+        and (found := at.heat_of(node.block)) is not None
+        and found.temperature == EVALUATION
+        for node in at.graph.nodes
+    )
+
+
 rule = Rule(
     "AMP902",
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
     witness=Same(),
-    words=frozenset({"eval"}),
+    candidates=calls(".eval") & is_followed,
 )
-# Attribution and attacks use gradients, and others switch them off by hand.
-ABOUT_GRADIENTS = re.compile(r"grad|backward|inference_mode|attribut|salien|attack|advers", re.I)
-SWITCHES_OFF = re.compile(r"no_grad|inference_mode")
-LOOPS = (cst.For, cst.While, cst.BaseComp)
-GLOBALLY = r"set_grad_enabled\("
 
 
 @rule.on(cst.Call)

@@ -22,10 +22,21 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Group, Raises, Rule, Source, constant
+from amplint import Finding, Group, Raises, Rule, Source, Spot, calls, constant
 from amplint.knowledge.libraries import LOADERS, WORKER_ARGUMENTS
 
 from .._shared.guards import is_caught
+
+OF_TORCH = frozenset(n for n in LOADERS if re.fullmatch(r"torch.*\.(Stateful)?DataLoader", n))
+
+
+def lacks_workers(at: Spot) -> bool:
+    """Whether an argument for workers is given, and none are."""
+    workers = at.given("num_workers", 5)
+    none = workers < 0 or is_zero(constant(at.of(workers)))
+    given = [at.given(name, position) for name, position in WORKER_ARGUMENTS.items()]
+    return none and any(number >= 0 for number in given)
+
 
 rule = Rule(
     "AMP912",
@@ -33,9 +44,8 @@ rule = Rule(
     group=Group.PEDANTIC,
     since="0.1",
     witness=Raises("prefetch_factor option could only be specified in multiprocessing"),
-    words=frozenset({"DataLoader", "StatefulDataLoader"}),
+    candidates=calls(*OF_TORCH) & lacks_workers,
 )
-OF_TORCH = frozenset(n for n in LOADERS if re.fullmatch(r"torch.*\.(Stateful)?DataLoader", n))
 
 
 @rule.on(cst.Call)

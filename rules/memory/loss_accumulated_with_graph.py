@@ -31,6 +31,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import (
+    SOMEWHERE_HOT,
     BackpropagatedLosses,
     BackpropagatedValues,
     Finding,
@@ -45,23 +46,14 @@ from amplint import (
     Same,
     Sequence,
     Source,
+    Spot,
     Tensor,
-    Trait,
+    calls,
+    nodes,
 )
 
 from .._shared.growth import begins_anew, growth_of, loop_over_batches
 from .._shared.reads import heat_places, training_heat
-
-rule = Rule(
-    "AMP901",
-    __doc__,
-    group=Group.PERFORMANCE,
-    since="0.1",
-    witness=Same(),
-    needs=(Trait.HOT,),
-    safe_if=("all that is read of it are numbers",),
-    words=frozenset({"for", "while"}),
-)
 
 DETACHING = frozenset({"item", "tolist", "detach"})
 KEEPING = frozenset({"mean", "sum", "cpu", "to", "float", "double"})
@@ -69,6 +61,29 @@ COLLECTING = frozenset({"builtins.sum", "torch.stack", "torch.cat"})
 READING = frozenset({"builtins.float", "builtins.int", "builtins.len"})
 STARTS = frozenset({"torch.zeros", "torch.tensor", "builtins.list"})
 EMPTYING = frozenset({"clear", "pop", "popleft"})
+
+
+def keeps(at: Spot, loss: int) -> bool:
+    """Whether what is backpropagated is added to something in a loop."""
+    adds = at.node.op == "call" or at.node.data in ("Add", "Sub")
+    tensor = any(isinstance(atom, Tensor) for atom in at.of(loss))
+    return adds and tensor and at.is_in_loop and at.backpropagated(loss)
+
+
+rule = Rule(
+    "AMP901",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Same(),
+    safe_if=("all that is read of it are numbers",),
+    candidates=(
+        nodes("aug") & (lambda at: keeps(at, at.node.operands[1]))
+        | nodes("binop") & (lambda at: any(keeps(at, each) for each in at.node.operands))
+        | calls(".append") & (lambda at: any(keeps(at, each) for each in at.arguments))
+    )
+    & SOMEWHERE_HOT,
+)
 
 
 @rule.on(cst.AugAssign, cst.Assign, cst.Call)

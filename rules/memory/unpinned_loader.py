@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Rule, Safety, Same, Source, UnpinnedMoves
+from amplint import Finding, Fix, Group, Rule, Safety, Same, Source, UnpinnedMoves, calls
 from amplint.knowledge.libraries import LOADERS
 
 rule = Rule(
@@ -32,7 +32,7 @@ rule = Rule(
     group=Group.PEDANTIC,
     since="0.1",
     witness=Same(),
-    words=frozenset({"DataLoader", "cuda", "to"}),
+    candidates=calls(*LOADERS) & (lambda at: at.is_moved_to_device),
 )
 
 

@@ -38,25 +38,21 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Edit, Finding, Fix, Group, Rule, Safety, Source, Unrun, constant
-
-rule = Rule(
-    "AMP705",
-    __doc__,
-    group=Group.MIGRATION,
-    since="0.1",
-    witness=Unrun(
-        "apex is not on PyPI (what is there under this name is another project)",
-        "https://nvidia.github.io/apex/amp.html",
-    ),
-    words=frozenset(
-        """
-        initialize scale_loss master_params float_function half_function promote_function
-        register_float_function register_half_function register_promote_function
-        DistributedDataParallel amp
-        """.split()
-    ),
+from amplint import (
+    Edit,
+    Finding,
+    Fix,
+    Group,
+    Rule,
+    Safety,
+    Source,
+    Unrun,
+    calls,
+    constant,
+    nodes,
+    symbol,
 )
+
 INITIALIZE, SCALE_LOSS = "apex.amp.initialize", "apex.amp.scale_loss"
 MASTER_PARAMS = "apex.amp.master_params"
 PUBLIC = frozenset(
@@ -77,6 +73,20 @@ SUCCESSORS = {
     "O3": "level O3 has no successor, O1's is autocast and a GradScaler",
     None: "level O1 is autocast and a GradScaler",
 }
+
+
+rule = Rule(
+    "AMP705",
+    __doc__,
+    group=Group.MIGRATION,
+    since="0.1",
+    witness=Unrun(
+        "apex is not on PyPI (what is there under this name is another project)",
+        "https://nvidia.github.io/apex/amp.html",
+    ),
+    candidates=calls(*PUBLIC, PARALLEL)
+    | (nodes("context") & (lambda at: symbol(at.value) in PUBLIC)),
+)
 
 
 @rule.on(cst.Call)

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Edit, Finding, Fix, Group, Rule, Source, Warns
+from amplint import Edit, Finding, Fix, Group, Rule, Source, Warns, calls, nodes, symbol
 from amplint.knowledge.libraries import AUTOCASTS, AutocastApi
 
 from .._shared.guards import is_fallback
@@ -39,6 +39,12 @@ CERTAIN = "no caller could pass another function"
 NOT_ASKED = "nothing asks for the class of a region"
 INHERITS = "what another region could change is written out"
 
+LEGACY = frozenset(name for name, api in AUTOCASTS.items() if api.legacy is not None)
+
+
+CHECKED_BY_CLASS = r"(isinstance|issubclass)\((?!.*torch\.amp\.autocast).*\bautocast\b"
+
+
 rule = Rule(
     "AMP701",
     __doc__,
@@ -46,11 +52,9 @@ rule = Rule(
     since="0.1",
     witness=Warns("autocast(args...)` is deprecated"),
     safe_if=(MEANT, CERTAIN, NOT_ASKED, INHERITS),
-    words=frozenset({"autocast", "amp", "autocast_mode"}),
     torch="1.12",
+    candidates=calls(*LEGACY) | nodes("context") & (lambda at: symbol(at.value) in LEGACY),
 )
-
-CHECKED_BY_CLASS = r"(isinstance|issubclass)\((?!.*torch\.amp\.autocast).*\bautocast\b"
 
 
 @rule.on(cst.Call)

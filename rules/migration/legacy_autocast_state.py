@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Rule, Source, Warns
+from amplint import Finding, Fix, Group, Rule, Source, Warns, calls
 from amplint.knowledge.libraries import LEGACY_STATE
 
 from .._shared.guards import is_fallback
@@ -35,9 +35,9 @@ rule = Rule(
     group=Group.MIGRATION,
     since="0.1",
     witness=Warns("get_autocast_cpu_dtype() is deprecated"),
-    words=frozenset(name.rpartition(".")[2] for name in LEGACY_STATE),
     safe_if=(SAME,),
     torch="2.4",
+    candidates=calls(*LEGACY_STATE),
 )
 
 

@@ -25,12 +25,15 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Edit, Finding, Fix, Group, Rule, Source, Warns
+from amplint import Edit, Finding, Fix, Group, Rule, Source, Warns, calls, nodes, symbol
 from amplint.knowledge.libraries import LEGACY_CUSTOM
 
 from .._shared.guards import is_fallback
 
 SAME = "the old function calls the new one with this device type"
+
+DEVICE = 'device_type="cuda"'
+
 
 rule = Rule(
     "AMP703",
@@ -38,11 +41,11 @@ rule = Rule(
     group=Group.MIGRATION,
     since="0.1",
     witness=Warns("torch.cuda.amp.custom_fwd(args...)` is deprecated"),
-    words=frozenset({"custom_fwd", "custom_bwd"}),
     safe_if=(SAME,),
     torch="2.4",
+    candidates=calls(*LEGACY_CUSTOM)
+    | nodes("context") & (lambda at: symbol(at.value) in LEGACY_CUSTOM),
 )
-DEVICE = 'device_type="cuda"'
 
 
 @rule.on(cst.Call)

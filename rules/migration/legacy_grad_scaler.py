@@ -29,7 +29,20 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Edit, Finding, Fix, Group, Rule, Source, Warns
+from amplint import (
+    Edit,
+    Finding,
+    Fix,
+    Group,
+    Rule,
+    Source,
+    Spot,
+    Symbol,
+    Warns,
+    calls,
+    canonical,
+    nodes,
+)
 from amplint.knowledge.libraries import SCALERS
 
 from .._shared.guards import is_fallback
@@ -38,6 +51,26 @@ from .._shared.parameters import is_given
 CERTAIN = "no caller could pass another class"
 NOT_ASKED = "nothing asks for the class of a scaler"
 
+LEGACY = frozenset(name for name, api in SCALERS.items() if api.legacy is not None)
+
+
+CHECKED_BY_CLASS = r"(isinstance|issubclass)\((?!.*torch\.amp\.GradScaler).*GradScaler"
+
+
+def is_annotated(at: Spot) -> bool:
+    """Whether an annotation may name a deprecated scaler."""
+    if not at.mentions("GradScaler"):
+        return False
+    roots = at.node.operands if at.number >= 0 else (at.graph.annotation,)
+    return any(
+        isinstance(atom, Symbol) and canonical(atom.name) in LEGACY
+        for root in roots
+        if root >= 0
+        for each in at.made_of(root)
+        for atom in at.of(each)
+    )
+
+
 rule = Rule(
     "AMP702",
     __doc__,
@@ -45,11 +78,9 @@ rule = Rule(
     since="0.1",
     witness=Warns("GradScaler(args...)` is deprecated"),
     safe_if=(CERTAIN, NOT_ASKED),
-    words=frozenset({"GradScaler"}) | frozenset({"amp", "grad_scaler"}),
     torch="2.3",
+    candidates=calls(*LEGACY) | nodes("param", "annotation", "function") & is_annotated,
 )
-
-CHECKED_BY_CLASS = r"(isinstance|issubclass)\((?!.*torch\.amp\.GradScaler).*GradScaler"
 
 
 @rule.on(cst.Call)

@@ -29,8 +29,7 @@ their epsilon.
 
 from __future__ import annotations
 
-from amplint import Differs, Group, Rule, Violation
-from amplint.knowledge.casts import EPSILONS
+from amplint import MISUSED, Differs, Group, Rule, Violation
 
 from .._shared.steps import report
 
@@ -40,7 +39,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Differs(rtol=0.1),
-    words=frozenset(name.rpartition(".")[2] for name in EPSILONS),
     violation=Violation.EPSILON_OF_ZERO,
+    candidates=MISUSED,
 )
 report(rule, "`{call}` divides by 0 for small gradients: `eps` is 0 in float16")

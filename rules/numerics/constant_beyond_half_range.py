@@ -29,27 +29,29 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Change, Differs, Finding, Fix, Group, Rule, Safety, Source, Tensor, Trait
+from amplint import (
+    WITH_HALF,
+    Change,
+    Differs,
+    Finding,
+    Fix,
+    Group,
+    Host,
+    Rule,
+    Safety,
+    Source,
+    Spot,
+    Tensor,
+    calls,
+    constant,
+    nodes,
+)
 
 from .._shared.constants import number_of
 from .._shared.dtypes import dtype_places
 
-rule = Rule(
-    "AMP801",
-    __doc__,
-    group=Group.CORRECTNESS,
-    other_groups=(Group.PRECISION,),
-    since="0.1",
-    witness=Differs(rtol=0.1),
-    changes=frozenset({Change.ROUNDING}),
-    needs=(Trait.HALF,),
-    words=frozenset(
-        """
-        masked_fill masked_fill_ fill_ full full_like new_full index_fill index_fill_
-        fill_diagonal_ scatter scatter_ pad where half float16 bfloat16 autocast
-        """.split()
-    ),
-)
+HOMES = ("", "torch", "torch.nn.functional")
+
 
 # The last number that converts, and the first that rounds to infinity.
 CONVERTS = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
@@ -72,6 +74,38 @@ FILLING = {
 WITHOUT_TENSOR = frozenset({"full"})
 CHOSEN = frozenset({"masked_fill", "masked_fill_", "where"})
 ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply)
+
+
+def fills_half(at: Spot) -> bool:
+    """Whether what is filled is half, and a number is among the operands."""
+    filled = at.tensor(at.node.operands[0] if at.node.op == "put" else at.number)
+    half = filled is not None and filled.dtype in CONVERTS
+    return half and any(is_large(at, each) for each in at.node.operands)
+
+
+def is_large(at: Spot, number: int) -> bool:
+    """Whether a number may be beyond the range: what is known of it does not say otherwise."""
+    value = constant(at.of(number))
+    if isinstance(value, int | float):
+        return abs(value) >= min(CONVERTS.values())
+    return any(isinstance(atom, Host) for atom in at.of(number))
+
+
+rule = Rule(
+    "AMP801",
+    __doc__,
+    group=Group.CORRECTNESS,
+    other_groups=(Group.PRECISION,),
+    since="0.1",
+    witness=Differs(rtol=0.1),
+    changes=frozenset({Change.ROUNDING}),
+    candidates=(
+        calls(".where", "torch.where", *(f"{home}.{name}" for home in HOMES for name in FILLING))
+        | nodes("binop", "put")
+    )
+    & fills_half
+    & WITH_HALF,
+)
 
 
 @rule.on(cst.Call)

@@ -24,26 +24,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Differs, Finding, Group, Rule, Source, Trait
+from amplint import WITH_HALF, Differs, Finding, Group, Host, Rule, Source, Spot, nodes
 from amplint.knowledge.casts import HALF_OF_LEAST
 
 from .._shared.constants import number_of
 from .._shared.dtypes import dtype_places
-
-rule = Rule(
-    "AMP802",
-    __doc__,
-    group=Group.PRECISION,
-    since="0.1",
-    witness=Differs(rtol=0.1),
-    needs=(Trait.HALF,),
-    words=frozenset(
-        """
-        forward half float16 autocast clamp clamp_min clip normalize cosine_similarity
-        log sqrt rsqrt mean var std sum abs
-        """.split()
-    ),
-)
 
 HALF_STEP_BELOW_ONE = 2.0**-12  # what is not farther from 1 rounds to it
 LIMITING = frozenset({"clamp", "clamp_", "clip", "clip_"})
@@ -52,6 +37,32 @@ DEFAULTS = {
     "torch.nn.functional.normalize": ("eps", 3, 1e-12),
     "torch.nn.functional.cosine_similarity": ("eps", 3, 1e-8),
 }
+
+
+def has_small(at: Spot) -> bool:
+    """Whether a sum, or a limit, may have a number that is nearly 0 or 1."""
+    if at.node.op == "binop":
+        return at.node.data == "Add" and any(is_number(at, each) for each in at.node.operands)
+    limits = at.method in LIMITING | LOWER or at.name in DEFAULTS
+    called = (at.name or "").rpartition(".")[2] in LIMITING | LOWER
+    return limits or called
+
+
+def is_number(at: Spot, number: int) -> bool:
+    return any(isinstance(atom, Host) for atom in at.of(number))
+
+
+rule = Rule(
+    "AMP802",
+    __doc__,
+    group=Group.PRECISION,
+    since="0.1",
+    witness=Differs(rtol=0.1),
+    candidates=nodes("binop", "call")
+    & (lambda at: (t := at.tensor(at.number)) is not None and t.dtype == "float16")
+    & has_small
+    & WITH_HALF,
+)
 
 
 @rule.on(cst.BinaryOperation)

@@ -28,21 +28,22 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amplint import Change, Differs, Finding, Fix, Group, Rule, Safety, Source, Trait
+from amplint import (
+    WITH_HALF,
+    Change,
+    Differs,
+    Finding,
+    Fix,
+    Group,
+    Rule,
+    Safety,
+    Source,
+    Spot,
+    calls,
+)
 
 from .._shared.constants import number_of
 from .._shared.dtypes import dtype_places, operation
-
-rule = Rule(
-    "AMP803",
-    __doc__,
-    group=Group.PRECISION,
-    since="0.1",
-    witness=Differs(rtol=0.1),
-    changes=frozenset({Change.DTYPE, Change.ROUNDING}),
-    needs=(Trait.HALF,),
-    words=frozenset({"log", "log_", "log2", "log10"}),
-)
 
 SOFTMAX = frozenset(
     {"torch.softmax", "torch.nn.functional.softmax", "torch.special.softmax", "Tensor.softmax"}
@@ -56,6 +57,27 @@ LOGARITHMS = frozenset(
 ) | {"Tensor.log_"}
 NATURAL = frozenset({"torch.log", "Tensor.log"})
 WIDER = frozenset({"float", "double"})
+
+
+def has_half(at: Spot) -> bool:
+    """Whether the operand may be computed of a softmax or sigmoid in float16."""
+    return any(
+        (tensor := at.tensor(each)) is not None and tensor.dtype == "float16"
+        for operand in (at.receiver, *at.arguments)
+        if operand >= 0
+        for each in at.made_of(operand)
+    )
+
+
+rule = Rule(
+    "AMP803",
+    __doc__,
+    group=Group.PRECISION,
+    since="0.1",
+    witness=Differs(rtol=0.1),
+    changes=frozenset({Change.DTYPE, Change.ROUNDING}),
+    candidates=calls(*LOGARITHMS) & has_half & WITH_HALF,
+)
 
 
 @dataclass(frozen=True)

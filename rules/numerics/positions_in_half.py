@@ -29,21 +29,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import HALF, Differs, Finding, Group, Rule, Source, Trait
+from amplint import HALF, WITH_HALF, Differs, Finding, Group, Rule, Source, Spot, nodes
 from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF
 
 from .._shared.constants import number_of
 from .._shared.dtypes import SAME_DTYPE, dtype_places, operation, product
-
-rule = Rule(
-    "AMP805",
-    __doc__,
-    group=Group.PRECISION,
-    since="0.1",
-    witness=Differs(rtol=0.1),
-    needs=(Trait.HALF,),
-    words=frozenset({"arange", "sin", "cos", "polar"}),
-)
 
 EXACT = {"float16": 2048, "bfloat16": 256, "half": 2048}  # integers up to here; half: at most
 ANGLES = frozenset({"sin", "cos", "polar"})
@@ -56,6 +46,30 @@ ARITHMETIC = cst.Add | cst.Subtract | cst.Multiply | cst.Divide | cst.MatrixMult
 NAMES = ("start", "end", "step")
 STEPS = 12  # from an operand back to what is counted
 READS = 100  # on the way from there to an angle
+
+
+def counts(at: Spot) -> bool:
+    """Whether the operands may come from integers."""
+    return any(
+        at.name_of(each) == "torch.arange" if at.graph.nodes[each].op == "call" else False
+        for each in at.made_of(at.number)
+    ) or any(
+        (tensor := at.tensor(each)) is not None and tensor.dtype in INTEGERS_BEYOND_HALF
+        for each in at.made_of(at.number)
+    )
+
+
+rule = Rule(
+    "AMP805",
+    __doc__,
+    group=Group.PRECISION,
+    since="0.1",
+    witness=Differs(rtol=0.1),
+    candidates=nodes("call", "binop")
+    & (lambda at: (t := at.tensor(at.number)) is not None and t.dtype in HALF)
+    & counts
+    & WITH_HALF,
+)
 
 
 @rule.on(cst.Call, cst.BinaryOperation)

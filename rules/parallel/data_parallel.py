@@ -24,8 +24,33 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Class, Classes, Finding, Fix, Group, Rule, Safety, Source, Unrun, only
+from amplint import (
+    Class,
+    Classes,
+    Finding,
+    Fix,
+    Group,
+    Rule,
+    Safety,
+    Source,
+    Spot,
+    Unrun,
+    calls,
+    nodes,
+    only,
+)
 from amplint.knowledge.libraries import DATA_PARALLEL
+
+FUNCTIONS = frozenset(
+    {"torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel"}
+)
+
+
+def constructs_parallel(at: Spot) -> bool:
+    """Whether it makes an instance of a class of the project that is a DataParallel."""
+    made = only(at.of(at.node.operands[0]))
+    return isinstance(made, Class) and not DATA_PARALLEL.isdisjoint(at.library_bases(made.id))
+
 
 rule = Rule(
     "AMP601",
@@ -36,11 +61,7 @@ rule = Rule(
         "the cost shows on several devices only",
         "torch.nn.DataParallel documentation, torch 2.13: use DistributedDataParallel instead",
     ),
-    words=frozenset({"DataParallel", "data_parallel"}),
-)
-
-FUNCTIONS = frozenset(
-    {"torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel"}
+    candidates=calls(*DATA_PARALLEL, *FUNCTIONS) | nodes("call") & constructs_parallel,
 )
 
 

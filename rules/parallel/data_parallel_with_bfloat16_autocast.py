@@ -27,9 +27,27 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Group, ReplicatedModules, Rule, Source, Trait, Unrun
+from amplint import (
+    IN_REGION,
+    Finding,
+    Group,
+    ReplicatedModules,
+    Rule,
+    Source,
+    Spot,
+    Unrun,
+    nodes,
+)
 
 from .._shared.code_texts import called_texts
+
+
+def is_replicated(at: Spot) -> bool:
+    region = at.region
+    if region is None or (region.device, region.dtype) != ("cuda", "bfloat16"):
+        return False
+    return at.mentions("DataParallel") and at.is_replicated(at.node.operands[0])
+
 
 rule = Rule(
     "AMP602",
@@ -40,10 +58,7 @@ rule = Rule(
         "replicas need two GPUs; that threads begin with the default dtype is tested on the CPU",
         "torch/nn/parallel/parallel_apply.py, torch 2.13; https://github.com/pytorch/pytorch/issues/54912",
     ),
-    needs=(Trait.REGION,),
-    by_needs=True,
-    words=frozenset({"autocast", "backward"}),
-    project_words=frozenset({"DataParallel"}),
+    candidates=nodes("call") & is_replicated & IN_REGION,
 )
 
 

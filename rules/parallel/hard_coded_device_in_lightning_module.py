@@ -45,9 +45,16 @@ from amplint import (
 from amplint.knowledge.libraries import LIGHTNING_MODULES
 
 from .._shared.classes import constructor_around
-from .._shared.gpus import elsewhere, input_of, is_asked_for, mentions_gpu, names_gpu
+from .._shared.gpus import NAMES_GPU, elsewhere, input_of, is_asked_for, mentions_gpu, names_gpu
 from .._shared.lightning import in_lightning_module
 from .._shared.reads import heat_places
+
+# What Lightning calls once the module is on its device.
+HOOK = re.compile(
+    r"forward|(training|validation|test|predict)_(step|step_end|epoch_end)|"
+    r"on_(train|validation|test|predict|before|after|epoch)_(?!.*transfer)\w+"
+)
+
 
 rule = Rule(
     "AMP613",
@@ -55,14 +62,8 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("cuda", devices=True),
-    words=frozenset({"cuda", "device", "to"}),
-    project_words=frozenset({"LightningModule"}),
     outranks=("AMP501", "AMP502", "AMP508"),
-)
-# What Lightning calls once the module is on its device.
-HOOK = re.compile(
-    r"forward|(training|validation|test|predict)_(step|step_end|epoch_end)|"
-    r"on_(train|validation|test|predict|before|after|epoch)_(?!.*transfer)\w+"
+    candidates=NAMES_GPU & (lambda at: at.mentions("LightningModule")),
 )
 
 

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import (
+    HOT,
     Edit,
     Finding,
     Fix,
@@ -35,13 +36,17 @@ from amplint import (
     Safety,
     Source,
     Syncs,
-    Trait,
     constant,
     only,
 )
+from amplint.knowledge.libraries import LIGHTNING_MODULES
 
 from .._shared.lightning import in_lightning_module
-from .._shared.reads import hot_evidence, operand_read, tensor_read
+from .._shared.reads import READS, hot_evidence, operand_read, tensor_read
+
+# What may follow the read before the value is logged.
+CONVERTING = frozenset({"item", "tolist", "cpu", "numpy", "detach"})
+
 
 rule = Rule(
     "AMP614",
@@ -49,13 +54,9 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=4, after=0),
-    needs=(Trait.HOT,),
-    words=frozenset({"log", "log_dict"}),
-    project_words=frozenset({"LightningModule"}),
     outranks=("AMP101",),
+    candidates=READS & (lambda at: not at.bases.isdisjoint(LIGHTNING_MODULES)) & HOT,
 )
-# What may follow the read before the value is logged.
-CONVERTING = frozenset({"item", "tolist", "cpu", "numpy", "detach"})
 
 
 @rule.on(cst.Call)

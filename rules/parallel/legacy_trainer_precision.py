@@ -18,8 +18,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Rule, Safety, Source, Unrun, constant
+from amplint import Finding, Fix, Group, Rule, Safety, Source, Unrun, calls, constant
 from amplint.knowledge.libraries import TRAINERS
+
+NEW: dict[object, str] = {16: "16-mixed", "16": "16-mixed", "bf16": "bf16-mixed"}
+
 
 rule = Rule(
     "AMP612",
@@ -30,9 +33,8 @@ rule = Rule(
         "Lightning is not installed here; seen with lightning 2.6.6",
         "https://lightning.ai/docs/pytorch/stable/common/trainer.html#precision",
     ),
-    words=frozenset({"Trainer"}),
+    candidates=calls(*TRAINERS) & (lambda at: constant(at.of(at.given("precision"))) in NEW),
 )
-NEW: dict[object, str] = {16: "16-mixed", "16": "16-mixed", "bf16": "bf16-mixed"}
 
 
 @rule.on(cst.Call)

@@ -40,10 +40,21 @@ from amplint import (
     Raises,
     Rule,
     Source,
+    Spot,
+    nodes,
     only,
 )
+from amplint.knowledge.libraries import LIGHTNING_MODULES
 
 from .._shared.lightning import optimizes_automatically
+
+OF_SCALER = frozenset({"scale", "unscale_", "step", "update"})
+
+
+def is_training_step(at: Spot) -> bool:
+    """Whether it is the `training_step` of a LightningModule."""
+    return at.facts.name == "training_step" and not at.bases.isdisjoint(LIGHTNING_MODULES)
+
 
 rule = Rule(
     "AMP615",
@@ -51,10 +62,8 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("backward through the graph a second time", backward=True),
-    words=frozenset({"training_step"}),
-    project_words=frozenset({"LightningModule"}),
+    candidates=nodes("function") & is_training_step,
 )
-OF_SCALER = frozenset({"scale", "unscale_", "step", "update"})
 
 
 @rule.on(cst.FunctionDef)

@@ -19,8 +19,15 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Edit, Finding, Fix, Group, Rule, Safety, Source, Unrun, constant
+from amplint import Edit, Finding, Fix, Group, Rule, Safety, Source, Unrun, calls, constant
 from amplint.knowledge.libraries import TRAINER_REMOVED, TRAINERS
+
+DEVICES = {"gpus": "gpu", "tpu_cores": "tpu", "num_processes": "cpu"}
+STRATEGIES = frozenset({"ddp", "ddp_spawn", "ddp_notebook", "ddp_fork"})  # as an accelerator, once
+WITHOUT_SUCCESSOR = frozenset({"dp", "ddp2"})
+ASKING = frozenset({"strategy", "accelerator", "distributed_backend"})
+ASKED = ASKING | TRAINER_REMOVED.keys()
+
 
 rule = Rule(
     "AMP611",
@@ -31,12 +38,8 @@ rule = Rule(
         "Lightning is not installed here; seen with lightning 2.6.6",
         "https://github.com/Lightning-AI/pytorch-lightning/blob/2.0.0/src/lightning/pytorch/CHANGELOG.md",
     ),
-    words=frozenset({"Trainer"}),
+    candidates=calls(*TRAINERS) & (lambda at: not ASKED.isdisjoint(at.node.data.keywords)),
 )
-DEVICES = {"gpus": "gpu", "tpu_cores": "tpu", "num_processes": "cpu"}
-STRATEGIES = frozenset({"ddp", "ddp_spawn", "ddp_notebook", "ddp_fork"})  # as an accelerator, once
-WITHOUT_SUCCESSOR = frozenset({"dp", "ddp2"})
-ASKING = frozenset({"strategy", "accelerator", "distributed_backend"})
 
 
 @rule.on(cst.Call)

@@ -28,14 +28,25 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Rule, Source, Unrun
+from amplint import Finding, Fix, Group, Rule, Source, Spot, Unrun, calls, constant
 from amplint.knowledge.host_reads import BUILTIN_READS, HOST_ATTRIBUTES, HOST_READS, NUMPY_READS
 from amplint.knowledge.operations import RESULTS
 
-from .._shared.reads import device_places, device_tensor, is_non_blocking, moves_to_host
+from .._shared.reads import (
+    device_places,
+    device_tensor,
+    goes_to_host,
+    is_non_blocking,
+    moves_to_host,
+)
 from .._shared.waits import between, may_wait
 
 READ = "the host reads the copy, and nothing waits for it before"
+
+
+def copies_to_host(at: Spot) -> bool:
+    return constant(at.of(at.given("non_blocking"))) is True and goes_to_host(at)
+
 
 rule = Rule(
     "AMP506",
@@ -47,8 +58,8 @@ rule = Rule(
         "https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
     ),
     safe_if=(READ,),
-    words=frozenset({"non_blocking"}),
     outranks=("AMP101",),
+    candidates=calls(".to") & copies_to_host,
 )
 
 

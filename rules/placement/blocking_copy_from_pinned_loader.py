@@ -26,13 +26,33 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import ACCELERATOR, Blob, Finding, Fix, Group, Rule, Same, Source, Tensor, only
+from amplint import (
+    ACCELERATOR,
+    Blob,
+    Finding,
+    Fix,
+    Group,
+    Rule,
+    Same,
+    Source,
+    Spot,
+    Tensor,
+    calls,
+    only,
+)
 
 from .._shared.moves import move_of
 from .._shared.reads import device_places, heat_places
 
 FRESH = "the batch comes from the loader in this function"
 UNWRITTEN = "nothing writes into the batch later"
+
+
+def moves_pinned(at: Spot) -> bool:
+    batch = only(at.of(at.receiver))
+    pinned = isinstance(batch, Tensor | Blob) and batch.device.pinned
+    return pinned and at.given("non_blocking") < 0 and at.heat is not None
+
 
 rule = Rule(
     "AMP505",
@@ -41,7 +61,7 @@ rule = Rule(
     since="0.1",
     witness=Same(),
     safe_if=(FRESH, UNWRITTEN),
-    words=frozenset({"to", "cuda"}),
+    candidates=calls(".to", ".cuda") & moves_pinned,
 )
 
 

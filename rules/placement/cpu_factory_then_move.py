@@ -26,10 +26,24 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Change, Edit, Finding, Fix, Group, Rule, Same, Source, Tensor, only
+from amplint import (
+    Change,
+    DType,
+    Edit,
+    Finding,
+    Fix,
+    Group,
+    Rule,
+    Same,
+    Source,
+    Spot,
+    Tensor,
+    calls,
+    only,
+)
 from amplint.knowledge.factories import FACTORIES
 
-from .._shared.factories import Built, built
+from .._shared.factories import Built, built, is_built
 from .._shared.moves import Move, move_of, without_move
 
 VALUES = "every device fills in the same values"
@@ -40,6 +54,14 @@ LEAF = "no gradient is asked for"
 DTYPE = "the dtype of the move, if any, takes the values"
 CERTAIN = "it is moved to what certainly is a device"
 
+
+def moves_new(at: Spot) -> bool:
+    """Ex) torch.zeros(n).to(device)"""
+    target = at.of(at.given("device", 0))
+    elsewhere = not any(isinstance(atom, Tensor | DType) for atom in target)
+    return elsewhere and is_built(at, at.receiver)
+
+
 rule = Rule(
     "AMP501",
     __doc__,
@@ -48,8 +70,8 @@ rule = Rule(
     witness=Same(),
     safe_if=(VALUES, STEPS, NOT_SHARED, WHOLE, LEAF, DTYPE, CERTAIN),
     changes=frozenset({Change.ROUNDING, Change.STREAM}),
-    words=frozenset({"cuda", "to"}),
     outranks=("AMP201", "AMP508"),
+    candidates=calls(".to", ".cuda") & moves_new,
 )
 
 

@@ -29,10 +29,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import Finding, Fix, Group, Raises, Rule, Safety, Source, Trait
+from amplint import Finding, Fix, Group, Raises, Rule, Safety, Source
 
 from .._shared.classes import constructor_around
-from .._shared.gpus import elsewhere, input_of, is_asked_for, mentions_gpu, names_gpu
+from .._shared.gpus import NAMES_GPU, elsewhere, input_of, is_asked_for, mentions_gpu, names_gpu
 from .._shared.reads import heat_places, runs_in_forward
 
 rule = Rule(
@@ -41,8 +41,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("cuda", devices=True),
-    needs=(Trait.HOT,),
-    words=frozenset({"cuda", "device", "to"}),
+    candidates=NAMES_GPU & (lambda at: (heat := at.heat) is not None and runs_in_forward(heat)),
 )
 
 

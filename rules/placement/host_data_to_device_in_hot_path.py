@@ -42,6 +42,7 @@ import libcst as cst
 from amplint import (
     ACCELERATOR,
     CPU,
+    HOT,
     UNKNOWN,
     Blob,
     Change,
@@ -56,9 +57,10 @@ from amplint import (
     Same,
     Sequence,
     Source,
+    Spot,
     Tensor,
-    Trait,
     Why,
+    calls,
     constant,
     literal,
     only,
@@ -66,7 +68,7 @@ from amplint import (
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 
 from .._shared.constants import PLAIN_NUMBERS, is_literal
-from .._shared.factories import MAX_STEPS, operand_alone
+from .._shared.factories import MAX_STEPS, is_built, operand_alone
 from .._shared.guards import asks_type, fills_cache, meets_mismatch
 from .._shared.hoisting import above_loops
 from .._shared.moves import bound_before, move_of, without_move
@@ -79,18 +81,8 @@ LIKE = "what is asked for a new tensor is one, whoever calls"
 UNTOUCHED = "nothing is done to it before it is moved"
 PLACED = "it is moved to what certainly is a device, without a dtype"
 
-rule = Rule(
-    "AMP502",
-    __doc__,
-    group=Group.PERFORMANCE,
-    since="0.1",
-    witness=Same(),
-    needs=(Trait.HOT,),
-    safe_if=(LITERAL, FITS, LIKE, UNTOUCHED, PLACED),
-    changes=frozenset({Change.ROUNDING}),
-    words=frozenset({"tensor", "as_tensor", "asarray", "new_tensor", "to", "cuda", "type_as"}),
-    outranks=("AMP508",),
-)
+COPYING = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray", *LEGACY_CONSTRUCTORS})
+
 
 OF_DATA = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
 OF_ANYTHING = frozenset({"torch.as_tensor", "torch.asarray"})  # of tensors, too
@@ -99,6 +91,36 @@ KEYWORDS = frozenset({"dtype", "device", "requires_grad"})
 NUMBER_CONSTRUCTORS = frozenset({"builtins.float", "builtins.int", "builtins.bool"})
 NUMBER, CONSTANTS, SHAPE = "a number", "constants", "a shape"
 LARGEST = 3.4e38  # beyond it, float32 overflows: `torch.tensor` gives inf, `torch.full` raises
+
+
+def is_on_device(at: Spot) -> bool:
+    tensor = at.tensor(at.number)
+    return tensor is not None and tensor.device.kind == ACCELERATOR
+
+
+def moves_host_data(at: Spot) -> bool:
+    """Ex) torch.tensor(1.0).to(x.device), and kernel.to(x.device) of what is built of constants"""
+    moved = at.tensor(at.receiver)
+    if moved is None or moved.device.kind != CPU.kind or not is_on_device(at):
+        return False
+    return at.is_built_of_constants(at.receiver) or is_built(at, at.receiver, COPYING)
+
+
+rule = Rule(
+    "AMP502",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Same(),
+    safe_if=(LITERAL, FITS, LIKE, UNTOUCHED, PLACED),
+    changes=frozenset({Change.ROUNDING}),
+    outranks=("AMP508",),
+    candidates=(
+        calls(".new_tensor", *OF_DATA, *LEGACY_CONSTRUCTORS) & is_on_device
+        | calls(*(f".{name}" for name in MOVES)) & moves_host_data
+    )
+    & HOT,
+)
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,9 @@ from amplint import (
     Source,
     Symbol,
     Tensor,
+    Value,
     Warns,
+    calls,
     canonical,
     only,
 )
@@ -70,6 +72,20 @@ TO_CPU = "the type is one of the CPU"
 CPU_DEFAULT = "the default type is nowhere one of CUDA"
 NAMED_AFTER_DTYPE = LEGACY_CONSTRUCTORS.keys() - {"torch.Tensor"}
 
+
+SEQUENCES = (cst.List, cst.Tuple, cst.ListComp)
+OF_STORAGE = re.compile("storage", re.IGNORECASE)
+
+
+def names_type(value: Value) -> bool:
+    """Whether a value may be a type that is named after a dtype, or its name."""
+    return any(
+        (canonical(atom.name) if isinstance(atom, Symbol) else atom.const) in NAMED_AFTER_DTYPE
+        for atom in value
+        if isinstance(atom, Symbol | Host)
+    )
+
+
 rule = Rule(
     "AMP504",
     __doc__,
@@ -77,16 +93,12 @@ rule = Rule(
     other_groups=(Group.PEDANTIC,),
     since="0.1",
     witness=Warns("torch.set_default_tensor_type() is deprecated"),
-    words=frozenset(
-        {"new", "set_default_tensor_type", *(n.rpartition(".")[2] for n in NAMED_AFTER_DTYPE)}
-    ),
     # What it is rewritten to may be another mistake.
     safe_if=(SIZES, DATA, TENSOR, TO_CPU, CPU_DEFAULT),
     outranks=("AMP101", "AMP102", "AMP201", "AMP202", "AMP501", "AMP502", "AMP503", "AMP508"),
+    candidates=calls(DEFAULT_TYPE, ".new", *NAMED_AFTER_DTYPE)
+    | calls(".type") & (lambda at: any(names_type(at.of(each)) for each in at.arguments)),
 )
-
-SEQUENCES = (cst.List, cst.Tuple, cst.ListComp)
-OF_STORAGE = re.compile("storage", re.IGNORECASE)
 
 
 @rule.on(cst.Call)

@@ -30,6 +30,7 @@ import libcst as cst
 
 from amplint import (
     ACCELERATOR,
+    HOT,
     TRAINING,
     Blob,
     Finding,
@@ -38,9 +39,10 @@ from amplint import (
     Rule,
     Safety,
     Source,
+    Spot,
     Tensor,
-    Trait,
     Unrun,
+    calls,
     only,
 )
 
@@ -48,6 +50,15 @@ from .._shared.moves import bound_before, move_of
 from .._shared.reads import heat_places
 
 ONLY_MOVED = "the pinned copy is moved, and nothing else is done with it"
+
+
+STREAMS = frozenset({"torch.cuda.stream", "torch.cuda.StreamContext", "torch.xpu.stream"})
+THREADS = ("threading.Thread", "concurrent.futures.ThreadPoolExecutor")
+
+
+def pins_tensor(at: Spot) -> bool:
+    return isinstance(only(at.of(at.receiver)), Tensor | Blob)
+
 
 rule = Rule(
     "AMP507",
@@ -59,14 +70,10 @@ rule = Rule(
         "pinned memory needs an accelerator",
         "https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
     ),
-    needs=(Trait.HOT,),
     safe_if=(ONLY_MOVED,),
     outranks=("AMP911",),
-    words=frozenset({"pin_memory"}),
+    candidates=calls(".pin_memory") & pins_tensor & HOT,
 )
-
-STREAMS = frozenset({"torch.cuda.stream", "torch.cuda.StreamContext", "torch.xpu.stream"})
-THREADS = ("threading.Thread", "concurrent.futures.ThreadPoolExecutor")
 
 
 @rule.on(cst.Call)

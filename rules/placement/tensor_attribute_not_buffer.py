@@ -31,6 +31,8 @@ import libcst as cst
 
 from amplint import (
     ACCELERATOR,
+    CPU,
+    HOT,
     TRAINING,
     Blob,
     Classes,
@@ -43,15 +45,34 @@ from amplint import (
     Same,
     Sequence,
     Source,
+    Spot,
     Tensor,
-    Trait,
+    calls,
     only,
 )
 
 from .._shared.classes import constructor_around
-from .._shared.factories import MAX_STEPS, operand_alone
+from .._shared.factories import MAX_STEPS, operand_alone, taken_from
 from .._shared.moves import bound_before
 from .._shared.reads import heat_places
+
+MOVES = frozenset({"to", "cuda", "type_as"})
+
+
+def moves_kept(at: Spot) -> bool:
+    """Whether a tensor on the CPU, in a field of an object, is moved to the device."""
+    there = only(at.value)
+    if not isinstance(there, Tensor | Blob) or there.device.kind != ACCELERATOR:
+        return False
+    return any(is_kept(at, each) for each in taken_from(at, at.receiver))
+
+
+def is_kept(at: Spot, number: int) -> bool:
+    node, tensor = at.graph.nodes[number], at.tensor(number)
+    return (
+        node.op in ("attr", "subscript") and tensor is not None and tensor.device.kind == CPU.kind
+    )
+
 
 rule = Rule(
     "AMP509",
@@ -59,12 +80,9 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Same(),
-    needs=(Trait.HOT,),
-    words=frozenset({"to", "cuda", "type_as"}),
     outranks=("AMP508", "AMP613"),
+    candidates=calls(*(f".{name}" for name in MOVES)) & moves_kept & HOT,
 )
-
-MOVES = frozenset({"to", "cuda", "type_as"})
 
 
 @rule.on(cst.Call)

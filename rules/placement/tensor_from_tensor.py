@@ -46,9 +46,11 @@ from amplint import (
     Rule,
     Sequence,
     Source,
+    Spot,
     Tensor,
     TensorCertainty,
     Warns,
+    calls,
     only,
 )
 
@@ -62,6 +64,15 @@ PLAIN = "the project has no tensors of a class of their own"
 SAME_DEFAULT = "the project sets no other default device"
 LIKE = "what is asked for a new tensor is one, whoever calls"
 
+
+PLACEMENT: tuple[str, ...] = ("device", "dtype")
+KEYWORDS = frozenset({"data", "requires_grad", *PLACEMENT})
+
+
+def copies_tensor(at: Spot) -> bool:
+    return at.surely_tensor(at.given("data", 0))
+
+
 rule = Rule(
     "AMP503",
     __doc__,
@@ -69,11 +80,8 @@ rule = Rule(
     since="0.1",
     witness=Warns("To copy construct from a tensor"),
     safe_if=(TENSOR, PLAIN, SAME_DEFAULT, LIKE),
-    words=frozenset({"tensor", "new_tensor"}),
+    candidates=calls("torch.tensor", ".new_tensor") & copies_tensor,
 )
-
-PLACEMENT: tuple[str, ...] = ("device", "dtype")
-KEYWORDS = frozenset({"data", "requires_grad", *PLACEMENT})
 
 
 @rule.on(cst.Call)

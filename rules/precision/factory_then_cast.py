@@ -48,14 +48,16 @@ from amplint import (
     Rule,
     Same,
     Source,
+    Spot,
     Tensor,
     Unknown,
+    calls,
     constant,
 )
 from amplint.knowledge.factories import FACTORIES
 
 from .._shared.dtypes import settled_within
-from .._shared.factories import Built, built
+from .._shared.factories import Built, built, is_built
 from .._shared.tensors import has_own_classes, surely_tensor
 
 VALUES = "every device and dtype is given the same values"
@@ -65,17 +67,6 @@ PLAIN = "the project has no tensors of a class of their own"
 DENSE = "what it is made like is not sparse"
 CAST = "the cast is to the dtype and the device of a tensor"
 
-rule = Rule(
-    "AMP202",
-    __doc__,
-    group=Group.PERFORMANCE,
-    since="0.1",
-    witness=Same(),
-    safe_if=(VALUES, NOT_SHARED, WHOLE, PLAIN, DENSE, CAST),
-    changes=frozenset({Change.ROUNDING, Change.STREAM}),
-    words=frozenset({"type_as", "to", "type"}),
-    outranks=("AMP201",),
-)
 
 # A factory of sizes -> the method that builds the like of a tensor.
 NEW = {
@@ -92,6 +83,33 @@ SPARSE = ("to_sparse", "sparse_coo_tensor", "sparse_csr_tensor", "to_sparse_csr"
 INFINITE = re.compile(r"-?((math|np|numpy|torch|th)\.inf|float\([\"'][+-]?inf(inity)?[\"']\))")
 HALF_MAX = 65504
 INT_MAX = 127  # of the smallest integer type
+
+
+def is_cast_of_new(at: Spot) -> bool:
+    """Ex) torch.zeros(n).type_as(x)"""
+    given = at.arguments[:1]
+    like = any(may_be_tensor(at, each) for each in given)
+    return like and at.receiver >= 0 and is_built(at, at.receiver)
+
+
+def may_be_tensor(at: Spot, number: int) -> bool:
+    """Whether it is a tensor, what nobody knows, or the type of a tensor."""
+    value, node = at.of(number), at.graph.nodes[number]
+    typed = node.op == "call" and at.graph.nodes[node.operands[0]].data == "type"
+    return at.method == "type_as" or typed or any(isinstance(a, Tensor | Unknown) for a in value)
+
+
+rule = Rule(
+    "AMP202",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Same(),
+    safe_if=(VALUES, NOT_SHARED, WHOLE, PLAIN, DENSE, CAST),
+    changes=frozenset({Change.ROUNDING, Change.STREAM}),
+    outranks=("AMP201",),
+    candidates=calls(".type_as", ".to", ".type") & is_cast_of_new,
+)
 
 
 @rule.on(cst.Call)

@@ -27,7 +27,21 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amplint import HALF, Change, Dtype, Finding, Fix, Group, Rule, Source, Tensor, only
+from amplint import (
+    HALF,
+    WITH_HALF,
+    Change,
+    Dtype,
+    Finding,
+    Fix,
+    Group,
+    Rule,
+    Source,
+    Spot,
+    Tensor,
+    calls,
+    only,
+)
 from amplint.knowledge.casts import EQUAL_DTYPES
 from amplint.knowledge.operations import SHAPE_METHODS
 
@@ -38,16 +52,6 @@ RAISES = "the operation raises where the dtypes differ"
 UNCAUGHT = "nothing around it catches the error"
 ONLY = "nothing else reads the buffer"
 
-rule = Rule(
-    "AMP201",
-    __doc__,
-    group=Group.PRECISION,
-    since="0.1",
-    witness=Dtype(bad="float32", good="bfloat16"),
-    safe_if=(RAISES, UNCAUGHT, ONLY),
-    changes=frozenset({Change.DTYPE}),
-    words=frozenset({"zeros", "ones", "full", "empty"}),
-)
 
 FACTORIES = frozenset({"torch.zeros", "torch.ones", "torch.full", "torch.empty"})
 # These demand equal dtypes, the second kind only where no region casts their operands.
@@ -62,6 +66,24 @@ JOINS = frozenset(
         "torch.hstack",
         "torch.vstack",
     }
+)
+
+
+def is_float32_buffer(at: Spot) -> bool:
+    made = only(at.value)
+    buffer = isinstance(made, Tensor) and made.dtype == "float32" and made.rank != 0
+    return buffer and at.given("dtype") < 0
+
+
+rule = Rule(
+    "AMP201",
+    __doc__,
+    group=Group.PRECISION,
+    since="0.1",
+    witness=Dtype(bad="float32", good="bfloat16"),
+    safe_if=(RAISES, UNCAUGHT, ONLY),
+    changes=frozenset({Change.DTYPE}),
+    candidates=calls(*FACTORIES) & is_float32_buffer & WITH_HALF,
 )
 
 

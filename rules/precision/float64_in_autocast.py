@@ -30,6 +30,7 @@ import libcst as cst
 from amplint import (
     FLOATS,
     HALF,
+    IN_REGION,
     Change,
     Edit,
     Finding,
@@ -41,12 +42,20 @@ from amplint import (
     Rule,
     Safety,
     Source,
+    Spot,
     Tensor,
-    Trait,
+    nodes,
 )
 from amplint.knowledge.casts import policy
 
-from .._shared.dtypes import Operation, dtype_places, enabled_region, product
+from .._shared.dtypes import Operation, dtype_places, enabled_region, product, tensors_of
+
+ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
+
+
+def has_double(at: Spot) -> bool:
+    return any(tensor.dtype == "float64" for tensor in tensors_of(at))
+
 
 rule = Rule(
     "AMP208",
@@ -56,14 +65,8 @@ rule = Rule(
     since="0.1",
     witness=Raises("must have the same dtype"),
     changes=frozenset({Change.DTYPE}),
-    needs=(Trait.REGION,),
-    words=frozenset(
-        {"float64", "double", "from_numpy", "as_tensor", "tensor", "numpy", "forward", "linear"}
-        | {"matmul", "mm", "bmm", "einsum", "autocast"}
-    ),
+    candidates=nodes("call", "binop") & has_double & IN_REGION,
 )
-
-ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 
 
 @rule.on(cst.Call, cst.BinaryOperation)

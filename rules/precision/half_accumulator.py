@@ -29,15 +29,18 @@ import libcst as cst
 from amplint import (
     HALF,
     NUMBER_KINDS,
+    WITH_HALF,
     Differs,
     Finding,
     Group,
     Host,
     Rule,
     Source,
+    Spot,
     Tensor,
-    Trait,
     Value,
+    calls,
+    nodes,
 )
 
 from .._shared.code_texts import text_around
@@ -45,19 +48,42 @@ from .._shared.dtypes import dtype_places
 from .._shared.growth import begins_anew, growth_of, growths, loop_over_batches
 from .._shared.reads import heat_places
 
+LIMITS = {"float16": 2048, "bfloat16": 256, "half": 2048}
+# Where what lives as long as the object is made.
+LASTING = ("def __init__", "def reset", "def setup", "def build")
+
+
+def grows_in_half(at: Spot) -> bool:
+    """Ex) t += x, t = 0.9 * t + x"""
+    return at.node.data in ("Add", "Sub") and any(is_half(at, n) for n in at.node.operands)
+
+
+def is_half(at: Spot, number: int) -> bool:
+    """Whether it is half, or what is multiplied in it, or what is decayed in place."""
+    if half_of(at.of(number)) is not None:
+        return True
+    node = at.graph.nodes[number]
+    if node.op == "binop" and node.data == "Mult":
+        return any(half_of(at.of(each)) is not None for each in node.operands)
+    if node.op == "call":
+        callee = at.graph.nodes[node.operands[0]]
+        return callee.op == "attr" and half_of(at.of(callee.operands[0])) is not None
+    return False
+
+
 rule = Rule(
     "AMP209",
     __doc__,
     group=Group.PRECISION,
     since="0.1",
     witness=Differs(rtol=0.1),
-    needs=(Trait.HALF,),
-    words=frozenset({"half", "float16", "bfloat16", "autocast", "add_", "update"}),
+    candidates=(
+        nodes("aug", "binop") & grows_in_half
+        | calls(".add_", ".sub_", ".lerp_") & (lambda at: is_half(at, at.receiver))
+    )
+    & WITH_HALF
+    & (lambda at: at.heat is not None),
 )
-
-LIMITS = {"float16": 2048, "bfloat16": 256, "half": 2048}
-# Where what lives as long as the object is made.
-LASTING = ("def __init__", "def reset", "def setup", "def build")
 
 
 @rule.on(cst.AugAssign, cst.Assign, cst.Call)

@@ -35,6 +35,7 @@ import libcst as cst
 from amplint import (
     FLOATS,
     HALF,
+    WITH_HALF,
     Change,
     Classes,
     Edit,
@@ -49,8 +50,9 @@ from amplint import (
     Safety,
     Sequence,
     Source,
+    Spot,
     Tensor,
-    Trait,
+    nodes,
     only,
 )
 from amplint.knowledge.casts import EQUAL_DTYPES
@@ -70,11 +72,32 @@ from .._shared.tensors import surely_tensor
 RECURRENT = frozenset(
     f"torch.nn.{name}{cell}" for name in ("LSTM", "GRU", "RNN") for cell in ("", "Cell")
 )
-RECURRENT_WORDS = frozenset(name.rpartition(".")[2] for name in RECURRENT)
 
 RAISES = "the dtypes of the input and the state are known to differ: the line can only raise"
 TENSOR = "the state is a tensor, whoever calls"
 UNCAUGHT = "nothing around it catches the error"
+
+
+LAYERS = EQUAL_DTYPES & MODULES.keys()
+# Models whose first layer takes images.
+LIBRARIES = ("torchvision.models.", "timm.")
+CAST_IN_TEXT = re.compile(r"\b(to|type|type_as|half|bfloat16|float|dtype|autocast)\b")
+# What may be done with a layer without casting it.
+HARMLESS = frozenset({"eval", "train", "cuda", "parameters", "state_dict", "load_state_dict"})
+METHODS = {"float16": "half", "bfloat16": "bfloat16", "float32": "float", "float64": "double"}
+
+
+def is_given_floats(at: Spot) -> bool:
+    """Whether a module outside of a region is given a tensor whose dtype is known."""
+    called = only(at.of(at.node.operands[0]))
+    module = isinstance(called, Instance) or (
+        isinstance(called, Object) and called.kind == "module"
+    )
+    if not module or not at.arguments or at.enabled_region is not None:
+        return False
+    tensor = at.tensor(at.arguments[0])
+    return tensor is not None and tensor.dtype in FLOATS
+
 
 rule = Rule(
     "AMP206",
@@ -84,17 +107,8 @@ rule = Rule(
     witness=Raises("must have the same dtype"),
     safe_if=(RAISES, TENSOR, UNCAUGHT),
     changes=frozenset({Change.DTYPE}),
-    needs=(Trait.HALF,),
-    words=frozenset({"half", "float16", "bfloat16", "forward"}) | RECURRENT_WORDS,
+    candidates=nodes("call") & is_given_floats & WITH_HALF,
 )
-
-LAYERS = EQUAL_DTYPES & MODULES.keys()
-# Models whose first layer takes images.
-LIBRARIES = ("torchvision.models.", "timm.")
-CAST_IN_TEXT = re.compile(r"\b(to|type|type_as|half|bfloat16|float|dtype|autocast)\b")
-# What may be done with a layer without casting it.
-HARMLESS = frozenset({"eval", "train", "cuda", "parameters", "state_dict", "load_state_dict"})
-METHODS = {"float16": "half", "bfloat16": "bfloat16", "float32": "float", "float64": "double"}
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ import libcst as cst
 from amplint import (
     FLOATS,
     HALF,
+    WITHIN_REGION,
     Dtype,
     Finding,
     Group,
@@ -37,10 +38,11 @@ from amplint import (
     Related,
     Rule,
     Source,
-    Trait,
+    Spot,
+    calls,
     region_dtype,
 )
-from amplint.knowledge.casts import policy
+from amplint.knowledge.casts import DTYPE_OF_CAST, policy
 
 from .._shared.dtypes import (
     SAME_DTYPE,
@@ -48,10 +50,23 @@ from .._shared.dtypes import (
     before,
     behind,
     cast_dtype,
+    cast_of,
     dtype_places,
     enabled_region,
     product,
 )
+
+CASTING = frozenset(f".{name.rpartition('.')[2]}" for name in DTYPE_OF_CAST) | {".to", ".type"}
+
+
+def casts_here(at: Spot) -> bool:
+    """Ex) h.float(), where h is half; x.half(), in a region"""
+    dtype, tensor = cast_of(at), at.tensor(at.receiver)
+    if dtype == "float32":
+        return tensor is not None and tensor.dtype in HALF
+    known = tensor is None or tensor.dtype in (None, *FLOATS)
+    return dtype in HALF and known and at.enabled_region is not None
+
 
 rule = Rule(
     "AMP205",
@@ -59,8 +74,7 @@ rule = Rule(
     group=Group.PRECISION,
     since="0.1",
     witness=Dtype(bad="bfloat16", good="float32"),
-    needs=(Trait.REGION,),
-    words=frozenset({"half", "float", "bfloat16", "float16", "float32"}),
+    candidates=calls(*CASTING) & casts_here & WITHIN_REGION,
 )
 
 

@@ -28,6 +28,7 @@ import libcst as cst
 
 from amplint import (
     HALF,
+    WITH_HALF,
     Differs,
     Finding,
     Group,
@@ -38,28 +39,18 @@ from amplint import (
     Rule,
     Sequence,
     Source,
+    Spot,
     Tensor,
-    Trait,
     Value,
+    calls,
     constant,
+    nodes,
     only,
 )
 from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF
 from amplint.knowledge.operations import INDEX_ARGUMENTS
 
-from .._shared.dtypes import SAME_DTYPE, behind, cast_dtype, dtype_places
-
-rule = Rule(
-    "AMP207",
-    __doc__,
-    group=Group.CORRECTNESS,
-    since="0.1",
-    witness=Differs(rtol=1e-5),
-    needs=(Trait.HALF,),
-    by_needs=True,
-    words=frozenset({"half", "float16", "bfloat16", "forward"})
-    | {name.rpartition(".")[2] for name in INDEX_ARGUMENTS},
-)
+from .._shared.dtypes import SAME_DTYPE, behind, cast_dtype, cast_of, dtype_places
 
 LIMITS = {"float16": 2048, "bfloat16": 256}  # integers are exact up to here
 DIGITS = {"float16": 11, "bfloat16": 8}
@@ -69,6 +60,43 @@ INDEX_NAMES = ("index", "input", "indices")
 SAME_NUMBERS = SAME_DTYPE | {"long", "int", "to"}
 # These take what may be one of a few classes, rather than of many rows.
 OF_CLASSES = frozenset({"gather", "one_hot", "take_along_dim", "scatter", "scatter_"})
+
+
+def casts_integers(at: Spot) -> bool:
+    """Whether what is cast to half may be integers."""
+    tensor = at.tensor(at.receiver)
+    return cast_of(at) in LIMITS and (
+        tensor is None or tensor.dtype in (None, *INTEGERS_BEYOND_HALF)
+    )
+
+
+def has_half_index(at: Spot) -> bool:
+    """Ex) x[index], x.gather(0, index), where the index is half"""
+    if at.node.op == "call":
+        if INDEX_ARGUMENTS.keys().isdisjoint(at.names):
+            return False
+        indices = at.arguments
+    else:
+        container, index = at.node.operands[:2]
+        inner = at.graph.nodes[index]
+        indices = inner.operands if inner.op == "tuple" else (index,)
+        if at.tensor(container) is None:
+            return False
+    return any((t := at.tensor(each)) is not None and t.dtype in HALF for each in indices)
+
+
+rule = Rule(
+    "AMP207",
+    __doc__,
+    group=Group.CORRECTNESS,
+    since="0.1",
+    witness=Differs(rtol=1e-5),
+    candidates=(
+        calls(".half", ".bfloat16", ".to", ".type") & casts_integers
+        | nodes("call", "subscript", "put") & has_half_index
+    )
+    & WITH_HALF,
+)
 
 
 @rule.on(cst.Call)

@@ -34,9 +34,22 @@ from amplint import (
     Rule,
     Safety,
     Source,
+    Spot,
     Tensor,
+    calls,
     only,
 )
+
+TENSOR_CASTS = frozenset({"to", "float", "half", "bfloat16", "double", "type", "type_as"})
+WIDTH = {"float16": 16, "bfloat16": 16, "half": 16, "float32": 32, "float64": 64}
+
+
+def mixes(at: Spot) -> bool:
+    """Whether two branches have known dtypes that differ."""
+    atoms = [only(at.of(each)) for each in (at.receiver, *at.arguments)]
+    floats = [a for a in atoms if isinstance(a, Tensor) and a.rank == 1 and a.dtype in FLOATS]
+    return len({tensor.dtype for tensor in floats}) > 1
+
 
 rule = Rule(
     "AMP203",
@@ -45,11 +58,8 @@ rule = Rule(
     since="0.1",
     witness=Dtype(bad="float32", good="bfloat16"),
     changes=frozenset({Change.DTYPE}),
-    words=frozenset({"where"}),
+    candidates=calls("torch.where", ".where") & mixes,
 )
-
-TENSOR_CASTS = frozenset({"to", "float", "half", "bfloat16", "double", "type", "type_as"})
-WIDTH = {"float16": 16, "bfloat16": 16, "half": 16, "float32": 32, "float64": 64}
 
 
 @rule.on(cst.Call)

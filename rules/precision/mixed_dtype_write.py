@@ -29,6 +29,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import (
+    WITH_HALF,
     Finding,
     Fix,
     Group,
@@ -37,9 +38,11 @@ from amplint import (
     Rule,
     Sequence,
     Source,
+    Spot,
     Tensor,
-    Trait,
     Value,
+    calls,
+    nodes,
     only,
 )
 from amplint.knowledge.casts import SAME_DTYPE_WRITES, policy
@@ -55,16 +58,28 @@ from .._shared.dtypes import (
 from .._shared.guards import is_caught
 from .._shared.tensors import surely_tensor
 
-FACTORY_WORDS = frozenset(
-    {f"{kind}{made}" for kind in ("", "new_") for made in ("zeros", "ones", "full", "empty")}
-    | {f"{made}_like" for made in ("zeros", "ones", "full", "empty")}
-)
-CAST_WORDS = frozenset({"half", "float16", "bfloat16", "float", "float32"})
 METHODS = frozenset({*SAME_DTYPE_WRITES, *(f"{name}_" for name in SAME_DTYPE_WRITES)})
 
 RAISES = "the dtypes are known to differ: the line can only raise"
 TENSOR = "the source is a tensor, whoever calls"
 UNCAUGHT = "nothing around it catches the error"
+
+
+SOURCE_NAMES = ("source", "src", "values", "end")
+SEQUENCES = frozenset({"builtins.list", "builtins.range"})
+
+
+def clash(at: Spot, one: int, other: int) -> bool:
+    """Whether the dtypes of two tensors are known to differ."""
+    to, what = at.tensor(one), at.tensor(other)
+    return to is not None and what is not None and differ(to.dtype, what.dtype)
+
+
+def writes_mixed(at: Spot) -> bool:
+    """Ex) buffer.index_add_(0, index, source)"""
+    buffers = (at.receiver, *at.arguments[:1])
+    return any(clash(at, buffer, each) for buffer in buffers for each in at.arguments)
+
 
 rule = Rule(
     "AMP204",
@@ -73,14 +88,13 @@ rule = Rule(
     since="0.1",
     witness=Raises("source and destination dtypes match"),
     safe_if=(RAISES, TENSOR, UNCAUGHT),
-    needs=(Trait.HALF,),
-    by_needs=True,
-    words=FACTORY_WORDS | CAST_WORDS | METHODS | {"forward"},
     outranks=("AMP201",),
+    candidates=(
+        nodes("put") & (lambda at: clash(at, at.node.operands[0], at.node.operands[2]))
+        | calls(*(f".{name}" for name in METHODS)) & writes_mixed
+    )
+    & WITH_HALF,
 )
-
-SOURCE_NAMES = ("source", "src", "values", "end")
-SEQUENCES = frozenset({"builtins.list", "builtins.range"})
 
 
 @rule.on(cst.Assign)

@@ -63,7 +63,7 @@ def programs(draw: st.DrawFn) -> list[str]:
 def believed(text: str) -> dict[str, object]:
     """What link knows of every name at the end of the program."""
     file = File("main.py", text + "".join(f"use({name})\n" for name in assigned(text)))
-    facts = Program(Files({"main.py": file}), frozenset({"use"})).about("main.py")
+    facts = Program(Files({"main.py": file})).about("main.py")
     return {
         node.args[0].id: only(facts.value(node.args[0]))
         for node in ast.walk(file.parsed.module)

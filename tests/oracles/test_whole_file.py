@@ -10,9 +10,9 @@ from pathlib import Path
 import libcst as cst
 import pytest
 
-from amplint import Finding, Group, Rule, Source, Unrun
+from amplint import HOT, Finding, Group, Rule, Source, Unrun, calls, nodes
 from amplint.core.text import Text
-from amplint.core.values import UNKNOWN, Trait
+from amplint.core.values import UNKNOWN
 from amplint.cst.pairing import ast_nodes, pair_by_order, walk
 from amplint.cst.segments import Unit
 from amplint.run.engine import run
@@ -56,14 +56,14 @@ def test_whole_files_say_of_a_program_what_is_said(program: Path, tmp_path: Path
 
 
 def finds(kind: type[cst.CSTNode], text: str) -> Rule:
-    """A rule that finds all nodes of a kind that are written so; no code holds its word."""
+    """A rule that finds all nodes of a kind that are written so, and has no such candidate."""
     rule = Rule(
         "AMP900",
         "Doc.",
         Group.CORRECTNESS,
         "0.1",
         Unrun("made up", "nowhere"),
-        frozenset({"nowhere"}),
+        calls("nowhere"),
         name="made-up",
     )
 
@@ -83,12 +83,12 @@ def project(rule: Rule, directory: Path) -> Request:
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        (cst.Attribute, "number.real"),  # no word
+        (cst.Attribute, "number.real"),  # no candidate
         (cst.Name, "backward"),  # a name that is no expression
         (cst.Comma, ","),  # nothing that is ever walked
     ],
 )
-def test_a_rule_that_lacks_a_word_is_found_out(
+def test_a_rule_that_lacks_a_candidate_is_found_out(
     kind: type[cst.CSTNode], text: str, tmp_path: Path
 ) -> None:
     asked = project(finds(kind, text), tmp_path)
@@ -96,19 +96,11 @@ def test_a_rule_that_lacks_a_word_is_found_out(
     assert run_whole(asked).outcome.findings
 
 
-def test_a_rule_that_declares_needs_without_having_them_is_found_out(tmp_path: Path) -> None:
-    rule = replace(
-        finds(cst.Attribute, "number.real"), words=frozenset({"real"}), needs=(Trait.HALF,)
-    )
+def test_a_rule_that_asks_too_much_of_its_candidates_is_found_out(tmp_path: Path) -> None:
+    rule = replace(finds(cst.Attribute, "number.real"), candidates=nodes("attr") & HOT)
     asked = project(rule, tmp_path)
     assert not run(asked).findings
     assert run_whole(asked).outcome.findings
-
-
-def test_functions_are_evaluated_to_which_no_word_leads(tmp_path: Path) -> None:
-    rule = finds(cst.Attribute, "number.real")
-    (finding,) = run_whole(project(rule, tmp_path)).outcome.findings
-    assert finding.message == "known"
 
 
 def test_two_ways_are_compared_by_all_that_they_say(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from amplint.project.config import load
 from amplint.project.discover import project
 from amplint.run.engine import run
 from amplint.run.filtering import without_outranked
+from amplint.run.judge import judge
 from amplint.run.request import Outcome, Request
-from amplint.source import judge
 
 LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
 

@@ -9,7 +9,7 @@ import textwrap
 import pytest
 
 from amplint.analyses.backward_calls import BackwardCalls
-from amplint.analyses.hotness import EVALUATION, HEAT_WORDS, TRAINING, Hotness
+from amplint.analyses.hotness import EVALUATION, TRAINING, Hotness
 from amplint.analyses.inferred import Regions
 from amplint.analyses.program import FileView, Program
 from amplint.analyses.tensor_certainty import TensorCertainty
@@ -41,8 +41,7 @@ def linked(main: str, **others: str) -> tuple[File, FileView]:
     """`main.py` beside other modules, linked from all its functions."""
     texts = {"main.py": main, **{f"{name}.py": text for name, text in others.items()}}
     files = {path: File(path, textwrap.dedent(text)) for path, text in texts.items()}
-    every_word = frozenset(word for file in files.values() for word in file.facts.words)
-    return files["main.py"], Program(Files(files), every_word | HEAT_WORDS).about("main.py")
+    return files["main.py"], Program(Files(files)).about("main.py")
 
 
 def expression(file: File, text: str) -> ast.expr:
@@ -345,8 +344,7 @@ class TestValues:
         inside = {"models/__init__.py": "", **{f"models/{path}": own[path] for path in own}}
         for texts, dtype in ((own, "float16"), (inside, None)):
             files = {p: File(p, text) for p, text in {"main.py": main, **texts}.items()}
-            words = frozenset(word for file in files.values() for word in file.facts.words)
-            facts = Program(Files(files), words).about("main.py")
+            facts = Program(Files(files)).about("main.py")
             atom = only(facts.value(expression(files["main.py"], "half(x)")))
             assert (atom.dtype if isinstance(atom, Tensor) else None) == dtype
 
@@ -361,7 +359,7 @@ class TestValues:
                 return model.to("cuda")
         """
         file = File("main.py", textwrap.dedent(main))
-        assert not Program(Files({"main.py": file}), file.facts.words).failures
+        assert not Program(Files({"main.py": file})).failures
 
     def test_the_rows_of_what_has_two_dimensions_have_one(self) -> None:
         main = "import torch\nm = torch.ones(3, 3) > 0\nfor i in m.nonzero():\n    use(i, i[0])\n"
@@ -956,7 +954,7 @@ def test_a_lambda_may_be_asked_for_before_the_function_around_it_is_evaluated() 
     # `read`, whose callers are asked for before `main` is evaluated.
     texts = {"main.py": textwrap.dedent(main), "helpers.py": helpers}
     files = {path: File(path, text) for path, text in texts.items()}
-    program = Program(Files(files), files["main.py"].facts.words)
+    program = Program(Files(files))
     assert program.failures == []
     x = only(program.about("helpers.py").value(expression(files["helpers.py"], "x")))
     assert isinstance(x, Tensor)

@@ -1,12 +1,9 @@
 """What a rule may ask about a file, and the edits that it may build."""
 
-# ruff: noqa: ARG001  (answers and checks that do not look at what they are given)
-
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import replace
 
 import libcst as cst
 import pytest
@@ -23,9 +20,9 @@ from amplint import (
     TensorCertainty,
     Unrun,
 )
-from amplint.analyses.hotness import HEAT_WORDS
 from amplint.analyses.program import FileView, Program
 from amplint.core import values
+from amplint.core.candidate import nodes as anywhere
 from amplint.core.finding import Span
 from amplint.core.text import Text
 from amplint.core.values import (
@@ -35,7 +32,6 @@ from amplint.core.values import (
     Host,
     Place,
     Shows,
-    Trait,
     Why,
     is_autocast,
     one,
@@ -48,7 +44,7 @@ from amplint.cst.scopes import Scopes
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.output.fixing import edited
-from amplint.source import Judged, Source, judge
+from amplint.source import Source
 from rules._shared.parameters import is_given
 
 
@@ -64,7 +60,7 @@ def source(text: str) -> Source:
 def about(text: str) -> FileView:
     """The facts about a file that is a project, linked from all its functions."""
     file = File("a.py", text)
-    return Program(Files({"a.py": file}), file.facts.words | HEAT_WORDS).about("a.py")
+    return Program(Files({"a.py": file})).about("a.py")
 
 
 def nodes(src: Source) -> Iterator[cst.CSTNode]:
@@ -906,7 +902,7 @@ def test_names_that_other_files_take_by_a_star(line: str, taken: bool) -> None:
 # ------------------------------------------------------------------------------- findings
 
 
-def rule(code: str, *words: str) -> Rule:
+def rule(code: str) -> Rule:
     unrun = Unrun("made up", "nowhere")
     return Rule(
         code,
@@ -914,7 +910,7 @@ def rule(code: str, *words: str) -> Rule:
         Group.PRECISION,
         "0.1",
         unrun,
-        frozenset(words),
+        anywhere("call"),
         safe_if=("it is so",),
         name=code.lower(),
     )
@@ -987,79 +983,3 @@ def test_reasons_are_shown_in_characters_in_this_and_other_files() -> None:
         for path, end in (("a.py", 6), ("b.py", 7), ("unread.py", 7))
     ]
     assert spans == [((1, 5), (1, 6)), ((1, 5), (1, 6)), ((1, 6), (1, 8))]
-
-
-# ------------------------------------------------------------------------------- judging
-
-
-def judged(text: str, *rules: Rule) -> Judged:
-    return judge("a.py", Text(text), about(text), rules)
-
-
-def finds_calls(code: str, name: str) -> Rule:
-    found = rule(code, name)
-
-    @found.on(cst.Call)
-    def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-        yield src.finding(found, call, src.text(call))
-
-    return found
-
-
-def test_a_rule_sees_each_node_of_its_kinds_once_in_the_units_that_hold_its_words() -> None:
-    text = "a()\nclass A(b()):\n    a(c())\n    def f(self): b()\nif x: a(), b()\n"
-    result = judged(text, finds_calls("AMP900", "a"), finds_calls("AMP901", "c"))
-    seen = {
-        code: [finding.message for finding in result.findings if finding.code == code]
-        for code in ("AMP900", "AMP901")
-    }
-    assert seen == {"AMP900": ["a()", "a(c())", "c()", "a()", "b()"], "AMP901": ["a(c())", "c()"]}
-    assert not result.problems and not result.notices
-
-
-def test_a_rule_by_needs_sees_units_without_its_words() -> None:
-    text = (
-        "import torch\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        a()\n"
-        "b()\ndef g(): c(torch.float16)\n"
-    )
-    hot = replace(finds_calls("AMP900", "word"), needs=(Trait.HOT,), by_needs=True)
-    worded = replace(hot, by_needs=False)
-    silent = replace(hot, words=frozenset())  # the project lacks what it is about
-    for rules, seen in (([hot], ["a()"]), ([worded], []), ([silent], []), ([silent, hot], ["a()"])):
-        result = judge("a.py", Text(text), about(text), rules)
-        assert [finding.message for finding in result.findings] == seen
-
-
-def test_a_rule_may_ask_for_several_kinds_or_all_of_a_family() -> None:
-    several = rule("AMP900", "a")
-    seen: list[str] = []
-
-    @several.on(cst.BaseSmallStatement, cst.If)
-    def check(node: cst.CSTNode, src: Source) -> Iterator[Finding]:
-        seen.append(type(node).__name__)
-        yield from ()
-
-    judged("if a: pass\na = 1\n", several)
-    assert seen == ["If", "Pass", "Assign"]
-
-
-def test_a_rule_that_raises_hides_nothing() -> None:
-    broken = rule("AMP900", "a")
-
-    @broken.on(cst.Call)
-    def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-        yield src.finding(broken, call, "found")
-        raise KeyError(src.text(call))
-
-    result = judged("x\na(1)\na(2)\n", broken, finds_calls("AMP901", "a"))
-    assert result.problems == (
-        ("AMP900", "line 2: KeyError: 'a(1)'"),
-        ("AMP900", "line 3: KeyError: 'a(2)'"),
-    )
-    assert [finding.code for finding in result.findings] == ["AMP900", "AMP901"] * 2
-
-
-def test_a_unit_that_libcst_refuses_is_told() -> None:
-    result = judged("class A(x=1, *a()): pass\na()\n", finds_calls("AMP900", "a"))
-    assert [finding.message for finding in result.findings] == ["a()"]
-    assert result.notices == ("line 1 ff. not checked: LibCST cannot read it",)

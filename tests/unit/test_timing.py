@@ -10,7 +10,7 @@ from pathlib import Path
 import libcst as cst
 import pytest
 
-from amplint import Finding, Group, Rule, Source, Unrun
+from amplint import Finding, Group, Rule, Source, Unrun, calls
 from amplint.cli import main as cli
 from amplint.core import registry
 from amplint.run.cache import NAME
@@ -47,7 +47,7 @@ def busy_rule() -> Rule:
         group=Group.PERFORMANCE,
         since="0.1",
         witness=Unrun("", ""),
-        words=frozenset({"autocast"}),
+        candidates=calls("torch.cuda.amp.autocast"),
         name="always-busy",
     )
 

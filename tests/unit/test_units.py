@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
+import re
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -164,7 +165,9 @@ def test_paired_nodes_stand_in_the_same_place(text: str) -> None:
         for node in tree.nodes:
             thing = tree.pairs.get(id(node))
             if thing is None or isinstance(thing, ast.GeneratorExp) or in_fstring(node, tree):
-                continue  # `ast` counts the parentheses of a generator expression
+                continue  # `ast` counts the parentheses of a generator expression, and of a tuple
+            if isinstance(node, cst.Tuple) and node.lpar:
+                continue
             assert isinstance(thing, (ast.expr, ast.stmt))
             span = tree.spans.of(node)
             assert span is not None
@@ -194,7 +197,8 @@ def nested(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         "({0} if {1} else {2})", "(lambda x={0}, *y: {1})", "[{0} for x in {1} if {2}]",
         "{{{0}: {1}, **{2}}}", "({0} + {1} * -{2})", "({0} and {1} or {2})", "({0} < {1} in {2})",
         "(x := {0})", "({0} for x in {1})", "f({0} for x in {1})", "{{{0}, *({1})}}",
-        "(not {0}, {1})",
+        "(not {0}, {1})", "({0} and {1} and ({2} and {0}) or {1})", "(({0}, {1}), {2})",
+        "({0})[{1}, {2}]", "({0})[({1}, {2})]", "({0})[{1},]", "({0})[({1}, {2}),]",
     ]  # fmt: skip
     return st.builds(
         lambda template, parts: template.format(*(parts * 3)[:3]),
@@ -246,7 +250,7 @@ def test_nodes_in_fstrings_pair_with_what_they_say(program: str) -> None:
 
 def same_code(written: str, thing: ast.expr) -> bool:
     def plain(node: ast.AST) -> str:
-        return ast.dump(node).replace("Store()", "Load()")
+        return re.sub(r"(Store|Del)\(\)", "Load()", ast.dump(node))
 
     return plain(ast.parse(written, mode="eval").body) == plain(thing)
 
@@ -258,6 +262,46 @@ def test_trees_that_differ_are_not_paired() -> None:
     assert pair("f(a, b)", "f(a, b)")
     for other in ("f(a)", "g(a, b)", "f.g(a, b)", "f(a, b)()", "f(a, c)", "f(a, b); f"):
         assert pair("f(a, b)", other) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "del a, b",
+        "del (a, b)",
+        "del (a, b), c",
+        "del a,",
+        "for x in a, b: pass",
+        "x[a, b], x[(a, b)], x[a,], x[(a, b),], x[a:b, c]",
+        "x[()]",
+        "a, (b, c) = d, (e,)",
+        "a and b and c",
+        "(a and b) and c",
+        "a and (b and c)",
+        "a or b and c or d or (e and f and g)",
+        "not a and not (b or c)",
+        "'a' 'b'",
+        "'a' f'{b}' 'c' f'd'",
+        "f''",
+        "f'{a:{b}} {c!r:>{d}}'",
+        "f'{a}' + f'{b}' 'c'",
+        "b'a' b'b'",
+    ],
+)
+def test_what_the_trees_nest_differently_is_paired(text: str) -> None:
+    module = ast.parse(text)
+    nodes, _ = walk(cst.parse_module(text).body)
+    pairs = pair_by_order(nodes, ast_nodes(module.body))
+    assert pairs is not None
+    kinds = (ast.BoolOp, ast.Tuple, ast.JoinedStr)
+    for node in nodes:
+        thing = pairs.get(id(node))
+        if isinstance(thing, kinds):
+            written = cst.Module([]).code_for_node(node)
+            assert same_code(f"({written}\n)", thing), written
+    paired = {id(thing) for thing in pairs.values()}
+    left_out = [t for t in ast.walk(module) if isinstance(t, kinds) and id(t) not in paired]
+    assert all(isinstance(thing, (ast.Tuple, ast.JoinedStr)) for thing in left_out)
 
 
 def test_names_are_compared_as_python_does() -> None:
@@ -328,19 +372,15 @@ def test_spans_are_offsets_in_the_file(end: str) -> None:
     assert span is not None and text[slice(*span)] == f"'''é{end}{'':8}'''"
 
 
-def test_the_words_of_a_unit_are_whole_identifiers() -> None:
-    text = "item\nitems; it\nclass A:\n    x.item()\n    cuda(it)\n\U0001d456tem = 1\n"
+def test_each_line_is_part_of_a_unit() -> None:
+    text = "item\nitems; it\nclass A:\n    x.item()\n    cuda(\n        it)\nitem = 1\n"
     units = Units(Text(text), ast.parse(text))
-    held = units.holding({"item", "cuda", "missing"})
-    assert [(unit.row, sorted(words)) for unit, words in held] == [
-        (1, ["item"]), (4, ["item"]), (5, ["cuda"]), (6, ["item"]),
-    ]  # fmt: skip
-    assert units.holding({"missing"}) == []
+    assert [units.at(row).row for row in range(1, 8)] == [1, 2, 3, 4, 5, 5, 7]
 
 
 @pytest.mark.parametrize("text", ["", "# item\n", "\n\f\n"])
 def test_a_file_without_statements_has_no_units(text: str) -> None:
-    assert Units(Text(text), ast.parse(text)).holding({"item"}) == []
+    assert list(Units(Text(text), ast.parse(text)).units) == []
 
 
 def test_an_ast_node_leads_to_its_unit() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import libcst as cst
 
+from amplint.core.candidate import nodes
 from amplint.core.finding import Finding, Fix, Group
 from amplint.core.rule import Change, Rule, Unrun
 from amplint.project.config import Settings
@@ -30,7 +31,7 @@ rule = Rule(
     witness=Unrun("it is wrong by design", "tests/verify"),
     safe_if=("it is claimed",),
     changes=frozenset(Change),
-    words=frozenset({"torch", "random", "time", "os"}),
+    candidates=nodes("binop", "call", "const", "import", "name", "param"),
     name="statement-to-be-replaced",
 )
 

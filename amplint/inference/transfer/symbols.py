@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from amplint.core.values import UNKNOWN, DType, Symbol, Value, one
 from amplint.inference.transfer.kinds import FLOAT
 
@@ -17,6 +19,7 @@ PRIVATE_MODULES = {
 }
 
 
+@cache
 def canonical(name: str) -> str:
     """The public name of what torch keeps in a private module."""
     for private, public in PRIVATE_MODULES.items():

@@ -1,0 +1,448 @@
+"""The candidates of rules (`amplint.core.candidate`) in one file, found on its value graphs.
+
+A rule is asked about spots: the nodes of the evaluated functions, with all that is known of them.
+Some spots stand for what is no node of its own, under an operation of their own:
+
+function: a function, method or lambda; its number is -1.
+test: a value whose truth is asked for, by a statement, an expression or `and`, `or`, `not`.
+context: what a `with` enters, or a decorator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from amplint.analyses.backward_calls import BackwardCalls
+from amplint.analyses.backward_reach import BackpropagatedValues
+from amplint.analyses.cast_cache import CastCache
+from amplint.analyses.fact import Answer_co, Facts, NodeFact
+from amplint.analyses.hotness import EVALUATION, TRAINING, Hotness
+from amplint.analyses.loop_invariance import ConstantTensors
+from amplint.analyses.provenance import ReplicatedModules, UnpinnedMoves
+from amplint.analyses.scaler_misuse import ScalerMisuse
+from amplint.analyses.tensor_certainty import TensorCertainty
+from amplint.analyses.thread_escape import ThreadWork
+from amplint.analyses.traits import Traits
+from amplint.core.candidate import Test, Trait, in_functions, nodes, where
+from amplint.core.rule import Rule
+from amplint.core.values import (
+    UNKNOWN,
+    Autocast,
+    Blob,
+    Heat,
+    Host,
+    Method,
+    Object,
+    Place,
+    Region,
+    Symbol,
+    Tensor,
+    Value,
+    Why,
+    only,
+)
+from amplint.inference import State
+from amplint.inference.transfer import canonical
+from amplint.ir.ast_cache import Standing
+from amplint.ir.file_set import Files
+from amplint.ir.model import CallShape, FunctionFacts, Graph, Location, Node
+
+BACK = 64  # nodes that are looked at on the way from a value to what it is made of
+
+
+class Spot:
+    """A node of an evaluated function, as a candidate sees it.
+
+    Args:
+        search: what is known of the project.
+        function: the id of the function.
+        state: what is known of the function.
+        number: of the node in its graph.
+        block: where it is evaluated.
+        location: where it is written: the node may have been made elsewhere.
+    """
+
+    __slots__ = ("block", "function", "location", "number", "search", "state")
+
+    def __init__(
+        self,
+        search: Search,
+        function: str,
+        state: State,
+        number: int,
+        block: int,
+        location: Location,
+    ) -> None:
+        self.search = search
+        self.function = function
+        self.state = state
+        self.number = number
+        self.block = block
+        self.location = location
+
+    def ask(self, kind: type[NodeFact[Answer_co]], number: int | None = None) -> Answer_co | None:
+        """The answer of a fact about the node, or another one of its function."""
+        node = self.number if number is None else number
+        return self.search.facts[kind].of(Standing(self.function, node, self.block))
+
+    @property
+    def node(self) -> Node:
+        return self.state.graph.nodes[self.number]
+
+    # -- the function around it
+
+    @property
+    def facts(self) -> FunctionFacts:
+        """The facts of its function."""
+        return self.search.facts.inference.functions[self.function]
+
+    @property
+    def decorators(self) -> Value:
+        """What its function is decorated with."""
+        return self.search.facts.inference.decorators(self.function)
+
+    @property
+    def graph(self) -> Graph:
+        return self.state.graph
+
+    @property
+    def bases(self) -> frozenset[str]:
+        """The library classes that the class of its method derives from."""
+        cls = self.facts.cls
+        return self.library_bases(cls) if cls is not None else frozenset()
+
+    def library_bases(self, cls: str) -> frozenset[str]:
+        """The library classes that a class of the project derives from."""
+        return frozenset(self.search.facts.inference.library_bases(cls))
+
+    def mentions(self, word: str) -> bool:
+        """Whether some file of the project holds an identifier."""
+        return self.search.mentions(word)
+
+    @property
+    def contexts(self) -> Iterator[Autocast]:
+        """The autocast contexts that the `with`s of its function may enter."""
+        for block in self.graph.blocks:
+            if block.kind == "with":
+                yield from (a for a in self.of(block.node) if isinstance(a, Autocast))
+
+    # -- values
+
+    def of(self, number: int) -> Value:
+        """The value of a node; Unknown where there is none."""
+        return (self.state.values[number] or UNKNOWN) if number >= 0 else UNKNOWN
+
+    @property
+    def value(self) -> Value:
+        return self.of(self.number)
+
+    @property
+    def operands(self) -> list[Value]:
+        """The values of the operands; of a call, the callee's first."""
+        return [self.of(number) for number in self.node.operands]
+
+    def tensor(self, number: int) -> Tensor | None:
+        """As `Source.tensor`."""
+        atom = only(self.of(number))
+        return atom if isinstance(atom, Tensor) else None
+
+    def surely_tensor(self, number: int) -> bool:
+        """As `Source.surely_tensor`."""
+        return number >= 0 and self.ask(TensorCertainty, number) is True
+
+    def made_of(self, number: int) -> Iterator[int]:
+        """The node, and those of its function that it is computed of, nearest first."""
+        queue, seen = [number], {number}
+        for current in queue:
+            yield current
+            for operand in self.graph.nodes[current].operands:
+                if operand >= 0 and operand not in seen and len(seen) < BACK:
+                    seen.add(operand)
+                    queue.append(operand)
+
+    def is_built_of_constants(self, number: int) -> bool:
+        """As `Source.built_of_constants`."""
+        return self.ask(ConstantTensors, number) is not None
+
+    def backpropagated(self, number: int) -> bool:
+        """As `Source.backpropagated`."""
+        return self.ask(BackpropagatedValues, number) is not None
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anything takes its value: an operation, a `with`, or the caller."""
+        users = self.state.users[self.number]
+        entered = any(block.node == self.number for block in self.graph.blocks)
+        return bool(users) or entered or self.number in self.graph.returns
+
+    # -- calls
+
+    @property
+    def name(self) -> str | None:
+        """The dotted name of the library object that is called, as `Source.name` has it."""
+        return self.name_of(self.number)
+
+    def name_of(self, call: int) -> str | None:
+        return symbol(self.state.values[self.graph.nodes[call].operands[0]])
+
+    @property
+    def names(self) -> Iterator[str]:
+        """The names of what is called: "torch.zeros", "Tensor.item", "torch.nn.Linear", ".item";
+        and "torch.FloatTensor" of a string that names it."""
+        callee = self.graph.nodes[self.node.operands[0]]
+        if callee.op == "attr":
+            yield f".{callee.data}"
+        for atom in self.of(self.node.operands[0]):
+            if isinstance(atom, Symbol):
+                yield canonical(atom.name)
+            elif isinstance(atom, Object):
+                yield atom.type
+            elif isinstance(atom, Host) and isinstance(atom.const, str):
+                yield atom.const
+            elif isinstance(atom, Method):
+                yield f".{atom.name}"
+                if isinstance(atom.of, Tensor | Blob):
+                    yield f"Tensor.{atom.name}"
+
+    @property
+    def method(self) -> str:
+        """The name of the method that a call is written with: `item` of `x.item()`."""
+        callee = self.graph.nodes[self.node.operands[0]]
+        return str(callee.data) if callee.op == "attr" else ""
+
+    @property
+    def receiver(self) -> int:
+        """What a method is called on; -1 for another call."""
+        callee = self.graph.nodes[self.node.operands[0]]
+        return callee.operands[0] if callee.op == "attr" else -1
+
+    @property
+    def arguments(self) -> tuple[int, ...]:
+        """The arguments of a call, in whatever way they are given."""
+        return self.node.operands[1:]
+
+    @property
+    def given_arguments(self) -> Iterator[tuple[str | None, int]]:
+        """The arguments with the keywords that they are given by: None for positional ones."""
+        shape: CallShape = self.node.data
+        keywords = (*(None for _ in range(shape.positional)), *shape.keywords)
+        return zip(keywords, self.arguments, strict=True)
+
+    def given(self, name: str, position: int | None = None) -> int:
+        """As `Source.argument`: the argument for a parameter; -1 where there is none."""
+        shape: CallShape = self.node.data
+        if name in shape.keywords:
+            return self.node.operands[1 + shape.positional + shape.keywords.index(name)]
+        if position is None or position >= shape.positional:
+            return -1
+        before = self.node.operands[1 : position + 2]
+        stars = any(self.graph.nodes[number].op == "starred" for number in before)
+        return -1 if stars else before[-1]
+
+    def runs_backward(self, call: int) -> tuple[Why, ...] | None:
+        """As `Source.backward`."""
+        return self.ask(BackwardCalls, call)
+
+    @property
+    def hands_to_thread(self) -> bool:
+        """As `Source.thread_work`."""
+        return self.ask(ThreadWork) is not None
+
+    @property
+    def is_moved_to_device(self) -> bool:
+        """As `Source.moved_to_device`."""
+        return self.ask(UnpinnedMoves) is not None
+
+    def is_replicated(self, number: int) -> bool:
+        """As `Source.replicated`."""
+        return self.ask(ReplicatedModules, number) is not None
+
+    @property
+    def is_stale(self) -> bool:
+        """As `Source.stale`."""
+        at = Standing(self.function, self.number, self.block)
+        place = Place(self.facts.path, *self.location)
+        return self.search.facts[CastCache].of_context(at, place) is not None
+
+    # -- where it runs
+
+    @property
+    def is_in_loop(self) -> bool:
+        block = self.block
+        while block >= 0:
+            if self.graph.blocks[block].kind in ("loop", "while"):
+                return True
+            block = self.graph.blocks[block].parent
+        return False
+
+    @property
+    def heat(self) -> Heat | None:
+        """As `Source.heat`."""
+        return self.heat_of(self.block)
+
+    def heat_of(self, block: int) -> Heat | None:
+        """Why a block of the function runs for every batch."""
+        at = Standing(self.function, self.number, block)
+        return self.search.facts[Hotness].of(at)
+
+    @property
+    def region(self) -> Region | None:
+        """As `Source.region`."""
+        return self.state.regions.get(self.block)
+
+    @property
+    def is_outside(self) -> bool:
+        """As `Source.is_outside`."""
+        if self.region is not None:
+            return self.region.enabled is False and not self.region.inherited
+        return self.search.facts.inference.is_outside(self.function)
+
+    @property
+    def enabled_region(self) -> Region | None:
+        """The autocast region around it, unless it is certainly off."""
+        region = self.region
+        return region if region is not None and region.enabled is not False else None
+
+
+# ------------------------------------------------------------------------------------ conditions
+
+
+def _heated(temperature: str) -> Test:
+    def holds(spot: Spot) -> bool:
+        heat = spot.heat
+        return heat is not None and heat.temperature == temperature
+
+    return holds
+
+
+def _misused(spot: Spot) -> bool:
+    return bool(spot.ask(ScalerMisuse))
+
+
+HOT = where(_heated(TRAINING), Trait.HOT)
+EVALUATED = where(_heated(EVALUATION))
+IN_REGION = where(lambda spot: spot.enabled_region is not None, Trait.REGION)
+MISUSED = nodes("call") & in_functions(Trait.MISUSED) & _misused
+# Of the function: something in it is so.
+SOMEWHERE_HOT = in_functions(Trait.HOT)
+WITHIN_REGION = in_functions(Trait.REGION)
+WITH_HALF = in_functions(Trait.HALF)
+IN_WORKER = in_functions(Trait.WORKER)
+
+
+def symbol(value: Value) -> str | None:
+    """The dotted name of the library object that a value certainly is, as `Source.name`."""
+    if len(value) != 1:
+        return None
+    (atom,) = value
+    return canonical(atom.name) if isinstance(atom, Symbol) else None
+
+
+# ---------------------------------------------------------------------------------------- search
+
+Entry = tuple[str, Test]  # the code of a rule, and what a spot has to pass
+
+
+class Table:
+    """The ways of rules that can hold in functions with certain traits, by operation and name."""
+
+    def __init__(self, rules: Iterable[Rule], traits: frozenset[Trait]) -> None:
+        self.by_op: dict[str, list[Entry]] = {}
+        self.by_name: dict[str, list[Entry]] = {}
+        for rule in rules:
+            for way in rule.candidates.ways:
+                if not way.traits <= traits or way.ops is None:
+                    continue
+                entry = rule.code, way.holds
+                for name in way.names or ():
+                    self.by_name.setdefault(name, []).append(entry)
+                for op in way.ops if way.names is None else ():
+                    self.by_op.setdefault(op, []).append(entry)
+
+
+class Search:
+    """The search for the candidates of some rules."""
+
+    def __init__(self, files: Files, facts: Facts, rules: Sequence[Rule]) -> None:
+        self.facts = facts
+        self._files = files
+        self._rules = rules
+        self._tables: dict[frozenset[Trait], Table] = {}
+        self._mentioned: dict[str, bool] = {}
+
+    def mentions(self, word: str) -> bool:
+        """Whether some file of the project holds an identifier."""
+        if word not in self._mentioned:
+            self._mentioned[word] = any(self._files.holding(word))
+        return self._mentioned[word]
+
+    def of(self, path: str) -> Mapping[int, Collection[str]]:
+        """By row of a file: the codes of the rules that have a candidate there."""
+        inference = self.facts.inference
+        return inference.surviving("the search for candidates", lambda: self._of(path))
+
+    def _of(self, path: str) -> Mapping[int, Collection[str]]:
+        found: dict[int, set[str]] = {}
+        for identity, facts in self._files.own[path].facts.functions.items():
+            state = self.facts.inference.states.get(identity)
+            if state is None or not state.graph.nodes:
+                continue
+            table = self._table(identity)
+            own = facts.location[0] if facts.kind in ("function", "lambda") else None
+            for spot, entries in self._spots(identity, facts, state, table):
+                codes = found.setdefault(own or spot.location[0], set())
+                codes.update(code for code, holds in entries if code not in codes and holds(spot))
+        return {row: codes for row, codes in found.items() if codes}
+
+    def _table(self, identity: str) -> Table:
+        traits = self.facts[Traits].of_function(identity)
+        if traits not in self._tables:
+            self._tables[traits] = Table(self._rules, traits)
+        return self._tables[traits]
+
+    def _spots(
+        self, identity: str, facts: FunctionFacts, state: State, table: Table
+    ) -> Iterator[tuple[Spot, Sequence[Entry]]]:
+        """The spots of a function that some rule may speak of."""
+
+        def spot(number: int, block: int, location: Location) -> Spot:
+            return Spot(self, identity, state, number, block, location)
+
+        if facts.kind in ("function", "lambda") and "function" in table.by_op:
+            yield spot(-1, 0, facts.location), table.by_op["function"]
+        for number, node in enumerate(state.graph.nodes):
+            entries = table.by_op.get(node.op)
+            if entries:
+                yield spot(number, node.block, node.location), entries
+            if node.op == "call":
+                call = spot(number, node.block, node.location)
+                for name in call.names:
+                    if name in table.by_name:
+                        yield call, table.by_name[name]
+        for op, found in (("test", tests(state.graph)), ("context", contexts(state.graph))):
+            if op in table.by_op:
+                for place in found:
+                    yield spot(*place), table.by_op[op]
+
+
+def tests(graph: Graph) -> Iterator[tuple[int, int, Location]]:
+    """The nodes whose truth is asked for: in which block, and where."""
+    for number, block in enumerate(graph.blocks):
+        if block.kind in ("if", "else", "after", "handler") and block.node >= 0:
+            yield block.node, block.parent, block.location
+        elif block.kind == "while":
+            yield block.node, number, block.location
+    for node in graph.nodes:
+        if node.op == "assert" or (node.op == "unary" and node.data == "Not"):
+            yield node.operands[0], node.block, node.location
+
+
+def contexts(graph: Graph) -> Iterator[tuple[int, int, Location]]:
+    """What `with`s enter, and what decorates: in which block, and where."""
+    for block in graph.blocks:
+        if block.kind == "with":
+            yield block.node, block.parent, block.location
+    for node in graph.nodes:
+        if node.op == "def":
+            for decorator in node.operands:
+                yield decorator, node.block, node.location

@@ -1,0 +1,105 @@
+"""The candidates of a rule: a condition on nodes of the value graph without which it cannot speak.
+
+A condition is a union of ways. A way says which operations it is about, what the function must be
+known to hold, and tests that the node has to pass; a rule writes it as
+`calls("torch.cuda.empty_cache") & HOT`. It is necessary, not sufficient: a node that a check finds
+something about has a candidate in its unit, but a candidate need not lead to a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from amplint.analyses.candidates import Spot
+
+Test = Callable[["Spot"], bool]
+
+
+class Trait(Enum):
+    """A fact about a function, without which a way cannot hold at any of its nodes."""
+
+    HOT = "something in it runs for every batch of training"
+    REGION = "something in it stands in an autocast region, be it on or off"
+    HALF = "something in it is half, or makes half of what it is given"
+    MISUSED = "something is wrong in it with the calls of a training step with a scaler"
+    WORKER = "it runs in a worker process of a loader"
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way in which a node can be a candidate.
+
+    Args:
+        ops: the operations (`amplint.ir.model.Node`) and spots of their own kind
+            (`amplint.analyses.candidates.Spot`) that it is about; None for any.
+        names: of calls: the names of which the callee has one (`Spot.names`); None for any.
+        traits: what the function has to hold.
+        tests: what the node has to pass, the cheapest first.
+    """
+
+    ops: frozenset[str] | None = None
+    names: frozenset[str] | None = None
+    traits: frozenset[Trait] = frozenset()
+    tests: tuple[Test, ...] = ()
+
+    def holds(self, spot: Spot) -> bool:
+        """Whether a spot passes the tests."""
+        for test in self.tests:  # noqa: SIM110 - this is asked of every node of a project
+            if not test(spot):
+                return False
+        return True
+
+    def __and__(self, other: Way) -> Way:
+        if self.names is not None and other.names is not None:
+            raise ValueError("a call has one list of names")
+        both = self.ops is not None and other.ops is not None
+        return Way(
+            (self.ops or frozenset()) & (other.ops or frozenset())
+            if both
+            else self.ops or other.ops,
+            self.names if self.names is not None else other.names,
+            self.traits | other.traits,
+            (*self.tests, *other.tests),
+        )
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The candidates of a rule: the nodes for which one of the ways holds."""
+
+    ways: tuple[Way, ...] = field(default=())
+
+    def __and__(self, other: Candidates | Test) -> Candidates:
+        more = other.ways if isinstance(other, Candidates) else (Way(tests=(other,)),)
+        return Candidates(tuple(one & two for one in self.ways for two in more))
+
+    def __or__(self, other: Candidates) -> Candidates:
+        return Candidates((*self.ways, *other.ways))
+
+
+NOWHERE = Candidates()
+
+
+def nodes(*ops: str) -> Candidates:
+    """The nodes of these operations."""
+    return Candidates((Way(ops=frozenset(ops)),))
+
+
+def calls(*names: str) -> Candidates:
+    """The calls of what has one of these names: "torch.zeros", "Tensor.item", "torch.nn.Linear"
+    (an instance of it), and ".item" (whatever is written so)."""
+    return Candidates((Way(ops=frozenset({"call"}), names=frozenset(names)),))
+
+
+def where(test: Test, *traits: Trait) -> Candidates:
+    """The nodes that pass a test, in functions with these traits."""
+    return Candidates((Way(traits=frozenset(traits), tests=(test,)),))
+
+
+def in_functions(*traits: Trait) -> Candidates:
+    """All nodes of the functions with these traits."""
+    return Candidates((Way(traits=frozenset(traits)),))
