@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
 from amplint.core.text import LINE_END, code_of
-from amplint.ir.ast_cache import Shelf
 from amplint.ir.file_index import File, aliases, words_of
 from amplint.ir.module_names import Modules
 
@@ -34,26 +33,30 @@ class Files(Mapping[str, File]):
     Args:
         own: the files that are analysed, indexed.
         others: the texts of the files of the project that are not.
-        shelf: where the trees of these are kept for a while.
+        index: gives one of these, indexed; raises as `File` does.
     """
 
     def __init__(
         self,
         own: Mapping[str, File],
         others: Mapping[str, str] | None = None,
-        shelf: Shelf | None = None,
+        index: Callable[[str, str], File] = File,
     ) -> None:
         self.own = dict(own)
         self.asked: dict[tuple[str, str], dict[str, bool]] = {}
         self._others = dict(others or {})
         self._indexed: dict[str, File] = {}
-        self._shelf = shelf
+        self._index = index
 
     def __getitem__(self, path: str) -> File:
         if path in self.own:
             return self.own[path]
         if path not in self._indexed:
-            self._indexed[path] = indexed_or_empty(path, self._others[path], self._shelf)
+            try:
+                self._indexed[path] = self._index(path, self._others[path])
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                # Where it is analysed itself, this is reported; here it has no names.
+                self._indexed[path] = File(path, "")
         return self._indexed[path]
 
     def __iter__(self) -> Iterator[str]:
@@ -142,15 +145,6 @@ class Files(Mapping[str, File]):
                 for dotted in re.findall(r"[\w.]+", match["names"] or match["source"]):
                     found.add(self.modules.absolute(dotted, path))
         return frozenset(path for path in self._others if path in found)
-
-
-def indexed_or_empty(path: str, text: str, shelf: Shelf | None) -> File:
-    """The file; one that Python cannot read has no names. (That it cannot is reported where it is
-    among the files of an analysis.)"""
-    try:
-        return File(path, text, shelf)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return File(path, "")
 
 
 def binds(text: str, name: str) -> bool:

@@ -107,7 +107,7 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
             unread[path] = why_unread(path, task.texts[path].text, error)
     others = {path: text.text for path, text in task.texts.items() if path not in own}
     files = Files(
-        own, {path: text for path, text in others.items() if path not in unread}, task.shelf
+        own, {path: text for path, text in others.items() if path not in unread}, indexer.another
     )
     index_time = processor_time() - begun
     try:

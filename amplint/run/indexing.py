@@ -127,6 +127,12 @@ class Indexer:
                 self.indexed[key].build_graphs()  # nearly all are asked for, when its tree is gone
         return self.indexed[key]
 
+    def another(self, path: str, text: str) -> File:
+        """A file of another part, whose graphs are built as they are asked for, if the store does
+        not have them. Raises as `File` does."""
+        known = self.store.recall([path]) if self.store is not None else {}
+        return File(path, text, self.shelf, Record(path, known[path]) if path in known else None)
+
     def prepare(self, part: Sequence[str], processes: int) -> int:
         """Index what can be had from the store, and the rest in processes.
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import amplint
 from amplint.cli import main as cli
 from amplint.run import cache as caching
 from amplint.run import session
@@ -221,6 +222,22 @@ def test_clean_deletes_what_amplint_has_made_and_nothing_else(
     (tree / NAME / "mine.txt").write_text("not made by amplint")
     assert cli.main(["clean"]) == 0
     assert (tree / NAME / "mine.txt").exists()
+
+
+def test_a_new_file_in_a_new_room_is_another_amplint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "room").mkdir()
+    for path in ("__init__.py", "room/module.py"):
+        (tmp_path / path).write_text("x = 1\n")
+    monkeypatch.setattr(amplint, "__file__", str(tmp_path / "__init__.py"))
+    environments = [caching.environment.__wrapped__()]
+    (tmp_path / "new" / "inner").mkdir(parents=True)
+    (tmp_path / "new" / "inner" / "module.py").write_text("x = 1\n")
+    environments.append(caching.environment.__wrapped__())
+    (tmp_path / "new" / "inner" / "module.py").write_text("x = 2\n")
+    environments.append(caching.environment.__wrapped__())
+    assert len(set(map(tuple, environments))) == 3
 
 
 def test_keys_tell_parts_apart() -> None:

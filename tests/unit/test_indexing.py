@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from amplint.ir.file_index import File
 from amplint.project.config import Settings
 from amplint.project.discover import Project
 from amplint.run import cache as caching
-from amplint.run import indexing, session
+from amplint.run import indexing, parts, session
 from amplint.run.cache import Cache
 from amplint.run.engine import run
 from amplint.run.indexing import Store
@@ -105,6 +106,19 @@ def test_processes_index_the_same(
     here = parsed()
     assert 0 < len(here) < len(FILES) - 1, "the others were parsed in other processes"
     assert look() == plain
+
+
+def test_a_part_takes_what_is_known_of_another(
+    monkeypatch: pytest.MonkeyPatch, parsed: Callable[[], list[str]]
+) -> None:
+    monkeypatch.setattr(session, "divide", lambda sizes: parts.divide(sizes, 50, 0))
+    monkeypatch.setattr(sys, "platform", "darwin")  # where one process does it all
+    plain = look(kept=False)
+    look()
+    Path("train.py").write_text(TRAIN + "# more\n")
+    parsed()
+    assert look().findings == plain.findings
+    assert parsed() == ["train.py"], "helpers/reads.py is asked for, and was not parsed"
 
 
 def packs() -> list[Path]:
