@@ -906,7 +906,9 @@ def main() -> None:
             print(f"{name:26}{rows:8} lines{shown} s", flush=True)
             continue
         found = too_fast(SHAPES[name], options.size)
-        print(f"{name:26}{'grows too fast' if found else 'linear'}", *found, sep="\n    ", flush=True)
+        print(
+            f"{name:26}{'grows too fast' if found else 'linear'}", *found, sep="\n    ", flush=True
+        )
         failures += [name] if found else []
     print(f"growing too fast: {', '.join(failures) or 'none'}", file=sys.stderr)
     sys.exit(1 if failures else 0)

@@ -111,5 +111,5 @@ def kind_of_sum(start: object, read: object) -> str | None:
 
 def enclosing_loop(node: cst.CSTNode, src: Source) -> cst.For | cst.While | None:
     """The innermost loop around a node, within its function."""
-    around = src.innermost(node, LOOPS_AND_SCOPES)
+    around = src.layout.innermost(node, LOOPS_AND_SCOPES)
     return around if isinstance(around, cst.For | cst.While) else None
