@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
+from amplint.core.walks import reachable
 from amplint.inference import Inference
 from amplint.ir.ast_cache import Standing
 from amplint.ir.file_index import Placed
@@ -24,7 +25,7 @@ class DataFlow:
         self._inference = inference
         self._placed = placed
         self._known_readers: dict[str, Mapping[int, Sequence[ast.expr]]] = {}
-        self._joins: dict[str, frozenset[int]] = {}
+        self._joins: dict[str, Set[int]] = {}
 
     def at(self, node: ast.AST) -> Standing | None:
         """Where a node stands; None outside of evaluated functions."""
@@ -45,18 +46,20 @@ class DataFlow:
         at = self.at(node)
         if at is None:
             return True
-        nodes = self._inference.states[at.function].graph.nodes
-        return any(at.node in nodes[join].operands for join in self._read_joins(at.function))
+        return at.node in self._joined_in(at.function)
+
+    def same(self, node: ast.expr) -> tuple[str, int] | None:
+        """What is the same for all expressions that read one value within its function."""
+        at = self.at(node)
+        return (at.function, at.node) if at is not None else None
 
     def parameter(self, node: ast.expr) -> str | None:
         """The parameter of its function whose value an expression certainly is, by its name."""
         at = self.at(node)
         if at is None:
             return None
-        nodes = self._inference.states[at.function].graph.nodes
-        origin = nodes[at.node]
-        while origin.op == "narrow":
-            origin = nodes[origin.operands[0]]
+        graph = self._inference.states[at.function].graph
+        origin = graph.nodes[graph.narrowed(at.node)]
         return str(origin.data) if origin.op == "param" else None
 
     def _readers(self, function: str) -> Mapping[int, Sequence[ast.expr]]:
@@ -69,22 +72,19 @@ class DataFlow:
             self._known_readers[function] = readers
         return self._known_readers[function]
 
-    def _read_joins(self, function: str) -> frozenset[int]:
-        """The nodes that join or narrow values, and that something reads.
+    def _joined_in(self, function: str) -> Set[int]:
+        """The nodes of a function that are joined or narrowed to a value which something reads.
 
         A loop joins what its body binds whether or not anybody reads the name in the next round.
         """
         if function not in self._joins:
             graph = self._inference.states[function].graph
             joins = {n for n, node in enumerate(graph.nodes) if node.op in JOINS}
-            found = {block.node for block in graph.blocks}
-            found.update(n for node in graph.nodes if node.op not in JOINS for n in node.operands)
-            found.update(at.node for at in self._placed.within(function).values())
-            stack = list(found & joins)
-            read = set(stack)
-            while stack:
-                more = joins & set(graph.nodes[stack.pop()].operands) - read
-                read |= more
-                stack.extend(more)
-            self._joins[function] = frozenset(read)
+            read = {block.node for block in graph.blocks}
+            read.update(n for node in graph.nodes if node.op not in JOINS for n in node.operands)
+            read.update(at.node for at in self._placed.within(function).values())
+            found = set[int]()
+            for join in reachable(read & joins, lambda n: joins & set(graph.nodes[n].operands)):
+                found.update(graph.nodes[join].operands)
+            self._joins[function] = found
         return self._joins[function]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TypeVar
 
 from amplint.analyses.data_flow import DataFlow
@@ -15,6 +16,7 @@ from amplint.inference import Inference
 from amplint.ir.ast_cache import Standing
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
+from amplint.ir.model import Location
 from amplint.ir.ssa import where
 
 Result = TypeVar("Result")
@@ -106,6 +108,9 @@ class FileView:
 
     def class_id(self, cls: ast.ClassDef) -> str | None:
         """The id of a class that the file defines."""
-        location = where(cls)
+        return self._classes.get(where(cls))
+
+    @cached_property
+    def _classes(self) -> Mapping[Location, str]:
         classes = self._file.facts.classes.values()
-        return next((facts.id for facts in classes if facts.location == location), None)
+        return {facts.location: facts.id for facts in classes}

@@ -20,6 +20,9 @@ BRIEF = 40
 FSTRING_PLACES_HOLD = sys.version_info >= (3, 12)
 
 Definition = cst.FunctionDef | cst.Lambda | cst.ClassDef
+Kinds = tuple[type[cst.CSTNode], ...]
+DEFINITIONS: Kinds = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
+FSTRINGS: Kinds = (cst.FormattedStringExpression,)
 
 
 class Layout:
@@ -33,7 +36,7 @@ class Layout:
         self._parents: dict[int, cst.CSTNode] = {}
         self._pairs: dict[int, ast.AST] = {}
         self._trees: dict[int, Tree] = {}
-        self._definitions: dict[int, Definition | None] = {}
+        self._innermost: dict[Kinds, dict[int, cst.CSTNode | None]] = {}
         self._opened: dict[int, Tree] = {}  # in the order of opening
 
     def open(self, unit: Unit) -> Tree:
@@ -88,21 +91,24 @@ class Layout:
             names.append(tree.unit.scope)
         return ".".join(reversed(names))
 
-    def _definition(self, node: cst.CSTNode) -> Definition | None:
-        """The innermost function or class around a node, remembered for all that it stands in."""
-        passed = []
+    def innermost(self, node: cst.CSTNode, kinds: Kinds) -> cst.CSTNode | None:
+        """The innermost node of some kinds around a node, remembered for all that stands in it."""
+        known = self._innermost.setdefault(kinds, {})
+        passed: list[int] = []
         current: cst.CSTNode | None = node
-        found: Definition | None = None
-        while current is not None and id(current) not in self._definitions:
+        while current is not None and id(current) not in known:
             passed.append(id(current))
             current = self._parents.get(id(current))
-            if isinstance(current, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
-                found = current
+            if isinstance(current, kinds):
                 break
         else:
-            found = self._definitions[id(current)] if current is not None else None
-        self._definitions.update(dict.fromkeys(passed, found))
-        return found
+            current = known[id(current)] if current is not None else None
+        known.update(dict.fromkeys(passed, current))
+        return current
+
+    def _definition(self, node: cst.CSTNode) -> Definition | None:
+        found = self.innermost(node, DEFINITIONS)
+        return found if isinstance(found, Definition) else None
 
     def _walked(self, node: cst.CSTNode) -> cst.CSTNode:
         """The node, or its parent for one that is not walked: the name of a function."""
@@ -292,7 +298,7 @@ class Layout:
         return tree.by_ast.get(id(thing))
 
     def _in_fstring(self, node: cst.CSTNode) -> bool:
-        return any(isinstance(each, cst.FormattedStringExpression) for each in self.ancestors(node))
+        return self.innermost(node, FSTRINGS) is not None
 
     def unit(self, node: cst.CSTNode) -> Unit | None:
         """The unit that a node belongs to."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -25,7 +26,7 @@ class Variables:
         self._layout = layout
         self._scopes = scopes
         self._flow = flow
-        self._assigned: dict[ast.AST, dict[str, list[ast.expr]]] = {}
+        self._assigned: dict[ast.AST, dict[tuple[str, object], list[ast.expr]]] = {}
 
     def uses(self, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
         """The expressions that read the value of `node` within its function; see `joined`."""
@@ -41,13 +42,9 @@ class Variables:
     def origin(self, name: cst.Name) -> cst.BaseExpression | None:
         """The expression whose value a variable certainly has where it is read."""
         thing = self._layout.ast_of(name)
-        if not isinstance(thing, ast.Name):
+        if not isinstance(thing, ast.Name) or not isinstance(thing.ctx, ast.Load):
             return None
-        origins = [
-            binding_value
-            for binding_value in self._assigned_values(thing)
-            if any(use is thing for use in self._flow.uses(binding_value))
-        ]
+        origins = [value for value in self._assigned_values(thing) if value is not thing]
         if len(origins) != 1:
             return None
         node = self._layout.node_for(origins[0])
@@ -141,9 +138,15 @@ class Variables:
             return []
         return [self._layout.node_for(use) for use in self._flow.uses(thing)]
 
-    def _assigned_values(self, name: ast.Name) -> list[ast.expr]:
-        """What is assigned to a variable in its function, by statements `name = value`."""
+    def _assigned_values(self, name: ast.Name) -> Sequence[ast.expr]:
+        """What a variable holds where it is read, of what statements `name = value` assign to it in
+        its function."""
         scope = self._scopes.scope(name)
         if scope not in self._assigned:  # one walk for all names: rules ask for many
-            self._assigned[scope] = assignments(scope)
-        return self._assigned[scope].get(name.id, [])
+            found: dict[tuple[str, object], list[ast.expr]] = {}
+            for each, values in assignments(scope).items():
+                for value in values:
+                    found.setdefault((each, self._flow.same(value)), []).append(value)
+            self._assigned[scope] = found
+        held = self._flow.same(name)
+        return self._assigned[scope].get((name.id, held), ()) if held is not None else ()

@@ -5,11 +5,13 @@ A value rests on the calls that are seen; a fix that is safe must hold for those
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from amplint import Object, only
+from amplint.core.walks import reachable
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import RESULTS
@@ -50,31 +52,39 @@ def surely_tensor(node: cst.BaseExpression, src: Source, *, annotated: bool = Tr
 
 def _comes_from_torch(node: cst.BaseExpression, src: Source) -> bool:
     """Whether torch computes the expression, of whatever the callers pass."""
+    parts = reachable([node], lambda part: _deciding(part, src))
+    return any(_is_from_torch(part, src) for part in parts)
+
+
+def _deciding(node: cst.BaseExpression, src: Source) -> Iterator[cst.BaseExpression]:
+    """The parts of an expression any one of which makes it a tensor if it is one."""
     if isinstance(node, cst.Call):
-        return _from_call(node, src)
-    if isinstance(node, cst.Name):
+        named = src.name(node.func) is not None
+        if not named and isinstance(node.func, cst.Attribute):
+            yield node.func.value
+    elif isinstance(node, cst.Name):
         origin = src.origin(node)
-        return _is_annotated(node, src) if origin is None else _comes_from_torch(origin, src)
-    if isinstance(node, cst.Attribute):
-        return _comes_from_torch(node.value, src) or _is_torch_module(node.value, src)
-    if isinstance(node, cst.Subscript):
-        return _comes_from_torch(node.value, src)
-    if isinstance(node, cst.BinaryOperation):
-        return _comes_from_torch(node.left, src) or _comes_from_torch(node.right, src)
-    if isinstance(node, cst.UnaryOperation):
-        return _comes_from_torch(node.expression, src)
-    return False
+        if origin is not None:
+            yield origin
+    elif isinstance(node, cst.Attribute | cst.Subscript):
+        yield node.value
+    elif isinstance(node, cst.BinaryOperation):
+        yield from (node.left, node.right)
+    elif isinstance(node, cst.UnaryOperation):
+        yield node.expression
 
 
-def _from_call(call: cst.Call, src: Source) -> bool:
-    name = src.name(call.func)
-    if name is not None:
-        return name in FACTORIES or name in RESULTS
-    if _is_torch_module(call.func, src):
-        return True
-    if not isinstance(call.func, cst.Attribute):
-        return False
-    return call.func.attr.value in TENSOR_METHODS or _comes_from_torch(call.func.value, src)
+def _is_from_torch(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether an expression is by itself the work of torch, or declared to be a tensor."""
+    if isinstance(node, cst.Call):
+        name = src.name(node.func)
+        if name is not None:
+            return name in FACTORIES or name in RESULTS
+        method = node.func.attr.value if isinstance(node.func, cst.Attribute) else None
+        return method in TENSOR_METHODS or _is_torch_module(node.func, src)
+    if isinstance(node, cst.Name):
+        return src.origin(node) is None and _is_annotated(node, src)
+    return isinstance(node, cst.Attribute) and _is_torch_module(node.value, src)
 
 
 def _is_torch_module(node: cst.BaseExpression, src: Source) -> bool:

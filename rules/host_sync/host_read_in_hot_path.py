@@ -59,6 +59,7 @@ rule = Rule(
     changes=frozenset({Change.ROUNDING}),
     candidates=READS & HOT,
 )
+LOOPS_AND_SCOPES = (cst.For, cst.While, cst.FunctionDef, cst.Lambda, cst.ClassDef)
 
 
 @rule.on(cst.Call)
@@ -108,11 +109,6 @@ def kind_of_sum(start: object, read: object) -> str | None:
 
 
 def enclosing_loop(node: cst.CSTNode, src: Source) -> cst.For | cst.While | None:
-    """The loop around the node within its function, unless another one is around it."""
-    loops: list[cst.For | cst.While] = []
-    for ancestor in src.ancestors(node):
-        if isinstance(ancestor, cst.FunctionDef | cst.Lambda | cst.ClassDef):
-            break
-        if isinstance(ancestor, cst.For | cst.While):
-            loops.append(ancestor)
-    return loops[0] if loops else None
+    """The innermost loop around a node, within its function."""
+    around = src.layout.innermost(node, LOOPS_AND_SCOPES)
+    return around if isinstance(around, cst.For | cst.While) else None
