@@ -6,10 +6,11 @@ import ast
 from collections.abc import Mapping, Sequence
 
 from amplint.inference import Inference
+from amplint.ir import ops
 from amplint.ir.ast_cache import Standing
 from amplint.ir.file_index import Placed
 
-JOINS = frozenset({"phi", "narrow"})
+JOINS = frozenset({ops.PHI, ops.NARROW})
 
 
 class DataFlow:
@@ -55,9 +56,9 @@ class DataFlow:
             return None
         nodes = self._inference.states[at.function].graph.nodes
         origin = nodes[at.node]
-        while origin.op == "narrow":
+        while origin.op == ops.NARROW:
             origin = nodes[origin.operands[0]]
-        return str(origin.data) if origin.op == "param" else None
+        return str(origin.data) if origin.op == ops.PARAM else None
 
     def _readers(self, function: str) -> Mapping[int, Sequence[ast.expr]]:
         """By node of a function: the names that read its value."""
