@@ -29,6 +29,7 @@ from amplint.core.values import (
 from amplint.core.walks import derivable, nearest, reachable
 from amplint.inference import Inference, State
 from amplint.inference.use_evidence import BACKWARD_KEYWORDS
+from amplint.ir import ops
 from amplint.ir.ast_cache import Standing
 
 MAX_BACKWARD_CALLS = 8  # calls between a region and the backward pass in it
@@ -53,7 +54,7 @@ class BackwardCalls(CallFact[tuple[Why, ...]]):
             function: [
                 number
                 for number, node in enumerate(state.graph.nodes)
-                if node.op == "call"
+                if node.op == ops.CALL
                 and (self.is_backward(function, number) or self.is_step(function, number))
             ]
             for function, state in inference.states.items()
@@ -171,7 +172,7 @@ class BackwardCalls(CallFact[tuple[Why, ...]]):
             return
         regions = self._blocks_in_regions(function, state)
         for number, node in enumerate(state.graph.nodes):
-            if node.op == "call" and node.block not in regions:
+            if node.op == ops.CALL and node.block not in regions:
                 yield number
 
     def _blocks_in_regions(self, function: str, state: State) -> Collection[int]:
@@ -197,19 +198,19 @@ class BackwardCalls(CallFact[tuple[Why, ...]]):
         if state is None or "abstractmethod" in self.inference.functions[function].decorated:
             return True
         nodes = state.graph.nodes
-        works = any(node.op in ("call", "return") for node in nodes)
-        return not works or any(node.op == "raise" and node.block == 0 for node in nodes)
+        works = any(node.op in (ops.CALL, ops.RETURN) for node in nodes)
+        return not works or any(node.op == ops.RAISE and node.block == 0 for node in nodes)
 
     def _is_drawn(self, function: str, number: int) -> bool:
         """Whether what is called is a method of what a loop draws from a collection."""
         nodes = self.inference.states[function].graph.nodes
         current = nodes[nodes[number].operands[0]]
         for _ in range(6):
-            if current.op == "iter":
+            if current.op == ops.ITER:
                 return True
-            if current.op == "call" and len(current.operands) > 1:
+            if current.op == ops.CALL and len(current.operands) > 1:
                 current = nodes[current.operands[1]]  # getattr(callback, event)
-            elif current.op in ("attr", "unpack", "narrow", "subscript"):
+            elif current.op in (ops.ATTR, ops.UNPACK, ops.NARROW, ops.SUBSCRIPT):
                 current = nodes[current.operands[0]]
             else:
                 return False
@@ -221,7 +222,7 @@ class BackwardCalls(CallFact[tuple[Why, ...]]):
         """Whether the call is itself that of a backward pass."""
         state = self.inference.states[function]
         node = state.graph.nodes[number]
-        if node.op != "call":
+        if node.op != ops.CALL:
             return False
         callee = state.graph.nodes[node.operands[0]]
         for atom in state.values[node.operands[0]]:
@@ -234,7 +235,7 @@ class BackwardCalls(CallFact[tuple[Why, ...]]):
                 # Numbers have no such method: what is known of the loss is then not all.
                 number = isinstance(atom.of, Host) and atom.of.kind in NUMBER_KINDS
                 return number or not isinstance(atom.of, Host | Sequence)
-        if callee.op == "attr" and callee.data in ("backward", "manual_backward"):
+        if callee.op == ops.ATTR and callee.data in ("backward", "manual_backward"):
             owners = state.values[callee.operands[0]]
             known = all(isinstance(a, Instance | Module | Symbol) for a in owners) and owners
             return not known and set(node.data.keywords) <= BACKWARD_KEYWORDS

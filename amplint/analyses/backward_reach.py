@@ -26,6 +26,7 @@ from amplint.core.values import (
 )
 from amplint.core.walks import Solver, reachable
 from amplint.inference import Inference
+from amplint.ir import ops
 from amplint.ir.ast_cache import Standing
 from amplint.ir.model import CallShape, Graph, Node
 
@@ -115,20 +116,20 @@ class Backpropagated:
     def sources(self, number: int) -> Sequence[int]:
         """The nodes from any one of which a node has the graph that is backpropagated."""
         node = self._graph.nodes[number]
-        if node.op in ("binop", "aug") and node.data in ARITHMETIC:
+        if node.op in (ops.BINOP, ops.AUG) and node.data in ARITHMETIC:
             return () if self._without_grad(node) else node.operands
-        if node.op in ("narrow", "return"):
+        if node.op in (ops.NARROW, ops.RETURN):
             return node.operands[:1]
-        receiver = self._receiver(node, KEEPING) if node.op == "call" else None
+        receiver = self._receiver(node, KEEPING) if node.op == ops.CALL else None
         return () if receiver is None or self._without_grad(node) else (receiver,)
 
     def returned_by(self, number: int) -> tuple[int, int | None] | None:
         """The call whose result a node is, and which element of it, where it is one of a tuple."""
         node = self._graph.nodes[number]
-        if node.op == "unpack" and not node.data[2]:
+        if node.op == ops.UNPACK and not node.data[2]:
             call: int = node.operands[0]
-            return (call, node.data[0]) if self._graph.nodes[call].op == "call" else None
-        if node.op == "call" and self._receiver(node, KEEPING) is None:
+            return (call, node.data[0]) if self._graph.nodes[call].op == ops.CALL else None
+        if node.op == ops.CALL and self._receiver(node, KEEPING) is None:
             return number, None
         return None
 
@@ -141,11 +142,11 @@ class Backpropagated:
                 continue
             nodes = state.graph.nodes
             for number in state.graph.returns:
-                given = nodes[number].operands[0] if nodes[number].op == "return" else number
+                given = nodes[number].operands[0] if nodes[number].op == ops.RETURN else number
                 row = nodes[given] if given >= 0 else None
                 if index is None:
                     yield callee, given
-                elif row is not None and row.op == "tuple" and index < len(row.operands):
+                elif row is not None and row.op == ops.TUPLE and index < len(row.operands):
                     yield callee, row.operands[index]
                 else:
                     yield callee, -1
@@ -171,7 +172,7 @@ class Backpropagated:
     def _loss(self, call: Node) -> int:
         """Ex) `loss` of loss.backward(), of accelerator.backward(loss); -1 where it is unknown"""
         callee, shape = self._graph.nodes[call.operands[0]], call.data
-        if callee.op != "attr":
+        if callee.op != ops.ATTR:
             return -1
         receiver: int = callee.operands[0]
         if not shape.positional or self._is_tensor(self._state.values[receiver]):
@@ -184,7 +185,7 @@ class Backpropagated:
         node = self._graph.nodes[number] if number >= 0 else None
         if node is None:
             return
-        if node.op in ("binop", "aug") and node.data in ARITHMETIC:
+        if node.op in (ops.BINOP, ops.AUG) and node.data in ARITHMETIC:
             left, right = node.operands
             if node.data in SUMS:
                 yield from filter(self._is_loss, (left, right))
@@ -192,11 +193,11 @@ class Backpropagated:
                 yield -1 if self._is_number(left) else left
             elif self._is_number(left):
                 yield right
-        elif node.op == "narrow":
+        elif node.op == ops.NARROW:
             yield node.operands[0]
-        elif node.op == "call" and self._collects(node):
+        elif node.op == ops.CALL and self._collects(node):
             yield node.operands[1]
-        elif node.op == "call":
+        elif node.op == ops.CALL:
             scaled = self._receiver(node, frozenset({"scale"}))
             kept = self._receiver(node, KEEPING)
             if scaled is not None and node.data.positional == 1:
@@ -209,9 +210,9 @@ class Backpropagated:
         if number < 0:
             return False
         node = self._graph.nodes[number]
-        if node.op in ("binop", "aug"):
+        if node.op in (ops.BINOP, ops.AUG):
             return any(map(ask, node.operands))
-        if node.op != "call":
+        if node.op != ops.CALL:
             return False
         value = self._state.values[number] or frozenset()
         if any(isinstance(atom, Tensor) and atom.grad is False for atom in value):
@@ -241,7 +242,7 @@ class Backpropagated:
     def _receiver(self, call: Node, names: frozenset[str]) -> int | None:
         """Ex) `loss` of loss.mean()"""
         callee = self._graph.nodes[call.operands[0]]
-        if callee.op == "attr" and callee.data in names:
+        if callee.op == ops.ATTR and callee.data in names:
             receiver: int = callee.operands[0]
             return receiver
         return None
@@ -249,7 +250,7 @@ class Backpropagated:
     def _key(self, number: int) -> Key:
         """The same for two reads of `outputs.loss`, where a call has given `outputs`."""
         node = self._graph.nodes[number]
-        if node.op == "attr" and self._graph.nodes[node.operands[0]].op == "call":
+        if node.op == ops.ATTR and self._graph.nodes[node.operands[0]].op == ops.CALL:
             return (node.operands[0], node.data)
         return (number,)
 

@@ -41,6 +41,7 @@ from amplint.core.values import (
 from amplint.core.walks import nearest, reachable
 from amplint.inference import State
 from amplint.inference.transfer import canonical
+from amplint.ir import ops
 from amplint.ir.ast_cache import Standing
 from amplint.knowledge import libraries
 from amplint.knowledge.factories import FACTORIES
@@ -177,7 +178,7 @@ class BackwardSupport(CallFact[Support]):
         found: dict[str, Why] = {}
         complete = True
         for number in state.graph.nodes_in(outer):
-            if state.graph.nodes[number].op == "call":
+            if state.graph.nodes[number].op == ops.CALL:
                 location = state.graph.nodes[number].location
                 for field in self._shown_by_call(function, state, number):
                     found.setdefault(field, self._why(function, location, FIELDS[field]))
@@ -199,7 +200,7 @@ class BackwardSupport(CallFact[Support]):
             if cls is not None and self._of_autograd(cls):
                 yield "function"
         node = state.graph.nodes[callee]
-        if node.op == "attr" and node.data == "apply":
+        if node.op == ops.ATTR and node.data == "apply":
             for atom in state.values[node.operands[0]]:
                 if isinstance(atom, Class) and self._of_autograd(atom.id):
                     yield "function"

@@ -17,6 +17,7 @@ from amplint.analyses.backward_reach import BackpropagatedValues
 from amplint.analyses.cast_cache import CastCache
 from amplint.analyses.fact import Answer_co, Facts, NodeFact
 from amplint.analyses.hotness import EVALUATION, TRAINING, Hotness
+from amplint.analyses.inferred import OutsideRegions
 from amplint.analyses.loop_invariance import ConstantTensors
 from amplint.analyses.provenance import ReplicatedModules, UnpinnedMoves
 from amplint.analyses.scaler_misuse import ScalerMisuse
@@ -43,6 +44,7 @@ from amplint.core.values import (
 )
 from amplint.inference import State
 from amplint.inference.transfer import canonical
+from amplint.ir import ops
 from amplint.ir.ast_cache import Standing
 from amplint.ir.file_set import Files
 from amplint.ir.model import CallShape, FunctionFacts, Graph, Location, Node
@@ -190,7 +192,7 @@ class Spot:
         """The names of what is called: "torch.zeros", "Tensor.item", "torch.nn.Linear", ".item";
         and "torch.FloatTensor" of a string that names it."""
         callee = self.graph.nodes[self.node.operands[0]]
-        if callee.op == "attr":
+        if callee.op == ops.ATTR:
             yield f".{callee.data}"
         for atom in self.of(self.node.operands[0]):
             if isinstance(atom, Symbol):
@@ -208,13 +210,13 @@ class Spot:
     def method(self) -> str:
         """The name of the method that a call is written with: `item` of `x.item()`."""
         callee = self.graph.nodes[self.node.operands[0]]
-        return str(callee.data) if callee.op == "attr" else ""
+        return str(callee.data) if callee.op == ops.ATTR else ""
 
     @property
     def receiver(self) -> int:
         """What a method is called on; -1 for another call."""
         callee = self.graph.nodes[self.node.operands[0]]
-        return callee.operands[0] if callee.op == "attr" else -1
+        return callee.operands[0] if callee.op == ops.ATTR else -1
 
     @property
     def arguments(self) -> tuple[int, ...]:
@@ -236,7 +238,7 @@ class Spot:
         if position is None or position >= shape.positional:
             return -1
         before = self.node.operands[1 : position + 2]
-        stars = any(self.graph.nodes[number].op == "starred" for number in before)
+        stars = any(self.graph.nodes[number].op == ops.STARRED for number in before)
         return -1 if stars else before[-1]
 
     def runs_backward(self, call: int) -> tuple[Why, ...] | None:
@@ -293,9 +295,9 @@ class Spot:
     @property
     def is_outside(self) -> bool:
         """As `Source.is_outside`."""
-        if self.region is not None:
-            return self.region.enabled is False and not self.region.inherited
-        return self.search.facts.inference.is_outside(self.function)
+        return self.search.facts[OutsideRegions].of(
+            Standing(self.function, self.number, self.block)
+        )
 
     @property
     def enabled_region(self) -> Region | None:
@@ -414,7 +416,7 @@ class Search:
             entries = table.by_op.get(node.op)
             if entries:
                 yield spot(number, node.block, node.location), entries
-            if node.op == "call":
+            if node.op == ops.CALL:
                 call = spot(number, node.block, node.location)
                 for name in call.names:
                     if name in table.by_name:
@@ -433,7 +435,7 @@ def tests(graph: Graph) -> Iterator[tuple[int, int, Location]]:
         elif block.kind == "while":
             yield block.node, number, block.location
     for node in graph.nodes:
-        if node.op == "assert" or (node.op == "unary" and node.data == "Not"):
+        if node.op == ops.ASSERT or (node.op == ops.UNARY and node.data == "Not"):
             yield node.operands[0], node.block, node.location
 
 
@@ -443,6 +445,6 @@ def contexts(graph: Graph) -> Iterator[tuple[int, int, Location]]:
         if block.kind == "with":
             yield block.node, block.parent, block.location
     for node in graph.nodes:
-        if node.op == "def":
+        if node.op == ops.DEF:
             for decorator in node.operands:
                 yield decorator, node.block, node.location

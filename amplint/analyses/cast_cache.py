@@ -35,12 +35,13 @@ from amplint.core.values import (
 from amplint.core.walks import derivable, nearest, reachable
 from amplint.inference import Inference, State
 from amplint.inference.use_evidence import path_of
+from amplint.ir import ops
 from amplint.ir.ast_cache import Standing
 from amplint.ir.model import Graph, Location
 
 HALVES = frozenset({"float16", "bfloat16"})
 CASTS_TO_HALF = frozenset({"half", "bfloat16"})
-DRAWING = frozenset({"narrow", "unpack", "subscript"})
+DRAWING = frozenset({ops.NARROW, ops.UNPACK, ops.SUBSCRIPT})
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class CastCache(Fact):
             return None if inner else self._search(function, block, around)
         for user in state.users[context]:
             decorated = str(state.graph.nodes[user].data)
-            if state.graph.nodes[user].op == "def" and decorated in self.inference.states:
+            if state.graph.nodes[user].op == ops.DEF and decorated in self.inference.states:
                 return self._search(decorated, -1, around)
         return None
 
@@ -250,7 +251,7 @@ class CastCache(Fact):
             return False
         state = self.inference.states[function]
         callee = state.graph.nodes[state.graph.nodes[number].operands[0]]
-        if callee.op != "attr":
+        if callee.op != ops.ATTR:
             return True
         optimizer = callee.operands[0]
         return not optimises_tensors(state, optimizer) and not is_drawn(
@@ -334,7 +335,7 @@ class CastCache(Fact):
             paths = (
                 path_of(graph, node.operands[0])
                 for node in graph.nodes
-                if node.op == "attr" and node.data in CASTS_TO_HALF
+                if node.op == ops.ATTR and node.data in CASTS_TO_HALF
             )
             self._half[function] = frozenset(path for path in paths if path is not None)
         return self._half[function]
@@ -370,7 +371,7 @@ class CastCache(Fact):
     def _calls(self, state: State, outer: int) -> Iterator[int]:
         """The calls in a block, or in the whole function for -1."""
         nodes = state.graph.nodes
-        return (number for number in state.graph.nodes_in(outer) if nodes[number].op == "call")
+        return (number for number in state.graph.nodes_in(outer) if nodes[number].op == ops.CALL)
 
     def _callees(self, function: str, number: int) -> list[str]:
         """The functions of the project that a call runs, without those that are only declared."""
@@ -448,10 +449,10 @@ def autocast_of(state: State, block: int) -> Autocast | None:
 def optimises_tensors(state: State, optimizer: int) -> bool:
     """Whether an optimizer was given tensors one by one, which no layer holds: `Adam([latent])`"""
     made = state.graph.nodes[state.graph.narrowed(optimizer)]
-    if made.op != "call" or len(made.operands) < 2:
+    if made.op != ops.CALL or len(made.operands) < 2:
         return False
     given = state.graph.nodes[made.operands[1]]
-    return given.op == "list" and all(
+    return given.op == ops.LIST and all(
         any(isinstance(atom, Tensor) for atom in state.values[element])
         for element in given.operands
     )
@@ -460,4 +461,4 @@ def optimises_tensors(state: State, optimizer: int) -> bool:
 def is_drawn(graph: Graph, number: int, loop: int) -> bool:
     """Whether each iteration of a loop has another one: `for model, optimizer in zip(...)`"""
     node = graph.nodes[graph.behind(number, DRAWING)]
-    return node.op == "iter" and node.block == loop
+    return node.op == ops.ITER and node.block == loop

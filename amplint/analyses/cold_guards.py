@@ -14,6 +14,7 @@ from amplint.analyses.fact import Fact
 from amplint.core.values import NONE, Blob, Host, Symbol, Tensor, Unknown, Value
 from amplint.core.walks import Solver
 from amplint.inference import Inference, State
+from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.knowledge import libraries
 
@@ -53,15 +54,15 @@ class ColdGuards(Fact):
         block = state.graph.blocks[number]
         if block.kind == "with" and block.node >= 0:
             context = state.graph.nodes[block.node]
-            name = self._last_name(state, context.operands[0]) if context.op == "call" else ""
+            name = self._last_name(state, context.operands[0]) if context.op == ops.CALL else ""
             return bool(EVALUATION_CONTEXT.search(name))
         if block.kind not in ("if", "else", "after") or block.node < 0:
             return False
         node, holds = state.graph.nodes[block.node], block.kind == "if"
         for _ in range(MAX_DEPTH):
-            if node.op == "unary" and node.data == "Not":
+            if node.op == ops.UNARY and node.data == "Not":
                 node, holds = state.graph.nodes[node.operands[0]], not holds
-        return node.op == "attr" and node.data == "training" and not holds
+        return node.op == ops.ATTR and node.data == "training" and not holds
 
     def is_cold(self, function: str, state: State, number: int) -> bool:
         """Whether a block is the side of a test on which code runs rarely, or a handler."""
@@ -81,20 +82,20 @@ class ColdGuards(Fact):
         if function not in self._rare:
             nodes = state.graph.nodes
             self._rare[function] = frozenset(
-                node.block for node in nodes if node.op == "raise" or self._warns(state, node)
+                node.block for node in nodes if node.op == ops.RAISE or self._warns(state, node)
             )
         return self._rare[function]
 
     def _warns(self, state: State, node: Node) -> bool:
         """Ex) warnings.warn(...), logger.warning(...), logging.error(...), check(False, ...)"""
-        if node.op != "call":
+        if node.op != ops.CALL:
             return False
         first = state.graph.nodes[node.operands[1]] if len(node.operands) > 1 else None
-        if first is not None and first.op == "const" and first.data is False:
+        if first is not None and first.op == ops.CONST and first.data is False:
             name = self._last_name(state, node.operands[0])
             return bool(CHECK.search(name))
         callee = state.graph.nodes[node.operands[0]]
-        return callee.op == "attr" and callee.data in WARNINGS
+        return callee.op == ops.ATTR and callee.data in WARNINGS
 
     def _cold_side(self, function: str, state: State, number: int, depth: int) -> str | None:
         """On which side of a test the code runs rarely: "if", "else" or neither."""
@@ -106,32 +107,36 @@ class ColdGuards(Fact):
 
     def _find_side(self, function: str, state: State, number: int, inner: int) -> str | None:
         node = state.graph.nodes[number]
-        if node.op == "unary" and node.data == "Not":
+        if node.op == ops.UNARY and node.data == "Not":
             return _flip(self._cold_side(function, state, node.operands[0], inner))
-        if node.op == "bool":
+        if node.op == ops.BOOL:
             sides = [self._cold_side(function, state, n, inner) for n in node.operands]
             both, either = ("if", "else") if node.data == "Or" else ("else", "if")
             if either in sides:
                 return either
             return both if all(side == both for side in sides) else None
-        if node.op == "binop" and node.data in ("Mod", "BitAnd") and self._is_number(state, node):
+        if node.op == ops.BINOP and node.data in ("Mod", "BitAnd") and self._is_number(state, node):
             return "else"
-        if node.op == "narrow":
+        if node.op == ops.NARROW:
             return self._cold_side(function, state, node.operands[0], inner)
-        if node.op == "compare":
+        if node.op == ops.COMPARE:
             return self._cold_comparison(function, state, node)
-        if node.op == "call":
+        if node.op == ops.CALL:
             return self._cold_call(function, state, number, node, inner)
         if self._off_by_default(function, state, number):
             return "if"
-        if node.op == "attr" and node.data == "is_cuda":
+        if node.op == ops.ATTR and node.data == "is_cuda":
             return "else"
         return "if" if wishes_output(self._last_name(state, number)) else None
 
     def _last_name(self, state: State, number: int) -> str:
         """The last identifier of what is read: `verbose` of `self.args.verbose`."""
         node = state.graph.nodes[state.graph.narrowed(number)]
-        return str(node.data) if node.op in ("attr", "param", "name", "phi") and node.data else ""
+        return (
+            str(node.data)
+            if node.op in (ops.ATTR, ops.PARAM, ops.NAME, ops.PHI) and node.data
+            else ""
+        )
 
     def _cold_comparison(self, function: str, state: State, node: Node) -> str | None:
         operator = node.data[0]
@@ -152,7 +157,7 @@ class ColdGuards(Fact):
             )
         if not rare and operator in ("Gt", "GtE"):
             # `if step >= next_log`, which moves on each time.
-            moving = state.graph.nodes[node.operands[1]].op == "phi"
+            moving = state.graph.nodes[node.operands[1]].op == ops.PHI
             rare = moving and self._is_counter((function, node.operands[0]))
         if not rare:
             # `if args.log_interval > 0` is a wish for output as much as the flag itself.
@@ -162,11 +167,11 @@ class ColdGuards(Fact):
     def _host_only_side(self, state: State, test: Node) -> str | None:
         """`x.device.type == "cpu"`: where nothing is on the device, or on a rare one."""
         left, right = (state.graph.nodes[n] for n in test.operands[:2])
-        if right.op == "const" and right.data in RARE_DEVICES:
+        if right.op == ops.CONST and right.data in RARE_DEVICES:
             return {"Eq": "if", "NotEq": "else"}.get(test.data[0])
-        asks = left.op == "attr" and left.data == "type" and right.op == "const"
+        asks = left.op == ops.ATTR and left.data == "type" and right.op == ops.CONST
         device = state.graph.nodes[left.operands[0]] if asks else None
-        if device is None or device.op != "attr" or device.data != "device":
+        if device is None or device.op != ops.ATTR or device.data != "device":
             return None
         if right.data == "cpu":
             return {"Eq": "if", "NotEq": "else"}.get(test.data[0])
@@ -178,12 +183,12 @@ class ColdGuards(Fact):
         node = state.graph.nodes[number]
         none = state.graph.nodes[test.operands[1]]
         return (
-            node.op == "phi"
-            and none.op == "const"
+            node.op == ops.PHI
+            and none.op == ops.CONST
             and none.data is None
             and any(operand > number for operand in node.operands)
             and any(
-                state.graph.nodes[n].op == "const" and state.graph.nodes[n].data is None
+                state.graph.nodes[n].op == ops.CONST and state.graph.nodes[n].data is None
                 for n in node.operands
             )
         )
@@ -192,7 +197,7 @@ class ColdGuards(Fact):
         """`size is None`, where every call that is seen gives a size."""
         value = state.values[test.operands[0]]
         none = state.graph.nodes[test.operands[1]]
-        is_none = none.op == "const" and none.data is None
+        is_none = none.op == ops.CONST and none.data is None
         return is_none and bool(value) and NONE not in value and Unknown() not in value
 
     def _flag_comparison(self, state: State, node: Node) -> str | None:
@@ -203,7 +208,7 @@ class ColdGuards(Fact):
         self, function: str, state: State, number: int, node: Node, depth: int
     ) -> str | None:
         callee = state.graph.nodes[node.operands[0]]
-        name = str(callee.data) if callee.op in ("attr", "name") else ""
+        name = str(callee.data) if callee.op in (ops.ATTR, ops.NAME) else ""
         if name in ("any", "all", "bool", "item") and depth < 6:
             inner = [*node.operands[1:], *callee.operands]
             sides = [self._cold_side(function, state, n, depth) for n in inner]
@@ -235,11 +240,11 @@ class ColdGuards(Fact):
 
     def _has_modulo(self, state: State, number: int, depth: int) -> bool:
         node = state.graph.nodes[number]
-        if node.op == "binop" and node.data in ("Mod", "BitAnd"):
+        if node.op == ops.BINOP and node.data in ("Mod", "BitAnd"):
             return self._is_number(state, node)
         return (
             depth < 4
-            and node.op in ("binop", "unary", "narrow")
+            and node.op in (ops.BINOP, ops.UNARY, ops.NARROW)
             and any(self._has_modulo(state, n, depth + 1) for n in node.operands)
         )
 
@@ -252,14 +257,14 @@ class ColdGuards(Fact):
 
     def _is_clock(self, state: State, number: int, depth: int) -> bool:
         node = state.graph.nodes[number]
-        if node.op == "call":
+        if node.op == ops.CALL:
             return any(
                 isinstance(a, Symbol) and a.name.startswith("time.")
                 for a in state.values[node.operands[0]]
             )
         return (
             depth < 4
-            and node.op == "binop"
+            and node.op == ops.BINOP
             and any(self._is_clock(state, n, depth + 1) for n in node.operands)
         )
 
@@ -268,11 +273,11 @@ class ColdGuards(Fact):
         function, number = at
         state = self.inference.states[function]
         node = state.graph.nodes[number]
-        if node.op == "binop" and node.data in ("Add", "Sub", "FloorDiv"):
+        if node.op == ops.BINOP and node.data in ("Add", "Sub", "FloorDiv"):
             return any(ask((function, n)) for n in node.operands)
-        if node.op == "unpack" and state.graph.nodes[node.operands[0]].op != "iter":
+        if node.op == ops.UNPACK and state.graph.nodes[node.operands[0]].op != ops.ITER:
             return False  # `n, d = x.shape`
-        if node.op in ("iter", "unpack", "aug") or (node.op == "phi" and node.data):
+        if node.op in (ops.ITER, ops.UNPACK, ops.AUG) or (node.op == ops.PHI and node.data):
             return all(
                 isinstance(a, Host) and a.kind in ("int", "number") for a in state.values[number]
             )
@@ -281,14 +286,14 @@ class ColdGuards(Fact):
     def _off_by_default(self, function: str, state: State, number: int) -> bool:
         """A flag whose default is False, and that nobody is seen to set."""
         node = state.graph.nodes[number]
-        if node.op == "param":
+        if node.op == ops.PARAM:
             parameter = self.inference.functions[function].param(node.data)
             return (
                 parameter is not None and parameter.constant_default and parameter.default is False
             )
-        if node.op == "attr" and node.data in self.inference.off_flags:
+        if node.op == ops.ATTR and node.data in self.inference.off_flags:
             return True
-        if node.op in ("attr", "name", "phi"):
+        if node.op in (ops.ATTR, ops.NAME, ops.PHI):
             value: Value = state.values[number]
             off = Host("bool", False, True)
             return off in value and value <= {off, NONE, Unknown()}

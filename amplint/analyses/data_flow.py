@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence, Set
 
 from amplint.core.walks import reachable
 from amplint.inference import Inference
+from amplint.ir import ops
 from amplint.ir.ast_cache import Standing
 from amplint.ir.file_index import Placed
 
-JOINS = frozenset({"phi", "narrow"})
+JOINS = frozenset({ops.PHI, ops.NARROW})
 
 
 class DataFlow:
@@ -60,7 +61,7 @@ class DataFlow:
             return None
         graph = self._inference.states[at.function].graph
         origin = graph.nodes[graph.narrowed(at.node)]
-        return str(origin.data) if origin.op == "param" else None
+        return str(origin.data) if origin.op == ops.PARAM else None
 
     def _readers(self, function: str) -> Mapping[int, Sequence[ast.expr]]:
         """By node of a function: the names that read its value."""

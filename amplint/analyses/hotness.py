@@ -32,6 +32,7 @@ from amplint.core.values import (
 )
 from amplint.inference import Inference, State, annotated
 from amplint.inference.transfer import is_loader
+from amplint.ir import ops
 from amplint.ir.ast_cache import Standing
 from amplint.ir.model import Block
 from amplint.knowledge import libraries
@@ -42,7 +43,7 @@ from amplint.knowledge import libraries
 REACH_OF_LOOP, REACH_OF_LEARNING, REACH_OF_DEFINITION = 6, 4, 2
 TRAINING, EVALUATION = "training", "evaluation"
 LOOPS = frozenset({"loop", "while", "comprehension"})
-PARTS = frozenset({"attr", "narrow", "subscript"})
+PARTS = frozenset({ops.ATTR, ops.NARROW, ops.SUBSCRIPT})
 
 # Methods that run once, on the host, or when something is saved: heat does not enter them.
 COLD_FUNCTIONS = frozenset(
@@ -147,7 +148,7 @@ class Hotness(PlaceFact[Heat]):
             for number, node in enumerate(self.inference.states[function].graph.nodes):
                 callees = self.inference.edges.get((function, number), set())
                 direct = number in events
-                if node.op == "call" and (direct or not callees.isdisjoint(known.trains)):
+                if node.op == ops.CALL and (direct or not callees.isdisjoint(known.trains)):
                     stack.append((function, number, direct))
         enclosing = {function: self._enclosing_loops(function) for function, _, _ in stack}
         climbed: set[tuple[str, int]] = set()
@@ -285,7 +286,7 @@ class Hotness(PlaceFact[Heat]):
         return [
             annotated(state.values[node.operands[0]], NO_DEVICE)
             for node in state.graph.nodes
-            if node.op == "param" and node.operands
+            if node.op == ops.PARAM and node.operands
         ]
 
     def _is_part_of_forward(self, function: str) -> bool:
@@ -322,7 +323,7 @@ class Hotness(PlaceFact[Heat]):
     def _is_given(self, state: State, number: int) -> bool:
         """Whether a value comes from outside the function."""
         node = state.graph.nodes[state.graph.behind(number, PARTS)]
-        return node.op in ("param", "name")
+        return node.op in (ops.PARAM, ops.NAME)
 
     def _through(self, caller: str, number: int, callee: str) -> Reached | None:
         state = self.inference.states.get(caller)
@@ -391,11 +392,11 @@ class Hotness(PlaceFact[Heat]):
 
     def _calls_eval(self, state: State) -> bool:
         return any(
-            node.op == "call"
+            node.op == ops.CALL
             and len(node.operands) == 1
             and node.block == 0
             and (state.graph.nodes[node.operands[0]].op, state.graph.nodes[node.operands[0]].data)
-            == ("attr", "eval")
+            == (ops.ATTR, "eval")
             for node in state.graph.nodes
         )
 

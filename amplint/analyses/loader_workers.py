@@ -22,6 +22,7 @@ from amplint.core.values import (
 )
 from amplint.core.walks import reachable
 from amplint.inference import State, transfer
+from amplint.ir import ops
 from amplint.ir.ast_cache import Standing
 from amplint.ir.model import Node, argument
 from amplint.knowledge import libraries
@@ -62,7 +63,7 @@ class Workers(PlaceFact[tuple[Why, ...]]):
         found: dict[str, tuple[str | None, Why]] = {}
         for function, state in sorted(self.inference.states.items()):
             for node in state.graph.nodes:
-                if node.op == "call" and self._has_workers(state, node):
+                if node.op == ops.CALL and self._has_workers(state, node):
                     why = self._why(
                         function, node, "this loader has worker processes", Shows.LOADER
                     )
@@ -103,7 +104,7 @@ class Workers(PlaceFact[tuple[Why, ...]]):
         count, node = constant(state.values[number]), state.graph.nodes[number]
         if isinstance(count, int):
             return count > 0
-        called = state.values[node.operands[0]] if node.op == "call" else frozenset()
+        called = state.values[node.operands[0]] if node.op == ops.CALL else frozenset()
         return any(isinstance(atom, Symbol) and atom.name in COUNTS for atom in called)
 
     def _run(self, state: State, call: Node) -> Iterator[str]:

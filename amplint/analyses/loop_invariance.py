@@ -35,6 +35,7 @@ from amplint.core.values import (
 )
 from amplint.core.walks import Solver, reachable
 from amplint.inference import Inference, State, transfer
+from amplint.ir import ops
 from amplint.ir.ast_cache import Standing
 from amplint.ir.model import Node, Param
 from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS
@@ -43,9 +44,23 @@ OF_DATA = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
 """What copies a list of numbers to a tensor; the legacy constructors do as well."""
 # A value is constant where all operands are.
 TRANSPARENT = frozenset(
-    """
-    binop unary aug compare bool tuple list set starred phi comp subscript slice unpack put
-    """.split()
+    {
+        ops.BINOP,
+        ops.UNARY,
+        ops.AUG,
+        ops.COMPARE,
+        ops.BOOL,
+        ops.TUPLE,
+        ops.LIST,
+        ops.SET,
+        ops.STARRED,
+        ops.PHI,
+        ops.COMP,
+        ops.SUBSCRIPT,
+        ops.SLICE,
+        ops.UNPACK,
+        ops.PUT,
+    }
 )
 PURE = ("builtins.", "itertools.", "math.", "numpy.", "copy.")
 IMPURE = re.compile(r"random|builtins\.(input|open|next|iter|id|vars|locals|globals|map|filter)$")
@@ -60,7 +75,7 @@ SHAPED_BY = frozenset(
 )
 """Methods whose arguments are sizes: with others, the same numbers stand there in other rows."""
 CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__"})
-PARTS = frozenset({"narrow", "subscript"})
+PARTS = frozenset({ops.NARROW, ops.SUBSCRIPT})
 CONFIGURATION = re.compile(
     r"(^|_)(args|config|configuration|cfg|conf|hparams|hyperparameters|opts?|options)$"
 )
@@ -146,27 +161,27 @@ class Step:
 
     def from_node(self, number: int) -> Answer:
         node = self._state.graph.nodes[number]
-        field = node.op == "attr" and not is_configuration(self._state, node.operands[0])
+        field = node.op == ops.ATTR and not is_configuration(self._state, node.operands[0])
         # Others may set a field at any time; settings, before training begins.
         if field and self._inference.is_stored_from_outside(str(node.data)):
             return None
         if is_known(self._state.values[number]):
             return Constant()
         match node.op:
-            case "const":
+            case ops.CONST:
                 return Constant()
-            case "narrow":
+            case ops.NARROW:
                 return self._all(node.operands[:1])
-            case "iter":
+            case ops.ITER:
                 inside = self._state.graph.blocks[node.block].kind == "comprehension"
                 return self._all(node.operands[:1]) if inside else None
-            case "param":
+            case ops.PARAM:
                 return self._parameter(node)
-            case "name":
+            case ops.NAME:
                 return self._name(str(node.data))
-            case "attr":
+            case ops.ATTR:
                 return self._attribute(node)
-            case "call":
+            case ops.CALL:
                 return self._call(number, node)
             case op if op in TRANSPARENT:
                 return self._all(node.operands)
@@ -252,7 +267,7 @@ class Step:
     def _is_plain(self, method: str, number: int) -> bool:
         """Whether what a method stores is no tensor and no object."""
         state = self._inference.states.get(method)
-        if state is None or state.graph.nodes[number].op in ("add", "put"):
+        if state is None or state.graph.nodes[number].op in (ops.ADD, ops.PUT):
             return False
         alive = (Tensor, Instance, Object, Class)
         return not any(
@@ -283,7 +298,7 @@ class Step:
     def _method(self, callee: int, given: list[int]) -> Answer:
         state = self._state
         called = state.graph.nodes[callee]
-        if called.op != "attr" or DRAWN.search(called.data):
+        if called.op != ops.ATTR or DRAWN.search(called.data):
             return None
         if called.data in SHAPED_BY and all(is_number(state.values[n]) for n in given):
             given = []
@@ -313,7 +328,7 @@ class Step:
         for callee in sorted(callees):
             nodes = states[callee].graph.nodes
             for each in states[callee].graph.returns:
-                value = nodes[each].operands[0] if nodes[each].op == "return" else each
+                value = nodes[each].operands[0] if nodes[each].op == ops.RETURN else each
                 returned.append((callee, value))
         return self._together(returned) if returned else None
 
@@ -321,16 +336,16 @@ class Step:
 def repeated(state: State, number: int) -> int:
     """Ex) [0.5] of `[0.5] * n`: as a tensor, the same numbers in more rows"""
     node = state.graph.nodes[number]
-    if node.op != "binop" or node.data != "Mult":
+    if node.op != ops.BINOP or node.data != "Mult":
         return number
     one = node.operands[0]
-    return one if state.graph.nodes[one].op in ("list", "tuple") else number
+    return one if state.graph.nodes[one].op in (ops.LIST, ops.TUPLE) else number
 
 
 def is_configuration(state: State, number: int) -> bool:
     """Whether the name of a value says that it holds settings: self.config, peft_config[name]"""
     node = state.graph.nodes[state.graph.behind(number, PARTS)]
-    if node.op not in ("param", "attr", "name"):
+    if node.op not in (ops.PARAM, ops.ATTR, ops.NAME):
         return False
     return CONFIGURATION.search(str(node.data)) is not None
 

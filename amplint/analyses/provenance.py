@@ -27,6 +27,7 @@ from amplint.core.values import (
     only,
 )
 from amplint.inference import Inference, transfer
+from amplint.ir import ops
 from amplint.ir.ast_cache import Standing
 from amplint.ir.model import Node, argument
 from amplint.knowledge import libraries
@@ -68,7 +69,7 @@ class Origins(Fact):
         found: dict[Place, Why] = {}
         for function, state in sorted(self.inference.states.items()):
             for number, node in enumerate(state.graph.nodes):
-                if node.op == "call" and self._moves_to_device((function, number)):
+                if node.op == ops.CALL and self._moves_to_device((function, number)):
                     batch = (function, self._node((function, node.operands[0])).operands[0])
                     for loader in self._search(batch, self._leaves_unpinned, drawn=True):
                         why = self._why(
@@ -80,7 +81,7 @@ class Origins(Fact):
     def _moves_to_device(self, at: At) -> bool:
         """Whether a call moves what is in ordinary memory."""
         callee = self._node((at[0], self._node(at).operands[0]))
-        if callee.op != "attr" or callee.data not in MOVING:
+        if callee.op != ops.ATTR or callee.data not in MOVING:
             return False
         before, after = self._device((at[0], callee.operands[0])), self._device(at)
         return before.kind == CPU.kind and not before.pinned and after.kind == ACCELERATOR
@@ -92,7 +93,7 @@ class Origins(Fact):
     def _leaves_unpinned(self, at: At) -> bool:
         """Whether a call makes a loader that could pin its batches, and is not told."""
         node = self._node(at)
-        names = self._names(at) if node.op == "call" else frozenset()
+        names = self._names(at) if node.op == ops.CALL else frozenset()
         return (
             any(n.startswith(libraries.PINNING_LOADERS) for n in names & libraries.LOADERS)
             and not node.data.stars
@@ -103,11 +104,13 @@ class Origins(Fact):
     def _replicates(self, at: At) -> bool:
         """Whether a call makes a DataParallel, unless it names one device alone."""
         node = self._node(at)
-        if node.op != "call" or self._names(at).isdisjoint(libraries.DATA_PARALLEL):
+        if node.op != ops.CALL or self._names(at).isdisjoint(libraries.DATA_PARALLEL):
             return False
         given = argument(node, "device_ids", 1)
         devices = self._node((at[0], given)) if given >= 0 else None
-        return devices is None or devices.op not in ("list", "tuple") or len(devices.operands) > 1
+        return (
+            devices is None or devices.op not in (ops.LIST, ops.TUPLE) or len(devices.operands) > 1
+        )
 
     def _names(self, call: At) -> frozenset[str]:
         """What of a library is called, or what a class that is called derives from."""
@@ -154,13 +157,13 @@ class Origins(Fact):
     def _containers(self, at: At) -> Iterator[At]:
         """The nodes that hold what the value of a node is drawn from."""
         node, (function, _) = self._node(at), at
-        if node.op in ("iter", "unpack", "subscript"):
+        if node.op in (ops.ITER, ops.UNPACK, ops.SUBSCRIPT):
             yield function, node.operands[0]
-        elif node.op == "call":
+        elif node.op == ops.CALL:
             callee = self._node((function, node.operands[0]))
             names = self._names(at)
             passed = any(libraries.PASS_THROUGH.get(n) in ("elements", "enumerate") for n in names)
-            if callee.op == "attr" and callee.data in DRAWING:
+            if callee.op == ops.ATTR and callee.data in DRAWING:
                 yield function, callee.operands[0]
             elif (passed or "builtins.next" in names) and node.data.positional:
                 yield function, node.operands[1]
@@ -169,30 +172,30 @@ class Origins(Fact):
         """The nodes from which the value of a node may come, unchanged."""
         node, (function, number) = self._node(at), at
         match node.op:
-            case "narrow":
+            case ops.NARROW:
                 yield function, node.operands[0]
-            case "phi":
+            case ops.PHI:
                 yield from ((function, operand) for operand in node.operands)
-            case "attr":
+            case ops.ATTR:
                 yield from self._stored(at)
-            case "param":
+            case ops.PARAM:
                 yield from self._given(function, str(node.data))
-            case "name":
+            case ops.NAME:
                 yield from self._bound(function, str(node.data))
-            case "call":
+            case ops.CALL:
                 callee = self._node((function, node.operands[0]))
-                if callee.op == "attr" and callee.data in KEEPING:
+                if callee.op == ops.ATTR and callee.data in KEEPING:
                     yield function, callee.operands[0]
                 else:
                     yield from self._returned(function, number, None)
                     if node.data.positional:
                         yield from self._kept(function, node)
-            case "unpack":
+            case ops.UNPACK:
                 of, (index, _, starred) = node.operands[0], node.data
                 source = self._node((function, of))
-                if not starred and source.op == "tuple" and index < len(source.operands):
+                if not starred and source.op == ops.TUPLE and index < len(source.operands):
                     yield function, source.operands[index]
-                elif not starred and source.op == "call":
+                elif not starred and source.op == ops.CALL:
                     yield from self._returned(function, of, index)
 
     def _kept(self, function: str, node: Node) -> Iterator[At]:
@@ -242,12 +245,12 @@ class Origins(Fact):
             state = self.inference.states.get(callee)
             for returned in state.graph.returns if state is not None else ():
                 node = self._node((callee, returned))
-                value = node.operands[0] if node.op == "return" else returned
+                value = node.operands[0] if node.op == ops.RETURN else returned
                 if index is None:
                     yield callee, value
                     continue
                 row = self._node((callee, value)) if value >= 0 else None
-                if row is not None and row.op == "tuple" and index < len(row.operands):
+                if row is not None and row.op == ops.TUPLE and index < len(row.operands):
                     yield callee, row.operands[index]
 
 

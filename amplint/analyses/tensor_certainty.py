@@ -17,15 +17,16 @@ from amplint.core.values import Device, Mapping, Sequence, Symbol, Tensor, Value
 from amplint.core.walks import Solver
 from amplint.inference import HOT_METHODS, Inference, State, annotated
 from amplint.inference.use_evidence import TENSOR_USES
+from amplint.ir import ops
 from amplint.ir.ast_cache import Standing
 from amplint.ir.model import Location, Node
 
 # What their first operand is decides about these; a call that is none of these speaks for itself.
-OF_THE_FIRST = frozenset({"subscript", "iter", "unpack", "narrow", "starred", "await"})
+OF_THE_FIRST = frozenset({ops.SUBSCRIPT, ops.ITER, ops.UNPACK, ops.NARROW, ops.STARRED, ops.AWAIT})
 # One tensor among the operands makes the result one.
-OF_ANY = frozenset({"binop", "aug", "unary", "compare"})
+OF_ANY = frozenset({ops.BINOP, ops.AUG, ops.UNARY, ops.COMPARE})
 # These are known from elsewhere: a field, a name of the module, an attribute of a tensor.
-KNOWN = frozenset({"attr", "name", "import"})
+KNOWN = frozenset({ops.ATTR, ops.NAME, ops.IMPORT})
 
 
 class Grounds(NamedTuple):
@@ -69,9 +70,9 @@ class TensorCertainty(NodeFact[bool]):
         node = state.graph.nodes[number]
         if node.op in KNOWN:
             return SURE
-        if node.op == "param":
+        if node.op == ops.PARAM:
             return self._of_parameter(function, state, number, ask)
-        if node.op == "call":
+        if node.op == ops.CALL:
             return self._of_call(function, state, number, ask)
         return self._of_operands(function, state, node, node.operands, ask)
 
@@ -127,7 +128,7 @@ class TensorCertainty(NodeFact[bool]):
             self._used[function] = {
                 state.graph.narrowed(node.operands[0])
                 for node in state.graph.nodes
-                if node.op == "attr" and node.data in TENSOR_USES
+                if node.op == ops.ATTR and node.data in TENSOR_USES
             }
         return self._used[function]
 
@@ -147,7 +148,7 @@ class TensorCertainty(NodeFact[bool]):
                 if facts.name not in HOT_METHODS or state is None:
                     continue
                 for number, node in enumerate(state.graph.nodes):
-                    if node.op == "param":
+                    if node.op == ops.PARAM:
                         found.setdefault(node.location, []).append((function, number))
         return self._parameters[path]
 

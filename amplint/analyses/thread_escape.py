@@ -22,6 +22,7 @@ from amplint.core.values import (
 from amplint.core.walks import nearest
 from amplint.inference import State
 from amplint.inference.transfer import canonical
+from amplint.ir import ops
 from amplint.ir.ast_cache import Standing
 from amplint.ir.model import Node
 from amplint.knowledge.casts import policy
@@ -70,11 +71,11 @@ class ThreadWork(CallFact[Why]):
 
 
 def is_product(node: Node, state: State) -> bool:
-    if node.op == "binop":
+    if node.op == ops.BINOP:
         operands = [atom for number in node.operands for atom in state.values[number]]
         tensors = any(isinstance(atom, Tensor | Blob) for atom in operands)
         return tensors and is_cast(f"Tensor.{OPERATORS[node.data]}")
-    if node.op != "call":
+    if node.op != ops.CALL:
         return False
     return any(runs_layer(atom) or is_function(atom) for atom in state.values[node.operands[0]])
 

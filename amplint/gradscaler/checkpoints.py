@@ -18,6 +18,7 @@ from amplint.gradscaler.events import Kind, Role, argument, role, role_of, surel
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.store import TEST_PATH
 from amplint.inference.transfer import canonical
+from amplint.ir import ops
 from amplint.ir.model import Graph, Node
 
 CALLERS = 4  # calls from a training down to what saves
@@ -79,7 +80,7 @@ class Unsaved:
             if TEST_PATH.search(self._inference.functions[function].path):
                 continue
             for number, node in enumerate(state.graph.nodes):
-                if node.op != "call":
+                if node.op != ops.CALL:
                     continue
                 for operand in self._saved(function, number, node, state):
                     if operand not in told and self._holds_optimizer(state, operand, 0):
@@ -99,11 +100,11 @@ class Unsaved:
             names = [p.name for p in facts.params if p.kind == "positional"]
             names = names[1:] if facts.cls is not None else names
             for each in inner.graph.nodes:
-                if each.op != "call" or not symbols(inner.values[each.operands[0]]) & SAVING:
+                if each.op != ops.CALL or not symbols(inner.values[each.operands[0]]) & SAVING:
                     continue
                 given = argument(each, 0, "obj")
                 kept = inner.graph.nodes[given] if given >= 0 else None
-                if kept is not None and kept.op == "param":
+                if kept is not None and kept.op == ops.PARAM:
                     position = names.index(kept.data) if kept.data in names else len(names)
                     yield argument(node, position, kept.data)
 
@@ -112,15 +113,15 @@ class Unsaved:
         if number < 0 or depth > CALLERS:
             return False
         node = state.graph.nodes[number]
-        if node.op == "call":
+        if node.op == ops.CALL:
             callee = state.graph.nodes[node.operands[0]]
-            if callee.op != "attr" or callee.data != "state_dict":
+            if callee.op != ops.ATTR or callee.data != "state_dict":
                 return False
             return role(state.values[callee.operands[0]], self._inference) is Role.OPTIMIZER
         parts: tuple[int, ...] = ()
-        if node.op == "put":
+        if node.op == ops.PUT:
             parts = (node.operands[0], node.operands[2])
-        elif node.op in ("dict", "phi", "narrow"):
+        elif node.op in (ops.DICT, ops.PHI, ops.NARROW):
             parts = node.operands
         return any(self._holds_optimizer(state, part, depth + 1) for part in parts)
 
@@ -148,9 +149,9 @@ class Unsaved:
         where it is made anew by the first one, which has ended by then."""
         graph = self._inference.states[stepping].graph
         values = self._inference.states[stepping].values
-        stored = {node.operands[1] for node in graph.nodes if node.op == "store"}
+        stored = {node.operands[1] for node in graph.nodes if node.op == ops.STORE}
         made = any(
-            node.op == "call"
+            node.op == ops.CALL
             and number not in stored
             and any(isinstance(a, Object) and a.kind == "scaler" for a in values[number])
             and symbols(values[node.operands[0]])
@@ -203,7 +204,7 @@ class Unsaved:
             before = set(held)
             for state in self._inference.states.values():
                 for node in state.graph.nodes:
-                    if node.op != "store":
+                    if node.op != ops.STORE:
                         continue
                     owners, value = (state.values[operand] for operand in node.operands)
                     if not self._contains(value, held):
@@ -242,9 +243,9 @@ class Unsaved:
     def _lets_go(self, function: str, state: State, holders: frozenset[str]) -> bool:
         """Whether a function puts a scaler, or what holds one, where it may be saved."""
         for number, node in enumerate(state.graph.nodes):
-            if node.op in KEEPING or (node.op == "attr" and node.data == "__dict__"):
+            if node.op in KEEPING or (node.op == ops.ATTR and node.data == "__dict__"):
                 given = node.operands
-            elif node.op == "call" and not self._is_followed(function, number, node, state):
+            elif node.op == ops.CALL and not self._is_followed(function, number, node, state):
                 given = node.operands[1:]
             else:
                 continue
@@ -266,7 +267,7 @@ class Unsaved:
         state = self._inference.states.get(function)
         graph: Graph = file.graph(function)
         for node in graph.nodes:
-            if node.op != "attr" or node.data != "state_dict":
+            if node.op != ops.ATTR or node.data != "state_dict":
                 continue
             value = state.values[node.operands[0]] if state is not None else frozenset()
             if any(role_of(atom, self._inference) in SCALERS for atom in value):
@@ -280,7 +281,7 @@ class Unsaved:
         return False
 
 
-KEEPING = frozenset({"dict", "list", "set", "put", "add", "yield"})
+KEEPING = frozenset({ops.DICT, ops.LIST, ops.SET, ops.PUT, ops.ADD, ops.YIELD})
 SCALERS = (Role.SCALER, Role.DISABLED)
 
 

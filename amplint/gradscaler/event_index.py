@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from amplint.core.walks import reachable
 from amplint.gradscaler.events import Event, Kind, divides_by_zero, event, surely_scaler
 from amplint.inference import Inference, SiteId, State
+from amplint.ir import ops
 
 
 class EventIndex:
@@ -80,7 +81,7 @@ class EventIndex:
 
 def calls(state: State) -> Iterable[int]:
     """The nodes of a function that are calls."""
-    return (number for number, node in enumerate(state.graph.nodes) if node.op == "call")
+    return (number for number, node in enumerate(state.graph.nodes) if node.op == ops.CALL)
 
 
 def leading_to(functions: Iterable[str], callers: Mapping[str, Iterable[str]]) -> frozenset[str]:

@@ -29,6 +29,7 @@ from amplint.core.values import (
 )
 from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
+from amplint.ir import ops
 from amplint.ir.model import CallShape, Node
 from amplint.knowledge import libraries
 from amplint.knowledge.casts import EPSILONS, HALF_OF_LEAST
@@ -135,9 +136,9 @@ def event(inference: Inference, state: State, number: int) -> Event | None:
     """What a call does to training; None if nothing, as far as the call alone can say."""
     node = state.graph.nodes[number]
     callee = state.graph.nodes[node.operands[0]]
-    if callee.op in ("attr", "name") and callee.data in SIZES:
+    if callee.op in (ops.ATTR, ops.NAME) and callee.data in SIZES:
         return Event(Kind.READ, -1) if is_size_of_gradient(state, node) else None
-    if callee.op == "attr" and callee.data not in NAMES:
+    if callee.op == ops.ATTR and callee.data not in NAMES:
         return None
     symbols = {
         canonical(atom.name)
@@ -149,7 +150,7 @@ def event(inference: Inference, state: State, number: int) -> Event | None:
         return Event(Kind.CLIP, -1, argument(node, 0, "parameters"))
     if symbols & BACKWARD:
         return Event(Kind.BACKWARD, argument(node, 0, "tensors"))
-    if callee.op != "attr":
+    if callee.op != ops.ATTR:
         return None
     thing = callee.operands[0]
     value = state.values[thing]
@@ -195,17 +196,17 @@ def is_size_of_gradient(state: State, node: Node) -> bool:
     nodes = state.graph.nodes
     callee = nodes[node.operands[0]]
     symbol = any(isinstance(atom, Symbol) for atom in state.values[node.operands[0]])
-    number = argument(node, 0) if symbol or callee.op != "attr" else callee.operands[0]
+    number = argument(node, 0) if symbol or callee.op != ops.ATTR else callee.operands[0]
     while number >= 0:
         each = nodes[number]
-        if each.op == "attr" and each.data == "grad":
+        if each.op == ops.ATTR and each.data == "grad":
             return True
-        if each.op == "attr" and each.data == "data":
+        if each.op == ops.ATTR and each.data == "data":
             number = each.operands[0]
-        elif each.op == "call" and nodes[each.operands[0]].op == "attr":
+        elif each.op == ops.CALL and nodes[each.operands[0]].op == ops.ATTR:
             method = nodes[each.operands[0]]
             number = method.operands[0] if method.data in SAME_SIZE else -1
-        elif each.op == "narrow":
+        elif each.op == ops.NARROW:
             number = each.operands[0]
         else:
             return False
@@ -249,12 +250,12 @@ def may_recast(state: State, number: int, known: set[str]) -> list[int]:
     given = list(node.operands[1:])
     if all(is_harmless(atom) for atom in state.values[node.operands[0]]) and not known:
         given = []
-    if callee.op == "attr" and callee.data in VISITS:
+    if callee.op == ops.ATTR and callee.data in VISITS:
         iterated = callee.data in VISITING or any(
-            each.op == "iter" and each.operands[0] == number for each in state.graph.nodes
+            each.op == ops.ITER and each.operands[0] == number for each in state.graph.nodes
         )
         return [callee.operands[0]] if iterated else []
-    return [*given, callee.operands[0]] if callee.op == "attr" and known else given
+    return [*given, callee.operands[0]] if callee.op == ops.ATTR and known else given
 
 
 def dtypes(state: State, node: Node) -> set[str]:
@@ -266,10 +267,10 @@ def dtypes(state: State, node: Node) -> set[str]:
 def parameters_of(state: State, node: Node) -> int:
     """The module of `torch.optim.SGD(module.parameters())`; -1 without one."""
     first = argument(node, 0, "params")
-    if first < 0 or state.graph.nodes[first].op != "call":
+    if first < 0 or state.graph.nodes[first].op != ops.CALL:
         return -1
     callee = state.graph.nodes[state.graph.nodes[first].operands[0]]
-    return callee.operands[0] if callee.op == "attr" and callee.data == "parameters" else -1
+    return callee.operands[0] if callee.op == ops.ATTR and callee.data == "parameters" else -1
 
 
 def divides_by_zero(state: State, number: int) -> bool:
@@ -311,7 +312,7 @@ def is_backpropagated(state: State, number: int) -> bool:
     """`x.scale(loss).backward()`, in one expression."""
     nodes = state.graph.nodes
     return any(
-        node.op == "attr" and node.data == "backward" and node.operands == (number,)
+        node.op == ops.ATTR and node.data == "backward" and node.operands == (number,)
         for node in nodes[number + 1 : number + 3]
     )
 
@@ -331,7 +332,7 @@ def may_train(state: State, number: int, roles: set[Role]) -> bool:
     if roles & {Role.SCALER, Role.OPTIMIZER}:
         return True
     callee = state.graph.nodes[node.operands[0]]
-    return not known and callee.op == "attr" and DRIVER.search(callee.data) is not None
+    return not known and callee.op == ops.ATTR and DRIVER.search(callee.data) is not None
 
 
 def is_harmless(atom: object) -> bool:

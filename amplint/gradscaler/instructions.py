@@ -18,6 +18,7 @@ from typing import NamedTuple
 from amplint.core.walks import reachable
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import Kind, parameters_of
+from amplint.ir import ops
 from amplint.ir.model import Graph, Node
 
 ITERATIONS = 2  # of an innermost loop around a backward pass
@@ -27,8 +28,8 @@ SIDES = {
     "else": False,
     "after": False,
 }  # by kind of block: the outcome that leads there
-EXITS = frozenset({"break", "continue", "return"})
-EFFECTS = frozenset({"call", "store"})  # operations that do more than to give a value
+EXITS = frozenset({ops.BREAK, ops.CONTINUE, ops.RETURN})
+EFFECTS = frozenset({ops.CALL, ops.STORE})  # operations that do more than to give a value
 ONCE = -1  # the number of the iteration of a loop that is run once
 
 
@@ -125,7 +126,7 @@ def relevance(index: EventIndex, function: str, last_block: tuple[int, ...]) -> 
         found = index.of[function].get(number)
         if found is not None or node.op in EXITS or index.callees(site):
             add_around(blocks, graph, node.block)
-        if node.op == "raise":
+        if node.op == ops.RAISE:
             raising.add(node.block)
         callees = index.inference.edges.get(site, set())
         if callees & index.backward or (found is not None and found.kind is Kind.BACKWARD):
@@ -240,7 +241,7 @@ class Compiler:
         op = self.graph.nodes[number].op
         if op not in EXITS:
             self.emit(Do.RUN, number)
-        elif op == "return":
+        elif op == ops.RETURN:
             self.returning.append(self.emit(Do.LEAVE, number))
         elif self.leaving:
             self.leaving[-1][op].append(self.emit(Do.LEAVE, number))
@@ -326,7 +327,7 @@ class Reads:
             if name in read
             for node in nodes
         )
-        self.parameter = next((n for n, node in enumerate(self.nodes) if node.op == "param"), -1)
+        self.parameter = next((n for n, node in enumerate(self.nodes) if node.op == ops.PARAM), -1)
         self.carried: dict[int, tuple[int, ...]] = {}
 
     def needed(self, instructions: Sequence[Instruction]) -> frozenset[int]:
@@ -343,7 +344,7 @@ class Reads:
         carried: dict[int, list[int]] = {}
         for number in sorted(needed):
             node = self.nodes[number]
-            if node.op == "phi" and any(operand > number for operand in node.operands):
+            if node.op == ops.PHI and any(operand > number for operand in node.operands):
                 carried.setdefault(node.block, []).append(number)
         self.carried = {block: tuple(numbers) for block, numbers in carried.items()}
         return needed
@@ -387,7 +388,7 @@ class Reads:
         elif instruction.do in (Do.RUN, Do.LEAVE):
             node = self.nodes[instruction.node]
             yield from node.operands
-            if node.op == "call":
+            if node.op == ops.CALL:
                 yield from self.read_by_call(instruction.node, node)
 
     def read_by_call(self, number: int, node: Node) -> Iterator[int]:
@@ -395,7 +396,7 @@ class Reads:
         callee = self.nodes[node.operands[0]]
         yield from callee.operands
         yield parameters_of(self.state, node)
-        if callee.op == "attr" and self.nodes[callee.operands[0]].op == "call":
+        if callee.op == ops.ATTR and self.nodes[callee.operands[0]].op == ops.CALL:
             yield self.parameter
         if number in self.events:
             yield from (self.events[number].object, self.events[number].argument)

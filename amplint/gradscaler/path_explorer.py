@@ -40,6 +40,7 @@ from amplint.gradscaler.events import (
 from amplint.gradscaler.instructions import EXITS, Code, Compiler, Do, Instruction
 from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, SymbolicValues, Term, operands_of
 from amplint.inference import SiteId, State
+from amplint.ir import ops
 from amplint.ir.model import Graph, Node
 
 LIMITS = {
@@ -50,7 +51,9 @@ LIMITS = {
 }
 
 OPPOSITES = {"NotEq": "Eq", "IsNot": "Is", "NotIn": "In"}
-UNREAD = frozenset({"call", "store", *EXITS})  # nodes whose value is unknown unless they are run
+UNREAD = frozenset(
+    {ops.CALL, ops.STORE, *EXITS}
+)  # nodes whose value is unknown unless they are run
 
 # The objects for which some events are any.
 CONCERNED = {
@@ -305,7 +308,7 @@ class Explorer:
                 ]
             case Do.LEAVE:
                 node = frame.graph.nodes[number]
-                if node.op == "return":
+                if node.op == ops.RETURN:
                     for path in paths:
                         path.result = self.at(frame, path, node.operands[0])
                 target = frame.code.targets[frame.position]
@@ -338,13 +341,13 @@ class Explorer:
     def node(self, frame: Frame, number: int, paths: list[Path]) -> list[Path]:
         self.ran += len(paths)
         node = frame.graph.nodes[number]
-        if node.op == "call":
+        if node.op == ops.CALL:
             return self.call(frame, number, node, paths)
         for path in paths:
-            if node.op == "store":
+            if node.op == ops.STORE:
                 thing, value = (self.at(frame, path, operand) for operand in node.operands)
                 path.fields[thing, node.data] = value
-            elif node.op not in ("phi", "param") or number not in path.values:
+            elif node.op not in (ops.PHI, ops.PARAM) or number not in path.values:
                 path.values[number] = self.value(frame, path, number)
         return paths
 
@@ -458,7 +461,7 @@ class Explorer:
             node = nodes[last]
             missing = [
                 operand
-                for operand in (() if node.op == "phi" or node.op in UNREAD else node.operands)
+                for operand in (() if node.op == ops.PHI or node.op in UNREAD else node.operands)
                 if operand not in values and operand not in derived
             ]
             if missing:
@@ -476,30 +479,39 @@ class Explorer:
 
     def evaluate(self, frame: Frame, path: Path, number: int, node: Node) -> Symbolic:
         match node.op:
-            case "const":
+            case ops.CONST:
                 return self.symbols.constant(node.data)
-            case "param" if frame.around is None:
+            case ops.PARAM if frame.around is None:
                 return self.symbols.of("param", frame.function, node.data)
-            case "name":
+            case ops.NAME:
                 return self.free(frame, path, node.data)
-            case "narrow":
+            case ops.NARROW:
                 return self.at(frame, path, node.operands[0])
-            case "phi":
+            case ops.PHI:
                 return self.joined(frame, path, number)
-            case "attr":
+            case ops.ATTR:
                 return self.attribute(frame, path, self.at(frame, path, node.operands[0]), node)
-            case "def" | "class" | "lambda":
+            case ops.DEF | ops.CLASS | ops.LAMBDA:
                 return self.symbols.of("def", node.data)
-            case "import":
+            case ops.IMPORT:
                 return self.symbols.of("import", *node.data)
-            case "enter":
+            case ops.ENTER:
                 return self.symbols.of("enter", self.at(frame, path, node.operands[0]))
-            case "binop" | "unary" | "compare" | "bool" | "subscript" | "tuple" | "list" | "aug":
+            case (
+                ops.BINOP
+                | ops.UNARY
+                | ops.COMPARE
+                | ops.BOOL
+                | ops.SUBSCRIPT
+                | ops.TUPLE
+                | ops.LIST
+                | ops.AUG
+            ):
                 operands = (self.at(frame, path, operand) for operand in node.operands)
                 return self.symbols.of("op", node.op, node.data, *operands)
-            case "unpack":
+            case ops.UNPACK:
                 return self.unpacked(self.at(frame, path, node.operands[0]), node.data)
-            case "iter" if not frame.iterations or frame.iterations[-1] < 0:
+            case ops.ITER if not frame.iterations or frame.iterations[-1] < 0:
                 # What loops over the same optimizers draw is the same, one after the other.
                 return self.symbols.of("each", self.at(frame, path, node.operands[0]))
             case _:
@@ -514,7 +526,7 @@ class Explorer:
     def unpacked(self, whole: Symbolic, data: tuple[int, int, bool]) -> Symbolic:
         index, count, starred = data
         term = self.symbols[whole]
-        if term[:2] == ("op", "tuple") and len(term) == 3 + count and not starred:
+        if term[:2] == ("op", ops.TUPLE) and len(term) == 3 + count and not starred:
             return Symbolic(term[3 + index])
         return self.symbols.of("unpack", whole, index)
 
@@ -618,7 +630,7 @@ class Explorer:
     def chained(self, frame: Frame, path: Path, node: Node) -> Symbolic | None:
         """The module that one of its own methods returns."""
         callee = frame.graph.nodes[node.operands[0]]
-        if callee.op != "attr" or callee.data not in CHAINED:
+        if callee.op != ops.ATTR or callee.data not in CHAINED:
             return None
         owner = callee.operands[0]
         if not is_module(frame.state.values[owner], self.inference):
@@ -789,7 +801,7 @@ class Explorer:
         around = frame.depth + frame.code.instructions[frame.position].depth
         inner = Frame(function, state, code, key, frame, number, around)
         parameters = {
-            node.data: each for each, node in enumerate(state.graph.nodes) if node.op == "param"
+            node.data: each for each, node in enumerate(state.graph.nodes) if node.op == ops.PARAM
         }
         none = self.symbols.constant(None)
         for path, arguments in given:
@@ -847,7 +859,7 @@ class Explorer:
         if any(isinstance(atom, Instance) for atom in values):
             return self.at(frame, path, node.operands[0])  # `loss_scaler(...)` is its `__call__`
         bound = any(isinstance(atom, Function) and atom.bound is not None for atom in values)
-        if callee.op != "attr" or not bound:
+        if callee.op != ops.ATTR or not bound:
             return None
         owner = callee.operands[0]
         if is_super(frame.graph, owner):
@@ -913,10 +925,10 @@ class Explorer:
         term = self.symbols[test]
         if term[0] == "const":
             return bool(term[2])
-        if term[:3] == ("op", "unary", "Not"):
+        if term[:3] == ("op", ops.UNARY, "Not"):
             inner = self.holds(term[3], decisions, asked)
             return None if inner is None else not inner
-        if term[:2] == ("op", "bool"):
+        if term[:2] == ("op", ops.BOOL):
             stops = term[2] == "Or"
             for part in dict.fromkeys(term[3:]):
                 inner = self.holds(part, decisions, asked)
@@ -932,7 +944,7 @@ class Explorer:
     def atom(self, test: Symbolic) -> tuple[Symbolic, bool]:
         """What a comparison comes to, and whether it is its opposite."""
         term = self.symbols[test]
-        if term[:2] != ("op", "compare") or len(term) != 5 or len(term[2]) != 1:
+        if term[:2] != ("op", ops.COMPARE) or len(term) != 5 or len(term[2]) != 1:
             return test, False
         (operator,), left, right = term[2], term[3], term[4]
         negated = operator in OPPOSITES
@@ -945,7 +957,7 @@ class Explorer:
                 return left, not negated  # `x is None`: what is there, is true
             if isinstance(other[2], bool):
                 return left, negated is other[2]
-        return self.symbols.of("op", "compare", (operator,), left, right), negated
+        return self.symbols.of("op", ops.COMPARE, (operator,), left, right), negated
 
     def assume(self, frame: Frame, path: Path, test: Symbolic, outcome: bool) -> bool:
         """Decide what must be so on a path if a test has this outcome; False if it cannot have."""
@@ -955,9 +967,9 @@ class Explorer:
             (test, outcome), _ = pending.popitem()
             done.add((test, outcome))
             term = self.symbols[test]
-            if term[:3] == ("op", "unary", "Not"):
+            if term[:3] == ("op", ops.UNARY, "Not"):
                 implied = [(term[3], not outcome)]
-            elif term[:2] == ("op", "bool"):
+            elif term[:2] == ("op", ops.BOOL):
                 implied = [(p, outcome) for p in term[3:]] if outcome is (term[2] == "And") else []
             elif self.is_refuted(frame, path, test, outcome):
                 return False
@@ -1035,14 +1047,14 @@ def common(dictionaries: list[dict[Key, Item]]) -> dict[Key, Item]:
 def is_super(graph: Graph, number: int) -> bool:
     """Whether a node is `super()`."""
     node = graph.nodes[number]
-    if node.op != "call":
+    if node.op != ops.CALL:
         return False
     callee = graph.nodes[node.operands[0]]
-    return callee.op in ("attr", "name") and callee.data == "super"
+    return callee.op in (ops.ATTR, ops.NAME) and callee.data == "super"
 
 
 def first_parameter(graph: Graph) -> int:
-    return next((number for number, node in enumerate(graph.nodes) if node.op == "param"), -1)
+    return next((number for number, node in enumerate(graph.nodes) if node.op == ops.PARAM), -1)
 
 
 def is_object(state: State, number: int) -> bool:

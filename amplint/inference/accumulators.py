@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from amplint.ir import ops
 from amplint.ir.model import Graph, Node
 
 ADDING = frozenset({"Add", "Sub"})
@@ -19,7 +20,7 @@ def starts(graph: Graph) -> Mapping[int, int]:
     return {
         number: node.operands[0]
         for number, node in enumerate(graph.nodes)
-        if node.op == "phi"
+        if node.op == ops.PHI
         and len(node.operands) > 1
         and is_number(graph.nodes[node.operands[0]])
         and any(n > number and adds_to(graph, n, number) for n in node.operands[1:])
@@ -27,11 +28,11 @@ def starts(graph: Graph) -> Mapping[int, int]:
 
 
 def is_number(node: Node) -> bool:
-    return node.op == "const" and type(node.data) in (int, float)
+    return node.op == ops.CONST and type(node.data) in (int, float)
 
 
 def is_sum(node: Node) -> bool:
-    return node.op in ("aug", "binop") and node.data in ADDING
+    return node.op in (ops.AUG, ops.BINOP) and node.data in ADDING
 
 
 def adds_to(graph: Graph, number: int, phi: int) -> bool:
@@ -43,7 +44,7 @@ def adds_to(graph: Graph, number: int, phi: int) -> bool:
             continue
         seen.add(current)
         node = graph.nodes[current]
-        if node.op == "phi":
+        if node.op == ops.PHI:
             stack.extend(node.operands)
         elif is_sum(node) and any(leads_to(graph, n, phi) for n in node.operands):
             return True
@@ -58,7 +59,7 @@ def leads_to(graph: Graph, number: int, phi: int) -> bool:
         if current == phi:
             return True
         node = graph.nodes[current]
-        if current in seen or not (node.op == "phi" or is_sum(node)):
+        if current in seen or not (node.op == ops.PHI or is_sum(node)):
             continue
         seen.add(current)
         stack.extend(node.operands)

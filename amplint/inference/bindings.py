@@ -5,6 +5,7 @@ from __future__ import annotations
 from amplint.core.values import BOTTOM, UNKNOWN, Module, Symbol, Value, one
 from amplint.inference import transfer
 from amplint.inference.store import Store
+from amplint.ir import ops
 from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts, Graph
 
@@ -26,14 +27,14 @@ class Bindings(Store):
     def _class_at(self, path: str, graph: Graph, number: int, steps: int) -> str | None:
         """The class that a node of a module's graph holds, through imports."""
         node = graph.nodes[number]
-        if node.op == "class":
+        if node.op == ops.CLASS:
             return str(node.data)
-        if node.op == "subscript":
+        if node.op == ops.SUBSCRIPT:
             return self._class_at(path, graph, node.operands[0], steps)
-        if node.op == "import" and node.data[1] is not None:
+        if node.op == ops.IMPORT and node.data[1] is not None:
             module, name, level = node.data
             return self._class_imported(path, module, name, level, steps)
-        if node.op == "attr" and graph.nodes[node.operands[0]].op == "import":
+        if node.op == ops.ATTR and graph.nodes[node.operands[0]].op == ops.IMPORT:
             module, name, level = graph.nodes[node.operands[0]].data
             dotted = f"{module}.{name}" if module and name else name or module
             return self._class_imported(path, dotted, node.data, level, steps)

@@ -45,6 +45,7 @@ from amplint.inference.frame import Frame
 from amplint.inference.hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
 from amplint.inference.state import NO_WHY, State
 from amplint.inference.transfer import Site
+from amplint.ir import ops
 from amplint.ir.model import CallShape, Graph, Node
 from amplint.knowledge import casts, libraries
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
@@ -224,7 +225,7 @@ class Calls(Frame):
                 and infer.module_methods(atom.name)
             ):
                 results.append(self.call_by_name(atom.name, arguments, node))
-            elif isinstance(atom, Unknown) and self.graph.nodes[node.operands[0]].op == "attr":
+            elif isinstance(atom, Unknown) and self.graph.nodes[node.operands[0]].op == ops.ATTR:
                 results.append(self.call_overridden(arguments, node))
             else:
                 results.append(self.call(atom, arguments, node))
@@ -285,7 +286,7 @@ class Calls(Frame):
         """Whether what is moved is a tensor or a nest of them: what a loop draws from an iterable,
         or a part of it, or what is then used as a tensor; and is not called, as a module is."""
         method = self.graph.nodes[call.operands[0]]
-        if method.op != "attr":
+        if method.op != ops.ATTR:
             return False  # one that was handed on
         number = method.operands[0]
         if self.marks.nodes.get(number) == "module" or self.number in self.marks.called:
@@ -294,12 +295,12 @@ class Calls(Frame):
             return True
         for _ in range(6):
             node = self.graph.nodes[number]
-            if node.op == "iter" or (node.op == "param" and self.facts.kind == "lambda"):
+            if node.op == ops.ITER or (node.op == ops.PARAM and self.facts.kind == "lambda"):
                 return True
-            if node.op == "call":
+            if node.op == ops.CALL:
                 callee = self.values[node.operands[0]]
                 return any(isinstance(a, Symbol) and a.name == "builtins.next" for a in callee)
-            if node.op not in ("unpack", "subscript", "narrow", "phi") or not node.operands:
+            if node.op not in (ops.UNPACK, ops.SUBSCRIPT, ops.NARROW, ops.PHI) or not node.operands:
                 return False
             number = node.operands[0]
         return False
@@ -307,7 +308,7 @@ class Calls(Frame):
     def note_flag(self, node: Node, arguments: Arguments) -> None:
         """`add_argument("--profile", action="store_true")`: a flag that is off by default."""
         callee = self.graph.nodes[node.operands[0]]
-        if callee.op == "attr" and callee.data == "add_argument" and arguments.positional:
+        if callee.op == ops.ATTR and callee.data == "add_argument" and arguments.positional:
             name = constant(arguments.positional[-1])
             if constant(arguments.get("action")) == "store_true" and isinstance(name, str):
                 self.inference.off_flags.add(name.lstrip("-").replace("-", "_"))
@@ -327,7 +328,7 @@ class Calls(Frame):
         positional: list[Value] = []
         stars = shape.stars
         for number, value in zip(node.operands[1 : 1 + shape.positional], values, strict=False):
-            if graph.nodes[number].op == "starred":
+            if graph.nodes[number].op == ops.STARRED:
                 atom = only(value)
                 if isinstance(atom, Sequence) and atom.items is not None:
                     positional.extend(atom.items)
@@ -404,7 +405,7 @@ class Calls(Frame):
     def run_closure(self, arguments: Arguments, node: Node) -> None:
         """`optimizer.step(closure)` calls the closure, whatever the optimizer is."""
         callee = self.graph.nodes[node.operands[0]]
-        if callee.op != "attr" or callee.data != "step":
+        if callee.op != ops.ATTR or callee.data != "step":
             return
         for value in arguments.positional[:1]:
             for atom in ordered(value):
@@ -533,7 +534,7 @@ class Calls(Frame):
         """`getattr(callback, event)`: which methods are meant is up to what each call gives, so
         it is at those calls that the methods are entered."""
         given = self.graph.nodes[node.operands[2]]
-        while given.op == "narrow":
+        while given.op == ops.NARROW:
             given = self.graph.nodes[given.operands[0]]
         parameter = given.data
         for name in names:
@@ -567,9 +568,9 @@ class Calls(Frame):
     def names_given(self, number: int) -> list[str]:
         """The constants that calls give for a parameter: the events that a trainer fires."""
         node = self.graph.nodes[number]
-        while node.op == "narrow":
+        while node.op == ops.NARROW:
             node = self.graph.nodes[node.operands[0]]
-        if node.op != "param":
+        if node.op != ops.PARAM:
             return []
         given = self.inference.given_strings(self.facts.id, node.data)
         return given if len(given) <= MAX_EVENTS else []
@@ -577,8 +578,8 @@ class Calls(Frame):
     def prefix(self, number: int) -> str:
         """The constant that a computed name starts with: "loss_" of `f"loss_{name}"`."""
         node = self.graph.nodes[number]
-        first = constant(self.of(node.operands[0])) if node.op == "binop" else node.data
-        return first if node.op in ("fstring", "binop") and isinstance(first, str) else ""
+        first = constant(self.of(node.operands[0])) if node.op == ops.BINOP else node.data
+        return first if node.op in (ops.FSTRING, ops.BINOP) and isinstance(first, str) else ""
 
     def attribute_by_prefix(self, owner: Value, prefix: str, node: Node) -> Value:
         """`getattr(self, f"loss_{name}")`: any method of the class whose name starts so."""
@@ -646,18 +647,18 @@ class Calls(Frame):
         made: list[Value] = []
         for returned in state.graph.returns:
             source = state.graph.nodes[returned]
-            number = source.operands[0] if source.op == "return" else returned
+            number = source.operands[0] if source.op == ops.RETURN else returned
             made.append(self.specialised_node(state, number, given) or state.values[number])
         return join(made)
 
     def specialised_node(self, state: State, number: int, given: dict[str, Value]) -> Value | None:
         node = state.graph.nodes[number]
-        if node.op == "phi":
+        if node.op == ops.PHI:
             parts = [
                 self.specialised_node(state, n, given) or state.values[n] for n in node.operands
             ]
             return join(parts)
-        if node.op != "call":
+        if node.op != ops.CALL:
             return None
         names = [a.name for a in state.values[node.operands[0]] if isinstance(a, Symbol)]
         if len(names) != 1 or transfer.canonical(names[0]) not in libraries.AUTOCASTS:
@@ -675,7 +676,7 @@ class Calls(Frame):
 
     def substituted(self, state: State, number: int, given: dict[str, Value]) -> Value:
         node = state.graph.nodes[number]
-        if node.op == "param" and node.data in given:
+        if node.op == ops.PARAM and node.data in given:
             return given[node.data]
         return state.values[number]
 

@@ -42,7 +42,9 @@ from amplint.inference.annotations import annotated, annotation_subscript
 from amplint.inference.calls import CONTEXT_MAKERS, Calls
 from amplint.inference.narrowing import narrow
 from amplint.inference.state import WHOLE
+from amplint.ir import ops
 from amplint.ir.model import Node
+from amplint.ir.ops import Op
 
 MAX_PASSES = 4  # passes over a graph with loops
 HOT_METHODS = frozenset({"forward", "training_step"})
@@ -159,7 +161,7 @@ class Evaluation(Calls):
         """A `@contextmanager` that yields inside autocast is itself such a context."""
         contexts: list[Value] = []
         for node in self.graph.nodes:
-            if node.op == "yield":
+            if node.op == ops.YIELD:
                 for block in self.chain(node.block):
                     if self.graph.blocks[block].kind == "with":
                         contexts.append(
@@ -319,7 +321,7 @@ class Evaluation(Calls):
 
     def op_store(self, node: Node) -> Value:
         target, value = self.operands(node)
-        if self.graph.nodes[node.operands[1]].op in ("add", "put"):
+        if self.graph.nodes[node.operands[1]].op in (ops.ADD, ops.PUT):
             # `self.xs.append(x)`: what is unknown of the list must not come back as its own proof.
             value -= UNKNOWN
         for atom in ordered(target):
@@ -351,12 +353,12 @@ class Evaluation(Calls):
 
     def op_tuple(self, node: Node) -> Value:
         values = self.operands(node)
-        if any(self.graph.nodes[n].op == "starred" for n in node.operands):
+        if any(self.graph.nodes[n].op == ops.STARRED for n in node.operands):
             return one(
                 Sequence(
                     None,
                     join(
-                        transfer.iterate(v) if self.graph.nodes[n].op == "starred" else v
+                        transfer.iterate(v) if self.graph.nodes[n].op == ops.STARRED else v
                         for n, v in zip(node.operands, values, strict=True)
                     ),
                 )
@@ -409,10 +411,10 @@ class Evaluation(Calls):
         A tuple is as good as its elements, a list of them is one index that gathers.
         """
         node = self.graph.nodes[number]
-        if node.op != "tuple":
-            tells = node.op == "list" or not any(isinstance(a, Sequence) for a in index)
+        if node.op != ops.TUPLE:
+            tells = node.op == ops.LIST or not any(isinstance(a, Sequence) for a in index)
             return (index,) if tells else ()
-        if any(self.graph.nodes[n].op == "starred" for n in node.operands):
+        if any(self.graph.nodes[n].op == ops.STARRED for n in node.operands):
             return ()
         return tuple(self.operands(node))
 
@@ -559,8 +561,8 @@ class Evaluation(Calls):
         return self.of(node.operands[0])
 
 
-HANDLERS: Mapping[str, Callable[[Evaluation, Node], Value]] = {
-    name.removeprefix("op_"): method
+HANDLERS: Mapping[Op, Callable[[Evaluation, Node], Value]] = {
+    Op(name.removeprefix("op_")): method
     for cls in (Calls, Evaluation)
     for name, method in vars(cls).items()
     if name.startswith("op_")

@@ -27,6 +27,7 @@ from amplint.inference import transfer
 from amplint.inference.project import Project
 from amplint.inference.state import State
 from amplint.inference.transfer import Site
+from amplint.ir import ops
 from amplint.ir.model import FunctionFacts, Node
 
 
@@ -88,7 +89,7 @@ class Frame:
         """The value that the uses of a node suggest, where nothing else is known of it."""
         kind = self.marks.nodes.get(number)
         node = self.graph.nodes[number]
-        if kind is None and node.op == "attr" and self.facts.cls is not None:
+        if kind is None and node.op == ops.ATTR and self.facts.cls is not None:
             path = self.marks.path(number)
             if path is not None and path.startswith("self."):
                 kind = self.inference.marks_of_class(self.facts.cls).get(path[5:])

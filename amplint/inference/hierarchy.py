@@ -9,6 +9,7 @@ from amplint.core.values import Class, Function, Symbol, Value, constant, ordere
 from amplint.core.walks import Solver
 from amplint.inference import transfer
 from amplint.inference.bindings import MAX_IMPORTS, Bindings
+from amplint.ir import ops
 from amplint.ir.file_set import Files
 from amplint.knowledge import libraries
 
@@ -80,7 +81,7 @@ class Hierarchy(Bindings):
         graph = self.files[facts.path].graph(facts.parent)
         for number in graph.bindings.get(facts.name, ()):
             node = graph.nodes[number]
-            if (node.op, node.data) == ("class", cls):
+            if (node.op, node.data) == (ops.CLASS, cls):
                 for base, operand in zip(facts.bases, node.operands, strict=True):
                     if base == name:
                         return self._class_at(facts.path, graph, operand, MAX_IMPORTS)

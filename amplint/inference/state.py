@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from amplint.core.values import Place, Region, Shows, Value, Why
+from amplint.ir import ops
 from amplint.ir.model import Graph
 
 Key = tuple[str, ...]
@@ -38,7 +39,7 @@ class State:
     @cached_property
     def nests(self) -> bool:
         """Whether a scope stands in it, from which its names can be read."""
-        return any(node.op in ("def", "class", "lambda") for node in self.graph.nodes)
+        return any(node.op in (ops.DEF, ops.CLASS, ops.LAMBDA) for node in self.graph.nodes)
 
     @cached_property
     def users(self) -> Sequence[Sequence[int]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from amplint.inference import accumulators
+from amplint.ir import ops
 from amplint.ir.model import CallShape, Graph
 from amplint.knowledge.factories import FACTORIES
 
@@ -82,11 +83,11 @@ def path_of(graph: Graph, number: int) -> str | None:
     names: list[str] = []
     for _ in range(6):
         node = graph.nodes[number]
-        if node.op in ("param", "name"):
+        if node.op in (ops.PARAM, ops.NAME):
             return ".".join([str(node.data), *reversed(names)])
-        if node.op == "narrow":
+        if node.op == ops.NARROW:
             number = node.operands[0]
-        elif node.op == "attr":
+        elif node.op == ops.ATTR:
             names.append(node.data)
             number = node.operands[0]
         else:
@@ -104,9 +105,9 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
     uses: dict[int, set[str]] = {}
     losses: dict[int, int] = {}
     for number, node in enumerate(graph.nodes):
-        if node.op == "attr":
+        if node.op == ops.ATTR:
             uses.setdefault(node.operands[0], set()).add(node.data)
-        elif node.op == "call":
+        elif node.op == ops.CALL:
             uses.setdefault(node.operands[0], set()).add(CALLED)
             loss = backpropagated(graph, node.operands, node.data)
             if loss is not None:
@@ -137,20 +138,20 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
         mark_loss(graph, loss, call, nodes, backward)
     surely = {n for n, names in uses.items() if names & TENSOR_USES}
     for node in graph.nodes:
-        if node.op == "call" and calls_torch(graph, node.operands[0]):
+        if node.op == ops.CALL and calls_torch(graph, node.operands[0]):
             surely.update(node.operands[1:2])
     used = set(surely)
     for node in graph.nodes:
-        if node.op == "binop" or (node.op == "compare" and not NO_ARITHMETIC & set(node.data)):
+        if node.op == ops.BINOP or (node.op == ops.COMPARE and not NO_ARITHMETIC & set(node.data)):
             used.update(node.operands)
-        elif node.op == "subscript" and not by_name(graph, node.operands[1]):
+        elif node.op == ops.SUBSCRIPT and not by_name(graph, node.operands[1]):
             used.add(node.operands[0])
-        elif node.op == "call" and calls_torch(graph, node.operands[0]):
+        elif node.op == ops.CALL and calls_torch(graph, node.operands[0]):
             used.update(node.operands[1:])
     for number in list(used):
         # `q, k = q.half(), k.half()`: what is read is what stands in the tuple.
         node = graph.nodes[number]
-        if node.op == "unpack" and graph.nodes[node.operands[0]].op == "tuple":
+        if node.op == ops.UNPACK and graph.nodes[node.operands[0]].op == ops.TUPLE:
             elements = graph.nodes[node.operands[0]].operands
             if len(elements) == node.data[1]:
                 used.add(elements[node.data[0]])
@@ -158,11 +159,13 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
     copied = frozenset(
         node.operands[1]
         for node in graph.nodes
-        if node.op == "call" and node.operands[1:] and copies_data(graph, node.operands[0])
+        if node.op == ops.CALL and node.operands[1:] and copies_data(graph, node.operands[0])
     ).difference(surely)
     called = frozenset(n for n, names in uses.items() if CALLED in names)
     keyed = {
-        n.operands[0] for n in graph.nodes if n.op == "subscript" and by_name(graph, n.operands[1])
+        n.operands[0]
+        for n in graph.nodes
+        if n.op == ops.SUBSCRIPT and by_name(graph, n.operands[1])
     }
     no_nests = frozenset(n for n, names in uses.items() if names & SHAPING_USES) - keyed
     starts = accumulators.starts(graph)
@@ -173,7 +176,7 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
 def by_name(graph: Graph, key: int) -> bool:
     """Ex) batch["x"], which is not done to a tensor"""
     node = graph.nodes[key]
-    return node.op == "const" and isinstance(node.data, str)
+    return node.op == ops.CONST and isinstance(node.data, str)
 
 
 # Comparisons that say nothing of what is compared.
@@ -196,7 +199,7 @@ def calls_torch(graph: Graph, callee: int) -> bool:
 def copies_data(graph: Graph, callee: int) -> bool:
     """Ex) torch.tensor, x.new_tensor; by the name as it is written."""
     node = graph.nodes[callee]
-    if node.op == "attr" and node.data == "new_tensor":
+    if node.op == ops.ATTR and node.data == "new_tensor":
         return True
     path = path_of(graph, callee)
     return path is not None and path.startswith(TORCH_NAMES) and path.endswith(".tensor")
@@ -214,16 +217,16 @@ def backpropagated(graph: Graph, operands: tuple[int, ...], shape: CallShape) ->
     """The node whose backward pass a call runs: `loss.backward()`, `engine.backward(loss)`,
     `scaler.scale(loss).backward()`."""
     callee = graph.nodes[operands[0]]
-    if callee.op != "attr" or callee.data not in ("backward", "manual_backward"):
+    if callee.op != ops.ATTR or callee.data not in ("backward", "manual_backward"):
         return None
     if callee.data == "manual_backward" or shape.positional == 1:
         # `loss.backward(gradient)` is rare and has a tensor for its loss, too.
         return operands[1] if shape.positional >= 1 and not shape.stars else None
     if shape.positional == 0 and set(shape.keywords) <= BACKWARD_KEYWORDS:
         receiver = graph.nodes[callee.operands[0]]
-        if receiver.op == "call" and len(receiver.operands) == 2:
+        if receiver.op == ops.CALL and len(receiver.operands) == 2:
             scale = graph.nodes[receiver.operands[0]]
-            if scale.op == "attr" and scale.data == "scale":
+            if scale.op == ops.ATTR and scale.data == "scale":
                 return receiver.operands[1]
         return callee.operands[0]
     return None
@@ -233,10 +236,10 @@ def returned_losses(graph: Graph, number: int) -> Iterator[int]:
     """The loss in `return loss` and in `return {"loss": loss, ...}`."""
     for operand in graph.nodes[number].operands:
         node = graph.nodes[operand]
-        if node.op == "dict":
+        if node.op == ops.DICT:
             pairs = zip(node.data, node.operands, strict=True)
             yield from (value for key, value in pairs if key == "loss")
-        elif node.op in ("name", "param", "phi", "call", "binop", "aug", "narrow"):
+        elif node.op in (ops.NAME, ops.PARAM, ops.PHI, ops.CALL, ops.BINOP, ops.AUG, ops.NARROW):
             yield operand
 
 
@@ -252,18 +255,18 @@ def mark_loss(
             continue
         seen.add(current)
         nodes.setdefault(current, kind)
-        if graph.nodes[current].op == "call":
+        if graph.nodes[current].op == ops.CALL:
             # `loss = criterion(model(x), y)`: what the loss is made of is a model's output.
             for operand in graph.nodes[current].operands[1:]:
-                if graph.nodes[operand].op == "call":
+                if graph.nodes[operand].op == ops.CALL:
                     nodes.setdefault(operand, "output")
         backward.setdefault(current, call)
         node = graph.nodes[current]
-        if node.op in ("narrow", "phi"):
+        if node.op in (ops.NARROW, ops.PHI):
             stack.extend(
-                (operand, kind) for operand in node.operands[: None if node.op == "phi" else 1]
+                (operand, kind) for operand in node.operands[: None if node.op == ops.PHI else 1]
             )
-        elif node.op in ("binop", "aug") and node.data in ("Add", "Sub"):
+        elif node.op in (ops.BINOP, ops.AUG) and node.data in ("Add", "Sub"):
             stack.extend((operand, "term") for operand in node.operands)
-        elif node.op in ("binop", "aug") and node.data == "Div":
+        elif node.op in (ops.BINOP, ops.AUG) and node.data == "Div":
             stack.append((node.operands[0], "term"))

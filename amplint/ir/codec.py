@@ -27,9 +27,10 @@ from amplint.ir.model import (
     Node,
     Param,
 )
+from amplint.ir.ops import Op
 from amplint.ir.ssa import ROWS
 
-FORMAT = 1
+FORMAT = 2
 LARGEST_INT = 2**63  # beyond, a number is written as text
 Bindings = dict[int, tuple[int, ...]]
 
@@ -66,7 +67,7 @@ class ClassRecord(msgspec.Struct, array_like=True):
 class GraphRecord(msgspec.Struct, array_like=True):
     """`Graph`: the columns of its nodes and of its blocks, and the rest as it is."""
 
-    op: list[int]
+    op: list[int]  # by their places in `Op`
     operands: list[tuple[int, ...]]
     data: list[int]
     block: list[int]
@@ -96,6 +97,8 @@ class FileRecord(msgspec.Struct, array_like=True):
     graphs: dict[int, msgspec.Raw]
 
 
+_OPERATIONS = tuple(Op)
+_NUMBERS = {operation: number for number, operation in enumerate(_OPERATIONS)}
 _encode = msgspec.msgpack.Encoder().encode
 _decode_file = msgspec.msgpack.Decoder(FileRecord).decode
 _decode_graph = msgspec.msgpack.Decoder(GraphRecord).decode
@@ -260,7 +263,7 @@ def graph_record(graph: Graph, lambdas: Iterable[FunctionFacts], table: Table) -
         [], [], [], [],
     )  # fmt: skip
     return GraphRecord(
-        op=[table[node.op] for node in graph.nodes],
+        op=[_NUMBERS[node.op] for node in graph.nodes],
         operands=[node.operands for node in graph.nodes],
         data=[table.of(node.data) for node in graph.nodes],
         block=[node.block for node in graph.nodes],
@@ -331,8 +334,8 @@ class Record:
         row, column, end_row, end_column = record.location
         locations = zip(shared(row), column, shared(end_row), end_column, strict=True)
         nodes = zip(
-            map(of, record.op), record.operands, map(of, record.data), record.block, locations,
-            strict=True,
+            map(_OPERATIONS.__getitem__, record.op), record.operands, map(of, record.data),
+            record.block, locations, strict=True,
         )  # fmt: skip
         blocks = zip(
             map(of, record.block_kind), record.block_parent, record.block_node,

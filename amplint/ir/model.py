@@ -12,42 +12,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-NARROWING = frozenset({"narrow"})
+from amplint.ir import ops
+from amplint.ir.ops import Op
+
+NARROWING = frozenset({ops.NARROW})
 Location = tuple[int, int, int, int]  # row, UTF-8 column, end row, end column, as `ast` counts
 
 
 class Node(NamedTuple):
     """One operation.
 
-    op, its operands, and what `data` holds:
-        const: the constant.
-        param: the parameter's name; operands: its annotation, if any.
-        name: a name bound outside this function.
-        import: (module or None, name or None, level); name None binds the module itself.
-        attr (object): the attribute's name.
-        call (callee, *positional, *keywords): a `CallShape`.
-        subscript (object, index), slice (lower, upper, step).
-        binop (left, right), unary (operand): the name of the `ast` operator class.
-        aug (target, value): likewise, of `x += y`.
-        compare (left, *comparators): the names of the operator classes.
-        bool (*operands): "And" or "Or".
-        tuple, list, set (*elements), dict (*values): of dict, the constant keys or None.
-        starred (operand), fstring (*values): the text before the first value; phi (*alternatives).
-        iter (iterable): one element of what is iterated.
-        unpack (sequence): (index, number of targets, whether one is starred).
-        enter (context): what `with context as ...` binds.
-        comp (element): "list", "set", "generator"; dictcomp (key, value).
-        put (container, index, value): the container after `container[index] = value`.
-        add (container, value): the container after `container.append(value)`; the method's name.
-        store (object, value): `object.data = value`.
-        narrow (operand, *classes): "none", "true", "tensor", "isinstance", "on cuda" ...
-        def, class, lambda (*decorators or bases): the id of what is defined.
-        default (value): the id of a function and the name of its parameter.
-        assert (test), annotation (operand): of a variable, where nothing is bound to it by this.
-        await, yield (operand), return (operand), raise, break, continue, unbound, opaque.
+    `Op` lists the operands of each operation, and what `data` holds.
     """
 
-    op: str
+    op: Op
     operands: tuple[int, ...]
     data: Any
     block: int
@@ -135,7 +113,7 @@ class Graph:
         """The nodes in a block and in those nested in it; all of them for -1."""
         return range(*self._bounds[outer]) if outer >= 0 else range(len(self.nodes))
 
-    def behind(self, number: int, operations: frozenset[str]) -> int:
+    def behind(self, number: int, operations: frozenset[Op]) -> int:
         """The node that a value comes from through the first operands of operations.
 
         Ex) `loader` of `loader[0]`, for {"subscript"}; a node of another operation is itself.
@@ -149,7 +127,7 @@ class Graph:
         return known[number]
 
     @cached_property
-    def _behind(self) -> dict[frozenset[str], list[int]]:
+    def _behind(self) -> dict[frozenset[Op], list[int]]:
         return {}
 
     @cached_property
@@ -157,7 +135,7 @@ class Graph:
         """By attribute: the nodes that store something in one of that name."""
         found: dict[str, list[int]] = {}
         for number, node in enumerate(self.nodes):
-            if node.op == "store":
+            if node.op == ops.STORE:
                 found.setdefault(node.data, []).append(number)
         return found
 
@@ -165,7 +143,7 @@ class Graph:
     def defaults(self) -> Mapping[tuple[str, str], int]:
         """By function and parameter: the node of a default that is no constant."""
         return {
-            node.data: node.operands[0] for node in reversed(self.nodes) if node.op == "default"
+            node.data: node.operands[0] for node in reversed(self.nodes) if node.op == ops.DEFAULT
         }
 
     def narrowed(self, number: int) -> int:

@@ -11,7 +11,9 @@ import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from amplint.ir import ops
 from amplint.ir.model import Block, CallShape, FunctionFacts, Graph, Location, Node
+from amplint.ir.ops import Op
 
 Env = dict[str, int]
 Define = Callable[[ast.AST, FunctionFacts], str]
@@ -90,14 +92,14 @@ class Builder:
             annotation = annotations[parameter.name]
             operands = (self.annotation(annotation),) if annotation is not None else ()
             place = where(annotation) if annotation is not None else self.facts.location
-            self.bind(parameter.name, self.emit("param", operands, parameter.name, place))
+            self.bind(parameter.name, self.emit(ops.PARAM, operands, parameter.name, place))
 
     def annotation(self, node: ast.expr) -> int:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             try:
                 parsed = ast.parse(node.value, mode="eval").body
             except SyntaxError:
-                return self.emit("opaque", (), None, where(node))
+                return self.emit(ops.OPAQUE, (), None, where(node))
             for inner in ast.walk(parsed):
                 ast.copy_location(inner, node)
             return self.expr(parsed)
@@ -116,7 +118,7 @@ class Builder:
 
     # -- nodes, names and blocks
 
-    def emit(self, op: str, operands: Iterable[int], data: Any, place: Location) -> int:
+    def emit(self, op: Op, operands: Iterable[int], data: Any, place: Location) -> int:
         self.nodes.append(Node(op, tuple(operands), data, self.block, place))
         return len(self.nodes) - 1
 
@@ -133,8 +135,8 @@ class Builder:
         if self.env is not None and name in self.env:
             return self.env[name]
         if name in self.locals and self.facts.kind not in ("module", "class"):
-            return self.emit("unbound", (), name, place)
-        return self.emit("name", (), name, place)
+            return self.emit(ops.UNBOUND, (), name, place)
+        return self.emit(ops.NAME, (), name, place)
 
     def open(self, kind: str, node: int, place: Location) -> int:
         """Enter a block; returns the one to go back to."""
@@ -155,7 +157,7 @@ class Builder:
         merged = dict(first)
         for name in sorted(differing):
             nodes = tuple(dict.fromkeys(env[name] for env in reached if name in env))
-            merged[name] = nodes[0] if len(nodes) == 1 else self.emit("phi", nodes, name, place)
+            merged[name] = nodes[0] if len(nodes) == 1 else self.emit(ops.PHI, nodes, name, place)
         return merged
 
     # -- statements
@@ -184,11 +186,11 @@ class Builder:
             return
         if isinstance(base, ast.Name) and base.id in self.locals and base.id in self.env:
             operands = (self.env[base.id], self.places[call.args[-1]])
-            self.bind(base.id, self.emit("add", operands, call.func.attr, where(call)))
+            self.bind(base.id, self.emit(ops.ADD, operands, call.func.attr, where(call)))
         elif isinstance(base, ast.Attribute) and isinstance(base.value, ast.Name):
             operands = (self.places[base], self.places[call.args[-1]])
-            added = self.emit("add", operands, call.func.attr, where(call))
-            self.emit("store", (self.places[base.value], added), base.attr, where(call))
+            added = self.emit(ops.ADD, operands, call.func.attr, where(call))
+            self.emit(ops.STORE, (self.places[base.value], added), base.attr, where(call))
 
     def do_Assign(self, node: ast.Assign) -> None:
         value = self.expr(node.value)
@@ -202,58 +204,58 @@ class Builder:
             # A field of a dataclass or NamedTuple: what its annotation says.
             annotation = self.annotation(node.annotation)
             place = where(node)
-            self.bind(node.target.id, self.emit("param", (annotation,), node.target.id, place))
+            self.bind(node.target.id, self.emit(ops.PARAM, (annotation,), node.target.id, place))
             return
-        self.emit("annotation", (self.annotation(node.annotation),), None, where(node))
+        self.emit(ops.ANNOTATION, (self.annotation(node.annotation),), None, where(node))
 
     def do_AugAssign(self, node: ast.AugAssign) -> None:
         target = self.expr(node.target)
         value = self.expr(node.value)
         operation = type(node.op).__name__
-        self.assign(node.target, self.emit("aug", (target, value), operation, where(node)))
+        self.assign(node.target, self.emit(ops.AUG, (target, value), operation, where(node)))
 
     def assign(self, target: ast.expr, value: int) -> None:
         place = where(target)
         if isinstance(target, ast.Name):
             self.bind(target.id, value)
         elif isinstance(target, ast.Attribute):
-            self.emit("store", (self.expr(target.value), value), target.attr, place)
+            self.emit(ops.STORE, (self.expr(target.value), value), target.attr, place)
         elif isinstance(target, ast.Subscript):
             container, index = self.expr(target.value), self.expr(target.slice)
-            updated = self.emit("put", (container, index, value), None, place)
+            updated = self.emit(ops.PUT, (container, index, value), None, place)
             self.places[target] = updated
             self.standing[target] = self.block
             holder = target.value
             if isinstance(holder, ast.Name) and holder.id in self.locals:
                 self.bind(holder.id, updated)
             elif isinstance(holder, ast.Attribute) and isinstance(holder.value, ast.Name):
-                self.emit("store", (self.places[holder.value], updated), holder.attr, place)
+                self.emit(ops.STORE, (self.places[holder.value], updated), holder.attr, place)
         elif isinstance(target, ast.Starred):
             self.assign(target.value, value)
         elif isinstance(target, ast.Tuple | ast.List):
             starred = any(isinstance(element, ast.Starred) for element in target.elts)
             for index, element in enumerate(target.elts):
                 data = (index, len(target.elts), starred)
-                self.assign(element, self.emit("unpack", (value,), data, where(element)))
+                self.assign(element, self.emit(ops.UNPACK, (value,), data, where(element)))
 
     def do_Return(self, node: ast.Return) -> None:
         value = self.expr(node.value) if node.value else self.constant(None, where(node))
-        self.returns.append(self.emit("return", (value,), None, where(node)))
+        self.returns.append(self.emit(ops.RETURN, (value,), None, where(node)))
         self.env = None
 
     def do_Raise(self, node: ast.Raise) -> None:
         operands = [self.expr(part) for part in (node.exc, node.cause) if part is not None]
-        self.emit("raise", operands, None, where(node))
+        self.emit(ops.RAISE, operands, None, where(node))
         self.env = None
 
     def do_Break(self, node: ast.Break) -> None:
-        self.emit("break", (), None, where(node))
+        self.emit(ops.BREAK, (), None, where(node))
         if self.env is not None and self.breaks:
             self.breaks[-1].append(self.env)
         self.env = None
 
     def do_Continue(self, node: ast.Continue) -> None:
-        self.emit("continue", (), None, where(node))
+        self.emit(ops.CONTINUE, (), None, where(node))
         if self.env is not None and self.continues:
             self.continues[-1].append(self.env)
         self.env = None
@@ -265,7 +267,7 @@ class Builder:
             before = self.open("handler", test, where(node.msg))
             self.expr(node.msg)
             self.block = before
-        self.emit("assert", (test,), None, where(node))
+        self.emit(ops.ASSERT, (test,), None, where(node))
         self.narrow(node.test, True)
 
     def do_If(self, node: ast.If) -> None:
@@ -295,7 +297,7 @@ class Builder:
         for name in sorted(names):
             if name in self.locals and name not in self.declared:
                 operands = (self.env[name],) if name in self.env else ()
-                phis[name] = self.env[name] = self.emit("phi", operands, name, place)
+                phis[name] = self.env[name] = self.emit(ops.PHI, operands, name, place)
         return phis
 
     def close_phis(self, phis: dict[str, int], environments: Sequence[Env | None]) -> None:
@@ -313,7 +315,7 @@ class Builder:
         entry = None if self.env is None else dict(self.env)
         self.breaks.append([])
         self.continues.append([])
-        self.assign(node.target, self.emit("iter", (iterable,), None, where(node.target)))
+        self.assign(node.target, self.emit(ops.ITER, (iterable,), None, where(node.target)))
         self.suite(node.body)
         self.close_phis(phis, [self.env, *self.continues.pop()])
         self.block = before
@@ -348,7 +350,7 @@ class Builder:
             self.open("with", context, where(item.context_expr))
             if item.optional_vars is not None:
                 place = where(item.optional_vars)
-                self.assign(item.optional_vars, self.emit("enter", (context,), None, place))
+                self.assign(item.optional_vars, self.emit(ops.ENTER, (context,), None, place))
         self.suite(node.body)
         self.block = before
 
@@ -370,7 +372,7 @@ class Builder:
             kind = self.expr(handler.type) if handler.type is not None else -1
             self.open("handler", kind, place)
             if handler.name:
-                self.bind(handler.name, self.emit("opaque", (), handler.name, place))
+                self.bind(handler.name, self.emit(ops.OPAQUE, (), handler.name, place))
             self.suite(handler.body)
             self.block = before
             ends.append(self.env)
@@ -398,14 +400,14 @@ class Builder:
             new.setdefault(name, []).append(node)
         for name, nodes in new.items():
             old = [start[name]] if name in start else []
-            env[name] = self.emit("phi", dict.fromkeys([*old, *nodes]), name, place)
+            env[name] = self.emit(ops.PHI, dict.fromkeys([*old, *nodes]), name, place)
         return env
 
     def do_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         operands = [self.expr(decorator) for decorator in node.decorator_list]
         identity = self.define(node, self.facts)
         self.defaults(node.args, identity)
-        self.bind(node.name, self.emit("def", operands, identity, where(node)))
+        self.bind(node.name, self.emit(ops.DEF, operands, identity, where(node)))
 
     do_AsyncFunctionDef = do_FunctionDef
 
@@ -421,7 +423,7 @@ class Builder:
             if default is not None:
                 value = self.expr(default)
                 if not isinstance(default, ast.Constant):
-                    self.emit("default", (value,), (identity, arg.arg), where(default))
+                    self.emit(ops.DEFAULT, (value,), (identity, arg.arg), where(default))
 
     def do_ClassDef(self, node: ast.ClassDef) -> None:
         for decorator in node.decorator_list:
@@ -429,18 +431,20 @@ class Builder:
         bases = [self.expr(base) for base in node.bases]
         for keyword in node.keywords:
             self.expr(keyword.value)
-        self.bind(node.name, self.emit("class", bases, self.define(node, self.facts), where(node)))
+        self.bind(
+            node.name, self.emit(ops.CLASS, bases, self.define(node, self.facts), where(node))
+        )
 
     def do_Import(self, node: ast.Import) -> None:
         for alias in node.names:
             module = alias.name if alias.asname else alias.name.partition(".")[0]
-            number = self.emit("import", (), (module, None, 0), where(node))
+            number = self.emit(ops.IMPORT, (), (module, None, 0), where(node))
             self.bind(alias.asname or module, number)
 
     def do_ImportFrom(self, node: ast.ImportFrom) -> None:
         for alias in node.names:
             data = (node.module, alias.name, node.level)
-            number = self.emit("import", (), data, where(node))
+            number = self.emit(ops.IMPORT, (), data, where(node))
             self.bind(alias.asname or alias.name, number)
 
     def do_Delete(self, node: ast.Delete) -> None:
@@ -459,7 +463,7 @@ class Builder:
             self.env = None if start is None else dict(start)
             self.open("if", subject, where(node))
             for name in pattern_names(case.pattern):
-                self.bind(name, self.emit("opaque", (), name, where(node)))
+                self.bind(name, self.emit(ops.OPAQUE, (), name, where(node)))
             if case.guard is not None:
                 self.expr(case.guard)
             self.suite(case.body)
@@ -504,14 +508,14 @@ class Builder:
     def refine(self, target: ast.expr, kind: str, classes: tuple[int, ...]) -> None:
         if isinstance(target, ast.Name) and self.env is not None and target.id in self.env:
             operands = (self.env[target.id], *classes)
-            self.env[target.id] = self.emit("narrow", operands, kind, where(target))
+            self.env[target.id] = self.emit(ops.NARROW, operands, kind, where(target))
 
     # -- expressions
 
     def constant(self, value: object, place: Location) -> int:
         if isinstance(value, str) and len(value) > MAX_STRING:
             value = value[:MAX_STRING]
-        return self.emit("const", (), value, place)
+        return self.emit(ops.CONST, (), value, place)
 
     def expr(self, node: ast.expr) -> int:
         handler = getattr(self, f"on_{type(node).__name__}", None)
@@ -524,7 +528,7 @@ class Builder:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self.expr(child)
-        return self.emit("opaque", (), None, where(node))
+        return self.emit(ops.OPAQUE, (), None, where(node))
 
     def on_Constant(self, node: ast.Constant) -> int:
         return self.constant(node.value, where(node))
@@ -533,7 +537,7 @@ class Builder:
         return self.load(node.id, where(node))
 
     def on_Attribute(self, node: ast.Attribute) -> int:
-        return self.emit("attr", (self.expr(node.value),), node.attr, where(node))
+        return self.emit(ops.ATTR, (self.expr(node.value),), node.attr, where(node))
 
     def on_Call(self, node: ast.Call) -> int:
         callee = self.expr(node.func)
@@ -548,27 +552,27 @@ class Builder:
             if keyword.arg == "device":
                 first = keyword.value
         shape = CallShape(len(positional), names, stars, last_name(first) if first else "")
-        return self.emit("call", (callee, *positional, *keywords), shape, where(node))
+        return self.emit(ops.CALL, (callee, *positional, *keywords), shape, where(node))
 
     def on_Subscript(self, node: ast.Subscript) -> int:
         operands = (self.expr(node.value), self.expr(node.slice))
-        return self.emit("subscript", operands, None, where(node))
+        return self.emit(ops.SUBSCRIPT, operands, None, where(node))
 
     def on_Slice(self, node: ast.Slice) -> int:
         parts = [p for p in (node.lower, node.upper, node.step) if p is not None]
-        return self.emit("slice", [self.expr(part) for part in parts], None, where(node))
+        return self.emit(ops.SLICE, [self.expr(part) for part in parts], None, where(node))
 
     def on_BinOp(self, node: ast.BinOp) -> int:
         operands = (self.expr(node.left), self.expr(node.right))
-        return self.emit("binop", operands, type(node.op).__name__, where(node))
+        return self.emit(ops.BINOP, operands, type(node.op).__name__, where(node))
 
     def on_UnaryOp(self, node: ast.UnaryOp) -> int:
-        return self.emit("unary", (self.expr(node.operand),), type(node.op).__name__, where(node))
+        return self.emit(ops.UNARY, (self.expr(node.operand),), type(node.op).__name__, where(node))
 
     def on_Compare(self, node: ast.Compare) -> int:
         operands = [self.expr(part) for part in (node.left, *node.comparators)]
         return self.emit(
-            "compare", operands, tuple(type(o).__name__ for o in node.ops), where(node)
+            ops.COMPARE, operands, tuple(type(o).__name__ for o in node.ops), where(node)
         )
 
     def on_BoolOp(self, node: ast.BoolOp) -> int:
@@ -583,7 +587,7 @@ class Builder:
         self.block = before
         if saved is not None and self.env is not None:
             self.env = {**self.env, **saved}  # with what a walrus has bound
-        return self.emit("bool", operands, type(node.op).__name__, where(node))
+        return self.emit(ops.BOOL, operands, type(node.op).__name__, where(node))
 
     def on_IfExp(self, node: ast.IfExp) -> int:
         test = self.expr(node.test)
@@ -598,7 +602,7 @@ class Builder:
         orelse = self.expr(node.orelse)
         self.block = before
         self.env = saved
-        return self.emit("phi", (body, orelse), None, where(node))
+        return self.emit(ops.PHI, (body, orelse), None, where(node))
 
     def on_NamedExpr(self, node: ast.NamedExpr) -> int:
         value = self.expr(node.value)
@@ -610,26 +614,26 @@ class Builder:
     def on_Lambda(self, node: ast.Lambda) -> int:
         identity = self.define(node, self.facts)
         self.defaults(node.args, identity)
-        return self.emit("lambda", (), identity, where(node))
+        return self.emit(ops.LAMBDA, (), identity, where(node))
 
     def on_Await(self, node: ast.Await) -> int:
-        return self.emit("await", (self.expr(node.value),), None, where(node))
+        return self.emit(ops.AWAIT, (self.expr(node.value),), None, where(node))
 
     def on_Yield(self, node: ast.Yield) -> int:
         value = self.expr(node.value) if node.value else self.constant(None, where(node))
         self.yields.append(value)
-        return self.emit("yield", (value,), None, where(node))
+        return self.emit(ops.YIELD, (value,), None, where(node))
 
     def on_YieldFrom(self, node: ast.YieldFrom) -> int:
         source = self.expr(node.value)
-        self.yields.append(self.emit("iter", (source,), None, where(node)))
-        return self.emit("opaque", (), None, where(node))
+        self.yields.append(self.emit(ops.ITER, (source,), None, where(node)))
+        return self.emit(ops.OPAQUE, (), None, where(node))
 
     def on_JoinedStr(self, node: ast.JoinedStr) -> int:
         operands = [self.expr(v) for v in node.values if not isinstance(v, ast.Constant)]
         first = node.values[0] if node.values else None
         prefix = first.value if isinstance(first, ast.Constant) else ""
-        return self.emit("fstring", operands, prefix, where(node))
+        return self.emit(ops.FSTRING, operands, prefix, where(node))
 
     def on_FormattedValue(self, node: ast.FormattedValue) -> int:
         value = self.expr(node.value)
@@ -638,28 +642,28 @@ class Builder:
         return value
 
     def on_Starred(self, node: ast.Starred) -> int:
-        return self.emit("starred", (self.expr(node.value),), None, where(node))
+        return self.emit(ops.STARRED, (self.expr(node.value),), None, where(node))
 
-    def sequence(self, op: str, node: ast.Tuple | ast.List | ast.Set) -> int:
+    def sequence(self, op: Op, node: ast.Tuple | ast.List | ast.Set) -> int:
         return self.emit(op, [self.expr(element) for element in node.elts], None, where(node))
 
     def on_Tuple(self, node: ast.Tuple) -> int:
-        return self.sequence("tuple", node)
+        return self.sequence(ops.TUPLE, node)
 
     def on_List(self, node: ast.List) -> int:
-        return self.sequence("list", node)
+        return self.sequence(ops.LIST, node)
 
     def on_Set(self, node: ast.Set) -> int:
-        return self.sequence("set", node)
+        return self.sequence(ops.SET, node)
 
     def on_Dict(self, node: ast.Dict) -> int:
         keys = [self.expr(key) if key is not None else -1 for key in node.keys]
         values = [self.expr(value) for value in node.values]
         names = tuple(
-            self.nodes[key].data if key >= 0 and self.nodes[key].op == "const" else None
+            self.nodes[key].data if key >= 0 and self.nodes[key].op == ops.CONST else None
             for key in keys
         )
-        return self.emit("dict", values, names, where(node))
+        return self.emit(ops.DICT, values, names, where(node))
 
     def comprehension(self, node: Any, kind: str, elements: Sequence[ast.expr]) -> int:
         before = self.block
@@ -670,7 +674,7 @@ class Builder:
         for generator in node.generators:
             iterable = self.expr(generator.iter)
             self.open("comprehension", iterable, where(generator.iter))
-            element = self.emit("iter", (iterable,), None, where(generator.target))
+            element = self.emit(ops.ITER, (iterable,), None, where(generator.target))
             self.comprehension_target(generator.target, element)
             for test in generator.ifs:
                 number = self.expr(test)
@@ -682,7 +686,7 @@ class Builder:
         if saved is not None and self.env is not None:
             walrus = sorted(self.env.keys() - saved.keys() - targets)
             self.env = {**saved, **{name: self.env[name] for name in walrus}}
-        op = "dictcomp" if kind == "dict" else "comp"
+        op = ops.DICTCOMP if kind == "dict" else ops.COMP
         return self.emit(op, operands, kind, where(node))
 
     def comprehension_target(self, target: ast.expr, value: int) -> None:
@@ -694,7 +698,7 @@ class Builder:
             starred = any(isinstance(element, ast.Starred) for element in target.elts)
             for index, element in enumerate(target.elts):
                 data = (index, len(target.elts), starred)
-                part = self.emit("unpack", (value,), data, where(element))
+                part = self.emit(ops.UNPACK, (value,), data, where(element))
                 self.comprehension_target(element, part)
         elif isinstance(target, ast.Starred):
             self.comprehension_target(target.value, value)

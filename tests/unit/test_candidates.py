@@ -24,6 +24,7 @@ from amplint import (
 )
 from amplint.analyses.candidates import Search
 from amplint.analyses.program import Program
+from amplint.ir import ops
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 
@@ -102,7 +103,7 @@ def test_a_call_has_one_list_of_names() -> None:
 )
 def test_the_truth_of_a_value_is_asked_for(text: str, found: list[int]) -> None:
     def is_f(spot: Spot) -> bool:
-        return spot.node.op == "call"
+        return spot.node.op == ops.CALL
 
     assert rows(nodes("test") & is_f, text) == found
 
@@ -145,8 +146,8 @@ def test_what_is_called_has_names() -> None:
 @pytest.mark.parametrize(
     ("where", "test"),
     [
-        ("scaler: torch.cuda.amp.GradScaler = make()", lambda spot: spot.node.op == "annotation"),
-        ("@torch.no_grad()\ndef f(): pass", lambda spot: spot.node.op == "call"),
+        ("scaler: torch.cuda.amp.GradScaler = make()", lambda spot: spot.node.op == ops.ANNOTATION),
+        ("@torch.no_grad()\ndef f(): pass", lambda spot: spot.node.op == ops.CALL),
     ],
 )
 def test_annotations_and_decorators_are_spots(where: str, test: Callable[[Spot], bool]) -> None:

@@ -1,0 +1,44 @@
+"""Operations of value graphs are named by their constants, so that mypy finds one misspelt."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from amplint.ir import ops
+from tests.helpers import ROOT
+
+
+def compared_with_operations(tree: ast.AST) -> Iterator[ast.AST]:
+    """What stands beside `node.op` in comparisons, and in the patterns of a match on it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            if any(isinstance(side, ast.Attribute) and side.attr == "op" for side in sides):
+                yield from sides
+        elif isinstance(node, ast.Match) and getattr(node.subject, "attr", "") == "op":
+            yield from (case.pattern for case in node.cases)
+
+
+def strings(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+@pytest.mark.parametrize("room", ["ir", "inference", "gradscaler", "analyses", "run"])
+def test_no_operation_is_compared_with_a_string(room: str) -> None:
+    found = [
+        (path.name, text)
+        for path in sorted(Path(ROOT, "amplint", room).rglob("*.py"))
+        for side in compared_with_operations(ast.parse(path.read_text(encoding="utf-8")))
+        for text in strings(side)
+    ]
+    assert found == []
+
+
+def test_each_operation_has_a_constant() -> None:
+    assert {name: getattr(ops, name) for name in ops.Op.__members__} == dict(ops.Op.__members__)
