@@ -30,6 +30,7 @@ _EXPORTS = {
         "Heat Host Instance Mapping Method NoGrad Object Region Sequence Shows Symbol Tensor "
         "Unknown Value Why constant is_autocast join_devices only"
     ),
+    "core.walks": "least reachable",
     "inference.transfer": ("DEVICE_HINTS GRADIENT_NORMS canonical region_dtype tensors_in"),
     "core.violations": "Violation",
     "gradscaler.checker": "Misuse",
@@ -136,6 +137,8 @@ if TYPE_CHECKING:
     from amplint.core.values import join_devices as join_devices
     from amplint.core.values import only as only
     from amplint.core.violations import Violation as Violation
+    from amplint.core.walks import least as least
+    from amplint.core.walks import reachable as reachable
     from amplint.cst.literals import literal as literal
     from amplint.gradscaler.checker import Misuse as Misuse
     from amplint.inference.transfer import DEVICE_HINTS as DEVICE_HINTS

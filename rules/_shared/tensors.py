@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from amplint import Object, only
-from amplint.core.walks import reachable
+from amplint import Object, only, reachable
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import RESULTS
