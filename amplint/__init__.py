@@ -26,6 +26,7 @@ _EXPORTS = {
     ),
     "inference.transfer": ("DEVICE_HINTS GRADIENT_NORMS canonical region_dtype tensors_in"),
     "core.violations": "Violation",
+    "core.walks": "reachable",
     "gradscaler.checker": "Misuse",
     "analyses.backward_reach": "BackpropagatedLosses BackpropagatedValues",
     "analyses.backward_support": "BackwardSupport Support",
@@ -117,6 +118,7 @@ if TYPE_CHECKING:
     from amplint.core.values import join_devices as join_devices
     from amplint.core.values import only as only
     from amplint.core.violations import Violation as Violation
+    from amplint.core.walks import reachable as reachable
     from amplint.cst.literals import literal as literal
     from amplint.gradscaler.checker import Misuse as Misuse
     from amplint.inference.transfer import DEVICE_HINTS as DEVICE_HINTS
