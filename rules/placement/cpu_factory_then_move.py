@@ -41,7 +41,7 @@ NOT_SHARED = "no elements share memory"
 WHOLE = "no part of it is taken"
 LEAF = "no gradient is asked for"
 DTYPE = "the dtype of the move, if any, takes the values"
-CERTAIN = "it is moved to what is a device, whoever calls"
+CERTAIN = "it is moved to what certainly is a device"
 
 rule = Rule(
     "AMP501",
