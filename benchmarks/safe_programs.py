@@ -56,6 +56,8 @@ class Template:
         devices: what `run` is called with.
         instead: what is replaced in the text before it is run, on a machine without a GPU.
         strategies: of factors that are drawn from more than a list.
+        unsafe: whether the fixes that are tried are unsafe ones: they may change results, but what
+            ran must not raise.
     """
 
     code: str
@@ -64,6 +66,7 @@ class Template:
     devices: Sequence[str] = ("cpu",)
     instead: Sequence[tuple[str, str]] = ()
     strategies: Mapping[str, st.SearchStrategy[str]] = field(default_factory=dict)
+    unsafe: bool = False
 
     def choices(self) -> st.SearchStrategy[dict[str, str]]:
         drawn = {
@@ -205,9 +208,89 @@ PLAIN: Factors = {
 }
 
 
-def around(body: str) -> str:
-    """A function that is called with two tensors."""
-    return AROUND.replace("{body}", textwrap.indent(textwrap.dedent(body).strip(), "    "))
+def around(body: str, program: str = AROUND) -> str:
+    """A program whose function `subject` has this body."""
+    return program.replace("{body}", textwrap.indent(textwrap.dedent(body).strip(), "    "))
+
+
+# A function is called in sight with what is usual, and out of sight with anything: a safe fix holds
+# for callers that nobody sees, too.
+GIVEN = """\
+import os
+
+import numpy as np
+import torch
+from torch import nn
+
+
+def subject(x{declared}, n, device):
+{body}
+
+
+def run(device):
+    if os.environ.get("SEEN"):
+        subject(torch.randn(2, 3), {usual}, device)
+    x = {x}
+    return x, globals()["subject"](x, {n}, device)
+"""
+INTS = ("3", "0", "True", "np.int64(2)", "torch.tensor(2)")
+NUMBERS_OF_HOST = ("2.5", "1", "1e39", "-1", "300.0", "float('inf')")
+SIZES = ("(2, 3)", "[3, 2]", "torch.Size([2, 3])", "()", "range(1, 3)", "np.array([2, 3])")
+LISTS = ("[1.5, 2.0]", "[]", "[True, 7]", "[[1, 2], [3, 4]]", "[torch.tensor(1.5)]", "[np.ones(2)]")
+GIVEN_TENSORS = ("torch.ones(2, 3)", "torch.tensor([[0, 2]])", "torch.arange(6)[4]", "np.ones(3)")
+KINDS = (
+    "torch.float16",
+    "torch.int64",
+    "torch.bool",
+    "float",
+    '"torch.FloatTensor"',
+    '"torch.LongTensor"',
+    "torch.DoubleTensor",
+    "torch.zeros",
+    "lambda *sizes: torch.ones(*sizes)",
+    '"cpu"',
+    'torch.device("cpu")',
+    "torch.float8_e4m3fn",
+)
+FORMS = ("3", "None", *INTS, *NUMBERS_OF_HOST, *SIZES, *LISTS, *GIVEN_TENSORS, *KINDS)
+GIVEN_STEPS = (
+    "",
+    '.type("torch.FloatTensor")',
+    ".type(torch.LongTensor)",
+    ".type(n)",
+    ".type(torch.float16)",
+    ".type(x.dtype)",
+    ".type(x.type())",
+    ".to(n)",
+    ".to(x.dtype)",
+    ".view(n)",
+    ".view(-1, n)",
+    ".view(torch.int32)",
+    ".reshape(n)",
+    ".expand(n)",
+    ".repeat(n, 1)",
+    ".permute(n)",
+    ".squeeze(n)",
+    "[n]",
+    "[None]",
+    "[n:]",
+    "[..., n]",
+    ".eq(n)",
+    ".fill_(n)",
+    ".tril(n)",
+    ".flip(n)",
+    ".roll(n)",
+    ".clone(memory_format=n)",
+    ".contiguous()",
+    ".bool()",
+    ".mul(n)",
+)
+FORMED: Factors = {
+    "declared": (": torch.Tensor", ""),
+    "x": TENSORS,
+    "usual": ("3", "2.5", "None", "torch.Size([2, 3])", "[1.5]", "torch.ones(3)", *KINDS[:8]),
+    "n": FORMS,
+}
 
 
 HOT = """\
@@ -278,6 +361,98 @@ TEMPLATES = (
         },
     ),
     Template(
+        "AMP501",
+        around("return {factory}{first}{second}{move}", GIVEN),
+        {
+            **FORMED,
+            "factory": (
+                "torch.zeros(3, 4)",
+                "torch.ones(n)",
+                "torch.zeros(2, n)",
+                "torch.zeros(*n)",
+                "torch.full((3, 4), n)",
+                "torch.full(n, 2.0)",
+                "torch.eye(n)",
+                "torch.arange(n)",
+                "torch.arange(0, 3, n)",
+                "torch.empty(3, 4, dtype=n).zero_()",
+                "torch.ones((3, 4), dtype=n)",
+                "n(3, 4)",
+            ),
+            "first": GIVEN_STEPS,
+            "second": GIVEN_STEPS,
+            "move": (
+                ".to(device)",
+                ".to(n)",
+                ".to(device, n)",
+                ".to(device, dtype=n)",
+                ".to(device, non_blocking=n)",
+                ".to(x.device)",
+                '.to("meta")',
+            ),
+        },
+        devices=("cpu", "meta"),
+    ),
+    Template(
+        "AMP202",
+        around("return {factory}{first}{cast}", GIVEN),
+        {
+            **FORMED,
+            "factory": (
+                "torch.zeros(3, 4)",
+                "torch.ones(n)",
+                "torch.zeros(2, n)",
+                "torch.zeros(*n)",
+                "torch.full((3, 4), n)",
+                "torch.full(n, 2.0)",
+                "torch.full(size=(3, 4), fill_value=n)",
+                "torch.eye(n)",
+                "torch.eye(3)",
+                "torch.arange(n)",
+                "torch.ones((3, 4), dtype=n)",
+                "torch.ones((3, 4), device=n)",
+            ),
+            "first": GIVEN_STEPS,
+            "cast": (
+                ".type_as(x)",
+                ".to(x)",
+                ".type(x.type())",
+                ".type(n)",
+                ".type(n.type())",
+                ".type_as(n)",
+                ".to(n)",
+                ".to(x, n)",
+                ".to(x, non_blocking=n)",
+            ),
+        },
+    ),
+    Template(
+        "AMP503",
+        around("return {made}", GIVEN),
+        {
+            **FORMED,
+            "made": (
+                "torch.tensor(x.detach(), dtype=n)",
+                "torch.tensor(x.detach(), device=n)",
+                "torch.tensor(x.detach(), requires_grad=n)",
+                "torch.tensor(n)",
+                "torch.tensor(n, dtype=torch.float64)",
+                "torch.tensor(n * 2)",
+                "torch.tensor(x.detach() * n)",
+                "torch.tensor(n[0])",
+                "torch.tensor(x.detach()[n])",
+                "torch.tensor(x.detach() == n)",
+                "torch.tensor(n.cpu())",
+                "x.new_tensor(n)",
+                "x.new_tensor(x.detach(), dtype=n)",
+                "x.new_tensor(x.detach(), device=n)",
+                "x.new_tensor(x.detach(), requires_grad=n)",
+                "n.new_tensor(x.detach())",
+            ),
+        },
+        devices=("cpu", "meta"),
+    ),
+    Template(
         "AMP503",
         around("return {made}"),
         {
@@ -342,6 +517,66 @@ TEMPLATES = (
     ),
     Template(
         "AMP504",
+        around("return {made}", GIVEN),
+        {
+            **FORMED,
+            "made": (
+                "x.new(2, 3).zero_()",
+                "x.new(n).zero_()",
+                "x.new(n, n).zero_()",
+                "x.new(n, 3).zero_()",
+                "x.new(3, n).zero_()",
+                "x.new(*n).zero_()",
+                "x.new(2, *n).zero_()",
+                "x.new(*n, 2).zero_()",
+                "x.new([n, 2.0])",
+                "x.new((n,))",
+                "x.new([each for each in n])",
+                "x.new(torch.tensor([[0, 2]]), torch.ones(2))",
+                "x.new(n, torch.ones(2), torch.Size([3]))",
+                "x.new(n, torch.ones(n.shape[-1]), (6,))",
+                "x.new(*(n, torch.ones(2)))",
+                "x.new(x._indices(), x._values(), x.size())",
+                "x.new(x._indices(), x._values() * 2)",
+                "x.new(n.shape).zero_()",
+                "x.new(n.shape[1:]).zero_()",
+                "x.new(*n.shape).zero_()",
+                "x.new(n.tolist()).zero_()",
+                "x.new(n * 1).zero_()",
+                "x.new(device=n)",
+            ),
+        },
+    ),
+    Template(
+        "AMP504",
+        around("return {made}", GIVEN),
+        {
+            **FORMED,
+            "made": (
+                "torch.{kind}Tensor(n).zero_()",
+                "torch.{kind}Tensor(n, 2).zero_()",
+                "torch.{kind}Tensor(2, n).zero_()",
+                "torch.{kind}Tensor(*n).zero_()",
+                "torch.{kind}Tensor([n, 2.0])",
+                "torch.{kind}Tensor((n,))",
+                "torch.{kind}Tensor([each for each in n])",
+                "torch.{kind}Tensor(n.shape).zero_()",
+                "torch.{kind}Tensor(n.shape[1:]).zero_()",
+                "torch.{kind}Tensor(n.shape[1:] + (2,)).zero_()",
+                "torch.{kind}Tensor(*n.shape).zero_()",
+                "torch.{kind}Tensor(n.tolist()).zero_()",
+                "torch.{kind}Tensor(n - 1).zero_()",
+                "n(2, 3).zero_()",
+                "x.type(n)",
+                "x.type(dtype=n)",
+                "x.cpu().type(n)",
+                "x.type(torch.{kind}Tensor, n)",
+            ),
+            "kind": tuple("Float Double Half Long Byte Bool".split()),
+        },
+    ),
+    Template(
+        "AMP504",
         """\
 import torch
 
@@ -392,6 +627,67 @@ def run(device):
             "dtype": DTYPES,
         },
         strategies={"n": NUMBERS},
+    ),
+    Template(
+        "AMP107",
+        """\
+import os
+
+import numpy as np
+import torch
+from torch import nn
+
+
+class Bounds:
+    def __init__(self, eps):
+        self.eps = eps
+
+
+def bound(bounds, loss: torch.Tensor, given{declared}, state):
+    part = loss if state else given
+    return {bounded}
+
+
+def run(device):
+    model = nn.Linear(4, 4).to(device)
+    bounds = Bounds({eps})
+    for _ in range(1):
+        loss = model(torch.ones(2, 4, device="cuda:0")).sum()
+        loss.backward()
+        if os.environ.get("SEEN"):
+            bound(bounds, loss, loss.detach() / 2, {"rms": loss.norm()})
+        state = {"rms": {given}}
+        shown = globals()["bound"](bounds, loss, {given}, state)
+    return None, [float(shown)]
+""",
+        {
+            "declared": ("", ": torch.Tensor | float"),
+            "bounded": (
+                "max(bounds.eps, given)",
+                "min(given, 0.5)",
+                "max(loss, given)",
+                "max(given, loss)",
+                "max(state['rms'], 1)",
+                "max(1.0 - given, 0.0)",
+                "max(given + 1, bounds.eps)",
+                "max(0.0, part)",
+                "max(loss, 0.5)",
+                "max(loss.sqrt() * given, bounds.eps)",
+                "max((loss > 0).sum(), 1)",
+                "max(loss > 0, 0)",
+                "max(loss.long(), 1.5)",
+                "max(loss.to(torch.uint8), 300)",
+                "max(loss.half(), 1e5)",
+                "min(loss.detach(), loss * 2)",
+                "min(loss.half(), loss)",
+                "any(loss[None] > 0)",
+                "all(loss.reshape(1))",
+            ),
+            "eps": ("0.1", "2"),
+            "given": ("torch.tensor(0.3)", "0.3", "2", "np.float32(0.3)", "np.ones(())", "True"),
+        },
+        instead=(("cuda:0", "cpu"),),
+        unsafe=True,
     ),
     Template(
         "AMP110",
@@ -544,6 +840,72 @@ def run(device):
             "after": ("", "except RuntimeError: pass", "finally: pass"),
         },
         strategies={"n": st.sampled_from(["0.1", "70000.0", "3"])},
+    ),
+    Template(
+        "AMP204",
+        """\
+import os
+
+import numpy as np
+import torch
+from torch import nn
+
+
+def put(buffer{declared}, rows{declared}, index, kind, store):
+    with {region}:
+        {written}
+    return buffer
+
+
+def run(device):
+    if os.environ.get("SEEN"):
+        put(torch.zeros(4, 4), {usual}, torch.tensor([2, 0]), torch.float16, torch.zeros(4, 4))
+    store = {store}
+    return None, [globals()["put"]({buffer}, {rows}, {index}, {kind}, store), store]
+""",
+        {
+            "declared": (": torch.Tensor", ""),
+            "usual": ("torch.ones(2, 4).half()", "torch.ones(2, 4)"),
+            "region": ('torch.autocast("cuda")', "torch.no_grad()"),
+            "written": (
+                "buffer[index] = rows",
+                "store[index] = rows.half()",
+                "store[index] = rows",
+                "buffer[index] = rows.to(kind)",
+                "buffer[index] = rows.type(kind)",
+                "buffer.index_add_(0, index, rows.half())",
+                "buffer.index_copy_(0, index, rows)",
+                "buffer[0:][index] = rows.half()",
+                "buffer.view(4, 4)[index] = rows",
+                "rows = rows @ torch.eye(4); buffer[index] = rows",
+                "rows = nn.functional.linear(rows, torch.eye(4)); buffer[index] = rows",
+                "buffer = torch.zeros(4, 4); buffer[index] = rows.half()",
+                "buffer = torch.zeros(4, 4); buffer[index] = rows",
+                "buffer = torch.zeros(4, 4); buffer[0:][index] = rows.half()",
+                "buffer = torch.zeros(4, 4, dtype=kind); buffer[index] = rows.float()",
+            ),
+            "buffer": (
+                "torch.zeros(4, 4)",
+                "torch.zeros(4, 4).half()",
+                "torch.zeros(4, 4).double()",
+            ),
+            "store": ("torch.zeros(4, 4)", "np.zeros((4, 4))", "{}", "[0, 1, 2]"),
+            "rows": (
+                "torch.ones(2, 4).half()",
+                "torch.ones(2, 4)",
+                "torch.ones(2, 4).long()",
+                "torch.tensor(1.0).half()",
+            ),
+            "index": (
+                "torch.tensor([2, 0])",
+                "torch.tensor([True, False, True, False])",
+                "[2, 0]",
+                "slice(0, 2)",
+                "1",
+                "np.array([2, 0])",
+            ),
+            "kind": ("torch.float16", "torch.float32", '"cpu"', '"torch.HalfTensor"', "None"),
+        },
     ),
     Template(
         "AMP206",
@@ -1100,7 +1462,7 @@ def search(template: Template, examples: int, fix: Fix, start: int = 0) -> Searc
     def one(choice: dict[str, str]) -> None:
         text = written(template, choice)
         found.generated += 1
-        after = fix(text, template.code)
+        after = fix(text, template)
         if after is None:
             return
         found.fixed += 1
@@ -1110,14 +1472,14 @@ def search(template: Template, examples: int, fix: Fix, start: int = 0) -> Searc
                 found.raised += 1
                 continue
             what = parting(was, now)
-            if what is not None:
+            if what is not None and (not template.unsafe or isinstance(now, Exception)):
                 found.refute(what, template.cost(choice), f"{text}\n# fixed:\n{after}")
 
     one()
     return found
 
 
-Fix = Callable[[str, str], "str | None"]
+Fix = Callable[[str, Template], "str | None"]
 
 
 def written(template: Template, choice: Mapping[str, str]) -> str:
@@ -1136,13 +1498,17 @@ def runnable(text: str, template: Template) -> str:
 
 
 class Fixer:
-    """Applies the safe fixes of one rule to a program, as `amplint fix` does."""
+    """Applies the safe fixes of one rule to a program, as `amplint fix` does.
+
+    Args:
+        unsafe: whether the unsafe ones are applied, whatever the template.
+    """
 
     def __init__(self, root: Path, unsafe: bool = False) -> None:
         self.root = root
         self.unsafe = unsafe
 
-    def __call__(self, text: str, code: str) -> str | None:
+    def __call__(self, text: str, template: Template) -> str | None:
         """The fixed program; None if nothing was fixed."""
         (self.root / FILE).write_text(text)
         request = Request(
@@ -1152,8 +1518,8 @@ class Fixer:
         )
         outcome = engine.run(request)
         assert not outcome.problems, outcome.problems
-        findings: list[Finding] = [each for each in outcome.findings if each.code == code]
-        allow = fixing.UNSAFE if self.unsafe else fixing.SAFE
+        findings: list[Finding] = [each for each in outcome.findings if each.code == template.code]
+        allow = fixing.UNSAFE if self.unsafe or template.unsafe else fixing.SAFE
         fixed = fixing.apply_fixes(text, findings, allow)
         return fixed.text if fixed.applied else None
 

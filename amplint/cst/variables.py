@@ -79,6 +79,14 @@ class Variables:
         scope = self._scopes.scope(thing)
         return sum(each.scope is scope for each in self._scopes.bindings(name.value)) == 1
 
+    def is_fixed(self, name: cst.Name) -> bool:
+        """Whether a name is bound by the module alone, by imports, or is a builtin: no caller of a
+        function decides what it holds."""
+        return all(
+            each.scope is self._layout.module or each.target is not None
+            for each in self._scopes.bindings(name.value)
+        )
+
     def written_into(self, name: cst.Name) -> bool:
         """Whether its function writes into what a variable holds, at any time: `w.mul_(2)`."""
         thing = self._layout.ast_of(name)

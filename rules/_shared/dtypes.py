@@ -21,9 +21,14 @@ from amplint import (
     Shows,
     Tensor,
     only,
+    reachable,
 )
 from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES
 from amplint.knowledge.operations import SHAPE_METHODS
+
+from .local_values import definitions, method_of
+from .moves import surely_device
+from .tensors import surely_dtype
 
 if TYPE_CHECKING:
     from amplint import Source, Spot
@@ -180,6 +185,29 @@ def settled_within(tensor: Tensor, node: cst.CSTNode, src: Source) -> bool:
         return False
     span = src.span(function.body)
     return span.start.row <= why.place.row <= span.end.row
+
+
+def surely_settled(tensor: Tensor, node: cst.BaseExpression, src: Source) -> bool:
+    """The same, where no dtype that is given on the way comes from a caller.
+
+    Ex) not for `torch.zeros(3, dtype=kind)` after `def f(kind):`
+    """
+    given = (
+        arg.value
+        for part in reachable([node], lambda part: definitions(part, src))
+        for call in src.calls(part)
+        for arg in call.args
+        if may_name_dtype(arg, call, src)
+    )
+    return settled_within(tensor, node, src) and all(surely_dtype(each, src) for each in given)
+
+
+def may_name_dtype(arg: cst.Arg, call: cst.Call, src: Source) -> bool:
+    """Ex) d of torch.zeros(3, dtype=d), x.to(device, d) and x.type(d)"""
+    if arg.keyword is not None:
+        return arg.keyword.value == "dtype"
+    method = method_of(call)
+    return method == "type" or (method == "to" and not surely_device(arg.value, src))
 
 
 # ------------------------------------------------------------------------------------ candidates

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from amplint import CPU, NONE, UNKNOWN, Atom, DType, Host, ProjectText, Sequence, only
+from amplint import CPU, NONE, UNKNOWN, Atom, DType, Host, ProjectText, Sequence, Unknown
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.operations import SHAPE_METHODS
 
+from .local_values import is_local, shaped, surely_int, surely_number
 from .moves import bound_before
+from .tensors import surely_dtype
 
 if TYPE_CHECKING:
     from amplint import Source, Spot
@@ -30,10 +32,11 @@ ROUNDED = frozenset(
     """.split()
 )
 """What may differ in the last bit, or draws other random numbers."""
-CONVERSIONS_TO_INTEGERS = frozenset(
-    {"long", "int", "short", "type"}
-)  # `type` is any dtype that is given
+# `type` is any dtype that is given
+CONVERSIONS_TO_INTEGERS = frozenset({"long", "int", "short", "type"})
+OF_INTS = frozenset("flip roll tril triu tile diag".split())  # no tensor is met in these
 SLICED = "slice"
+OTHER_BITS = "view as"
 COMPARED = "compare"  # with something that nobody knows, a number most likely
 MAX_STEPS = 8
 FROM_DATA = frozenset({"data", "arg"})  # dtype words of factories that copy host data
@@ -63,6 +66,9 @@ class Built:
         exact: whether what was done gives the same bits on any device.
         alone: whether nothing else took part but numbers; else it was compared with what is a
             number or on the CPU, for two devices cannot be compared.
+        certain: whether all this holds whoever calls the function, not only in the calls that are
+            seen.
+        placed: whether a type was given that may name a device: `.type("torch.FloatTensor")`.
         names: the variables that held the tensor on the way.
     """
 
@@ -73,7 +79,26 @@ class Built:
     shaped: bool = True
     exact: bool = True
     alone: bool = True
+    certain: bool = True
+    placed: bool = False
     names: tuple[cst.Name, ...] = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    """An operation on one tensor, whose other operands are of the host.
+
+    Args:
+        operand: the tensor.
+        word: the name of a method that does the same, or as much.
+        certain: whether the other operands are of the host whoever calls the function.
+        placed: whether it casts to a type that may name a device.
+    """
+
+    operand: cst.BaseExpression
+    word: str
+    certain: bool = True
+    placed: bool = False
 
 
 def built(
@@ -93,12 +118,14 @@ def built(
         found = built(before, src, refused, steps - 1) if before is not None else None
         return replace(found, names=(*found.names, node)) if found is not None else None
     if isinstance(node, cst.Call) and (name := factory(node, src, refused)) is not None:
-        return Built(node, name, sliced=name == "torch.empty_strided")
+        return Built(
+            node, name, sliced=name == "torch.empty_strided", certain=is_local(node.func, src)
+        )
     step = operand_alone(node, src)
-    found = built(step[0], src, refused, steps - 1) if step is not None else None
+    found = built(step.operand, src, refused, steps - 1) if step is not None else None
     if step is None or found is None:
         return None
-    word = step[1]
+    word = step.word
     return replace(
         found,
         expanded=found.expanded or word == "expand",
@@ -106,6 +133,8 @@ def built(
         shaped=found.shaped and (word in SHAPE_METHODS or word == SLICED),
         exact=found.exact and word not in ROUNDED and not overflows(found.name, word),
         alone=found.alone and word != COMPARED,
+        certain=found.certain and step.certain,
+        placed=found.placed or step.placed,
     )
 
 
@@ -129,53 +158,71 @@ def factory(call: cst.Call, src: Source, refused: Collection[str] = ()) -> str |
     return name
 
 
-def operand_alone(node: cst.BaseExpression, src: Source) -> tuple[cst.BaseExpression, str] | None:
-    """The one tensor that an operation takes, its other operands being of the host; and the
-    operation, in the name of a method that does the same, or as much."""
+def operand_alone(node: cst.BaseExpression, src: Source) -> Step | None:
+    """The operation that an expression is, if it takes one tensor and what is of the host."""
     if isinstance(node, cst.UnaryOperation) and not isinstance(node.operator, cst.Not):
-        return node.expression, "neg"
+        return Step(node.expression, "neg")
     if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
         other = node.comparisons[0].comparator
         return apart(node.left, other, "eq", src) or on_host(node.left, other, src)
     if isinstance(node, cst.BinaryOperation):
         return apart(node.left, node.right, "mul", src)
     if isinstance(node, cst.Subscript):
-        if all(is_whole(element.slice, src) for element in node.slice):
-            return node.value, "view"
-        plain = all(is_plain(element.slice, src) for element in node.slice)
-        return (node.value, SLICED) if plain else None
-    if not isinstance(node, cst.Call):
-        return None
-    name = src.name(node.func)
-    given = list(node.args)
+        return part_of(node, src)
+    return called_on(node, src) if isinstance(node, cst.Call) else None
+
+
+def part_of(node: cst.Subscript, src: Source) -> Step | None:
+    """Ex) mask[None, :], rows[2:]"""
+    indices = [element.slice for element in node.slice]
+    given = [index.value for index in indices if isinstance(index, cst.Index)]
+    certain = all(is_local(index, src) for index in given)
+    if all(is_whole(index, src) for index in indices):
+        return Step(node.value, "view", certain)
+    plain = all(is_plain(index, src) for index in indices)
+    return Step(node.value, SLICED, certain) if plain else None
+
+
+def called_on(call: cst.Call, src: Source) -> Step | None:
+    """Ex) torch.triu(mask, 1), mask.long()"""
+    name = src.name(call.func)
+    given = list(call.args)
     if any(arg.star == "**" or (arg.star and not is_host(arg.value, src)) for arg in given):
+        return None
+    if src.keyword(call, "out") is not None:
         return None
     if name is not None and name.startswith("torch.") and given and given[0].keyword is None:
         word, operand = name[6:], given.pop(0).value
-    elif name is None and isinstance(node.func, cst.Attribute):
-        word, operand = node.func.attr.value, node.func.value
+    elif name is None and isinstance(call.func, cst.Attribute):
+        word, operand = call.func.attr.value, call.func.value
     else:
         return None
+    sure = name is None or is_local(call.func, src)
+    if word in ("type", "to") and len(given) == 1 and is_dtype(given[0].value, src):
+        return Step(operand, "type", surely_dtype(given[0].value, src))
+    if word == "type":
+        return Step(operand, word, placed=True)
+    if word == "view" and len(given) == 1 and not given[0].star:
+        other_bits = is_dtype(given[0].value, src)
+        return Step(operand, OTHER_BITS if other_bits else word, surely_size(given[0].value, src))
     if word in SHAPE_METHODS | CONVERSIONS:
-        return operand, word
-    if word == "to" and len(given) == 1 and is_dtype(given[0].value, src):
-        return operand, "type"
-    known = word in SAME_ANYWHERE | ROUNDED and all(is_host(arg.value, src) for arg in given)
-    return (operand, word) if known else None
+        return Step(operand, word, sure)
+    if word in SAME_ANYWHERE | ROUNDED and all(is_host(arg.value, src) for arg in given):
+        known = word in OF_INTS or all(surely_host(arg.value, src) for arg in given)
+        return Step(operand, word, sure and known)
+    return None
 
 
 def apart(
     left: cst.BaseExpression, right: cst.BaseExpression, word: str, src: Source
-) -> tuple[cst.BaseExpression, str] | None:
+) -> Step | None:
     """The side that is not of the host, where the other one is."""
     if is_host(right, src):
-        return left, word
-    return (right, word) if is_host(left, src) else None
+        return Step(left, word, surely_host(right, src))
+    return Step(right, word, surely_host(left, src)) if is_host(left, src) else None
 
 
-def on_host(
-    left: cst.BaseExpression, right: cst.BaseExpression, src: Source
-) -> tuple[cst.BaseExpression, str] | None:
+def on_host(left: cst.BaseExpression, right: cst.BaseExpression, src: Source) -> Step | None:
     """The side that is a tensor on the CPU, where nothing is known of the other.
 
     Ex) torch.rand(n) of `torch.rand(n) > rate`
@@ -183,8 +230,23 @@ def on_host(
     for side, other in ((left, right), (right, left)):
         tensor = src.tensor(side)
         if tensor is not None and tensor.device.kind == CPU.kind and src.value(other) == UNKNOWN:
-            return side, COMPARED
+            return Step(side, COMPARED)
     return None
+
+
+def same_numbers(made: Built, src: Source) -> bool:
+    """Whether the factory gives the same bits on every device, whoever calls.
+
+    The integers of an arange are exact, and so are its floats if they count from 0 by 1.
+    """
+    if made.name != "torch.arange":
+        return FACTORIES[made.name].deterministic
+    tensor = src.tensor(made.call)
+    if tensor is None or tensor.dtype != "int64":
+        return False
+    numbers = [arg for arg in made.call.args if arg.keyword is None]
+    from_zero = len(numbers) == 1 and src.keyword(made.call, "step") is None
+    return from_zero or all(surely_int(arg.value, src) for arg in numbers)
 
 
 def changes_default_device(src: Source) -> bool:
@@ -197,10 +259,16 @@ def changes_default_device(src: Source) -> bool:
 
 
 def is_dtype(node: cst.BaseExpression, src: Source) -> bool:
-    """Ex) torch.float16, x.dtype"""
-    if isinstance(only(src.value(node)), DType):
-        return True
-    return isinstance(node, cst.Attribute) and node.attr.value == "dtype"
+    """Ex) torch.float16, x.dtype; not `self.dtype` that holds the name of a type"""
+    known = [atom for atom in src.value(node) if not isinstance(atom, Unknown)]
+    named = isinstance(node, cst.Attribute) and node.attr.value == "dtype"
+    return (named or known != []) and all(isinstance(atom, DType) or atom == NONE for atom in known)
+
+
+def surely_size(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether the one argument of `view` is no dtype, whoever calls."""
+    written = isinstance(node, cst.Tuple | cst.List)
+    return written or surely_int(node, src) or shaped(node, src) is not None
 
 
 def is_whole(element: cst.BaseSlice, src: Source) -> bool:
@@ -225,6 +293,11 @@ def is_plain(element: cst.BaseSlice, src: Source) -> bool:
 def is_host(node: cst.BaseExpression, src: Source) -> bool:
     """Whether the expression is a number, a size, a dtype or a sequence of these."""
     return all(is_host_atom(atom) for atom in src.value(node))
+
+
+def surely_host(node: cst.BaseExpression, src: Source) -> bool:
+    """The same, whoever calls."""
+    return surely_number(node, src) or (is_host(node, src) and is_local(node, src))
 
 
 def is_host_atom(atom: Atom) -> bool:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from amplint import DEVICE_HINTS, Device, DType, Edit, Host, Tensor, constant, only
+from amplint import Device, DType, Edit, Host, Tensor, constant, only, reachable
+
+from .local_values import definition, is_local
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -22,7 +24,7 @@ class Move:
     Args:
         device: as it is to be written in `device=`.
         dtype: what is given along with it.
-        certain: whether that is a device beyond doubt, not by its name alone.
+        certain: whether that is a device whoever calls, not only in the calls that are seen.
     """
 
     device: str
@@ -53,11 +55,12 @@ def move_by_cuda(call: cst.Call, src: Source) -> Move | None:
     target = src.argument(call, "device", 0)
     if target is None:
         return Move('"cuda"', None, True)
-    index = constant(src.value(target.value))
+    index, written = constant(src.value(target.value)), src.text(target.value)
     if isinstance(index, int) and not isinstance(index, bool):
-        return Move(f'"cuda:{index}"', None, True)
+        certain = is_local(target.value, src)
+        return Move(f'"cuda:{index}"' if certain else written, None, certain)
     if isinstance(only(src.value(target.value)), Device):
-        return Move(src.text(target.value), None, True)
+        return Move(written, None, surely_device(target.value, src))
     return None  # an index that may be None means the current device
 
 
@@ -67,17 +70,44 @@ def constant_device(node: cst.BaseExpression, src: Source) -> str | None:
 
 
 def names_device(node: cst.BaseExpression, src: Source) -> bool | None:
-    """Whether the argument of `.to` is a device: certainly, by its name alone, or (None) not."""
+    """Whether the argument of `.to` is a device: whoever calls, only in the calls that are seen
+    (False), or not at all (None)."""
     atoms = src.value(node)
     if any(isinstance(a, DType | Tensor) for a in atoms):
         return None
     if all(isinstance(a, Device) or (isinstance(a, Host) and a.kind in NAMING) for a in atoms):
-        return None if all(isinstance(a, Device) and a.kind == "cpu" for a in atoms) else True
-    if isinstance(node, cst.Attribute) and node.attr.value == "device":
+        on_cpu = all(isinstance(a, Device) and a.kind == "cpu" for a in atoms)
+        return None if on_cpu else surely_device(node, src)
+    return True if is_called_device(node) else None
+
+
+def surely_device(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether what is used as a device is one, whoever calls.
+
+    Ex) x.device, f"cuda:{rank}", torch.device(name), "cuda" if fast else "cpu", a constant
+    """
+
+    def choices(part: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
+        if isinstance(part, cst.IfExp):
+            return (part.body, part.orelse)
+        made = None if is_called_device(part) else definition(part, src)
+        return () if made is None else (made,)
+
+    return all(choices(part) or gives_device(part, src) for part in reachable([node], choices))
+
+
+def gives_device(node: cst.BaseExpression, src: Source) -> bool:
+    if is_called_device(node) or isinstance(node, cst.BaseString):
         return True
-    last = node.attr.value if isinstance(node, cst.Attribute) else getattr(node, "value", "")
-    named = isinstance(last, str) and (last in DEVICE_HINTS or last.endswith("device"))
-    return True if named and last.endswith("device") else None
+    if isinstance(node, cst.Call) and src.name(node.func) == "torch.device":
+        return is_local(node.func, src)
+    return is_local(node, src)
+
+
+def is_called_device(node: cst.BaseExpression) -> bool:
+    """Ex) x.device, self.device, main_device"""
+    named = node.attr if isinstance(node, cst.Attribute) else node
+    return isinstance(named, cst.Name) and named.value.endswith("device")
 
 
 def bound_before(name: cst.Name, src: Source) -> cst.BaseExpression | None:

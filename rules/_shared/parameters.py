@@ -27,3 +27,25 @@ def is_given(node: cst.CSTNode, src: Source) -> bool:
     return src.parameter(node) is not None or (
         named and origin is not node and origin is not None and is_given(origin, src)
     )
+
+
+def holds_argument(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether a variable may hold what callers pass, be it on one path alone."""
+    return _own_parameter(node, src) is not None
+
+
+def holds_unannotated(node: cst.BaseExpression, src: Source) -> bool:
+    """The same, where no annotation says what callers pass."""
+    param = _own_parameter(node, src)
+    return param is not None and param.annotation is None
+
+
+def _own_parameter(node: cst.BaseExpression, src: Source) -> cst.Param | None:
+    """The parameter of the function that has the name of a variable, unless the variable certainly
+    holds something else."""
+    function = src.function(node)
+    if not isinstance(node, cst.Name) or function is None or src.origin(node) is not None:
+        return None
+    params = (*function.params.posonly_params, *function.params.params)
+    named = (*params, *function.params.kwonly_params)
+    return next((param for param in named if param.name.value == node.value), None)

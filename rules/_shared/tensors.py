@@ -1,19 +1,23 @@
-"""Whether an expression is a tensor whoever calls the function it stands in.
+"""Whether an expression is a tensor, or a part of one, whoever calls the function it stands in.
 
 A value rests on the calls that are seen; a fix that is safe must hold for those that are not, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from amplint import Object, only, reachable
+from amplint import DType, Object, only, reachable
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import RESULTS
+
+from .classes import constructor_around
+from .local_values import is_local, method_of, resolved, shaped
+from .parameters import holds_unannotated
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -46,50 +50,79 @@ def surely_tensor(node: cst.BaseExpression, src: Source, *, annotated: bool = Tr
     """
     if not annotated and isinstance(node, cst.Name) and src.parameter(node) is not None:
         return False
-    return src.tensor(node) is not None and _comes_from_torch(node, src)
+    return src.tensor(node) is not None and any(
+        _is_of_torch(part, src)
+        for part in reachable([node], lambda part: tensor_operands(part, src))
+    )
 
 
-def _comes_from_torch(node: cst.BaseExpression, src: Source) -> bool:
-    """Whether torch computes the expression, of whatever the callers pass."""
-    parts = reachable([node], lambda part: _deciding(part, src))
-    return any(_is_from_torch(part, src) for part in parts)
+def is_registered(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether the constructor of the class around registers the attribute as a buffer."""
+    return isinstance(node, cst.Attribute) and any(
+        isinstance(each, ast.Call)
+        and isinstance(each.func, ast.Attribute)
+        and each.func.attr == "register_buffer"
+        and any(isinstance(arg, ast.Constant) and arg.value == node.attr.value for arg in each.args)
+        for statement in constructor_around(node, src)
+        for each in ast.walk(statement)
+    )
 
 
-def _deciding(node: cst.BaseExpression, src: Source) -> Iterator[cst.BaseExpression]:
-    """The parts of an expression any one of which makes it a tensor if it is one."""
+def surely_shape(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether the expression is a `torch.Size`; the shape of an array is a tuple.
+
+    Ex) x.shape, x.size(), x.shape[1:] of a tensor; a variable that holds it
+    """
+    receiver = shaped(node, src)
+    return receiver is not None and surely_tensor(receiver, src)
+
+
+def surely_vector(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether an expression is a tensor with at least one dimension."""
+    tensor = src.tensor(node)
+    return tensor is not None and tensor.rank == 1 and is_local(node, src)
+
+
+def surely_dtype(node: cst.BaseExpression, src: Source) -> bool:
+    """Ex) torch.float16, x.dtype of a tensor; not the name of a type, which has a device, too"""
+    made = resolved(node, src)
+    if isinstance(made, cst.Attribute) and made.attr.value == "dtype":
+        return surely_tensor(made.value, src)
+    value = src.value(node)
+    return bool(value) and all(isinstance(each, DType) for each in value) and is_local(node, src)
+
+
+def tensor_operands(node: cst.BaseExpression, src: Source) -> tuple[cst.BaseExpression, ...]:
+    """What makes an expression a tensor by being one: each of these does."""
     if isinstance(node, cst.Call):
-        named = src.name(node.func) is not None
-        if not named and isinstance(node.func, cst.Attribute):
-            yield node.func.value
-    elif isinstance(node, cst.Name):
-        origin = src.origin(node)
-        if origin is not None:
-            yield origin
-    elif isinstance(node, cst.Attribute | cst.Subscript):
-        yield node.value
-    elif isinstance(node, cst.BinaryOperation):
-        yield from (node.left, node.right)
-    elif isinstance(node, cst.UnaryOperation):
-        yield node.expression
+        a_method = isinstance(node.func, cst.Attribute) and src.name(node.func) is None
+        return tensor_operands(node.func, src) if a_method else ()
+    if isinstance(node, cst.Name):
+        made = src.origin(node)
+        return () if made is None else (made,)
+    if isinstance(node, cst.Attribute | cst.Subscript):
+        return (node.value,)
+    if isinstance(node, cst.BinaryOperation):
+        return (node.left, node.right)
+    return (node.expression,) if isinstance(node, cst.UnaryOperation) else ()
 
 
-def _is_from_torch(node: cst.BaseExpression, src: Source) -> bool:
-    """Whether an expression is by itself the work of torch, or declared to be a tensor."""
+def _is_of_torch(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether torch computes the expression, of whatever the callers pass."""
     if isinstance(node, cst.Call):
         name = src.name(node.func)
         if name is not None:
-            return name in FACTORIES or name in RESULTS
-        method = node.func.attr.value if isinstance(node.func, cst.Attribute) else None
-        return method in TENSOR_METHODS or _is_torch_module(node.func, src)
+            return (name in FACTORIES or name in RESULTS) and is_local(node.func, src)
+        return _is_torch_module(node.func, src) or method_of(node) in TENSOR_METHODS
     if isinstance(node, cst.Name):
-        return src.origin(node) is None and _is_annotated(node, src)
+        return _is_annotated(node, src)
     return isinstance(node, cst.Attribute) and _is_torch_module(node.value, src)
 
 
 def _is_torch_module(node: cst.BaseExpression, src: Source) -> bool:
     """Ex) self.proj, which is an nn.Linear"""
     thing = only(src.value(node))
-    return isinstance(thing, Object) and thing.type in MODULES
+    return isinstance(thing, Object) and thing.type in MODULES and not holds_unannotated(node, src)
 
 
 def _is_annotated(name: cst.Name, src: Source) -> bool:

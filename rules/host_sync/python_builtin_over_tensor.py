@@ -19,7 +19,8 @@ with a list of tensors, and `max(count, 1)` asks once.
 Fix safety: unsafe, since what is compared may differ: NaN compares otherwise on the device, the
 gradient of equal elements is shared out instead of going to the first, and `max(t, 1)` may have
 been a Python number. `any(t)` and `all(t)` become `bool(t.any())`, which waits once (AMP103). None
-is offered for `sorted`, `map` and lists of tensors.
+is offered for `sorted`, `map` and lists of tensors, for a number beyond the range of the dtype, nor
+where only callers or fields say that there is a tensor: on another path it may be a Python float.
 
 Known limits: as for AMP101. A loop over a tensor is told where it reads the element (AMP101,
 AMP103, AMP105). With `key=` the results of the key are compared, which may be numbers.
@@ -27,6 +28,7 @@ AMP103, AMP105). With `key=` the results of the key are compared, which may be n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import libcst as cst
@@ -35,6 +37,7 @@ from amplint import (
     HOT,
     Finding,
     Fix,
+    Function,
     Group,
     Host,
     Rule,
@@ -47,11 +50,15 @@ from amplint import (
     TensorCertainty,
     Value,
     calls,
+    constant,
     only,
+    reachable,
 )
 from amplint.knowledge.host_reads import ELEMENT_READS
 
+from .._shared.parameters import holds_argument
 from .._shared.reads import device_tensor, hot_evidence, tensor_of_training
+from .._shared.tensors import surely_tensor, tensor_operands
 
 CONVERSIONS = frozenset(f"builtins.{name}" for name in ("bool", "complex", "float", "int", "str"))
 BOUNDS = {"max": "min", "min": "max"}  # max(t, 1) is t.clamp(min=1)
@@ -82,6 +89,13 @@ rule = Rule(
     & goes_through
     & HOT,
 )
+
+HALF_MAX = 65504
+LARGEST = {
+    **dict.fromkeys(("int8", "uint8"), 127),
+    **{f"int{bits}": 2 ** (bits - 1) - 1 for bits in (16, 32, 64)},
+    **dict.fromkeys(("bfloat16", "float32", "float64"), 3.38e38),
+}
 
 
 @rule.on(cst.Call)
@@ -135,13 +149,15 @@ def without_dimensions(value: Value) -> Tensor | None:
 def on_device(name: str, call: cst.Call, operand: cst.BaseExpression, src: Source) -> Fix | None:
     """The method of the tensor that does the same."""
     text = None
-    if isinstance(only(src.value(operand)), Tensor):
+    value = src.tensor(operand)
+    if value is not None and is_tensor_on_every_path(operand, src):
+        dtype = value.dtype
         given = [arg.value for arg in call.args if arg.keyword is None]
         others = [other for other in given if other is not operand]
         keywords = [arg for arg in call.args if arg.keyword is not None]
         tensor = src.edits.as_receiver(operand)
         if len(others) == 1 and not keywords and name in BOUNDS:
-            text = with_other(name, tensor, others[0], src)
+            text = with_other(name, tensor, dtype, others[0], src)
         elif not others and not keywords and name in BOUNDS:
             text = f"{tensor}.{name}()"
         elif not others and not keywords and name in ("any", "all"):
@@ -151,11 +167,48 @@ def on_device(name: str, call: cst.Call, operand: cst.BaseExpression, src: Sourc
     return Fix("Let the device compare", (src.edits.replace(call, text),), Safety.UNSAFE)
 
 
-def with_other(name: str, tensor: str, other: cst.BaseExpression, src: Source) -> str | None:
+def with_other(
+    name: str, tensor: str, dtype: str | None, other: cst.BaseExpression, src: Source
+) -> str | None:
     """Ex) max(count, 1) -> count.clamp(min=1), min(a, b) -> a.minimum(b)"""
     atom = only(src.value(other))
     if isinstance(atom, Host) and atom.kind in ("int", "float"):
+        if not is_taken(constant(src.value(other)), dtype):
+            return None
         return f"{tensor}.clamp({BOUNDS[name]}={src.text(other)})"
-    if isinstance(atom, Tensor) and src.ask(TensorCertainty, other):
+    if is_tensor_on_every_path(other, src):
         return f"{tensor}.{PAIRWISE[name]}({src.text(other)})"
     return None
+
+
+def is_taken(number: object, dtype: str | None) -> bool:
+    """Whether `clamp` takes a number for a tensor of a dtype; beyond its range, it raises."""
+    if not isinstance(number, int | float) or number in (math.inf, -math.inf):
+        return True
+    return bool(abs(number) <= LARGEST.get(dtype or "float16", HALF_MAX))
+
+
+def is_tensor_on_every_path(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether more than an argument or a field makes an expression a tensor: they may be Python
+    numbers on another path, and these have no `clamp`."""
+    if src.tensor(node) is None:
+        return False
+    parts = reachable([node], lambda part: operands(part, src))
+    return surely_tensor(node, src) or any(
+        not operands(part, src) and not holds_argument(part, src) and not is_number(part, src)
+        for part in parts
+    )
+
+
+def operands(node: cst.BaseExpression, src: Source) -> tuple[cst.BaseExpression, ...]:
+    """What makes an expression a tensor by being one; what a function of the project gives is known
+    from its returns."""
+    if isinstance(node, cst.Comparison):
+        return (node.left, *(each.comparator for each in node.comparisons))
+    if isinstance(node, cst.Call) and isinstance(only(src.value(node.func)), Function):
+        return ()
+    return tensor_operands(node, src)
+
+
+def is_number(node: cst.BaseExpression, src: Source) -> bool:
+    return isinstance(only(src.value(node)), Host)

@@ -12,7 +12,8 @@ the copy is done, and only then goes on to queue the next kernels.
 
 Fix safety: safe, the device runs the copy before what uses it, and the loader gives new memory for
 each batch. Unsafe where the batch is a parameter, which others may bring back from the device with
-the same line (the host would then read too early), and where the host writes into it later.
+the same line (the host would then read too early), where the loader is one, whose batches may be
+objects with a `to` of their own, and where the host writes into the batch later.
 
 Known limits: a loader with its own `collate_fn` is left alone, for what it collates need not be
 tensors; so is one whose `pin_memory=` is not known to be true. A view of the batch is taken to be
@@ -32,8 +33,10 @@ from amplint import (
     Finding,
     Fix,
     Group,
+    Object,
     Rule,
     Same,
+    Sequence,
     Source,
     Spot,
     Tensor,
@@ -44,7 +47,7 @@ from amplint import (
 from .._shared.moves import move_of
 from .._shared.reads import device_places, heat_places
 
-FRESH = "the batch comes from the loader in this function"
+FRESH = "the batch comes from a loader that no caller passes"
 UNWRITTEN = "nothing writes into the batch later"
 
 
@@ -99,7 +102,7 @@ def without_waiting(call: cst.Call, batch: cst.BaseExpression, src: Source) -> F
 
 
 def is_fresh(batch: cst.BaseExpression, src: Source) -> bool:
-    """Whether no caller passes a batch: it may come back from the device by the same line."""
+    """Whether no caller passes the batch: it may come back from the device by the same line."""
     function = src.function(batch)
     return function is not None and not any(
         is_passed(each, src) for each in src.layout.names(function)
@@ -116,11 +119,13 @@ def is_unwritten(batch: cst.BaseExpression, src: Source) -> bool:
 
 
 def is_passed(name: cst.Name, src: Source) -> bool:
-    """Whether a name reads a parameter that is given a batch."""
-    if src.parameter(name) is None:
-        return False
-    batch = only(src.value(name))
-    return isinstance(batch, Tensor | Blob) and batch.device.pinned
+    """Whether a name reads a parameter that is given a batch, or a loader: that of another caller
+    may give batches that cannot be moved in this way, or are written into while they are copied."""
+    given = only(src.value(name))
+    pinned = isinstance(given, Tensor | Blob) and given.device.pinned
+    draws = isinstance(given, Sequence) and given.batches
+    loader = isinstance(given, Object) and given.kind == "loader"
+    return (pinned or draws or loader) and src.parameter(name) is not None
 
 
 def is_bound_by(statement: cst.CSTNode | None, name: str, src: Source) -> bool:

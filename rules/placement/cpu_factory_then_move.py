@@ -12,8 +12,10 @@ Also where the move stands a few lines further down, if nothing reads the tensor
 Fix safety: safe for zeros, ones, full, empty, eye and integer arange, which are the same on every
 device. Unsafe for rand and its kin (another generator: other random numbers), for linspace, float
 arange and windows (the last bit may differ), through `expand` (the copy has memory of its own for
-each element), of a part (`[::2]`; the copy has no gaps between its elements), and with
-`requires_grad=True` (the moved tensor is not a leaf, the one built in place is).
+each element), of a part (`[::2]`; the copy has no gaps between its elements), with
+`requires_grad=True` (the moved tensor is not a leaf, the one built in place is), and where only the
+calls that were seen say what it is cast to, compared with or moved to. None after
+`.type("torch.FloatTensor")` and its like: a tensor type is on a device, too.
 
 Known limits: `torch.tensor(data).cuda()` is no finding, for `device=` saves no copy there; nor is
 `.cuda(index)` with an index that may be None, nor a call with `out=`, `pin_memory=True`,
@@ -39,15 +41,15 @@ from amplint import (
     Spot,
     Tensor,
     calls,
-    only,
 )
 from amplint.knowledge.factories import FACTORIES
 
-from .._shared.factories import Built, built, is_built
+from .._shared.factories import Built, built, is_built, same_numbers
 from .._shared.moves import Move, move_of, without_move
 
 VALUES = "every device fills in the same values"
 STEPS = "what is done before the move gives the same bits on every device"
+OPERANDS = "what it is done with is of the host, whoever calls"
 NOT_SHARED = "no elements share memory"
 WHOLE = "no part of it is taken"
 LEAF = "no gradient is asked for"
@@ -68,7 +70,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Same(),
-    safe_if=(VALUES, STEPS, NOT_SHARED, WHOLE, LEAF, DTYPE, CERTAIN),
+    safe_if=(VALUES, STEPS, OPERANDS, NOT_SHARED, WHOLE, LEAF, DTYPE, CERTAIN),
     changes=frozenset({Change.ROUNDING, Change.STREAM}),
     outranks=("AMP201", "AMP508"),
     candidates=calls(".to", ".cuda") & moves_new,
@@ -99,6 +101,8 @@ def create_there(
     Ex) m = torch.zeros(n); m = m.to(d) -> m = torch.zeros(n, device=d)"""
     if not made.alone:
         return None  # what it was compared with may be a tensor on the CPU
+    if made.placed:
+        return None  # a type, as in `.type("torch.FloatTensor")`, is on a device, too
     if made.names and not src.variables.same_meaning(call, made.call):
         return None  # what names the device may have another value up there
     if move.dtype is not None and not made.shaped:
@@ -126,13 +130,10 @@ def title(name: str) -> str:
 
 
 def conditions(made: Built, move: Move, src: Source) -> dict[str, bool]:
-    exact = FACTORIES[made.name].deterministic
-    if made.name == "torch.arange":
-        atom = only(src.value(made.call))
-        exact = isinstance(atom, Tensor) and atom.dtype == "int64"
     return {
-        VALUES: exact,
+        VALUES: same_numbers(made, src),
         STEPS: made.exact,
+        OPERANDS: made.certain,
         NOT_SHARED: not made.expanded,
         WHOLE: not made.sliced,
         LEAF: src.keyword(made.call, "requires_grad") is None,

@@ -249,7 +249,7 @@ def built_from(node: cst.BaseExpression, src: Source, steps: int = MAX_STEPS) ->
     if isinstance(node, cst.Call) and not is_new_tensor(node) and data_of(node, src) is not None:
         return node
     step = operand_alone(node, src)
-    return built_from(step[0], src, steps - 1) if step is not None else None
+    return built_from(step.operand, src, steps - 1) if step is not None else None
 
 
 def is_number(node: cst.BaseExpression, src: Source) -> bool:

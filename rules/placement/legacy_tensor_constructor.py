@@ -60,13 +60,15 @@ from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 
 from .._shared.factories import SETS_OTHER_TYPE, changes_default_device
 from .._shared.guards import is_fallback
+from .._shared.local_values import has_kind, is_local, method_of, resolved, shaped, surely_int
 from .._shared.moves import move_of
 from .._shared.reads import device_places
-from .._shared.tensors import surely_tensor
+from .._shared.tensors import surely_shape, surely_tensor, surely_vector
 
 DEFAULT_TYPE = "torch.set_default_tensor_type"
-SIZES = "the arguments are written as sizes"
-DATA = "the argument is written as data"
+SIZES = "the arguments are sizes, whoever calls"
+DATA = "the argument is data, whoever calls"
+SAME_TYPE = "the type is the same whoever calls"
 TENSOR = "what has the method is a tensor, whoever calls"
 TO_CPU = "the type is one of the CPU"
 CPU_DEFAULT = "the default type is nowhere one of CUDA"
@@ -94,7 +96,7 @@ rule = Rule(
     since="0.1",
     witness=Warns("torch.set_default_tensor_type() is deprecated"),
     # What it is rewritten to may be another mistake.
-    safe_if=(SIZES, DATA, TENSOR, TO_CPU, CPU_DEFAULT),
+    safe_if=(SIZES, DATA, SAME_TYPE, TENSOR, TO_CPU, CPU_DEFAULT),
     outranks=("AMP101", "AMP102", "AMP201", "AMP202", "AMP501", "AMP502", "AMP503", "AMP508"),
     candidates=calls(DEFAULT_TYPE, ".new", *NAMED_AFTER_DTYPE)
     | calls(".type") & (lambda at: any(names_type(at.of(each)) for each in at.arguments)),
@@ -191,13 +193,14 @@ def factory(call: cst.Call, name: str, src: Source) -> Fix | None:
     if added is None:
         return None
     edits = (src.edits.replace(call.func, f"{torch.text}.{function}"), added, *torch.edits)
-    return Fix.safe_if(f"Call `torch.{function}`", edits, what.conditions)
+    conditions = {**what.conditions, SAME_TYPE: is_local(call.func, src)}
+    return Fix.safe_if(f"Call `torch.{function}`", edits, conditions)
 
 
 def new_of(call: cst.Call, function: cst.Attribute, src: Source) -> Fix | None:
     """Ex) x.new(2, 3) -> x.new_empty(2, 3)"""
     what = arguments(call, src)
-    if what is None:
+    if what is None or (len(call.args) > 1 and not all(is_size(arg, src) for arg in call.args)):
         return None
     name = "new_empty" if what.sizes else "new_tensor"
     added = () if call.args else (src.edits.add_argument(call, "0"),)
@@ -208,40 +211,76 @@ def new_of(call: cst.Call, function: cst.Attribute, src: Source) -> Fix | None:
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a legacy constructor is given: sizes, or else data; and whether that is written there,
-    not only so in the calls that were seen."""
+    """What a legacy constructor is given: sizes, or else data; and whether it is so whoever calls,
+    not only in the calls that were seen."""
 
     sizes: bool
-    written: bool
+    certain: bool
 
     @property
     def conditions(self) -> dict[str, bool]:
-        return {SIZES if self.sizes else DATA: self.written}
+        return {SIZES if self.sizes else DATA: self.certain}
 
 
 def arguments(call: cst.Call, src: Source) -> Arguments | None:
-    """What the arguments are; None where they may be a tensor, whose memory would be shared."""
+    """What the arguments are; None where they may be tensors, whose memory would be shared."""
     if any(arg.keyword is not None or arg.star == "**" for arg in call.args):
         return None
+    if len(call.args) == 1 and not call.args[0].star:
+        return of_one(call.args[0].value, src)
     starred = [arg.value for arg in call.args if arg.star]
-    if len(call.args) != 1 or starred:  # with several, or none, anything but sizes raises
-        plain = len(call.args) > 1 and not call.args[0].star
-        # Of `*()` alone, the old constructor makes an empty tensor, and the new function nothing.
-        some = len(starred) < len(call.args) or any(is_of_dimensions(s, src) for s in starred)
-        shapes = all(is_shape(each, src) for each in starred)
-        sure = plain or not call.args or (shapes and some)
-        known = sure or all(has_sizes(each, src) for each in starred)
-        return Arguments(True, sure) if known else None
-    given = call.args[0].value
+    several = len(call.args) > 1 and not call.args[0].star
+    shapes = all(shaped(each, src) is not None for each in starred)
+    # Of `*()` alone, the old constructor makes an empty tensor, and the new function nothing.
+    filled = len(starred) < len(call.args) or any(rank_of(each, src) == 1 for each in starred)
+    known = several or not call.args or (shapes and filled)
+    if not known and not all(has_sizes(each, src) for each in starred):
+        return None
+    return Arguments(True, surely_sizes(call, src))
+
+
+def surely_sizes(call: cst.Call, src: Source) -> bool:
+    """Whether several arguments, or none, are sizes whoever calls."""
+    given = [arg.value for arg in call.args if not arg.star]
+    starred = [arg.value for arg in call.args if arg.star]
+    if not call.args or (len(given) > 1 and not may_be_sparse(call)):
+        return True  # of several, anything but sizes raises
+    return (
+        all(surely_int(each, src) for each in given)
+        and all(shaped(each, src) is not None for each in starred)
+        and (bool(given) or any(rank_of(each, src, certain=True) == 1 for each in starred))
+    )
+
+
+def may_be_sparse(call: cst.Call) -> bool:
+    """Whether indices and values may build a sparse tensor: of `x.new`, where x is sparse."""
+    return method_of(call) == "new"
+
+
+def is_size(arg: cst.Arg, src: Source) -> bool:
+    """Whether an argument is a size, or several, in the calls that are seen."""
+    if arg.star:
+        return shaped(arg.value, src) is not None or has_sizes(arg.value, src)
+    return surely_int(arg.value, src) or has_kind(arg.value, {"int"}, src)
+
+
+def of_one(given: cst.BaseExpression, src: Source) -> Arguments | None:
+    """What the only argument is."""
     atom = only(src.value(given))
     if isinstance(given, SEQUENCES):
         return Arguments(False, True)
     if isinstance(atom, Host) and atom.kind in ("int", "size"):
-        return Arguments(True, is_int(given, src) or is_shape(given, src))
+        return Arguments(True, surely_int(given, src) or surely_shape(given, src))
     if isinstance(atom, Sequence) or (isinstance(atom, Host) and atom.kind in ("numpy", "list")):
-        made = src.origin(given) if isinstance(given, cst.Name) else given
-        return Arguments(False, isinstance(made, SEQUENCES) or is_call_of("tolist", made))
+        return Arguments(False, surely_list(resolved(given, src), src))
     return None
+
+
+def surely_list(made: cst.BaseExpression, src: Source) -> bool:
+    """Ex) [2.0, 3.0], x.tolist() where x has a dimension, and does not give a number"""
+    if isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute):
+        return made.func.attr.value == "tolist" and surely_vector(made.func.value, src)
+    return isinstance(made, SEQUENCES)
 
 
 def has_sizes(node: cst.BaseExpression, src: Source) -> bool:
@@ -252,48 +291,18 @@ def has_sizes(node: cst.BaseExpression, src: Source) -> bool:
     return isinstance(atom, Host) and atom.kind == "size"
 
 
-def is_shape(node: cst.BaseExpression, src: Source) -> bool:
-    """Ex) x.shape, x.size(); a variable that holds it"""
-    if isinstance(node, cst.Name):
-        made = src.origin(node)
-        return made is not None and is_shape(made, src)
-    if isinstance(node, cst.Attribute):
-        return node.attr.value == "shape"
-    return is_call_of("size", node) and isinstance(node, cst.Call) and not node.args
+def rank_of(shape: cst.BaseExpression, src: Source, certain: bool = False) -> int | None:
+    """The rank of the tensor that has a shape: 1 if that is not empty.
 
-
-def is_of_dimensions(node: cst.BaseExpression, src: Source) -> bool:
-    """Whether a shape is that of a tensor with at least one dimension."""
-    if isinstance(node, cst.Name):
-        made = src.origin(node)
-        return made is not None and is_of_dimensions(made, src)
-    method = node.func if isinstance(node, cst.Call) else node
-    tensor = src.tensor(method.value) if isinstance(method, cst.Attribute) else None
-    return tensor is not None and tensor.rank == 1
-
-
-def is_int(node: cst.BaseExpression, src: Source) -> bool:
-    """Ex) 3, len(x), x.size(0), x.shape[0] + 1; a variable that holds it"""
-    if isinstance(node, cst.Name):
-        made = src.origin(node)
-        return made is not None and is_int(made, src)
-    if isinstance(node, cst.BinaryOperation):
-        return is_int(node.left, src) and is_int(node.right, src)
-    if isinstance(node, cst.Subscript):
-        return is_shape(node.value, src)
-    if isinstance(node, cst.Call):
-        sized = is_call_of("size", node) and bool(node.args)
-        return sized or src.name(node.func) in ("builtins.len", "builtins.int")
-    return isinstance(node, cst.Integer)
-
-
-def is_call_of(method: str, node: cst.CSTNode | None) -> bool:
-    """Ex) x.tolist()"""
-    return (
-        isinstance(node, cst.Call)
-        and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value == method
-    )
+    Args:
+        certain: whoever calls, not only in the calls that are seen.
+    """
+    made = resolved(shape, src)
+    receiver = None if isinstance(made, cst.Subscript) else shaped(made, src)
+    tensor = src.tensor(receiver) if receiver is not None else None
+    if tensor is None or receiver is None or (certain and not is_local(receiver, src)):
+        return None
+    return tensor.rank
 
 
 # ---------------------------------------------------------------------------- casts and defaults
@@ -335,7 +344,11 @@ def conversion(
         return None
     # A tensor on a GPU stays on that GPU; `.to("cuda")` would move it to the current one.
     device = "" if place == "cuda" and on_device else f'"{place}", '
-    conditions = {TO_CPU: place == "cpu", TENSOR: surely_tensor(function.value, src)}
+    conditions = {
+        TO_CPU: place == "cpu",
+        TENSOR: surely_tensor(function.value, src),
+        SAME_TYPE: is_local(given, src),
+    }
     edits = (
         src.edits.replace(function.attr, "to"),
         src.edits.replace(given, f"{device}{torch.text}.{dtype}"),
@@ -359,5 +372,8 @@ def default_dtype(call: cst.Call, src: Source) -> Fix | None:
         *torch.edits,
     )
     # It also makes the CPU the default device; where another one was, that is undone.
-    conditions = {CPU_DEFAULT: not src.matches(SETS_OTHER_TYPE)}
+    conditions = {
+        CPU_DEFAULT: not src.matches(SETS_OTHER_TYPE),
+        SAME_TYPE: is_local(call.args[0].value, src),
+    }
     return Fix.safe_if("Set the default dtype", edits, conditions)

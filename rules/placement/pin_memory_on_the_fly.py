@@ -15,7 +15,8 @@ the device is busy need not wait for it. So that is told only if the group "peda
 measure it. Pinned memory pays off for certain where another thread fills it:
 `DataLoader(..., pin_memory=True)`.
 
-Fix safety: safe, the values are the same.
+Fix safety: safe, the values are the same. Unsafe where callers name the device: on the CPU, what
+`pin_memory` gives is a copy, and without it `x.to("cpu")` is `x` itself.
 
 Known limits: nothing is said in a file that imports `threading.Thread`, nor under
 `torch.cuda.stream(...)`: there the copy may well run beside the training. Nor of a buffer that is
@@ -37,7 +38,6 @@ from amplint import (
     Fix,
     Group,
     Rule,
-    Safety,
     Source,
     Spot,
     Tensor,
@@ -46,10 +46,12 @@ from amplint import (
     only,
 )
 
+from .._shared.local_values import is_local, method_of
 from .._shared.moves import bound_before, move_of
 from .._shared.reads import heat_places
 
 ONLY_MOVED = "the pinned copy is moved, and nothing else is done with it"
+LEAVES_HOST = "it is moved off the CPU, whoever calls"
 
 
 STREAMS = frozenset({"torch.cuda.stream", "torch.cuda.StreamContext", "torch.xpu.stream"})
@@ -70,7 +72,7 @@ rule = Rule(
         "pinned memory needs an accelerator",
         "https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
     ),
-    safe_if=(ONLY_MOVED,),
+    safe_if=(ONLY_MOVED, LEAVES_HOST),
     outranks=("AMP911",),
     candidates=calls(".pin_memory") & pins_tensor & HOT,
 )
@@ -92,7 +94,7 @@ def check(move: cst.Call, src: Source) -> Iterator[Finding]:
     group = Group.PERFORMANCE if blocking else Group.PEDANTIC
     moved = () if call is move.func.value else (src.related_node(move, "moved to the device here"),)
     evidence = (*moved, *heat_places(heat, src))
-    yield src.finding(rule, call, message, unpinned(call, src), evidence, group)
+    yield src.finding(rule, call, message, unpinned(call, move, src), evidence, group)
 
 
 def pinning(moved: cst.BaseExpression, src: Source) -> cst.Call | None:
@@ -119,8 +121,19 @@ def runs_beside(node: cst.CSTNode, src: Source) -> bool:
     )
 
 
-def unpinned(call: cst.Call, src: Source) -> Fix:
+def unpinned(call: cst.Call, move: cst.Call, src: Source) -> Fix:
     """Ex) x.pin_memory().to(device) -> x.to(device)"""
     assert isinstance(call.func, cst.Attribute)
     edit = src.edits.remove_between(call.func.value, call)
-    return Fix("Copy straight to the device", (edit,), Safety.SAFE, (ONLY_MOVED,))
+    conditions = {ONLY_MOVED: True, LEAVES_HOST: leaves_host(move, src)}
+    return Fix.safe_if("Copy straight to the device", (edit,), conditions)
+
+
+def leaves_host(move: cst.Call, src: Source) -> bool:
+    """Whether the tensor is moved off the CPU, whoever calls; else it would no longer be a copy."""
+    target = src.argument(move, "device", 0)
+    if target is None or method_of(move) == "cuda":
+        return True
+    there = only(src.value(move))
+    moved = isinstance(there, Tensor | Blob) and there.device.kind == ACCELERATOR
+    return moved and is_local(target.value, src)

@@ -126,7 +126,7 @@ def kept_tensor(
         before = bound_before(node, src)
         return kept_tensor(before, src, steps - 1) if before is not None else None
     step = operand_alone(node, src)
-    return kept_tensor(step[0], src, steps - 1) if step is not None else None
+    return kept_tensor(step.operand, src, steps - 1) if step is not None else None
 
 
 def is_module(node: cst.BaseExpression, src: Source) -> bool:

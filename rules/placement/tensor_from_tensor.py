@@ -56,6 +56,7 @@ from amplint import (
 
 from .._shared.factories import changes_default_device
 from .._shared.guards import asks_type
+from .._shared.local_values import has_kind, is_local, resolved
 from .._shared.reads import hot_evidence
 from .._shared.tensors import has_own_classes, surely_tensor
 
@@ -63,6 +64,8 @@ TENSOR = "what is copied is a tensor, whoever calls"
 PLAIN = "the project has no tensors of a class of their own"
 SAME_DEFAULT = "the project sets no other default device"
 LIKE = "what is asked for a new tensor is one, whoever calls"
+GIVEN = "dtype, device and requires_grad are known to be such, whoever calls"
+CALLED = "what is called is `torch.tensor`, whoever calls"
 
 
 PLACEMENT: tuple[str, ...] = ("device", "dtype")
@@ -79,7 +82,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Warns("To copy construct from a tensor"),
-    safe_if=(TENSOR, PLAIN, SAME_DEFAULT, LIKE),
+    safe_if=(TENSOR, PLAIN, SAME_DEFAULT, LIKE, GIVEN, CALLED),
     candidates=calls("torch.tensor", ".new_tensor") & copies_tensor,
 )
 
@@ -142,15 +145,21 @@ def copied(
         written = f"{src.edits.as_receiver(data)}.{copy}"
     else:
         written = f"{src.edits.as_receiver(data)}.detach().{copy}"
-    edit = src.edits.replace(call, written + wanting_grad(given, src))
+    wanted = given.get("requires_grad")
+    edit = src.edits.replace(call, written + wanting_grad(wanted, src))
     conditions = {
         TENSOR: surely_tensor(data, src, annotated=False),
         PLAIN: not has_own_classes(src),
+        GIVEN: wanted is None or surely_flag(wanted, src),
     }
+    if like is None:
+        conditions[CALLED] = is_local(call.func, src)
     if like is None and "device" not in given:
         conditions[SAME_DEFAULT] = not changes_default_device(src)
     if like is not None:
         conditions[LIKE] = surely_tensor(like, src)
+        placed = [given[name] for name in PLACEMENT if name in given]
+        conditions[GIVEN] &= all(surely_something(each, src) for each in placed)
     return Fix.safe_if("Detach and copy the tensor", (edit,), conditions)
 
 
@@ -183,9 +192,25 @@ def keywords(arguments: dict[str, str]) -> str:
     return ", ".join(f"{name}={text}" for name, text in arguments.items())
 
 
-def wanting_grad(given: dict[str, cst.BaseExpression], src: Source) -> str:
-    flag = src.text(given["requires_grad"]) if "requires_grad" in given else "False"
+def surely_something(node: cst.BaseExpression, src: Source) -> bool:
+    """The same, whoever calls; `self.dtype` may well be None."""
+    made = resolved(node, src)
+    if isinstance(made, cst.Attribute) and made.attr.value in ("dtype", "device"):
+        return surely_tensor(made.value, src)
+    return is_something(made, src) and is_local(made, src)
+
+
+def wanting_grad(wanted: cst.BaseExpression | None, src: Source) -> str:
+    flag = src.text(wanted) if wanted is not None else "False"
     return {"False": "", "True": ".requires_grad_()"}.get(flag, f".requires_grad_({flag})")
+
+
+def surely_flag(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether the expression is True or False, whoever calls."""
+    made = resolved(node, src)
+    if isinstance(made, cst.Attribute) and made.attr.value == "requires_grad":
+        return surely_tensor(made.value, src)
+    return has_kind(made, {"bool"}, src) and is_local(made, src)
 
 
 def receives(node: cst.BaseExpression | None, method: str) -> cst.BaseExpression | None:

@@ -56,15 +56,17 @@ from amplint import (
 )
 from amplint.knowledge.factories import FACTORIES
 
-from .._shared.dtypes import settled_within
-from .._shared.factories import Built, built, is_built
+from .._shared.dtypes import surely_settled
+from .._shared.factories import Built, built, is_built, same_numbers
+from .._shared.local_values import is_local
 from .._shared.tensors import has_own_classes, surely_tensor
 
 VALUES = "every device and dtype is given the same values"
+OPERANDS = "what it is built and shaped with is the same whoever calls"
 NOT_SHARED = "no elements share memory"
 WHOLE = "no part of it is taken"
 PLAIN = "the project has no tensors of a class of their own"
-DENSE = "what it is made like is not sparse"
+DENSE = "what it is made like is strided"
 CAST = "the cast is to the dtype and the device of a tensor"
 
 
@@ -79,7 +81,8 @@ NEW = {
 TAKE_DTYPE = frozenset({*NEW, "torch.eye"})
 KNOWN_ARGUMENTS = frozenset({"size", "fill_value", "n", "m", "dtype", "device"})
 MOVE_OPTIONS = frozenset({"non_blocking", "copy"})
-SPARSE = ("to_sparse", "sparse_coo_tensor", "sparse_csr_tensor", "to_sparse_csr", "sparse_tensor")
+LAYOUTS = r"\b(to_sparse|sparse_\w+_tensor|sparse_tensor|to_mkldnn)"
+NESTED = r"\bnested_tensor"
 INFINITE = re.compile(r"-?((math|np|numpy|torch|th)\.inf|float\([\"'][+-]?inf(inity)?[\"']\))")
 HALF_MAX = 65504
 INT_MAX = 127  # of the smallest integer type
@@ -105,7 +108,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Same(),
-    safe_if=(VALUES, NOT_SHARED, WHOLE, PLAIN, DENSE, CAST),
+    safe_if=(VALUES, OPERANDS, NOT_SHARED, WHOLE, PLAIN, DENSE, CAST),
     changes=frozenset({Change.ROUNDING, Change.STREAM}),
     outranks=("AMP201",),
     candidates=calls(".type_as", ".to", ".type") & is_cast_of_new,
@@ -250,25 +253,24 @@ def conditions(
 ) -> dict[str, bool]:
     assert isinstance(call.func, cst.Attribute)
     like = src.tensor(target)
-    exact = FACTORIES[made.name].deterministic
-    if made.name == "torch.arange":
-        value = src.tensor(made.call)
-        exact = value is not None and value.dtype == "int64"
+    exact = same_numbers(made, src)
+    # Of a dtype that a caller has decided, another caller may know nothing.
+    dtype = like.dtype if like is not None and surely_settled(like, target, src) else None
     if made.name == "torch.full":
         fill = src.argument(made.call, "fill_value", 1)
-        # Of a dtype that a caller has decided, another caller may know nothing.
-        known = like is not None and settled_within(like, target, src)
-        exact = fill is not None and holds(like.dtype if like and known else None, fill.value, src)
+        exact = fill is not None and holds(dtype, fill.value, src)
     if made.name == "torch.eye":
-        exact = like is not None and like.dtype is not None  # a few take a cast, but have no `eye`
+        exact = dtype is not None  # a few take a cast, but have no `eye`
     method = call.func.attr.value
     return {
         VALUES: exact,
+        OPERANDS: made.certain,
         NOT_SHARED: not made.expanded,
         WHOLE: not made.sliced,
         PLAIN: not has_own_classes(src),
         # `x.type_as(sparse)` raises; `x.to(sparse)` gives a dense tensor, `new_zeros` a sparse one.
-        DENSE: method == "type_as" or not any(src.mentions(word) for word in SPARSE),
+        # Of a nested tensor, either gives a dense one, and `new_zeros` raises.
+        DENSE: not src.matches(NESTED if method == "type_as" else f"{LAYOUTS}|{NESTED}"),
         # Not a dtype or a device on a path that is not seen; "torch.cuda.FloatTensor" means the
         # current GPU.
         CAST: method == "type_as" or (method == "to" and surely_tensor(target, src)),
@@ -280,7 +282,7 @@ def holds(dtype: str | None, fill: cst.BaseExpression, src: Source) -> bool:
     if INFINITE.fullmatch(src.text(fill, parentheses=False)):
         return dtype in FLOATS
     value = constant(src.value(fill))
-    if not isinstance(value, bool | int | float):
+    if not isinstance(value, bool | int | float) or not is_local(fill, src):
         return False
     if dtype is None or dtype not in FLOATS:
         return 0 <= value <= INT_MAX and is_float32(value)

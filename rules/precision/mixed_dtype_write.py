@@ -54,14 +54,17 @@ from .._shared.dtypes import (
     dtype_places,
     enabled_region,
     settled_within,
+    surely_settled,
 )
 from .._shared.guards import is_caught
-from .._shared.tensors import surely_tensor
+from .._shared.parameters import holds_unannotated
+from .._shared.tensors import is_registered, surely_tensor
 
 METHODS = frozenset({*SAME_DTYPE_WRITES, *(f"{name}_" for name in SAME_DTYPE_WRITES)})
 
 RAISES = "the dtypes are known to differ: the line can only raise"
 TENSOR = "the source is a tensor, whoever calls"
+BUFFER = "the destination is a tensor, whoever calls"
 UNCAUGHT = "nothing around it catches the error"
 
 
@@ -87,7 +90,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("source and destination dtypes match"),
-    safe_if=(RAISES, TENSOR, UNCAUGHT),
+    safe_if=(RAISES, TENSOR, BUFFER, UNCAUGHT),
     outranks=("AMP201",),
     candidates=(
         nodes("put") & (lambda at: clash(at, at.node.operands[0], at.node.operands[2]))
@@ -221,6 +224,15 @@ def may_be_converted(buffer: cst.BaseExpression, tensor: Tensor, src: Source) ->
     return not settled_within(tensor, buffer, src)
 
 
+def is_surely_written_to(buffer: cst.BaseExpression, tensor: Tensor, src: Source) -> bool:
+    """Whether the destination is a tensor whoever calls, and not an array or a dict.
+
+    After a first write, a variable no longer holds just what was assigned to it.
+    """
+    made_here = settled_within(tensor, buffer, src) and not holds_unannotated(buffer, src)
+    return made_here or is_registered(buffer, src) or surely_tensor(buffer, src)
+
+
 def cast(
     buffer: cst.BaseExpression, to: Tensor, source: cst.BaseExpression, src: Source
 ) -> Fix | None:
@@ -228,6 +240,7 @@ def cast(
     conditions = {
         RAISES: True,
         TENSOR: surely_tensor(source, src),
+        BUFFER: is_surely_written_to(buffer, to, src),
         UNCAUGHT: not is_caught(source, src),
     }
     if isinstance(buffer, cst.Name | cst.Attribute):
@@ -235,6 +248,7 @@ def cast(
         title = f"Cast the source to the dtype of `{src.brief(buffer)}`"
         return Fix.safe_if(title, (edit,), conditions)
     if to.dtype == "float32":
+        conditions[RAISES] = surely_settled(to, buffer, src)
         edit = src.edits.append_call(source, "float()")
         return Fix.safe_if("Cast the source to float32", (edit,), conditions)
     return None

@@ -336,6 +336,24 @@ def of_dtypes() -> Iterator[Case]:
     )
     yield Case(
         "AMP204",
+        "the destination is a tensor, whoever calls",
+        once(
+            "shown.append(written(torch.zeros(2, 4, device=device), device))",
+            """
+            def written(buffer: torch.Tensor, device):
+                index = torch.tensor([1, 0], device=device)
+                with torch.autocast("cuda"):
+                    buffer[index] = torch.ones(2, 4, device=device).half()
+                return len(buffer)
+
+
+            """,
+        ),
+        (("buffer: torch.Tensor", "buffer"), also("globals()['written']({}, device)")),
+        "policy",
+    )
+    yield Case(
+        "AMP204",
         "nothing around it catches the error",
         written,
         (
@@ -459,6 +477,24 @@ def of_casts_of_factories() -> Iterator[Case]:
     )
     yield Case(
         "AMP202",
+        "what it is built and shaped with is the same whoever calls",
+        once(
+            "shown.append(made(torch.ones(3, device=device).half(), 4))",
+            """
+            def made(x: torch.Tensor, n):
+                return torch.ones(4).view(1, n).type_as(x)
+
+
+            """,
+        ),
+        (
+            ("view(1, n)", "view(n)"),
+            also("globals()['made'](torch.ones(3, device=device).half(), torch.int32)"),
+        ),
+        "policy",
+    )
+    yield Case(
+        "AMP202",
         "no elements share memory",
         zeros,
         (("torch.zeros(4, 8)", "torch.zeros(4, 1).expand(4, 8)"),),
@@ -483,7 +519,7 @@ def of_casts_of_factories() -> Iterator[Case]:
     )
     yield Case(
         "AMP202",
-        "what it is made like is not sparse",
+        "what it is made like is strided",
         zeros.replace(".type_as(x)", ".to(x)"),
         ((".half()", ".half().to_sparse()"),),
         "policy",
@@ -753,6 +789,21 @@ def of_moved_factories() -> Iterator[Case]:
     )
     yield Case(
         "AMP501",
+        "what it is done with is of the host, whoever calls",
+        once(
+            "shown.append(made(2.0, device))",
+            """
+            def made(limit, device):
+                return torch.ones(4).eq(2.0).to(device)
+
+
+            """,
+        ),
+        (("eq(2.0)", "eq(limit)"), also("globals()['made'](torch.ones(4), device)")),
+        "sim",
+    )
+    yield Case(
+        "AMP501",
         "no elements share memory",
         zeros,
         made("torch.zeros(4, 1).expand(4, 8).to(device)"),
@@ -917,6 +968,38 @@ def of_copied_tensors() -> Iterator[Case]:
         "policy",
     )
 
+    given = once(
+        "shown.append(copied(torch.ones(3, device=device), torch.float64))",
+        """
+        def copied(x: torch.Tensor, kind):
+            return x.new_tensor(x.half(), dtype=torch.float64)
+
+
+        """,
+    )
+    yield Case(
+        "AMP503",
+        "dtype, device and requires_grad are known to be such",
+        given,
+        (
+            ("dtype=torch.float64", "dtype=kind"),
+            also("globals()['copied'](torch.ones(3, device=device), None)"),
+        ),
+        "policy",
+    )
+    yield Case(
+        "AMP503",
+        "what is called is `torch.tensor`, whoever calls",
+        copy,
+        (
+            ("copied(torch.ones(3, device=device))", "copied(torch.ones(3), torch.tensor)"),
+            ("copied(x: torch.Tensor)", "copied(x: torch.Tensor, tensor)"),
+            ("torch.tensor(x.float())", "tensor(x.float())"),
+            also("globals()['copied'](torch.ones(3), len)"),
+        ),
+        "policy",
+    )
+
 
 MAKER = """\
 class Maker:
@@ -941,7 +1024,7 @@ def of_legacy_constructors() -> Iterator[Case]:
     )
     yield Case(
         "AMP504",
-        "the arguments are written as sizes",
+        "the arguments are sizes, whoever calls",
         sizes,
         (
             ("FloatTensor(len(x))", "FloatTensor(n)"),
@@ -953,7 +1036,7 @@ def of_legacy_constructors() -> Iterator[Case]:
     )
     yield Case(
         "AMP504",
-        "the arguments are written as sizes",
+        "the arguments are sizes, whoever calls",
         once(
             "shown.append(made(torch.ones(3)))",
             """
@@ -972,7 +1055,25 @@ def of_legacy_constructors() -> Iterator[Case]:
     )
     yield Case(
         "AMP504",
-        "the argument is written as data",
+        "the arguments are sizes, whoever calls",
+        once(
+            "shown.append(made(torch.ones(3), 2, 2))",
+            """
+            def made(x: torch.Tensor, n, m):
+                return x.new(2, 2).shape
+
+
+            """,
+        ),
+        (
+            ("x.new(2, 2)", "x.new(n, m)"),
+            also("globals()['made'](torch.eye(2).to_sparse(), torch.eye(2).long(), torch.ones(2))"),
+        ),
+        "cpu",
+    )
+    yield Case(
+        "AMP504",
+        "the argument is data, whoever calls",
         once(
             "shown.append(made(1.0))",
             """
@@ -1006,6 +1107,24 @@ def of_legacy_constructors() -> Iterator[Case]:
             ("x: torch.Tensor", "x"),
             ("def run", TYPED + "def run"),
             also("globals()['cast'](Typed())"),
+        ),
+        "cpu",
+    )
+    yield Case(
+        "AMP504",
+        "the type is the same whoever calls",
+        once(
+            "shown.append(cast(torch.ones(3, device=device), 'torch.LongTensor'))",
+            """
+            def cast(x: torch.Tensor, LongTensor):
+                return x.type(torch.LongTensor)
+
+
+            """,
+        ),
+        (
+            ("type(torch.LongTensor)", "type(LongTensor)"),
+            also("globals()['cast'](torch.ones(3, device=device), torch.float64)"),
         ),
         "cpu",
     )
@@ -1089,7 +1208,7 @@ def run(device):
     race = "a race with a device shows on a device alone"
     yield Case(
         "AMP505",
-        "the batch comes from the loader in this function",
+        "the batch comes from a loader that no caller passes",
         HEAD.rstrip() + "\n" + loader,
         (
             (
@@ -1100,6 +1219,26 @@ def run(device):
             (
                 "        y = x.to(device)\n        model(y).sum().backward()\n    return",
                 "        step(model, x, device)\n    return",
+            ),
+        ),
+        why=race,
+    )
+    yield Case(
+        "AMP505",
+        "the batch comes from a loader that no caller passes",
+        HEAD.rstrip() + "\n" + loader,
+        (
+            (
+                "def run(device):\n",
+                "def run(device):\n"
+                "    data = TensorDataset(torch.ones(4, 8))\n"
+                "    return train(DataLoader(data, batch_size=2, pin_memory=True), device)\n\n\n"
+                "def train(loader, device):\n",
+            ),
+            (
+                "    loader = DataLoader(TensorDataset(torch.ones(4, 8)), batch_size=2, "
+                "pin_memory=True)\n",
+                "",
             ),
         ),
         why=race,
@@ -1124,16 +1263,24 @@ def run(device):
         (("    shown.append(y", "    torch.cuda.synchronize()\n    shown.append(y"),),
         why=race,
     )
+    pinned = steps(
+        """
+        y = torch.ones(4, 8)
+        pinned = y.pin_memory()
+        shown.append(pinned.to("cuda"))
+        """
+    )
+    yield Case(
+        "AMP507",
+        "it is moved off the CPU, whoever calls",
+        pinned,
+        (('pinned.to("cuda")', "pinned.to(device)"),),
+        why="pinned memory needs an accelerator",
+    )
     yield Case(
         "AMP507",
         "the pinned copy is moved",
-        steps(
-            """
-            y = torch.ones(4, 8)
-            pinned = y.pin_memory()
-            shown.append(pinned.to("cuda"))
-            """
-        ),
+        pinned,
         (
             (
                 "shown.append(pinned.to(",
