@@ -393,11 +393,13 @@ class Search:
             own = facts.location[0] if facts.kind in ("function", "lambda") else None
             for spot, entries in self._spots(identity, facts, state, table):
                 codes = found.setdefault(own or spot.location[0], set())
-                codes.update(code for code, holds in entries if code not in codes and holds(spot))
+                codes.update(
+                    code for code, holds in entries if code not in codes and may_hold(holds, spot)
+                )
         return {row: codes for row, codes in found.items() if codes}
 
     def _table(self, identity: str) -> Table:
-        traits = self.facts[Traits].of_function(identity)
+        traits = self.facts.surviving(Traits, lambda: self.facts[Traits].of_function(identity))
         if traits not in self._tables:
             self._tables[traits] = Table(self._rules, traits)
         return self._tables[traits]
@@ -425,6 +427,14 @@ class Search:
             if op in table.by_op:
                 for place in found:
                     yield spot(*place), table.by_op[op]
+
+
+def may_hold(holds: Test, spot: Spot) -> bool:
+    """Whether a spot passes a test. What fails here fails in the rule, which says so."""
+    try:
+        return holds(spot)
+    except Exception:
+        return True
 
 
 def tests(graph: Graph) -> Iterator[tuple[int, int, Location]]:

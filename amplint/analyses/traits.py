@@ -42,11 +42,13 @@ class Traits(Fact):
         self._half: dict[Value, bool] = {}
 
     def of_function(self, function: str) -> frozenset[Trait]:
-        """The traits of an evaluated function."""
+        """The traits of a function; none of one that was given up."""
         return frozenset(self._of(function))
 
     def _of(self, function: str) -> Iterator[Trait]:
-        state = self.inference.states[function]
+        state = self.inference.states.get(function)
+        if state is None:
+            return
         if self._hotness.is_hot(function):
             yield Trait.HOT
         if any(region is not None for region in state.regions.values()):
