@@ -185,7 +185,7 @@ class Table(dict[object, int]):
 def encode(
     facts: FileFacts,
     graphs: Mapping[str, Graph],
-    lambdas: Mapping[str, Sequence[str]],
+    lambdas: Mapping[str, Sequence[FunctionFacts]],
     stored_from_outside: Iterable[str],
 ) -> bytes:
     """The record of a file.
@@ -193,18 +193,17 @@ def encode(
     Args:
         facts: those of the file.
         graphs: of all its functions, by id.
-        lambdas: by function, the ids of those that its graph defines.
+        lambdas: by function, those that its graph defines.
         stored_from_outside: see `File`.
     """
     table = Table()
-    inner = {identity for ids in lambdas.values() for identity in ids}
     record = FileRecord(
         format=FORMAT,
         table=table.values_in_order,
         functions=[
             function_record(function, table)
-            for identity, function in facts.functions.items()
-            if identity not in inner
+            for function in facts.functions.values()
+            if function.kind != "lambda"
         ],
         classes=[class_record(cls, table) for cls in facts.classes.values()],
         words=table.all(sorted(facts.words)),
@@ -212,11 +211,7 @@ def encode(
         stored_from_outside=table.all(sorted(stored_from_outside)),
         graphs={
             table[identity]: msgspec.Raw(
-                _encode(
-                    graph_record(
-                        graph, [facts.functions[each] for each in lambdas.get(identity, ())], table
-                    )
-                )
+                _encode(graph_record(graph, lambdas.get(identity, ()), table))
             )
             for identity, graph in graphs.items()
         },

@@ -56,10 +56,11 @@ class File:
         self._record = record
         self._parsed: Parsed | None = None
         self._functions: dict[str, FunctionFacts] = {}
+        self._defined: dict[str, FunctionFacts] = {}  # the same, and all lambdas
         self._classes: dict[str, ClassFacts] = {}
         self._ids: dict[Location, str] = {}  # of functions, classes and lambdas
         self._graphs: dict[str, Graph] = {}
-        self._lambdas: dict[str, list[str]] = {}  # by function: those that its graph defines
+        self._lambdas: dict[str, list[FunctionFacts]] = {}  # by the function that defines them
         if record is None:
             self._scan_module(self.parsed.module)
             code = "\n".join(self._code)
@@ -68,7 +69,7 @@ class File:
             words, other_names = record.words, record.aliases
             self._classes.update(record.classes())
             for function in record.functions():
-                self._take(function)
+                self._add(function)
         self.facts = FileFacts(path, self._functions, self._classes, words, other_names)
 
     @cached_property
@@ -118,7 +119,17 @@ class File:
     # -- its value graphs
 
     def graph(self, function: str) -> Graph:
-        """The value graph of a function of this file; lambdas appear when their graph is built."""
+        """The value graph of a function of this file.
+
+        The lambdas in it are among the facts from then on: which functions are known depends on
+        the graphs that were asked for, and not on those that were built beforehand.
+        """
+        graph = self._graph(function)
+        for facts in self._lambdas.get(function, ()):
+            self._functions[facts.id] = facts
+        return graph
+
+    def _graph(self, function: str) -> Graph:
         if function not in self._graphs:
             self._graphs[function] = self._recorded(function) or self._built(function)
         return self._graphs[function]
@@ -126,19 +137,20 @@ class File:
     def _recorded(self, function: str) -> Graph | None:
         if self._record is None:
             return None
-        graph, lambdas = self._record.graph(function)
-        for facts in lambdas:
-            self._take(facts)
+        graph, self._lambdas[function] = self._record.graph(function)
+        for facts in self._lambdas[function]:
+            self._add(facts)
         return graph
 
-    def _take(self, facts: FunctionFacts) -> None:
-        """Take the facts of a function from the record."""
-        self._functions[facts.id] = facts
+    def _add(self, facts: FunctionFacts) -> None:
+        self._defined[facts.id] = facts
+        if facts.kind != "lambda":
+            self._functions[facts.id] = facts
         if facts.kind != "module":
             self._ids[facts.location] = facts.id
 
     def _built(self, function: str) -> Graph:
-        facts = self._functions[function]
+        facts = self._defined[function]
         alone = None
         if self._parsed is None and facts.kind == "function":
             alone = function_alone(self.lines, facts.location)
@@ -148,11 +160,9 @@ class File:
 
     def build_graphs(self) -> None:
         """Build all of them, while the tree is there."""
-        built: set[str] = set()
-        while new := self._functions.keys() - built:
+        while new := self._defined.keys() - self._graphs.keys():
             for function in sorted(new):
-                self.graph(function)
-            built |= new
+                self._graph(function)
 
     def encoded(self) -> bytes:
         """The record of the file, with all its graphs."""
@@ -160,7 +170,7 @@ class File:
         return encode(self.facts, self._graphs, self._lambdas, self.stored_from_outside)
 
     def _build(self, parsed: Parsed, function: str) -> Graph:
-        facts = self._functions[function]
+        facts = self._defined[function]
         if function not in parsed.scopes and facts.parent is not None:
             self._build(parsed, facts.parent)  # a lambda is found where it is defined
         graph, places = build(parsed.scopes[function], facts, self._define)
@@ -188,7 +198,7 @@ class File:
         if where(node) not in self._ids:
             assert isinstance(node, ast.Lambda)
             defined = self._add_function(node, "<lambda>", "lambda", inside, None)
-            self._lambdas.setdefault(inside.id, []).append(defined.id)
+            self._lambdas.setdefault(inside.id, []).append(defined)
         identity = self._ids[where(node)]
         if self._parsed is not None:
             self._parsed.scopes.setdefault(identity, node)
@@ -200,10 +210,10 @@ class File:
             f"{self.path}::", self.path, "", "", "module", None, None, (), (), False,
             frozenset(), (1, 0, last, 0),
         )  # fmt: skip
-        self._functions[module.id] = module
+        self._add(module)
         self._scan(tree.body, module, None)
         words = self._words_outside_definitions(tree)
-        self._functions[module.id] = replace(module, words=words)
+        self._add(replace(module, words=words))
 
     def _scan(self, body: list[ast.stmt], inside: FunctionFacts, cls: str | None) -> None:
         for statement in definitions(body):
@@ -242,7 +252,7 @@ class File:
         around = inside.qualname if kind != "lambda" else inside.id.partition("::")[2]
         base = f"{self.path}::{around}.{name}" if around else f"{self.path}::{name}"
         number, identity = 1, base
-        while identity in self._functions:
+        while identity in self._defined:
             number += 1
             identity = f"{base}#{number}"
         first = min((d.lineno for d in getattr(node, "decorator_list", [])), default=node.lineno)
@@ -262,8 +272,7 @@ class File:
             words=words_of(text),
             location=where(node),
         )
-        self._functions[identity] = facts
-        self._ids[where(node)] = identity
+        self._add(facts)
         if self._parsed is not None:
             self._parsed.scopes[identity] = node
         return facts
