@@ -524,12 +524,12 @@ NUMBERS = Chains(
     (
         "if {} == args.kind: print(loss.item())",
         "if {}: print(loss.item())",
-        "y = torch.Tensor({}, {}).cuda() + x.new({})",
+        "y = torch.FloatTensor({}).cuda() + given.new({})",
         "losses.append(loss)",
     ),
 )
 SIZES_OF_TENSORS = Chains(
-    ("len(x)", "x.shape[0]"), (SUM,), ("y = torch.Tensor({}, {}).cuda() + x.new({})",)
+    ("len(x)", "x.shape[0]"), (SUM,), ("y = torch.FloatTensor({}).cuda() + given.new({})",)
 )
 OBJECTS = Chains(
     ("scaler", "optimizer", "model", "loss"),
@@ -615,20 +615,23 @@ def callbacks(size: int) -> Texts:
 
 
 def subclasses(size: int) -> Texts:
-    """Classes each of which derives from the one before, and calls its method."""
+    """Hierarchies of eight classes, each of which derives from the one before and calls its method.
+
+    (A class has all that it derives from: what is asked of it takes the time of their number.)
+    """
     classes = [
         f"""
-        class Level{n}({f"Level{n - 1}" if n else "nn.Module"}):
+        class Level{n}({f"Level{n - 1}" if n % 8 else "nn.Module"}):
             def __init__(self, width):
-                super().__init__({"width" if n else ""})
+                super().__init__({"width" if n % 8 else ""})
                 self.layer{n} = nn.Linear(width, width)
 
             def forward(self, x):
-                h = self.layer{n}({"super().forward(x)" if n else "x"})
+                h = self.layer{n}({"super().forward(x)" if n % 8 else "x"})
                 print(h.mean().item())
                 return h
         """
-        for n in range(4 * size)
+        for n in range(8 * size)
     ]
     return {"main.py": lines(*classes)}
 
