@@ -45,7 +45,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "amplint/core/values.py": {"_order": VALUES, "depth": VALUES, "evidence": VALUES},
     "amplint/cst/imports.py": {"_scopes": SYNTAX},
     "amplint/cst/navigation.py": {"_dotted": SYNTAX},
-    "amplint/cst/pairing.py": {"_ast_kinds": SYNTAX},
+    "amplint/cst/pairing.py": {"_ast_kinds": SYNTAX, "_is_formatted": SYNTAX},
     "amplint/gradscaler/checkpoints.py": {
         "Unsaved._contains": PENDING,
         "Unsaved._holds_optimizer": PENDING,
@@ -95,6 +95,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "rules/_shared/growth.py": {"begins_anew": SYNTAX, "growths": SYNTAX, "names_in": SYNTAX},
     "rules/_shared/guards.py": {"operands_of": SYNTAX},
     "rules/_shared/parameters.py": {"is_given": ONE_PATH},
+    "rules/_shared/tensors.py": {"tensor_operands": SYNTAX},
     "rules/_shared/waits.py": {"evaluated": SYNTAX},
     "rules/autocast/autocast_across_yield.py": {"suspensions": SYNTAX},
     "rules/autocast/no_grad_forward_in_same_region.py": {"calls_in": SYNTAX},
@@ -108,11 +109,6 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "rules/placement/host_data_to_device_in_hot_path.py": {
         "built_from": STEPS,
         "is_shape": SYNTAX,
-    },
-    "rules/placement/legacy_tensor_constructor.py": {
-        "is_int": PENDING,
-        "is_of_dimensions": ONE_PATH,
-        "is_shape": ONE_PATH,
     },
     "rules/placement/tensor_attribute_not_buffer.py": {"kept_tensor": STEPS},
     "rules/precision/factory_without_dtype.py": {"readings": PENDING},
