@@ -509,7 +509,7 @@ def main{len(loops)}(loader, model: nn.Module, args, count: int, given: torch.Te
 SUM, CALL, OR, PAIR = ("{}", " + "), ("max({})", ", "), ("{}", " or "), ("({})[0]", ", ")
 CHOICE = ("{}", " if flag else ")
 TENSORS = Chains(
-    ("model(x)", "loss", "given", "x"),
+    ("model(x)", "loss", "given", "torch.arange(9)"),
     (SUM, CALL, CHOICE, PAIR),
     (
         "total = total + {}",
@@ -524,9 +524,12 @@ NUMBERS = Chains(
     (
         "if {} == args.kind: print(loss.item())",
         "if {}: print(loss.item())",
-        "y = torch.Tensor({}, {}).cuda() + x.new({})",
+        "y = torch.FloatTensor({}).cuda() + given.new({})",
         "losses.append(loss)",
     ),
+)
+SIZES_OF_TENSORS = Chains(
+    ("len(x)", "x.shape[0]"), (SUM,), ("y = torch.FloatTensor({}).cuda() + given.new({})",)
 )
 OBJECTS = Chains(
     ("scaler", "optimizer", "model", "loss"),
@@ -612,20 +615,23 @@ def callbacks(size: int) -> Texts:
 
 
 def subclasses(size: int) -> Texts:
-    """Classes each of which derives from the one before, and calls its method."""
+    """Hierarchies of eight classes, each of which derives from the one before and calls its method.
+
+    (A class has all that it derives from: what is asked of it takes the time of their number.)
+    """
     classes = [
         f"""
-        class Level{n}({f"Level{n - 1}" if n else "nn.Module"}):
+        class Level{n}({f"Level{n - 1}" if n % 8 else "nn.Module"}):
             def __init__(self, width):
-                super().__init__({"width" if n else ""})
+                super().__init__({"width" if n % 8 else ""})
                 self.layer{n} = nn.Linear(width, width)
 
             def forward(self, x):
-                h = self.layer{n}({"super().forward(x)" if n else "x"})
+                h = self.layer{n}({"super().forward(x)" if n % 8 else "x"})
                 print(h.mean().item())
                 return h
         """
-        for n in range(4 * size)
+        for n in range(8 * size)
     ]
     return {"main.py": lines(*classes)}
 
@@ -861,6 +867,34 @@ def passed_down(size: int) -> Texts:
     return {"main.py": lines(*functions, rest)}
 
 
+def chosen_contexts(size: int) -> Texts:
+    """A helper that returns a region, chosen in many steps, and functions that are called in it."""
+    steps = "\n".join(
+        f"    c{n + 1} = c{n} if dtype else c{n}\n    c{n + 1} = c{n + 1} or c{n}"
+        for n in range(6 * size)
+    )
+    loops = [
+        f"""
+        def main{n}(model, loader, optimizer):
+            with region(torch.float16):
+                for x in loader:
+                    work(model, x.cuda(), optimizer)
+        """
+        for n in range(4 * size)
+    ]
+    helper = f"""\
+def region(dtype):
+    c0 = torch.autocast("cuda", dtype=dtype)
+{steps}
+    return c{6 * size}
+
+def work(model, x, optimizer):
+    model(x).mean().backward()
+    optimizer.step()
+"""
+    return {"main.py": lines(helper, *loops)}
+
+
 SHAPES: dict[str, Callable[[int], Texts]] = {
     **{
         shape.__name__: shape
@@ -869,12 +903,13 @@ SHAPES: dict[str, Callable[[int], Texts]] = {
             fan_in, hot_loops, long_function, long_module, elif_chain, guards, nested_tests,
             nested_expression, long_expression, same_methods, callbacks, subclasses, fields,
             nested_containers, star_imports, decorators, flags, returned_losses, workers, threads,
-            passed_down,
+            passed_down, chosen_contexts,
         )
     },
     "doubled_tensors": TENSORS.doubled,
     "doubled_numbers": NUMBERS.doubled,
     "doubled_objects": OBJECTS.doubled,
+    "doubled_sizes": SIZES_OF_TENSORS.doubled,
     "widened_tensors": TENSORS.widened,
     "widened_numbers": NUMBERS.widened,
     "widened_objects": OBJECTS.widened,

@@ -40,6 +40,7 @@ from amplint.core.values import (
 )
 from amplint.core.values import Mapping as MappingValue
 from amplint.core.values import moved as moved_to
+from amplint.core.walks import reachable
 from amplint.inference import custom_ops, transfer
 from amplint.inference.frame import Frame
 from amplint.inference.hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
@@ -648,16 +649,15 @@ class Calls(Frame):
         for returned in state.graph.returns:
             source = state.graph.nodes[returned]
             number = source.operands[0] if source.op == ops.RETURN else returned
-            made.append(self.specialised_node(state, number, given) or state.values[number])
+            for each in reachable([number], lambda n: joined(state.graph, n)):
+                if not joined(state.graph, each):
+                    special = self.specialised_call(state, each, given)
+                    made.append(state.values[each] if special is None else special)
         return join(made)
 
-    def specialised_node(self, state: State, number: int, given: dict[str, Value]) -> Value | None:
+    def specialised_call(self, state: State, number: int, given: dict[str, Value]) -> Value | None:
+        """The region that a call in a helper makes, with these arguments of the helper."""
         node = state.graph.nodes[number]
-        if node.op == ops.PHI:
-            parts = [
-                self.specialised_node(state, n, given) or state.values[n] for n in node.operands
-            ]
-            return join(parts)
         if node.op != ops.CALL:
             return None
         names = [a.name for a in state.values[node.operands[0]] if isinstance(a, Symbol)]
@@ -780,6 +780,12 @@ class Calls(Frame):
             *arguments.keywords.items(),
         ]:
             infer.write(("field", cls, name), site, value)
+
+
+def joined(graph: Graph, number: int) -> tuple[int, ...]:
+    """The nodes that a node is one of; none, where it is no join."""
+    node = graph.nodes[number]
+    return node.operands if node.op == ops.PHI else ()
 
 
 def is_executor(atom: Atom) -> bool:

@@ -1,0 +1,177 @@
+"""Functions that call themselves: each recurses over something whose depth is bounded.
+
+A function that follows the operands of a value graph, or call edges, by calling itself visits 2^n
+nodes of a chain of n sums, or does not end at a cycle. `amplint.core.walks` follows them instead.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from amplint.core.walks import reachable
+
+ROOT = Path(__file__).resolve().parents[2]
+SYNTAX = "the nesting of one file's syntax, which Python's own parser bounds"
+VALUES = "the parts of a value, which are nested a few times (`values.shallow`)"
+ONE_PATH = "one expression after the other, each of which leads to one other at most"
+STEPS = "so many steps at most, each of which leads to one expression"
+SCOPES = "the scopes around a function"
+FOLDERS = "the nesting of folders"
+REMEMBERED = "the parts of a test, to a small depth; each answer is remembered"
+SHORT = "at most five operators deep in a comparison"
+IMPORTS = "imports, each of which leads to one other: as many as MAX_IMPORTS"
+ONCE = "modules behind stars, each visited once"
+BLOCKS = "the blocks around a block, each answer remembered"
+PENDING = "not bounded yet: to be walked with `amplint.core.walks`, and then taken off this list"
+# By module: the functions that call each other, with spaces between, and over what they recurse.
+ALLOWED: Mapping[str, Mapping[str, str]] = {
+    "amplint/analyses/backward_support.py": {
+        "BackwardSupport._all_plain BackwardSupport._plain BackwardSupport._plain_atom": VALUES,
+    },
+    "amplint/analyses/cold_guards.py": {
+        "ColdGuards._cold_call ColdGuards._cold_side ColdGuards._find_side "
+        "ColdGuards._gives_cold": REMEMBERED,
+        "ColdGuards._has_modulo": SHORT,
+        "ColdGuards._is_clock": SHORT,
+    },
+    "amplint/analyses/loop_invariance.py": {"is_known": VALUES},
+    "amplint/analyses/tensor_certainty.py": {"tensors_held": VALUES},
+    "amplint/analyses/traits.py": {"_is_half is_half": VALUES},
+    "amplint/core/registry.py": {"rule_modules": FOLDERS},
+    "amplint/core/values.py": {"_order": VALUES, "depth": VALUES, "evidence": VALUES},
+    "amplint/cst/imports.py": {"_scopes": SYNTAX},
+    "amplint/cst/navigation.py": {"_dotted": SYNTAX},
+    "amplint/cst/pairing.py": {"_ast_kinds": SYNTAX, "_is_formatted": SYNTAX},
+    "amplint/gradscaler/checkpoints.py": {
+        "Unsaved._contains": PENDING,
+        "Unsaved._holds_optimizer": PENDING,
+    },
+    "amplint/gradscaler/decision_diagram.py": {"DecisionDiagrams._choose": PENDING},
+    "amplint/gradscaler/instructions.py": {
+        "Compiler.block Compiler.enter Compiler.loop Compiler.side": PENDING,
+    },
+    "amplint/gradscaler/path_explorer.py": {
+        "Explorer.at Explorer.evaluate Explorer.value": PENDING,
+        "Explorer.call Explorer.event Explorer.node Explorer.run Explorer.run_callees "
+        "Explorer.run_closure Explorer.run_constructor Explorer.run_function "
+        "Explorer.step": PENDING,
+        "Explorer.common_caller": PENDING,
+        "Explorer.holds": PENDING,
+    },
+    "amplint/inference/bindings.py": {
+        "Bindings._class_at Bindings._class_imported": IMPORTS,
+        "Bindings._find_behind_stars Bindings._find_binding": ONCE,
+    },
+    "amplint/inference/calls.py": {"Calls.call Calls.call_special": VALUES},
+    "amplint/inference/evaluation.py": {"holds_instance": VALUES},
+    "amplint/inference/frame.py": {"Frame.region": BLOCKS},
+    "amplint/inference/ranks.py": {"more plus": VALUES, "nesting": VALUES},
+    "amplint/inference/transfer/calls.py": {"call call_symbol": VALUES},
+    "amplint/inference/transfer/containers.py": {"held": VALUES},
+    "amplint/inference/transfer/factories.py": {"is_python_numbers": VALUES, "of_numbers": VALUES},
+    "amplint/inference/transfer/promotion.py": {"promote": VALUES, "tensors_in": VALUES},
+    "amplint/ir/codec.py": {"packed": VALUES, "unpacked": VALUES},
+    "amplint/ir/file_index.py": {
+        "File._add_class File._scan": SYNTAX,
+        "File._build": SCOPES,
+        "last_identifier": SYNTAX,
+    },
+    "amplint/ir/ssa.py": {
+        "Builder.assign": SYNTAX,
+        "Builder.comprehension_target": SYNTAX,
+        "Builder.expr Builder.on_other": SYNTAX,
+        "Builder.narrow": SYNTAX,
+        "last_name": SYNTAX,
+        "rebound": SYNTAX,
+    },
+    "amplint/output/fixing.py": {"_is_taken": SYNTAX},
+    "amplint/run/parts.py": {"_parts": FOLDERS},
+    "rules/_shared/constants.py": {"is_literal": ONE_PATH, "number_of": SYNTAX},
+    "rules/_shared/factories.py": {"built": STEPS, "is_host_atom": VALUES},
+    "rules/_shared/growth.py": {"begins_anew": SYNTAX, "growths": SYNTAX, "names_in": SYNTAX},
+    "rules/_shared/guards.py": {"operands_of": SYNTAX},
+    "rules/_shared/parameters.py": {"is_given": ONE_PATH},
+    "rules/_shared/tensors.py": {"tensor_operands": SYNTAX},
+    "rules/_shared/waits.py": {"evaluated": SYNTAX},
+    "rules/autocast/autocast_across_yield.py": {"suspensions": SYNTAX},
+    "rules/autocast/no_grad_forward_in_same_region.py": {"calls_in": SYNTAX},
+    "rules/host_sync/host_value_fed_back.py": {"fed_back": SYNTAX},
+    "rules/host_sync/tensor_truth_in_hot_path.py": {"is_tested": SYNTAX},
+    "rules/memory/loss_accumulated_with_graph.py": {"deletions": SYNTAX},
+    "rules/migration/legacy_grad_scaler.py": {"named_in": SYNTAX},
+    "rules/numerics/positions_in_half.py": {"count": PENDING},
+    "rules/parallel/host_read_in_self_log.py": {"converted": SYNTAX},
+    "rules/placement/async_copy_read_on_host.py": {"read_by_method reads_of": SYNTAX},
+    "rules/placement/host_data_to_device_in_hot_path.py": {
+        "built_from": STEPS,
+        "is_shape": SYNTAX,
+    },
+    "rules/placement/tensor_attribute_not_buffer.py": {"kept_tensor": STEPS},
+    "rules/precision/factory_without_dtype.py": {"readings": PENDING},
+    "rules/precision/integers_cast_to_half.py": {"all_exact": VALUES},
+    "rules/precision/mixed_dtype_write.py": {"is_advanced": SYNTAX},
+}
+
+
+def groups(text: str) -> set[frozenset[str]]:
+    """The groups of functions of a module that call each other, or themselves.
+
+    A function is `f`, or `C.f` in a class; a call is one of `f(...)`, `self.f(...)`, or any mention
+    of those (`map(self.f, xs)`).
+    """
+    calls = dict(called(ast.parse(text)))
+    below = {name: set(reachable(calls[name], lambda each: calls.get(each, ()))) for name in calls}
+    return {
+        frozenset(other for other in below[name] if name in below.get(other, ()))
+        for name in calls
+        if name in below[name]
+    }
+
+
+def called(module: ast.Module) -> Iterator[tuple[str, set[str]]]:
+    """The functions of a module, with those that each mentions."""
+    names = {name for name, _ in definitions(module, "")}
+    for name, function in definitions(module, ""):
+        cls = name.rpartition(".")[0]
+        mentioned = set()
+        for node in ast.walk(function):
+            if isinstance(node, ast.Name):
+                mentioned |= {node.id, f"{name}.{node.id}"}
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                mentioned.add(f"{cls}.{node.attr}" if node.value.id in ("self", "cls") else "")
+        yield name, mentioned & names
+
+
+def definitions(
+    node: ast.AST, prefix: str
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{prefix}{child.name}", child
+            yield from definitions(child, f"{prefix}{child.name}.")
+        elif isinstance(child, ast.ClassDef):
+            yield from definitions(child, f"{prefix}{child.name}.")
+        else:
+            yield from definitions(child, prefix)
+
+
+def modules() -> list[str]:
+    found = [*(ROOT / "amplint").rglob("*.py"), *(ROOT / "rules").rglob("*.py")]
+    paths = (path.relative_to(ROOT).as_posix() for path in found)
+    return sorted(path for path in paths if not path.startswith("amplint/verify/"))
+
+
+@pytest.mark.parametrize("path", modules())
+def test_recursion_has_a_reason(path: str) -> None:
+    found = groups((ROOT / path).read_text(encoding="utf-8"))
+    allowed = {frozenset(names.split()) for names in ALLOWED.get(path, {})}
+    assert not found - allowed, "walk with `amplint.core.walks`, or say what bounds the recursion"
+    assert not allowed - found, "these recurse no more: take them off the list"
+
+
+def test_each_allowed_module_exists() -> None:
+    assert set(ALLOWED) <= set(modules())
