@@ -362,6 +362,15 @@ class Table:
                     self.by_op.setdefault(op, []).append(entry)
 
 
+def may_hold(condition: Test, spot: Spot) -> bool:
+    """Whether a rule may speak of a spot. Where its condition fails it is shown the spot: it asks
+    the same facts, and the fault costs this rule alone."""
+    try:
+        return condition(spot)
+    except Exception:
+        return True
+
+
 class Search:
     """The search for the candidates of some rules."""
 
@@ -393,7 +402,9 @@ class Search:
             own = facts.location[0] if facts.kind in ("function", "lambda") else None
             for spot, entries in self._spots(identity, facts, state, table):
                 codes = found.setdefault(own or spot.location[0], set())
-                codes.update(code for code, holds in entries if code not in codes and holds(spot))
+                codes.update(
+                    code for code, holds in entries if code not in codes and may_hold(holds, spot)
+                )
         return {row: codes for row, codes in found.items() if codes}
 
     def _table(self, identity: str) -> Table:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 from amplint.analyses.fact import CallFact
 from amplint.gradscaler.checker import Misuse, Misuses
@@ -12,16 +11,15 @@ from amplint.ir.ast_cache import Standing
 
 
 class ScalerMisuse(CallFact[Sequence[Misuse]]):
-    """What is wrong with a call on the paths of a training step with a scaler."""
+    """What is wrong with a call on the paths of a training step with a scaler.
+
+    `functions`: those in which something is wrong.
+    """
 
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
         self._misuses = Misuses(inference)
+        self.functions = frozenset(function for _, function, _ in self._misuses.sites())
 
     def of(self, at: Standing) -> Sequence[Misuse]:
         return self._misuses.at(at.function, at.node)
-
-    @cached_property
-    def functions(self) -> frozenset[str]:
-        """The functions in which something is wrong."""
-        return frozenset(function for _, function, _ in self._misuses.sites())
