@@ -114,9 +114,10 @@ def watch(request: Request) -> tuple[Inference, Readers]:
 def needed(inference: Inference, asked: set[SiteId]) -> set[SiteId]:
     """The nodes that are asked for, and all that they are computed from."""
     reads: dict[SiteId, list[Any]] = defaultdict(list)
-    for key, sites in inference._readers.items():
-        for site in sites:
-            reads[site].append(key[1:] if key[0] == "parts" else key)
+    for readers in (inference._readers, inference._part_readers):
+        for key, sites in readers.items():
+            for site in sites:
+                reads[site].append(key)
     found, stack, keys = set(asked), list(asked), set()
     while stack:
         function, number = stack.pop()

@@ -362,6 +362,15 @@ class Table:
                     self.by_op.setdefault(op, []).append(entry)
 
 
+def may_hold(condition: Test, spot: Spot) -> bool:
+    """Whether a rule may speak of a spot. Where its condition fails it is shown the spot: it asks
+    the same facts, and the fault costs this rule alone."""
+    try:
+        return condition(spot)
+    except Exception:
+        return True
+
+
 class Search:
     """The search for the candidates of some rules."""
 

@@ -35,6 +35,7 @@ from amplint.core.values import (
 )
 from amplint.core.walks import Solver, reachable
 from amplint.inference import Inference, State, transfer
+from amplint.inference.state import Key
 from amplint.ir import ops
 from amplint.ir.ast_cache import Standing
 from amplint.ir.model import Node, Param
@@ -211,7 +212,7 @@ class Step:
         option = self._option(param)
         if option is not None:
             return option
-        given = self._inference.parts(("param", self._function, str(node.data)))
+        given = self._inference.parts(Key("param", self._function, str(node.data)))
         known = given - {frozenset({NONE})}
         return Constant() if known and all(map(is_known, known)) else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from amplint.core.values import BOTTOM, UNKNOWN, Module, Symbol, Value, one
 from amplint.inference import transfer
+from amplint.inference.state import Key
 from amplint.inference.store import Store
 from amplint.ir import ops
 from amplint.ir.file_set import Files
@@ -93,12 +94,14 @@ class Bindings(Store):
             self._bound_in[key] = self._find_binding(path, name, set())
         found = self._bound_in[key]
         if isinstance(found, str):
-            return self.read(("name", found, name))
+            return self.read(Key("name", found, name))
         if found:
             return found
         # A function of the module may bind it, declared `global`.
         scope = f"{path}::"
-        return self.read(("name", scope, name)) if (scope, name) in self.declared_global else None
+        return (
+            self.read(Key("name", scope, name)) if (scope, name) in self.declared_global else None
+        )
 
     def _find_binding(self, path: str, name: str, seen: set[str]) -> str | Value:
         """The scope that binds a module's name, through star imports, or what it is without one."""
@@ -142,7 +145,7 @@ class Bindings(Store):
                     if found is not None:
                         return found
                 elif name in self.files[facts.path].graph(scope).bindings:
-                    return self.read(("name", scope, name))
+                    return self.read(Key("name", scope, name))
             scope = facts.parent
         if function.kind == "module":
             found = self.module_name(function.path, name)

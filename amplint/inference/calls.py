@@ -44,7 +44,7 @@ from amplint.core.walks import reachable
 from amplint.inference import custom_ops, transfer
 from amplint.inference.frame import Frame
 from amplint.inference.hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
-from amplint.inference.state import NO_WHY, State
+from amplint.inference.state import NO_WHY, Key, State
 from amplint.inference.transfer import Site
 from amplint.ir import ops
 from amplint.ir.model import CallShape, Graph, Node
@@ -117,7 +117,7 @@ class Calls(Frame):
                     bound = atom if "classmethod" in infer.functions[ids[0]].decorated else None
                     return frozenset(Function(i, bound) for i in ids)
                 if name in infer.files[infer.classes[current].path].graph(current).bindings:
-                    return infer.read(("name", current, name))
+                    return infer.read(Key("name", current, name))
             if name == "apply" and infer.is_autograd_function(atom.id):
                 return one(Method(atom, name))
             return UNKNOWN
@@ -148,7 +148,7 @@ class Calls(Frame):
                 decorated = infer.functions[identity].decorated
                 if "property" in decorated or "cached_property" in decorated:
                     self.enter(identity, node, Arguments(), instance)
-                    results.append(infer.read(("return", identity)))
+                    results.append(infer.read(Key("return", identity)))
                 elif "setter" in decorated or "deleter" in decorated:
                     continue  # a read of the property runs its getter alone
                 elif "staticmethod" in decorated:
@@ -161,9 +161,9 @@ class Calls(Frame):
         # What so many subclasses store has nothing in common.
         related = [*infer.mro(instance.cls), *(below if len(below) <= MAX_SUBCLASSES else ())]
         for cls in related:
-            fields.append(infer.read(("field", cls, name)))
+            fields.append(infer.read(Key("field", cls, name)))
             if name in infer.files[infer.classes[cls].path].graph(cls).bindings:
-                fields.append(infer.read(("name", cls, name)))
+                fields.append(infer.read(Key("name", cls, name)))
         value = join(fields)
         if value:
             if value == UNKNOWN or value >= UNKNOWN:
@@ -198,7 +198,7 @@ class Calls(Frame):
         facts = infer.functions[identity]
         if set(facts.decorated) <= TRANSPARENT or facts.cls is None:
             return one(Function(identity, instance))
-        value = infer.read(("name", facts.cls, facts.name))
+        value = infer.read(Key("name", facts.cls, facts.name))
         functions = [a for a in value if isinstance(a, Function)]
         if not functions:
             return one(Function(identity, instance))
@@ -426,7 +426,7 @@ class Calls(Frame):
                 one(moved_to(a, device)) if isinstance(a, Tensor | Blob) else one(a) for a in value
             )
             site = (self.facts.id, self.number)
-            self.inference.write(("field", module.cls, name), site, moved)
+            self.inference.write(Key("field", module.cls, name), site, moved)
 
     def call_special(self, name: str, arguments: Arguments, node: Node) -> Value | None:
         """Calls of libraries that call something of the project in turn."""
@@ -510,7 +510,7 @@ class Calls(Frame):
                 one(Symbol(custom_ops.PREFIX + namespace)) if isinstance(namespace, str) else None
             )
         operator = name.removesuffix(".default")
-        kernels = self.inference.read(("operator", operator, "forward"))
+        kernels = self.inference.read(Key("operator", operator, "forward"))
         called = [a for a in ordered(kernels) if isinstance(a, Function)]
         return join(self.call_function(f, arguments, node) for f in called) if called else None
 
@@ -525,9 +525,9 @@ class Calls(Frame):
             return one(Symbol(f"{operator}.{how}"))
         site = (self.facts.id, self.number)
         if role:
-            self.inference.write(("operator", operator, role), site, frozenset(functions))
+            self.inference.write(Key("operator", operator, role), site, frozenset(functions))
             for function in functions:
-                self.inference.write(("role", function.id), site, one(Host("str", role, True)))
+                self.inference.write(Key("role", function.id), site, one(Host("str", role, True)))
                 self.inference.need(function.id)
         return one(Symbol(operator)) if how in custom_ops.DEFINES else frozenset(functions)
 
@@ -631,12 +631,12 @@ class Calls(Frame):
         self.bind(function, arguments)
         self.dispatched(function, arguments, node)
         if set(facts.decorated) & CONTEXT_MAKERS:
-            return infer.read(("context", function.id)) or UNKNOWN
-        result = infer.read(("return", function.id))
+            return infer.read(Key("context", function.id)) or UNKNOWN
+        result = infer.read(Key("return", function.id))
         if any(isinstance(atom, Autocast) for atom in result):
             return self.specialised(function, arguments, result)
         if infer.files[facts.path].graph(function.id).yields:
-            return one(Sequence(None, infer.read(("yield", function.id))))
+            return one(Sequence(None, infer.read(Key("yield", function.id))))
         return result
 
     def specialised(self, function: Function, arguments: Arguments, result: Value) -> Value:
@@ -741,15 +741,15 @@ class Calls(Frame):
         rest: list[Value] = []
         for index, value in enumerate(arguments.positional):
             if index < len(positional):
-                infer.write(("param", facts.id, positional[index].name), site, value)
+                infer.write(Key("param", facts.id, positional[index].name), site, value)
             else:
                 rest.append(value)
         if rest and star is not None:
-            infer.write(("param", facts.id, star), site, join(rest))
+            infer.write(Key("param", facts.id, star), site, join(rest))
         extra: list[Value] = []
         for name, value in arguments.keywords.items():
             if name in by_name:
-                infer.write(("param", facts.id, name), site, value)
+                infer.write(Key("param", facts.id, name), site, value)
             elif name != "**":
                 extra.append(value)
         if "**" in arguments.keywords:
@@ -757,16 +757,16 @@ class Calls(Frame):
             for p in params:
                 named = p.kind in ("positional", "keyword") and p.name not in arguments.keywords
                 if named and p.name not in given and not p.has_default:
-                    infer.write(("param", facts.id, p.name), site, arguments.keywords["**"])
+                    infer.write(Key("param", facts.id, p.name), site, arguments.keywords["**"])
             extra.append(arguments.keywords["**"])
         # What a call leaves out is what the default says; elsewhere the default is not what it is.
         left_out = [p for p in params if p.name not in arguments.keywords and p.constant_default]
         filled = {p.name for p in positional[: len(arguments.positional)]}
         for p in left_out:
             if p.name not in filled and p.name not in function.given_names:
-                infer.write(("param", facts.id, p.name), site, self.default_of(p))
+                infer.write(Key("param", facts.id, p.name), site, self.default_of(p))
         if extra and starstar is not None:
-            infer.write(("param", facts.id, starstar), site, join(extra))
+            infer.write(Key("param", facts.id, starstar), site, join(extra))
 
     def fill_fields(self, cls: str, arguments: Arguments) -> None:
         """A dataclass or NamedTuple: its fields are what the call gives, in order."""
@@ -779,7 +779,7 @@ class Calls(Frame):
             *zip(infer.fields(cls), arguments.positional, strict=False),
             *arguments.keywords.items(),
         ]:
-            infer.write(("field", cls, name), site, value)
+            infer.write(Key("field", cls, name), site, value)
 
 
 def joined(graph: Graph, number: int) -> tuple[int, ...]:

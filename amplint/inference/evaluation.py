@@ -41,7 +41,7 @@ from amplint.inference import custom_ops, ranks, transfer
 from amplint.inference.annotations import annotated, annotation_subscript
 from amplint.inference.calls import CONTEXT_MAKERS, Calls
 from amplint.inference.narrowing import narrow
-from amplint.inference.state import WHOLE
+from amplint.inference.state import WHOLE, Key
 from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.ir.ops import Op
@@ -126,10 +126,10 @@ class Evaluation(Calls):
         if self.facts.kind in ("function", "lambda"):
             if not self.graph.returns:
                 returned = [one(NONE)] if not self.graph.yields else []
-            infer.write(("return", identity), (identity, -1), self.declared(join(returned)))
+            infer.write(Key("return", identity), (identity, -1), self.declared(join(returned)))
         if self.graph.yields:
             element = join(self.values[node] for node in self.graph.yields)
-            infer.write(("yield", identity), (identity, -1), element)
+            infer.write(Key("yield", identity), (identity, -1), element)
             if set(self.facts.decorated) & CONTEXT_MAKERS:
                 self.publish_context()
         # What a function binds is read by the scopes in it, if there are any.
@@ -137,12 +137,12 @@ class Evaluation(Calls):
         for name, nodes in () if local else self.graph.bindings.items():
             if name != "*":
                 infer.write(
-                    ("name", identity, name), (identity, -1), join(self.values[n] for n in nodes)
+                    Key("name", identity, name), (identity, -1), join(self.values[n] for n in nodes)
                 )
         for name, nodes in self.graph.globals.items():
             value = join(self.values[n] for n in nodes)
             infer.declared_global.add((f"{self.facts.path}::", name))
-            infer.write(("name", f"{self.facts.path}::", name), (identity, -2), value)
+            infer.write(Key("name", f"{self.facts.path}::", name), (identity, -2), value)
 
     def declared(self, returned: Value) -> Value:
         """The value that a function returns; where that is not known, the value of its annotation.
@@ -171,7 +171,7 @@ class Evaluation(Calls):
                             )
                         )  # fmt: skip
         identity = self.facts.id
-        self.inference.write(("context", identity), (identity, -1), join(contexts))
+        self.inference.write(Key("context", identity), (identity, -1), join(contexts))
 
     def transfer(self, node: Node) -> Value:
         handler = HANDLERS.get(node.op)
@@ -213,7 +213,7 @@ class Evaluation(Calls):
         if (
             self.inference.outside
             and not state.users[self.number]
-            and not self.inference.is_demanded(("name", self.facts.id, name))
+            and not self.inference.is_demanded(Key("name", self.facts.id, name))
         ):
             state.passed_over.add(self.number)
             return True
@@ -230,11 +230,11 @@ class Evaluation(Calls):
             is_class = "classmethod" in facts.decorated or facts.name == "__new__"
             return one(Class(facts.cls) if is_class else Instance(facts.cls))
         if parameter.kind == "star":
-            given = infer.read(("param", facts.id, name)) or self.gradients(node) or UNKNOWN
+            given = infer.read(Key("param", facts.id, name)) or self.gradients(node) or UNKNOWN
             return one(Sequence(None, given))
         if parameter.kind == "starstar":
-            return one(MappingValue(infer.read(("param", facts.id, name)) or UNKNOWN))
-        given = infer.read(("param", facts.id, name))
+            return one(MappingValue(infer.read(Key("param", facts.id, name)) or UNKNOWN))
+        given = infer.read(Key("param", facts.id, name))
         default = self.default_of(parameter)
         seen = given or default
         known = frozenset(a for a in seen if not isinstance(a, Unknown))
@@ -327,7 +327,7 @@ class Evaluation(Calls):
         for atom in ordered(target):
             if isinstance(atom, Instance):
                 site = (self.facts.id, self.number)
-                self.inference.write(("field", atom.cls, node.data), site, value)
+                self.inference.write(Key("field", atom.cls, node.data), site, value)
         return value
 
     def op_binop(self, node: Node) -> Value:
@@ -427,7 +427,7 @@ class Evaluation(Calls):
             return self.call_dunder(instance, "__getitem__", Arguments((index,)), node)
         key = constant(index)
         if isinstance(key, str):
-            return self.inference.read(("field", instance.cls, key)) or UNKNOWN
+            return self.inference.read(Key("field", instance.cls, key)) or UNKNOWN
         return UNKNOWN
 
     def named_tuple(self, instance: Instance) -> Sequence | None:
@@ -437,7 +437,7 @@ class Evaluation(Calls):
         if "NamedTuple" not in facts.bases:
             return None
         names = infer.fields(instance.cls)
-        values = (infer.read(("field", instance.cls, name)) or UNKNOWN for name in names)
+        values = (infer.read(Key("field", instance.cls, name)) or UNKNOWN for name in names)
         return Sequence(tuple(values), BOTTOM, names=names)
 
     def call_dunder(self, instance: Instance, name: str, arguments: Arguments, node: Node) -> Value:
@@ -510,7 +510,7 @@ class Evaluation(Calls):
         decorators = self.operands(node)
         if decorators:
             site = (self.facts.id, self.number)
-            self.inference.write(("decorators", identity), site, join(decorators))
+            self.inference.write(Key("decorators", identity), site, join(decorators))
         value = one(Function(identity))
         for decorator in reversed(decorators):
             made: list[Value] = []
@@ -530,11 +530,11 @@ class Evaluation(Calls):
             p.name for p in self.inference.functions[decorator.id].params if p.kind == "positional"
         ]
         names = positional[(1 if decorator.bound is not None else 0) + decorator.given :]
-        return bool(names) and self.inference.read(("param", decorator.id, names[0])) >= UNKNOWN
+        return bool(names) and self.inference.read(Key("param", decorator.id, names[0])) >= UNKNOWN
 
     def op_default(self, node: Node) -> Value:
         value = self.of(node.operands[0])
-        self.inference.write(("param", *node.data), (self.facts.id, self.number), value)
+        self.inference.write(Key("param", *node.data), (self.facts.id, self.number), value)
         return value
 
     def op_class(self, node: Node) -> Value:
@@ -544,7 +544,7 @@ class Evaluation(Calls):
             self.inference.own_bases[identity] = bases
             self.inference.forget_bases()
         self.inference.write(
-            ("bases", identity), (self.facts.id, self.number), join(self.operands(node))
+            Key("bases", identity), (self.facts.id, self.number), join(self.operands(node))
         )
         return one(Class(identity))
 

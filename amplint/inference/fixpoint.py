@@ -70,22 +70,22 @@ class Inference(Project):
 
     def demand(self, key: Key) -> None:
         """Have whoever writes the key evaluated."""
-        kind, owner = key[0], key[1]
+        kind, owner, name = key
         if kind == "name" and owner in self.states:
-            self._follow(owner, key[2])
+            self._follow(owner, name)
         elif kind in ("return", "yield", "context", "name"):
             self.need(owner)
         elif kind in ("param", "region"):
-            for name in self.names_called(owner):
-                if name not in self._called:
-                    self._called.add(name)
-                    for caller in sorted(self.mentioning(name)):
+            for called in self.names_called(owner):
+                if called not in self._called:
+                    self._called.add(called)
+                    for caller in sorted(self.mentioning(called)):
                         self.need(caller)
             parent = self.functions[owner].parent
             if self.functions[owner].kind == "lambda" and parent is not None:
                 self.need(parent)
         elif kind == "field":
-            for method in self.writers_of_field(owner, key[2]):
+            for method in self.writers_of_field(owner, name):
                 self.need(method)
         elif kind in ("bases", "decorators"):
             parent = self.classes[owner].parent if kind == "bases" else self.functions[owner].parent

@@ -25,7 +25,7 @@ from amplint.core.values import (
 )
 from amplint.inference import transfer
 from amplint.inference.project import Project
-from amplint.inference.state import State
+from amplint.inference.state import Key, State
 from amplint.inference.transfer import Site
 from amplint.ir import ops
 from amplint.ir.model import FunctionFacts, Node
@@ -54,7 +54,9 @@ class Frame:
     def region_of_function(self) -> Region | None:
         """The region that decorators or all callers put around the body."""
         decorators = (
-            self.inference.read(("decorators", self.facts.id)) if self.facts.decorated else BOTTOM
+            self.inference.read(Key("decorators", self.facts.id))
+            if self.facts.decorated
+            else BOTTOM
         )
         for atom in ordered(decorators):
             if isinstance(atom, Autocast):

@@ -9,6 +9,7 @@ from amplint.core.values import Class, Function, Symbol, Value, constant, ordere
 from amplint.core.walks import Solver
 from amplint.inference import transfer
 from amplint.inference.bindings import MAX_IMPORTS, Bindings
+from amplint.inference.state import Key
 from amplint.ir import ops
 from amplint.ir.file_set import Files
 from amplint.knowledge import libraries
@@ -106,7 +107,7 @@ class Hierarchy(Bindings):
         if self._current not in readers:
             readers.add(self._current)
             for current in known:
-                self.read(("bases", current))
+                self.read(Key("bases", current))
         return known
 
     def _find_mro(self, cls: str) -> list[str]:
@@ -117,7 +118,7 @@ class Hierarchy(Bindings):
             if current in order:
                 continue
             order[current] = None
-            self.read(("bases", current))
+            self.read(Key("bases", current))
             bases = self.own_bases.get(current, ())
             stack.extend(
                 atom.id
@@ -201,13 +202,15 @@ class Hierarchy(Bindings):
         facts = self.functions[function]
         if facts.cls is not None:
             return facts.name if self.is_autograd_function(facts.cls) else None
-        role = constant(self.read(("role", function)))
+        role = constant(self.read(Key("role", function)))
         return role if isinstance(role, str) else None
 
     def differentiated(self) -> frozenset[str]:
         """The functions of operators that have a formula for their gradient, and that formula."""
-        trained = [key[1] for key in self._joined if key[0] == "operator" and key[2] == "backward"]
-        values = (self._joined.get(("operator", o, r)) for o in trained for r in AUTOGRAD_ROLES)
+        trained = [
+            key.owner for key in self._joined if key.kind == "operator" and key.name == "backward"
+        ]
+        values = (self._joined.get(Key("operator", o, r)) for o in trained for r in AUTOGRAD_ROLES)
         return frozenset(a.id for v in values for a in v or () if isinstance(a, Function))
 
     def is_optimizer(self, cls: str) -> bool:

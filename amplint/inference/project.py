@@ -7,7 +7,7 @@ import ast
 from amplint.core.values import BOTTOM, Atom, Value
 from amplint.inference import use_evidence
 from amplint.inference.hierarchy import Hierarchy
-from amplint.inference.state import SiteId
+from amplint.inference.state import Key, SiteId
 from amplint.inference.store import TEST_PATH
 from amplint.ir.file_set import Files
 
@@ -99,7 +99,7 @@ class Project(Hierarchy):
 
     def decorators(self, function: str) -> Value:
         """The decorators of a function."""
-        return self._joined.get(("decorators", function), BOTTOM)
+        return self._joined.get(Key("decorators", function), BOTTOM)
 
 
 def called_name(call: ast.Call) -> str:

@@ -5,14 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal, NamedTuple
 
 from amplint.core.values import Place, Region, Shows, Value, Why
 from amplint.ir import ops
 from amplint.ir.model import Graph
 
-Key = tuple[str, ...]
 SiteId = tuple[str, int]  # a function's id and a node's number
 Dispatch = tuple[int, str, str]  # where a name is looked up, in which parameter it comes, the name
+
+KeyKind = Literal[
+    "param", "return", "yield", "context", "region", "dispatch",  # of a function
+    "name", "decorators",  # of a scope; of a definition
+    "field", "bases",  # of a class
+    "operator", "role",  # of an operator of `torch.library`; of a function that serves one
+]  # fmt: skip
+
+
+class Key(NamedTuple):
+    """What functions write and read of each other.
+
+    Args:
+        owner: the id of the function or class, or the name of the operator.
+        name: that of the parameter, the variable or the field, or the role.
+    """
+
+    kind: KeyKind
+    owner: str
+    name: str = ""
+
 
 WHOLE = -1  # in the place of a node: all of a function
 MAX_ROUNDS = 12  # evaluations of one function before its answers are taken as they are

@@ -25,16 +25,16 @@ from amplint.core.values import (
     shallow,
 )
 from amplint.core.walks import reachable
-from amplint.inference.state import MAX_ROUNDS, NO_WHY, WHOLE, Dispatch, Key, SiteId, State
+from amplint.inference.state import MAX_ROUNDS, NO_WHY, WHOLE, Dispatch, Key, KeyKind, SiteId, State
 from amplint.ir.file_set import Files
 from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts
 
-OF_CODE = frozenset({"param", "field"})  # keys that other files may write
+OF_CODE: frozenset[KeyKind] = frozenset({"param", "field"})  # keys that other files may write
 # Keys of which one node alone makes something. What else is read may matter to the whole function,
 # or is remembered for the next node that asks.
-OF_NODES = frozenset({"param", "return", "yield", "field", "name"})
+OF_NODES: frozenset[KeyKind] = frozenset({"param", "return", "yield", "field", "name"})
 # Of these, a function of another part that asks for one learns nothing: see `Store.need`.
-FOLLOWED_ONCE = frozenset({"return", "yield", "context", "field"})
+FOLLOWED_ONCE: frozenset[KeyKind] = frozenset({"return", "yield", "context", "field"})
 TEST_PATH = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
 
 
@@ -120,6 +120,7 @@ class Store(ABC):
         self._joined: dict[Key, Value] = {}  # the join of the parts
         self._crowded: set[Key] = set()  # keys with too many alternatives, whatever else comes
         self._readers: dict[Key, set[SiteId]] = {}
+        self._part_readers: dict[Key, set[SiteId]] = {}  # of what single sites have written
         self._demanded: set[Key] = set()
         self._regions: dict[str, RegionsOfCalls] = {}
         self._counts: dict[Key, Counter[Value]] = {}  # of equal parts
@@ -148,26 +149,26 @@ class Store(ABC):
         if function not in self.failures and (state is None or state.rounds < MAX_ROUNDS):
             self._queue.setdefault(function, set()).add(node)
 
-    def _tell_readers(self, key: Key) -> None:
-        for function, node in sorted(self._readers.get(key, ())):
+    def _tell(self, readers: Collection[SiteId]) -> None:
+        for function, node in sorted(readers):
             self._enqueue(function, node)
 
     def read(self, key: Key) -> Value:
         """The value of a key; whoever is evaluated now is so again when it changes."""
-        node = self.node if key[0] in OF_NODES else WHOLE
+        node = self.node if key.kind in OF_NODES else WHOLE
         self._readers.setdefault(key, set()).add((self._current, node))
         if key not in self._demanded:
-            if not self.outside or key[0] not in FOLLOWED_ONCE:
+            if not self.outside or key.kind not in FOLLOWED_ONCE:
                 self._demanded.add(key)
             self.demand(key)
         known = self._joined.get(key)
         if known is None:
-            return UNKNOWN if self.outside and key[0] in FOLLOWED_ONCE else BOTTOM
+            return UNKNOWN if self.outside and key.kind in FOLLOWED_ONCE else BOTTOM
         return known
 
     def write(self, key: Key, site: SiteId, value: Value) -> None:
         """Contribute the part of one site to a key."""
-        if key[0] in OF_CODE and self._from_test(key[1], site[0]):
+        if key.kind in OF_CODE and self._from_test(key.owner, site[0]):
             return
         parts = self._parts.setdefault(key, {})
         value = shallow(value)
@@ -179,7 +180,7 @@ class Store(ABC):
         counts[value] += 1
         if old is not None:
             counts[old] -= 1
-        self._tell_readers(("parts", *key))
+        self._tell(self._part_readers.get(key, ()))
         before = self._joined.get(key, BOTTOM)
         # A part that adds nothing to the join is nearly all that there is: a function with a
         # thousand callers is not joined anew for each of them. The same holds for a part that
@@ -188,13 +189,13 @@ class Store(ABC):
         if key in self._crowded or (grows and (value <= before or join([before, value]) == before)):
             return
         after = join(parts.values())
-        if key[0] == "param" and len(after) > MAX_ALTERNATIVES:
+        if key.kind == "param" and len(after) > MAX_ALTERNATIVES:
             after = UNKNOWN  # of a decorator, say: which function a wrapper calls is not known
         if after == UNKNOWN and any(part and part != UNKNOWN for part in parts.values()):
             self._crowded.add(key)
         if after != before:
             self._joined[key] = after
-            self._tell_readers(key)
+            self._tell(self._readers.get(key, ()))
 
     def is_demanded(self, key: Key) -> bool:
         return key in self._demanded
@@ -215,10 +216,10 @@ class Store(ABC):
 
     def given_strings(self, function: str, parameter: str) -> list[str]:
         """The constant strings among what single calls give for a parameter."""
-        key = ("param", function, parameter)
+        key = Key("param", function, parameter)
         self.read(key)
         # The join of several names is any name: what each call gives has to be seen.
-        self._readers.setdefault(("parts", *key), set()).add((self._current, WHOLE))
+        self._part_readers.setdefault(key, set()).add((self._current, WHOLE))
         constants = {constant(value) for value in self._parts.get(key, {}).values()}
         return sorted(name for name in constants if isinstance(name, str))
 
@@ -237,7 +238,7 @@ class Store(ABC):
 
     def inherited_region(self, function: str) -> Region | None:
         """The region that every known caller opens around its call; None where they differ."""
-        self.read(("region", function))
+        self.read(Key("region", function))
         return self._common_region(function)
 
     def _common_region(self, function: str) -> Region | None:
@@ -262,11 +263,11 @@ class Store(ABC):
             return
         after = calls.common()
         if after != before or (after and after.why) != (before and before.why):
-            self._tell_readers(("region", function))
+            self._tell(self._readers.get(Key("region", function), ()))
 
     def dispatches(self, function: str) -> Mapping[Dispatch, frozenset[str]]:
         """The methods that a function finds by the name in a parameter, for each name given."""
-        self._readers.setdefault(("dispatch", function), set()).add((self._current, WHOLE))
+        self._readers.setdefault(Key("dispatch", function), set()).add((self._current, WHOLE))
         return self._dispatches.get(function, {})
 
     def write_dispatch(self, function: str, case: Dispatch, methods: frozenset[str]) -> None:
@@ -274,4 +275,4 @@ class Store(ABC):
         if known.get(case) == methods:
             return
         known[case] = methods
-        self._tell_readers(("dispatch", function))
+        self._tell(self._readers.get(Key("dispatch", function), ()))
