@@ -438,14 +438,6 @@ class Search:
                     yield spot(*place), table.by_op[op]
 
 
-def may_hold(holds: Test, spot: Spot) -> bool:
-    """Whether a spot passes a test. What fails here fails in the rule, which says so."""
-    try:
-        return holds(spot)
-    except Exception:
-        return True
-
-
 def tests(graph: Graph) -> Iterator[tuple[int, int, Location]]:
     """The nodes whose truth is asked for: in which block, and where."""
     for number, block in enumerate(graph.blocks):

@@ -28,10 +28,6 @@ REGISTRARS = {
     "register_vmap": "",
 }
 DEFINES = frozenset({"custom_op", "triton_op", "define"})
-# The identifiers without which a file registers nothing.
-WORDS = frozenset(
-    {"library", "Library", "custom_op", "triton_op", "register_kernel", "register_autograd"}
-)
 # Dispatch keys and device types of kernels that no tensor of the accelerator gets to.
 OFF_DEVICE = frozenset({"cpu", "CPU", "Meta", "meta"})
 

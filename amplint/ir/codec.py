@@ -92,7 +92,6 @@ class FileRecord(msgspec.Struct, array_like=True):
     functions: list[FunctionRecord]
     classes: list[ClassRecord]
     words: list[int]
-    aliases: list[tuple[int, int]]
     stored_from_outside: list[int]
     graphs: dict[int, msgspec.Raw]
 
@@ -207,7 +206,6 @@ def encode(
         ],
         classes=[class_record(cls, table) for cls in facts.classes.values()],
         words=table.all(sorted(facts.words)),
-        aliases=[(table[old], table[new]) for old, new in sorted(facts.aliases)],
         stored_from_outside=table.all(sorted(stored_from_outside)),
         graphs={
             table[identity]: msgspec.Raw(
@@ -313,11 +311,6 @@ class Record:
     @property
     def words(self) -> frozenset[str]:
         return frozenset(map(self._table.__getitem__, self._record.words))
-
-    @property
-    def aliases(self) -> frozenset[tuple[str, str]]:
-        of = self._table.__getitem__
-        return frozenset((of(old), of(new)) for old, new in self._record.aliases)
 
     @property
     def stored_from_outside(self) -> frozenset[str]:

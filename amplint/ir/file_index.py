@@ -20,16 +20,6 @@ from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts, Graph, Locati
 from amplint.ir.ssa import build, where
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
-# `import a.b as c`, `from m import b as c`, `c = m.b`, `c = m.b if d else e`, `class c(m.b)`: c is
-# another name for b. `self.c = m.bLoss()`: where c stands, the loss is called.
-# What matches besides (`with x as y`) only has a few units looked at in vain.
-ALIAS = re.compile(
-    r"\b(?P<a>\w+)[ \t]+as[ \t]+(?P<b>\w+)"
-    r"|^[ \t]*(?P<d>\w+)[ \t]*=[ \t]*(?:\w+\.)*(?P<c>\w+)[ \t]*(?:#.*|if[ \t].*)?$"
-    r"|^[ \t]*class[ \t]+(?P<f>\w+)[ \t]*\([ \t]*(?:\w+\.)*(?P<e>\w+)"
-    r"|\b(?P<h>\w+)[ \t]*=[ \t]*(?:\w+\.)*(?P<g>\w*Loss)[ \t]*\(",
-    re.MULTILINE,
-)
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
@@ -64,13 +54,13 @@ class File:
         if record is None:
             self._scan_module(self.parsed.module)
             code = "\n".join(self._code)
-            words, other_names = words_of(code), frozenset(aliases(code))
+            words = words_of(code)
         else:
-            words, other_names = record.words, record.aliases
+            words = record.words
             self._classes.update(record.classes())
             for function in record.functions():
                 self._add(function)
-        self.facts = FileFacts(path, self._functions, self._classes, words, other_names)
+        self.facts = FileFacts(path, self._functions, self._classes, words)
 
     @cached_property
     def lines(self) -> list[str]:
@@ -329,15 +319,6 @@ class Placed:
 def words_of(code: str) -> frozenset[str]:
     """The identifiers in a text without comments."""
     return frozenset(map(sys.intern, IDENTIFIER.findall(code)))
-
-
-def aliases(text: str) -> Iterator[tuple[str, str]]:
-    """Pairs of a name and another name for it, read off the text."""
-    for match in ALIAS.finditer(text.replace("\r", "\n")):  # `^` knows no other line end
-        old = match["a"] or match["c"] or match["e"] or match["g"]
-        new = match["b"] or match["d"] or match["f"] or match["h"]
-        if old != new:
-            yield old, new
 
 
 def definitions(body: list[ast.stmt]) -> Iterator[ast.ClassDef | FunctionNode]:

@@ -9,19 +9,13 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 from amplint.core.text import LINE_END, code_of
-from amplint.ir.file_index import File, aliases, words_of
+from amplint.ir.file_index import File, words_of
 from amplint.ir.module_names import Modules
 
-# What is imported, read off the text: a word too many only has a file's text looked at.
-IMPORT = re.compile(
-    r"^[ \t]*(?:from[ \t]+(?P<dots>\.*)(?P<source>[\w.]*)[ \t]+import\b"
-    r"|import[ \t]+(?P<names>[\w., \t]+))",
-    re.MULTILINE,
-)
 STAR = re.compile(r"import(?<=\bimport)[ \t]*\(?[ \t]*\*")  # a letter first, to search for
 # What assigns an attribute, as text: other parts of a project are not indexed to be asked this.
 STORE = r"(?<!\bself)\.{0}\b(?:[^=\n()]*[^=\n!<>()])?=(?!=)"
@@ -74,7 +68,7 @@ class Files(Mapping[str, File]):
     @property
     def used(self) -> frozenset[str]:
         """The files of others of which more was asked than `asked` says."""
-        return frozenset(self._indexed) | self._imported
+        return frozenset(self._indexed)
 
     # -- what is asked of texts
 
@@ -106,45 +100,6 @@ class Files(Mapping[str, File]):
         search = re.compile(pattern).search
         yield from (path for path, file in self.own.items() if any(map(search, file.lines)))
         yield from (path for path in self._others if self.ask("has line", pattern, path))
-
-    # -- other names
-
-    def with_aliases(self, words: Iterable[str]) -> frozenset[str]:
-        """The words, and every name under which the files may mean one of them."""
-        known = set(words)
-        stack = list(known)
-        while stack:
-            more = self._aliases.get(stack.pop(), set()) - known
-            known |= more
-            stack.extend(more)
-        return frozenset(known)
-
-    @cached_property
-    def _aliases(self) -> Mapping[str, set[str]]:
-        """By name: the other names under which some file knows it."""
-        names: dict[str, set[str]] = {}
-        for pairs in self._pairs_of_names():
-            for old, new in pairs:
-                names.setdefault(old, set()).add(new)
-        return names
-
-    def _pairs_of_names(self) -> Iterator[Collection[tuple[str, str]]]:
-        for file in self.own.values():
-            yield file.facts.aliases
-        for path in sorted(self._imported):
-            yield frozenset(aliases(code_of(self._others[path])))
-
-    @cached_property
-    def _imported(self) -> frozenset[str]:
-        """The others that its own import."""
-        found: set[str | None] = set()
-        for path, file in self.own.items() if self._others else ():
-            for match in IMPORT.finditer("\n".join(file.lines)):
-                if match["dots"]:
-                    found.add(self.modules.relative(path, len(match["dots"]), match["source"]))
-                for dotted in re.findall(r"[\w.]+", match["names"] or match["source"]):
-                    found.add(self.modules.absolute(dotted, path))
-        return frozenset(path for path in self._others if path in found)
 
 
 def binds(text: str, name: str) -> bool:

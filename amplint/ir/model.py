@@ -221,7 +221,6 @@ class FileFacts:
     functions: Mapping[str, FunctionFacts]
     classes: Mapping[str, ClassFacts]
     words: frozenset[str] = field(default=frozenset())
-    aliases: frozenset[tuple[str, str]] = field(default=frozenset())  # a name, another name for it
 
     @property
     def module(self) -> str:
