@@ -121,7 +121,7 @@ def in_all_but_train(outcome: Outcome) -> bool:
     [
         ("amplint.inference.project:Project.marks_of", "inference failed"),
         ("amplint.analyses.hotness:Hotness._by_definition", "the analysis Hotness failed"),
-        ("amplint.analyses.loader_workers:Workers.runs", "the search for candidates failed"),
+        ("amplint.analyses.loader_workers:Workers.runs", "the analysis Traits failed"),
         ("amplint.gradscaler.checker:Misuses._is_entry", "the analysis ScalerMisuse failed"),
     ],
 )
