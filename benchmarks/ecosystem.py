@@ -436,8 +436,8 @@ def summary(rows: Mapping[str, Checked]) -> Iterator[str]:
 def comparison(name: str, differences: Sequence[Change]) -> Iterator[str]:
     """The changes of one package, to be read."""
     if differences:
-        counts = Counter(change.kind for change in differences)
-        yield f"{name}: " + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+        number = Counter(change.kind for change in differences)
+        yield f"{name}: " + ", ".join(f"{count} {kind}" for kind, count in sorted(number.items()))
         yield from (f"  {change}" for change in differences)
 
 
