@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
 from tests.helpers import Linted
+
+# A busy machine takes longer over an example, and that is no failure.
+settings.register_profile("amplint", deadline=None)
+settings.load_profile("amplint")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
