@@ -909,6 +909,26 @@ def passed_down(size: int) -> Texts:
     return {"main.py": lines(*functions, rest)}
 
 
+def accumulators(size: int) -> Texts:
+    """A loop with many names that add up each other, each of which is backpropagated."""
+    names = range(8 * size)
+    begun = "\n".join(f"    t{n} = 0.0" for n in names)
+    added = "\n".join(
+        f"        t{n} = t{n} + t{n - 1 if n else len(names) - 1} + loss" for n in names
+    )
+    passed = "\n".join(f"        t{n}.backward(retain_graph=True)" for n in names)
+    main = f"""\
+def main(model, loader):
+{begun}
+    for x in loader:
+        loss = model(x.cuda()).mean()
+{added}
+{passed}
+    print(float(t0))
+"""
+    return {"main.py": lines(main)}
+
+
 def chosen_contexts(size: int) -> Texts:
     """A helper that returns a region, chosen in many steps, and functions that are called in it."""
     steps = "\n".join(
@@ -945,7 +965,7 @@ SHAPES: dict[str, Callable[[int], Texts]] = {
             fan_in, hot_loops, many_files, long_function, long_module, elif_chain, guards,
             nested_tests, nested_expression, long_expression, same_methods, callbacks, subclasses,
             fields, nested_containers, star_imports, decorators, flags, returned_losses, workers,
-            threads, passed_down, chosen_contexts,
+            threads, passed_down, accumulators, chosen_contexts,
         )
     },
     "doubled_tensors": TENSORS.doubled,
