@@ -75,6 +75,7 @@ class Source:
         self.edits = Edits(layout)
         self._scopes = scopes
         self._facts = facts
+        self._said: dict[re.Pattern[str], bool] = {}
         self._texts = texts
 
     # ------------------------------------------------------------------------------ facts
@@ -133,6 +134,12 @@ class Source:
         """How a call violates the protocol of a GradScaler; None if it does not in this way."""
         found = self.ask(ScalerMisuse, call) or ()
         return next((misuse for misuse in found if misuse.violation is violation), None)
+
+    def says(self, pattern: re.Pattern[str]) -> bool:
+        """Whether a pattern is found in the text of the file; it is looked for once."""
+        if pattern not in self._said:
+            self._said[pattern] = pattern.search(self.layout.content.text) is not None
+        return self._said[pattern]
 
     def mentions(self, *words: str) -> bool:
         """Whether some file of the project holds all these identifiers."""

@@ -251,8 +251,8 @@ def recursion(size: int) -> Texts:
 
 
 def everyone_calls_everyone(size: int) -> Texts:
-    """Functions each of which calls all of eight, in groups, each group below the one before."""
-    groups, width = size, 8
+    """Functions each of which calls all of its group, each group below the one before."""
+    groups, width = 2 * size, 6
     links = []
     for n in range(groups * width):
         group = n // width
@@ -346,6 +346,48 @@ def hot_loops(size: int) -> Texts:
         for n in range(3 * size)
     ]
     return {"main.py": lines(*loops)}
+
+
+def many_files(size: int) -> Texts:
+    """The same loops, each in a file of its own, with a module that all of them import."""
+    shared = """
+        def report(loss, step):
+            if step % 50 == 0:
+                print(loss.item())
+
+        class Base(nn.Module):
+            def log(self, loss):
+                self.last = loss.item()
+        """
+    units = {
+        f"train{n}.py": lines(
+            f"""
+            from shared import Base, report
+
+            class Net(Base):
+                def __init__(self, width):
+                    super().__init__()
+                    self.layer{n} = nn.Linear(width, width)
+
+                def forward(self, x):
+                    return self.layer{n}(x) + torch.zeros(3).to(x.device)
+
+            def train(loader):
+                model = Net(8).cuda()
+                model.layer{n}.kept{n} = None
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                for step, x in enumerate(loader):
+                    with torch.autocast("cuda"):
+                        loss = model(x.cuda()).mean()
+                    loss.backward()
+                    optimizer.step()
+                    model.log(loss)
+                    report(loss, step)
+            """
+        )
+        for n in range(4 * size)
+    }
+    return {"shared.py": lines(shared), **units}
 
 
 def long_function(size: int) -> Texts:
@@ -867,6 +909,26 @@ def passed_down(size: int) -> Texts:
     return {"main.py": lines(*functions, rest)}
 
 
+def accumulators(size: int) -> Texts:
+    """A loop with many names that add up each other, each of which is backpropagated."""
+    names = range(8 * size)
+    begun = "\n".join(f"    t{n} = 0.0" for n in names)
+    added = "\n".join(
+        f"        t{n} = t{n} + t{n - 1 if n else len(names) - 1} + loss" for n in names
+    )
+    passed = "\n".join(f"        t{n}.backward(retain_graph=True)" for n in names)
+    main = f"""\
+def main(model, loader):
+{begun}
+    for x in loader:
+        loss = model(x.cuda()).mean()
+{added}
+{passed}
+    print(float(t0))
+"""
+    return {"main.py": lines(main)}
+
+
 def chosen_contexts(size: int) -> Texts:
     """A helper that returns a region, chosen in many steps, and functions that are called in it."""
     steps = "\n".join(
@@ -900,10 +962,10 @@ SHAPES: dict[str, Callable[[int], Texts]] = {
         shape.__name__: shape
         for shape in (
             call_chain, call_diamonds, double_calls, recursion, everyone_calls_everyone, fan_out,
-            fan_in, hot_loops, long_function, long_module, elif_chain, guards, nested_tests,
-            nested_expression, long_expression, same_methods, callbacks, subclasses, fields,
-            nested_containers, star_imports, decorators, flags, returned_losses, workers, threads,
-            passed_down, chosen_contexts,
+            fan_in, hot_loops, many_files, long_function, long_module, elif_chain, guards,
+            nested_tests, nested_expression, long_expression, same_methods, callbacks, subclasses,
+            fields, nested_containers, star_imports, decorators, flags, returned_losses, workers,
+            threads, passed_down, accumulators, chosen_contexts,
         )
     },
     "doubled_tensors": TENSORS.doubled,

@@ -17,9 +17,15 @@ CALLS_DEEP = 3  # how far the texts of what a call runs are followed
 class ProjectText(Fact):
     """What some file of the project says."""
 
+    def __init__(self, inference: Inference) -> None:
+        super().__init__(inference)
+        self._mentioned: dict[tuple[str, ...], bool] = {}
+
     def mentions(self, *words: str) -> bool:
         """Whether some file holds all these identifiers."""
-        return any(self.inference.files.holding(*words))
+        if words not in self._mentioned:
+            self._mentioned[words] = any(self.inference.files.holding(*words))
+        return self._mentioned[words]
 
     def matches(self, pattern: str) -> bool:
         """Whether the regular expression matches a line of some file."""

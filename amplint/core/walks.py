@@ -117,6 +117,43 @@ def derivable(clauses: Iterable[tuple[Item, Collection[Item]]]) -> Mapping[Item,
     return heights
 
 
+def components(
+    items: Iterable[Item], following: Callable[[Item], Iterable[Item]]
+) -> list[list[Item]]:
+    """The strongly connected components of what is reachable from items: those that reach each
+    other. A component comes after those that it leads to."""
+    numbers: dict[Item, int] = {}  # in the order of entering
+    lowest: dict[Item, int] = {}  # of what an item leads to and that is in no component yet
+    pending: list[Item] = []
+    left: set[Item] = set()  # what is in a component
+    found: list[list[Item]] = []
+    for start in items:
+        stack = [(start, iter(following(start)))] if start not in numbers else []
+        while stack:
+            item, rest = stack[-1]
+            if item not in numbers:
+                numbers[item] = lowest[item] = len(numbers)
+                pending.append(item)
+            for each in rest:
+                if each not in numbers:
+                    stack.append((each, iter(following(each))))
+                    break
+                if each not in left:
+                    lowest[item] = min(lowest[item], lowest[each])
+            else:
+                stack.pop()
+                if stack:
+                    around = stack[-1][0]
+                    lowest[around] = min(lowest[around], lowest[item])
+                if lowest[item] == numbers[item]:
+                    component = [pending.pop()]
+                    while component[-1] != item:
+                        component.append(pending.pop())
+                    left.update(component)
+                    found.append(component)
+    return found
+
+
 class Solver(Generic[Item, Answer]):
     """The least solution of equations that refer to one another, computed where it is asked for.
 

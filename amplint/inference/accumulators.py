@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from amplint.core.walks import components
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node
 
@@ -16,15 +17,31 @@ ADDING = frozenset({"Add", "Sub"})
 
 
 def starts(graph: Graph) -> Mapping[int, int]:
-    """The `phi` of each name that a loop adds to -> the number that it starts with."""
-    return {
-        number: node.operands[0]
+    """The `phi` of each name that a loop adds to -> the number that it starts with.
+
+    A loop adds to a name where its `phi` and a sum are made of each other, through joins and sums.
+    """
+    candidates = [
+        number
         for number, node in enumerate(graph.nodes)
         if node.op == ops.PHI
         and len(node.operands) > 1
         and is_number(graph.nodes[node.operands[0]])
-        and any(n > number and adds_to(graph, n, number) for n in node.operands[1:])
+        and any(n > number for n in node.operands[1:])  # the `phi` of a loop
+    ]
+    adding = {
+        number
+        for circle in components(candidates, lambda number: added_or_joined(graph, number))
+        if len(circle) > 1 and any(is_sum(graph.nodes[each]) for each in circle)
+        for number in circle
     }
+    return {n: graph.nodes[n].operands[0] for n in candidates if n in adding}
+
+
+def added_or_joined(graph: Graph, number: int) -> tuple[int, ...]:
+    """The operands of a join or a sum; none, of other nodes."""
+    node = graph.nodes[number]
+    return node.operands if node.op == ops.PHI or is_sum(node) else ()
 
 
 def is_number(node: Node) -> bool:
@@ -33,34 +50,3 @@ def is_number(node: Node) -> bool:
 
 def is_sum(node: Node) -> bool:
     return node.op in (ops.AUG, ops.BINOP) and node.data in ADDING
-
-
-def adds_to(graph: Graph, number: int, phi: int) -> bool:
-    """Whether a node is `phi + something`, at least on one path through the loop's body."""
-    stack, seen = [number], {phi}
-    while stack:
-        current = stack.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        node = graph.nodes[current]
-        if node.op == ops.PHI:
-            stack.extend(node.operands)
-        elif is_sum(node) and any(leads_to(graph, n, phi) for n in node.operands):
-            return True
-    return False
-
-
-def leads_to(graph: Graph, number: int, phi: int) -> bool:
-    """Whether a node is the `phi`, or a sum or a join that holds it."""
-    stack, seen = [number], set[int]()
-    while stack:
-        current = stack.pop()
-        if current == phi:
-            return True
-        node = graph.nodes[current]
-        if current in seen or not (node.op == ops.PHI or is_sum(node)):
-            continue
-        seen.add(current)
-        stack.extend(node.operands)
-    return False

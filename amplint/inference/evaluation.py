@@ -224,9 +224,10 @@ class Evaluation(Calls):
         annotation = self.of(node.operands[0]) if node.operands else UNKNOWN
         if facts.kind == "class":
             return annotated(annotation, Device(None))
-        parameter = next(p for p in facts.params if p.name == name)
-        position = [p.name for p in facts.params].index(name)
-        if position == 0 and facts.cls is not None and "staticmethod" not in facts.decorated:
+        parameter = facts.param(name)
+        assert parameter is not None
+        first = parameter is facts.params[0]
+        if first and facts.cls is not None and "staticmethod" not in facts.decorated:
             is_class = "classmethod" in facts.decorated or facts.name == "__new__"
             return one(Class(facts.cls) if is_class else Instance(facts.cls))
         if parameter.kind == "star":

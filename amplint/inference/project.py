@@ -62,8 +62,8 @@ class Project(Hierarchy):
         """Whether some file assigns an attribute of that name to something other than `self`."""
         if attribute not in self._stored:
             self._stored[attribute] = any(
-                attribute in file.facts.words and attribute in file.stored_from_outside
-                for file in self.files.own.values()
+                attribute in self.files.own[path].stored_from_outside
+                for path in self.files.own_holding(attribute)
             ) or self.files.another_stores(attribute)
         return self._stored[attribute]
 

@@ -134,8 +134,9 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
         if kind is not None:
             paths[path] = kind
     backward = dict(losses)
+    seen: set[int] = set()
     for loss, call in losses.items():
-        mark_loss(graph, loss, call, nodes, backward)
+        mark_loss(graph, loss, call, nodes, backward, seen)
     surely = {n for n, names in uses.items() if names & TENSOR_USES}
     for node in graph.nodes:
         if node.op == ops.CALL and calls_torch(graph, node.operands[0]):
@@ -244,11 +245,18 @@ def returned_losses(graph: Graph, number: int) -> Iterator[int]:
 
 
 def mark_loss(
-    graph: Graph, number: int, call: int, nodes: dict[int, str], backward: dict[int, int]
+    graph: Graph,
+    number: int,
+    call: int,
+    nodes: dict[int, str],
+    backward: dict[int, int],
+    seen: set[int],
 ) -> None:
-    """A loss, what it was before it was narrowed or joined, and the addends it is the sum of."""
+    """Mark a loss, what it was before it was narrowed or joined, and the addends it is the sum of.
+
+    `seen` holds what was marked for losses before.
+    """
     stack = [(number, "loss")]
-    seen: set[int] = set()
     while stack:
         current, kind = stack.pop()
         if current in seen:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from amplint.core.text import LINE_END, code_of
@@ -89,9 +89,24 @@ class Files(Mapping[str, File]):
         """Whether a file that is not its own assigns the attribute of something but `self`."""
         return any(self.ask("stores", attribute, path) for path in self._others)
 
+    def own_holding(self, word: str) -> Sequence[str]:
+        """Its own files whose code holds an identifier."""
+        return self._by_word.get(word, ())
+
+    @cached_property
+    def _by_word(self) -> Mapping[str, Sequence[str]]:
+        found: dict[str, list[str]] = {}
+        for path, file in self.own.items():
+            for word in file.facts.words:
+                found.setdefault(word, []).append(path)
+        return found
+
     def holding(self, *words: str) -> Iterator[str]:
         """The files whose code holds all these identifiers."""
-        yield from (path for path, f in self.own.items() if f.facts.words.issuperset(words))
+        first, *more = words
+        yield from (
+            path for path in self.own_holding(first) if self.own[path].facts.words.issuperset(more)
+        )
         about = " ".join(words)
         yield from (path for path in self._others if self.ask("holds", about, path))
 

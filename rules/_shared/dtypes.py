@@ -48,7 +48,7 @@ def differ(one: str | None, other: str | None) -> bool:
 
 def default_may_be_half(src: Source) -> bool:
     """Whether a factory without a dtype may make something else than float32."""
-    if DEFAULT_DTYPE.search(src.layout.content.text):
+    if src.says(DEFAULT_DTYPE):
         return True
     set_somewhere = src.mentions("set_default_dtype") or src.mentions("set_default_tensor_type")
     return set_somewhere and src.matches(HALF_DEFAULT)

@@ -67,7 +67,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     heat = training_heat(call, src)
     regions = regions_before(call, src) if heat is not None else ()
     region = next((each for each in regions if region_dtype(each) == "float16"), None)
-    if heat is None or region is None or SCALED.search(src.layout.content.text):
+    if heat is None or region is None or src.says(SCALED):
         return
     message = f"`{src.brief(call)}` runs in float16, and nothing scales the loss"
     related = [src.related(region.why)] if region.why is not None else []

@@ -49,7 +49,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         return
     mode = src.argument(call, "mode", 0)
     on = mode is not None and constant(src.value(mode.value)) is True
-    if not on or is_meant(call, src) or OFF_AGAIN.search(src.layout.content.text):
+    if not on or is_meant(call, src) or src.says(OFF_AGAIN):
         return
     yield src.finding(rule, call, "anomaly detection slows every step down, and stays on")
 

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.core.walks import Solver, derivable, least, nearest, reachable, shortest_path
+from amplint.core.walks import (
+    Solver,
+    components,
+    derivable,
+    least,
+    nearest,
+    reachable,
+    shortest_path,
+)
 
 Graph = dict[int, list[int]]
 NODES = 8
@@ -103,6 +111,22 @@ def test_nearest_gives_the_distance_to_the_nearest_goal(graph: Graph, goals: set
         if known:
             distance, goal = found[node]
             assert distance == known[goal] == min(known.values())
+
+
+@given(graphs)
+def test_components_are_what_reaches_each_other_and_what_they_lead_to_comes_first(
+    graph: Graph,
+) -> None:
+    found = components(range(NODES), following(graph))
+    known: set[int] = set()
+    for component in found:
+        assert not known & set(component)
+        known |= set(component)
+        for node in component:
+            reached = closure(graph, node)
+            assert reached <= known
+            assert {n for n in reached if node in closure(graph, n)} == set(component)
+    assert known >= set(range(NODES))
 
 
 clauses = st.lists(
