@@ -8,6 +8,9 @@ import pytest
 
 pytest.importorskip("torch")
 
+from amplint.rules.host_sync import python_builtin_over_tensor
+
+from amplint.cst.variables import Variables
 from benchmarks.safe_programs import TEMPLATES, Fixer, Template, outcome, parting, search
 
 EXAMPLES = 40
@@ -18,7 +21,20 @@ NEVER_REFUTED = (
     *("AMP405", "AMP303", "AMP901"),
 )
 
+# What a function is given in sight, where it would be a mistake to believe that it is given nothing
+# else.
+TEMPTING = {
+    *(("AMP501", usual) for usual in ("torch.float16", '"meta"', "torch.zeros")),
+    *(("AMP202", "12"), ("AMP503", "torch.float16")),
+    *(("AMP504", usual) for usual in ("3", "torch.ones(3)", '"torch.FloatTensor"')),
+}
+
 each_template = pytest.mark.parametrize("template", TEMPLATES, ids=lambda each: each.code)
+
+
+def usual(template: Template) -> str | None:
+    """What the function of a template is given in sight."""
+    return next(iter(template.factors.get("usual", ())), None)
 
 
 @each_template
@@ -30,11 +46,37 @@ def test_no_program_refutes_a_safe_fix(template: Template, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     "template",
-    [template for template in TEMPLATES if template.code not in NEVER_REFUTED],
+    [
+        template
+        for template in TEMPLATES
+        if template.code not in NEVER_REFUTED and not usual(template) and not template.unsafe
+    ],
     ids=lambda each: each.code,
 )
 def test_unsafe_fixes_are_refuted(template: Template, tmp_path: Path) -> None:
     assert search(template, EXAMPLES, Fixer(tmp_path, unsafe=True)).refuted
+
+
+@pytest.mark.parametrize(
+    "template",
+    [template for template in TEMPLATES if (template.code, usual(template)) in TEMPTING],
+    ids=lambda each: f"{each.code} {usual(each)}",
+)
+def test_to_believe_the_calls_in_sight_is_refuted(
+    template: Template, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was: a type, a size or a device was what the callers of the project pass."""
+    monkeypatch.setattr(Variables, "is_fixed", lambda *_: True)
+    assert search(template, EXAMPLES, Fixer(tmp_path)).refuted
+
+
+def test_to_believe_that_an_argument_is_a_tensor_is_refuted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`max(eps, rms)` must not become `rms.clamp(min=eps)` since one caller passes a tensor."""
+    monkeypatch.setattr(python_builtin_over_tensor, "holds_argument", lambda *_: False)
+    (template,) = (each for each in TEMPLATES if each.unsafe)
+    assert search(template, EXAMPLES, Fixer(tmp_path)).refuted
 
 
 @pytest.mark.parametrize(
