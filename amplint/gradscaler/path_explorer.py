@@ -34,7 +34,6 @@ from amplint.gradscaler.events import (
     may_recast,
     may_train,
     parameters_of,
-    role,
     surely_scaler,
 )
 from amplint.gradscaler.instructions import EXITS, Code, Compiler, Do, Instruction
@@ -44,8 +43,8 @@ from amplint.ir import ops
 from amplint.ir.model import Graph, Node
 
 LIMITS = {
-    "paths": 128,  # that are kept apart at one place
-    "steps": 200_000,  # nodes that are run, over all paths; then calls are not followed any more
+    "paths": 256,  # that are kept apart at one place
+    "steps": 60_000,  # nodes that are run, over all paths; then calls are not followed any more
     "calls": 5,  # calls within calls
     "runs": 8,  # until one teaches nothing new
 }
@@ -173,6 +172,8 @@ class Frame:
     Args:
         call: the call node in the frame `around`.
         depth: how many sides of tests are around that call.
+        began: when it was called.
+        within: the iterations of the loops around that call.
         position: the instruction that is being run.
         iterations: of the loops around it.
     """
@@ -184,6 +185,8 @@ class Frame:
     around: Frame | None = None
     call: int = -1
     depth: int = 0
+    began: Time = ()
+    within: tuple[int, ...] = ()
     position: int = 0
     iterations: tuple[int, ...] = ()
 
@@ -201,12 +204,12 @@ class Frame:
 
     @property
     def time(self) -> Time:
-        return tuple(frame.position for frame in self.chain)[::-1]
+        return (*self.began, self.position)
 
     @property
     def all_iterations(self) -> tuple[int, ...]:
         """The iterations of all loops around."""
-        return tuple(n for frame in reversed([*self.chain]) for n in frame.iterations)
+        return self.within + self.iterations
 
 
 @dataclass
@@ -723,10 +726,9 @@ class Explorer:
         """What a node's object is; noted for its symbolic value, if it is known."""
         if number < 0:
             return Role.OTHER
-        value = frame.state.values[number]
-        found = role(value, self.inference)
+        found, may_be_off = self.index.role((frame.function, number))
         symbol = self.at(frame, path, number)
-        if not all(isinstance(atom, Object) and atom.enabled is True for atom in value):
+        if may_be_off:
             self.switched.add(symbol)
         if found is Role.UNKNOWN:
             return self.roles.get(symbol, found)
@@ -799,7 +801,9 @@ class Explorer:
         state, code = self.inference.states[function], self.code(function)
         key = self.symbols.of("called", frame.key, number, frame.iterations)
         around = frame.depth + frame.code.instructions[frame.position].depth
-        inner = Frame(function, state, code, key, frame, number, around)
+        inner = Frame(
+            function, state, code, key, frame, number, around, frame.time, frame.all_iterations
+        )
         parameters = {
             node.data: each for each, node in enumerate(state.graph.nodes) if node.op == ops.PARAM
         }
