@@ -18,7 +18,7 @@ from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 
 MOST = 2.3  # times the work for twice the program
-SIZE = 32
+SIZE = 16
 TRAIN = """\
 import torch
 from torch.nn.utils import clip_grad_norm_
@@ -81,10 +81,10 @@ PROGRAMS: dict[str, Callable[[int], str]] = {
     "tests of flags, twice each": repeated(
         "if flags.f{n}:", "    optimizer.zero_grad()", "if flags.f{n}:", "    model.zero_grad()"
     ),
-    "tests that leave": repeated("if flags.f{n}:", "    continue"),
-    "tests that return": repeated("if flags.f{n}(x):", "    return"),
-    "tests that raise": repeated("if flags.f{n}:", "    raise ValueError"),
-    "else": repeated("if flags.f{n}:", "    optimizer.zero_grad()", "else:", "    model.half()"),
+    "tests that leave": repeated("if x.f{n}:", "    continue"),
+    "tests that return": repeated("if x.f{n}:", "    return"),
+    "tests that raise": repeated("if x.f{n}:", "    raise ValueError"),
+    "else": repeated("if flags.f{n}:", "    optimizer.zero_grad()", "else:", "    y.update()"),
     "long alternatives": alternatives,
     "either": lambda size: program(
         [f"if {' or '.join(f'flags.f{n}' for n in range(size))}:", "    optimizer.zero_grad()"]
