@@ -183,13 +183,13 @@ class Explorer:
             number: self.evaluator.joined(frame, path, number)
             for number in code.carried.get(block, ())
         }
+        self.forget_values(frame, path)
         path.values = {
             number: value
             for number, value in path.values.items()
             if not code.is_within(nodes[number].block, block)
         }
         path.values |= carried
-        path.derived = {}
 
     def node(self, frame: Frame, number: int, paths: list[Path]) -> list[Path]:
         self.ran += len(paths)

@@ -18,7 +18,7 @@ from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 
 MOST = 2.3  # times the work for twice the program
-SIZE = 16
+SIZE = 32
 TRAIN = """\
 import torch
 from torch.nn.utils import clip_grad_norm_
