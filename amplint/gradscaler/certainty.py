@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from amplint.core.violations import Violation
 from amplint.core.walks import reachable
 from amplint.gradscaler.automaton import Call
-from amplint.gradscaler.decision_diagram import FALSE, TRUE, DecisionDiagrams
-from amplint.gradscaler.decision_diagram import Function as Condition
-from amplint.gradscaler.path_explorer import Decision, Explorer, Paths, Site
+from amplint.gradscaler.decision_diagram import FALSE, TRUE, Condition
+from amplint.gradscaler.paths import Decision, Paths, Site
 from amplint.gradscaler.symbolic_values import Symbolic
 
 # The calls that make it right, on a path that a test keeps away from the mistake.
@@ -71,15 +71,12 @@ class Points:
         guarded: by call, the decisions under which it is made.
     """
 
-    explorer: Explorer
     paths: Paths
     steps: list[int] = field(default_factory=list)
     before: list[tuple[int, ...]] = field(default_factory=list)
     faults: list[tuple[Fault, ...]] = field(default_factory=list)
     ends: set[int] = field(default_factory=set)
     guarded: dict[Call, set[Decision]] = field(default_factory=dict)
-    _after: list[list[int]] = field(default_factory=list)
-    _sites: dict[Site, list[int]] = field(default_factory=dict)
 
     def add(self, step: int, before: tuple[int, ...], faults: tuple[Fault, ...]) -> int:
         self.steps.append(step)
@@ -91,24 +88,40 @@ class Points:
         event = self.paths.steps[step].event
         return event.site if event is not None else ()
 
-    @property
+    @cached_property
     def after(self) -> list[list[int]]:
         """The points that each leads to."""
-        if not self._after:
-            self._after = [[] for _ in self.steps]
-            for point, before in enumerate(self.before):
-                for each in before:
-                    self._after[each].append(point)
-        return self._after
+        after: list[list[int]] = [[] for _ in self.steps]
+        for point, before in enumerate(self.before):
+            for each in before:
+                after[each].append(point)
+        return after
 
-    @property
+    @cached_property
     def sites(self) -> dict[Site, list[int]]:
         """The points of each call."""
-        if not self._sites:
-            for point, step in enumerate(self.steps):
-                if self.paths.steps[step].event is not None:
-                    self._sites.setdefault(self.site(step), []).append(point)
-        return self._sites
+        sites: dict[Site, list[int]] = {}
+        for point, step in enumerate(self.steps):
+            if self.paths.steps[step].event is not None:
+                sites.setdefault(self.site(step), []).append(point)
+        return sites
+
+    @cached_property
+    def last_decided(self) -> dict[Symbolic, int]:
+        """By test, the last step that depends on its outcome."""
+        return {
+            test: number
+            for number, step in enumerate(self.paths.steps)
+            for test in self.paths.diagrams.tests(step.decision)
+        }
+
+    def decided(self, condition: Condition, step: int) -> Condition:
+        """The condition after a step, as far as later ones depend on it."""
+        diagrams = self.paths.diagrams
+        condition = diagrams.both(condition, self.paths.steps[step].decision)
+        if len(self.paths.steps[step].before) < 2:
+            return condition
+        return diagrams.where(condition, lambda test: self.last_decided.get(test, -1) > step)
 
     def pair(self, fault: Fault) -> Pair:
         here, there = self.site(fault.here), self.site(fault.there)
@@ -150,7 +163,7 @@ def review(points: Points) -> dict[Pair, str]:
             if has_remedy(fault, points):
                 remedied.add(pair)
     pairs = [pair for pair in raises if pair not in remedied]
-    doubtful = set(avoidable(points, pairs))
+    doubtful = {pair for pair in may_be_avoided(points, pairs) if is_avoided(pair, points)}
     frees = list(free_tests(points)) if doubtful else []
     return {
         pair: raises[pair]
@@ -184,8 +197,9 @@ def has_remedy(fault: Fault, points: Points) -> bool:
     return any((test, not outcome) in guarded for test, outcome in event.guards)
 
 
-def avoidable(points: Points, pairs: list[Pair]) -> Iterator[Pair]:
-    """The pairs of which both ends are met on some path, in their order, and all is right.
+def may_be_avoided(points: Points, pairs: list[Pair]) -> Iterator[Pair]:
+    """The pairs of which both ends are met on some path, in their order, and all is right; whatever
+    the outcomes of tests on it.
 
     All pairs are looked at together: those for which a path like this leads to a point are the bits
     of a number. One number is of those with neither end met, one of those with the first end met,
@@ -221,6 +235,38 @@ def avoidable(points: Points, pairs: list[Pair]) -> Iterator[Pair]:
     return (pair for pair, bit in bits.items() if found & bit)
 
 
+def is_avoided(pair: Pair, points: Points) -> bool:
+    """Whether a pair is avoided on a path that contradicts itself in no test."""
+    diagrams = points.paths.diagrams
+    # By point, and by how many ends are met there: when that is so, and nothing went wrong.
+    conditions: list[tuple[Condition, ...]] = []
+    for point, step in enumerate(points.steps):
+        before = points.before[point]
+        reached = [FALSE, FALSE, FALSE]
+        for met in range(3):
+            condition = TRUE if met == 0 and not before else FALSE
+            condition = diagrams.any((condition, *(conditions[each][met] for each in before)))
+            now = following(met, pair, points, point)
+            if now != WRONG:
+                decided = points.decided(condition, step)
+                reached[now] = diagrams.either(reached[now], decided)
+        conditions.append(tuple(reached))
+        if point in points.ends and reached[2] != FALSE:
+            return True
+    return False
+
+
+WRONG = 3
+
+
+def following(met: int, pair: Pair, points: Points, point: int) -> int:
+    """How many ends of a pair are met after a point, if so many are met before it; `WRONG` where
+    the mistake is made."""
+    if any(points.pair(fault) == pair for fault in points.faults[point]):
+        return WRONG
+    return met + (met < 2 and points.site(points.steps[point]) == pair.ends[met])
+
+
 # ------------------------------------------------------------------------------ free tests
 
 
@@ -228,7 +274,7 @@ def free_tests(points: Points) -> Iterator[frozenset[Symbolic]]:
     """The tests on a remainder, each with those that share a part with it."""
     tests = points.paths.tests
     for test, places in tests.items():
-        if points.explorer.symbols.is_periodic(test):
+        if points.paths.symbols.is_periodic(test):
             yield frozenset(other for other, at in tests.items() if at & places)
 
 
@@ -241,35 +287,25 @@ def is_certain(pair: Pair, points: Points, free: frozenset[Symbolic]) -> bool:
     """
     if not varying(pair, points) <= free:
         return False
-    diagrams = DecisionDiagrams()
-    order: dict[Symbolic, int] = {}
-    for step in points.paths.steps:
-        if step.decision is not None:
-            order.setdefault(step.decision[0], len(order))
-    first, then = pair.ends
+    diagrams, steps = points.paths.diagrams, points.paths.steps
     # By point, and by how many ends are met before it: when it goes right, and when wrong.
     conditions: dict[tuple[int, int], tuple[Condition, Condition]] = {}
     for point in range(len(points.steps) - 1, -1, -1):
-        site, step = points.site(points.steps[point]), points.paths.steps[points.steps[point]]
-        literal = TRUE
-        if step.decision is not None and step.decision[0] not in free:
-            literal = diagrams.literal(order[step.decision[0]], step.decision[1])
-        wrong_here = any(points.pair(fault) == pair for fault in points.faults[point])
-        for met in (0, 1, 2):
-            now = met
-            if (met == 1 and site == then) or (met == 0 and site == first):
-                now = met + 1
-            if wrong_here:
+        decision = steps[points.steps[point]].decision
+        for met in range(3):
+            now = following(met, pair, points, point)
+            if now == WRONG:
                 right, wrong = FALSE, TRUE
             elif point in points.ends:
                 right, wrong = (TRUE if now == 2 else FALSE), FALSE
             else:
-                right, wrong = FALSE, FALSE
-                for later in points.after[point]:
-                    right = diagrams.either(right, conditions[later, now][0])
-                    wrong = diagrams.either(wrong, conditions[later, now][1])
-            conditions[point, met] = diagrams.both(literal, right), diagrams.both(literal, wrong)
-    right, wrong = conditions[0, 0]
+                after = [conditions[later, now] for later in points.after[point]]
+                right = diagrams.any(each[0] for each in after)
+                wrong = diagrams.any(each[1] for each in after)
+            conditions[point, met] = diagrams.both(decision, right), diagrams.both(decision, wrong)
+    right, wrong = (
+        diagrams.where(each, lambda test: test not in free) for each in conditions[0, 0]
+    )
     return diagrams.implies(right, wrong)
 
 
@@ -291,4 +327,4 @@ def varying(pair: Pair, points: Points) -> frozenset[Symbolic]:
             event = points.paths.steps[points.steps[point]].event
             if point in on_paths and event is not None:
                 guards |= {test for test, _ in event.guards}
-    return frozenset(test for test in guards if points.explorer.symbols.varies(test))
+    return frozenset(test for test in guards if points.paths.symbols.varies(test))

@@ -9,7 +9,9 @@ one only if nothing that is possible is right. `certainty` keeps the mistakes th
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -28,10 +30,13 @@ from amplint.gradscaler.automaton import (
 )
 from amplint.gradscaler.certainty import Fault, Pair, Points, innermost, review
 from amplint.gradscaler.checkpoints import Unsaved
+from amplint.gradscaler.decision_diagram import FALSE, TRUE, Condition, DecisionDiagrams
 from amplint.gradscaler.event_index import EventIndex, calls
 from amplint.gradscaler.events import Kind, Role, divides_by_zero
 from amplint.gradscaler.instructions import Code
-from amplint.gradscaler.path_explorer import Explorer, Occurrence, Paths
+from amplint.gradscaler.losses import scalers_of
+from amplint.gradscaler.path_explorer import Explorer
+from amplint.gradscaler.paths import Occurrence, Paths
 from amplint.gradscaler.symbolic_values import NOTHING, Symbolic
 from amplint.inference import Inference, SiteId
 
@@ -106,7 +111,7 @@ class Misuses:
             if explorer.widened:
                 self.widened.append(function)
             if paths is not None:
-                points = Checker(explorer, paths).run()
+                points = Checker(paths).run()
                 claims |= review(points)
                 reviewed.append(points)
         found: dict[SiteId, dict[Violation, Misuse]] = {}
@@ -176,13 +181,24 @@ class Situation(NamedTuple):
     scheduled: int = -1
 
 
+@dataclass
+class Arrival:
+    """The points that lead to a situation, and the condition under which they do."""
+
+    points: list[int] = field(default_factory=list)
+    condition: Condition = FALSE
+
+    def add(self, points: list[int], condition: Condition, diagrams: DecisionDiagrams) -> None:
+        self.points += points
+        self.condition = diagrams.either(self.condition, condition)
+
+
 class Checker:
     """Gives the events on all paths of a function to the automaton."""
 
-    def __init__(self, explorer: Explorer, paths: Paths) -> None:
-        self.explorer = explorer
+    def __init__(self, paths: Paths) -> None:
         self.paths = paths
-        self.points = Points(explorer, paths)
+        self.points = Points(paths)
         # By optimizer, the scalers that are called with it.
         self.owners: dict[Symbolic, set[Symbolic]] = {}
         for step in paths.steps:
@@ -190,7 +206,7 @@ class Checker:
                 self._find_owner(step.event)
 
     def _find_owner(self, event: Occurrence) -> None:
-        roles = self.explorer.roles
+        roles = self.paths.roles
         if event.kind in (Kind.UNSCALE, Kind.STEP) and event.argument >= 0:
             if roles.get(event.object) is Role.SCALER:
                 self.owners.setdefault(event.argument, set()).add(event.object)
@@ -205,32 +221,37 @@ class Checker:
         return next(iter(self.owners)) if len(self.owners) == 1 else None
 
     def run(self) -> Points:
+        paths, points, diagrams = self.paths, self.points, self.paths.diagrams
         start = Situation(frozenset((each, FRESH) for each in (*self.owners, ALL)))
-        # By step, the situations after it, each with the points that lead to it.
-        after: list[dict[Situation, list[int]]] = []
-        for number, step in enumerate(self.paths.steps):
-            arriving: dict[Situation, list[int]] = {} if step.before else {start: []}
+        after: list[dict[Situation, Arrival]] = []  # by step
+        for number, step in enumerate(paths.steps):
+            arriving: dict[Situation, Arrival] = defaultdict(Arrival)
+            if not step.before:
+                arriving[start] = Arrival([], TRUE)
             for before in step.before:
-                for situation, points in after[before].items():
-                    arriving.setdefault(situation, []).extend(points)
-            reached: dict[Situation, list[int]] = {}
-            for situation, points in arriving.items():
+                for situation, each in after[before].items():
+                    arriving[situation].add(each.points, each.condition, diagrams)
+            reached: dict[Situation, Arrival] = defaultdict(Arrival)
+            for situation, arrival in arriving.items():
+                condition = points.decided(arrival.condition, number)
+                if condition == FALSE:
+                    continue
                 following: Situation | None = situation
                 faults: tuple[Fault, ...] = ()
                 if step.event is not None:
                     turn = Turn(self, number, situation)
                     faults = tuple(turn.take(step.event))
                     following = turn.situation()
-                point = self.points.add(number, tuple(points), faults)
+                point = points.add(number, tuple(arrival.points), faults)
                 if following is None:
-                    self.points.ends.add(point)
+                    points.ends.add(point)
                 else:
-                    reached.setdefault(following, []).append(point)
+                    reached[following].add([point], condition, diagrams)
             after.append(reached)
-        for end in self.paths.ends:
-            for points in after[end].values():
-                self.points.ends.update(points)
-        return self.points
+        for end in paths.ends:
+            for arrival in after[end].values():
+                points.ends.update(arrival.points)
+        return points
 
 
 class Turn:
@@ -238,7 +259,7 @@ class Turn:
 
     def __init__(self, checker: Checker, number: int, situation: Situation) -> None:
         self.checker = checker
-        self.explorer = checker.explorer
+        self.paths = checker.paths
         self.owners = checker.owners
         self.number = number
         self.optimizers = dict(situation.optimizers)
@@ -289,7 +310,7 @@ class Turn:
         """The mistakes that the event makes."""
         only = self.checker.only
         kind, thing, given = event.kind, event.object, event.argument
-        role = self.explorer.roles.get(thing, Role.UNKNOWN)
+        role = self.paths.roles.get(thing, Role.UNKNOWN)
         if kind is Kind.ELSEWHERE:
             self.reset()
         elif kind is Kind.BACKWARD:
@@ -307,7 +328,7 @@ class Turn:
             self.halved.pop(thing, None)
         elif self.is_refused(event):
             self.raised = True
-            cast = self.halved[self.explorer.modules[given]]
+            cast = self.halved[self.paths.modules[given]]
             yield Fault(Violation.HALF_PARAMETERS, self.number, cast, HALF_GRADIENTS)
         elif kind is Kind.UNSCALE and role is Role.SCALER:
             self.checked = True
@@ -324,7 +345,7 @@ class Turn:
         elif kind is Kind.STEP and role is Role.SCHEDULER:
             if only is not None and self.has_trained:
                 self.scheduled = self.number
-        elif kind is Kind.STEP and thing >= 0 and self.explorer.symbols.is_handed_out(thing):
+        elif kind is Kind.STEP and thing >= 0 and self.paths.symbols.is_handed_out(thing):
             self.reset()
         elif kind is Kind.STEP and thing in self.owners:
             yield from self.divide(thing)
@@ -332,8 +353,8 @@ class Turn:
 
     def divide(self, optimizer: Symbolic) -> Iterator[Fault]:
         """A step divides by a root plus an epsilon, which is 0 in the dtype of the parameters."""
-        cast = self.halved.get(self.explorer.modules.get(optimizer, NOTHING))
-        if cast is not None and optimizer in self.explorer.dividing:
+        cast = self.halved.get(self.paths.modules.get(optimizer, NOTHING))
+        if cast is not None and optimizer in self.paths.dividing:
             yield Fault(Violation.EPSILON_OF_ZERO, self.number, cast)
 
     def is_refused(self, event: Occurrence) -> bool:
@@ -342,14 +363,14 @@ class Turn:
         Where they are float16 for one outcome of a test alone, a flag of the scaler may well have
         to do with it.
         """
-        cast = self.halved.get(self.explorer.modules.get(event.argument, NOTHING))
+        cast = self.halved.get(self.paths.modules.get(event.argument, NOTHING))
         if cast is None or event.kind not in (Kind.UNSCALE, Kind.STEP):
             return False
-        if self.explorer.roles.get(event.object) is not Role.SCALER:
+        if self.paths.roles.get(event.object) is not Role.SCALER:
             return False
-        casting = self.checker.paths.steps[cast].event
+        casting = self.paths.steps[cast].event
         guards = casting.guards if casting is not None else frozenset()
-        return not guards or (event.guards <= guards and event.object not in self.explorer.switched)
+        return not guards or (event.guards <= guards and event.object not in self.paths.may_be_off)
 
     def meet(self, optimizer: Symbolic, scaler: Symbolic) -> None:
         """An optimizer that goes from one of its scalers to another is ready for that."""
@@ -362,7 +383,7 @@ class Turn:
         self.checker.points.guarded.setdefault(call, set()).update(event.guards)
 
     def backward(self, event: Occurrence, loss: Symbolic) -> None:
-        scalers = self.explorer.scalers_of(loss)
+        scalers = scalers_of(loss, self.paths)
         if scalers is None:
             self.reset_gradients()
             return
@@ -383,7 +404,7 @@ class Turn:
             self.last[call, symbol] = self.number
 
     def zero(self, thing: Symbolic, to_none: Symbolic) -> None:
-        call = Call.ZERO if self.explorer.symbols.is_false(to_none) else Call.CLEAR
+        call = Call.ZERO if self.paths.symbols.is_false(to_none) else Call.CLEAR
         if thing not in self.owners:
             # A module's: of whose parameters is not known.
             for symbol, possible in self.optimizers.items():

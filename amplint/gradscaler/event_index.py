@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from amplint.core.values import Object
 from amplint.core.walks import reachable
-from amplint.gradscaler.events import Event, Kind, divides_by_zero, event, surely_scaler
+from amplint.gradscaler.events import Event, Kind, Role, divides_by_zero, event, role, surely_scaler
 from amplint.inference import Inference, SiteId, State
 from amplint.ir import ops
 
@@ -40,6 +41,7 @@ class EventIndex:
                 halving.add(function)
             if any(divides_by_zero(state, number) for number in calls(state)):
                 dividing.add(function)
+        self._roles: dict[SiteId, tuple[Role, bool]] = {}
         self._within: dict[str, list[str]] = {}
         for function, facts in inference.functions.items():
             if facts.parent is not None:
@@ -53,6 +55,16 @@ class EventIndex:
         self.backward = leading_to(backward, callers)
         self.halving = leading_to(halving, callers)
         self.dividing = leading_to(dividing, callers)
+
+    def role(self, site: SiteId) -> tuple[Role, bool]:
+        """What the object that a node gives is, and whether it may be a scaler that is off, or
+        None."""
+        if site not in self._roles:
+            function, number = site
+            value = self.inference.states[function].values[number]
+            enabled = all(isinstance(atom, Object) and atom.enabled is True for atom in value)
+            self._roles[site] = role(value, self.inference), not enabled
+        return self._roles[site]
 
     def callees(self, site: SiteId) -> set[str]:
         """The functions that a call runs, if any of them leads to an event."""

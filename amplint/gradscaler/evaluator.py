@@ -1,0 +1,235 @@
+"""The symbolic value of each node of a function, on a path through it."""
+
+from __future__ import annotations
+
+from amplint.core.values import Class, Function, Instance
+from amplint.gradscaler.event_index import EventIndex
+from amplint.gradscaler.events import Role
+from amplint.gradscaler.instructions import EXITS
+from amplint.gradscaler.paths import Frame, Knowledge, Path
+from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, SymbolicValues
+from amplint.ir.model import Graph, Node
+
+UNREAD = frozenset({"call", "store", *EXITS})  # nodes whose value is unknown unless they are run
+
+
+class Evaluator:
+    """Evaluates nodes, but for calls."""
+
+    def __init__(self, index: EventIndex, symbols: SymbolicValues, knowledge: Knowledge) -> None:
+        self.index = index
+        self.inference = index.inference
+        self.symbols = symbols
+        self.knowledge = knowledge
+        self.may_be_off: set[Symbolic] = set()  # what may be a scaler that is off, or None
+
+    def unique(self, frame: Frame, number: int) -> Symbolic:
+        """What a node gives in this iteration, whatever it is."""
+        return self.symbols.of("result", frame.key, number, frame.iterations)
+
+    def several(self, frame: Frame, number: int) -> Symbolic:
+        """What a node holds on paths that became one by force; -1 is what the function returns."""
+        return self.symbols.of("several", frame.key, number, frame.iterations)
+
+    def at(self, frame: Frame, path: Path, number: int) -> Symbolic:
+        """The value of a node, whether it was run or not."""
+        if number < 0:
+            return NOTHING
+        values, derived, nodes = path.values, path.derived, frame.graph.nodes
+        if number in values:
+            return values[number]
+        pending = [] if number in derived else [number]
+        while pending:
+            last = pending[-1]
+            node = nodes[last]
+            missing = [
+                operand
+                for operand in (() if node.op == "phi" or node.op in UNREAD else node.operands)
+                if operand not in values and operand not in derived
+            ]
+            if missing:
+                pending += missing
+                continue
+            pending.pop()
+            unread = node.op in UNREAD
+            derived[last] = self.unique(frame, last) if unread else self.value(frame, path, last)
+        return derived[number]
+
+    def value(self, frame: Frame, path: Path, number: int) -> Symbolic:
+        """The value of a node that calls nothing, from those of its operands."""
+        found = self._evaluate(frame, path, number, frame.graph.nodes[number])
+        return self.unique(frame, number) if self.symbols.is_deep(found) else found
+
+    def joined(self, frame: Frame, path: Path, number: int) -> Symbolic:
+        """What a name holds where paths meet: what this path has put into it."""
+        node, code, nodes = frame.graph.nodes[number], frame.code, frame.graph.nodes
+        held = [operand for operand in node.operands if operand in path.values]
+        values = {path.values[operand] for operand in held}
+        if len(values) == 1:
+            return values.pop()
+        later = [operand for operand in held if operand > number]
+        branch = [
+            operand for operand in held if not code.is_within(node.block, nodes[operand].block)
+        ]
+        for candidates in (later, branch):
+            if candidates:
+                return path.values[max(candidates, key=lambda each: code.order.get(each, -1))]
+        return self.unique(frame, number)
+
+    def call(self, frame: Frame, path: Path, number: int, node: Node) -> Symbolic:
+        """What an unknown function gives: asked the same again in the same iteration, the same."""
+        operands = [self.at(frame, path, operand) for operand in node.operands]
+        if any(map(self.symbols.is_deep, operands)):
+            return self.unique(frame, number)
+        return self.symbols.of("call", node.data.keywords, frame.all_iterations, *operands)
+
+    def scaled(self, frame: Frame, number: int, scaler: Symbolic, loss: Symbolic) -> Symbolic:
+        found = self.symbols.of("scaled", scaler, loss)
+        return self.unique(frame, number) if self.symbols.is_deep(found) else found
+
+    def role(self, frame: Frame, path: Path, number: int) -> Role:
+        """What a node's object is; noted for its symbolic value, if it is known."""
+        if number < 0:
+            return Role.OTHER
+        roles = self.knowledge.roles
+        found, may_be_off = self.index.role((frame.function, number))
+        symbol = self.at(frame, path, number)
+        if may_be_off:
+            self.may_be_off.add(symbol)
+        if found is Role.UNKNOWN:
+            return roles.get(symbol, found)
+        if roles.get(symbol) is Role.DISABLED and found is Role.SCALER:
+            return Role.DISABLED  # others pass one that is enabled to the same function
+        if found is not Role.OTHER or symbol not in roles:
+            roles[symbol] = found
+        return found
+
+    # -- arguments
+
+    def arguments(
+        self, frame: Frame, path: Path, number: int, node: Node, function: str
+    ) -> dict[str, Symbolic]:
+        """The values of the parameters of a function that is called, as far as they are known."""
+        facts = self.inference.functions[function]
+        names = [p.name for p in facts.params if p.kind == "positional"]
+        given: dict[str, Symbolic] = {}
+        receiver = self._receiver(frame, path, number, node, function)
+        if receiver is not None and names:
+            given[names.pop(0)] = receiver
+        shape = node.data
+        operands = node.operands[1:]
+        if not shape.stars:
+            given.update(
+                (name, self.at(frame, path, operand))
+                for name, operand in zip(names, operands[: shape.positional], strict=False)
+            )
+            for p in facts.params:
+                if p.constant_default:
+                    given.setdefault(p.name, self.symbols.constant(p.default))
+        for name, operand in zip(shape.keywords, operands[shape.positional :], strict=True):
+            if name != "**":
+                given[name] = self.at(frame, path, operand)
+        return given
+
+    def _receiver(
+        self, frame: Frame, path: Path, number: int, node: Node, function: str
+    ) -> Symbolic | None:
+        """What `self` is in a function that is called; None where it takes none."""
+        facts = self.inference.functions[function]
+        if facts.cls is None or "staticmethod" in facts.decorated:
+            return None
+        callee = frame.graph.nodes[node.operands[0]]
+        values = frame.state.values[node.operands[0]]
+        if facts.name == "__init__" and any(isinstance(atom, Class) for atom in values):
+            return self.unique(frame, number)
+        if any(isinstance(atom, Instance) for atom in values):
+            return self.at(frame, path, node.operands[0])  # `loss_scaler(...)` is its `__call__`
+        bound = any(isinstance(atom, Function) and atom.bound is not None for atom in values)
+        if callee.op != "attr" or not bound:
+            return None
+        owner = callee.operands[0]
+        if is_super(frame.graph, owner):
+            own = first_parameter(frame.graph)
+            return self.at(frame, path, own) if own >= 0 else None
+        return self.at(frame, path, owner)
+
+    # -- by operation
+
+    def _evaluate(self, frame: Frame, path: Path, number: int, node: Node) -> Symbolic:
+        match node.op:
+            case "const":
+                return self.symbols.constant(node.data)
+            case "param" if frame.around is None:
+                return self.symbols.of("param", frame.function, node.data)
+            case "name":
+                return self._free(frame, path, node.data)
+            case "narrow":
+                return self.at(frame, path, node.operands[0])
+            case "phi":
+                return self.joined(frame, path, number)
+            case "attr":
+                return self._attribute(frame, path, self.at(frame, path, node.operands[0]), node)
+            case "def" | "class" | "lambda":
+                return self.symbols.of("def", node.data)
+            case "import":
+                return self.symbols.of("import", *node.data)
+            case "enter":
+                return self.symbols.of("enter", self.at(frame, path, node.operands[0]))
+            case "binop" | "unary" | "compare" | "bool" | "subscript" | "tuple" | "list" | "aug":
+                operands = (self.at(frame, path, operand) for operand in node.operands)
+                return self.symbols.of("op", node.op, node.data, *operands)
+            case "unpack":
+                return self._unpacked(self.at(frame, path, node.operands[0]), node.data)
+            case "iter" if not frame.iterations or frame.iterations[-1] < 0:
+                # What loops over the same optimizers draw is the same, one after the other.
+                return self.symbols.of("each", self.at(frame, path, node.operands[0]))
+            case _:
+                return self.unique(frame, number)
+
+    def _attribute(self, frame: Frame, path: Path, thing: Symbolic, node: Node) -> Symbolic:
+        self.knowledge.ask((thing, node.data), frame.time)
+        found = path.fields.get((thing, node.data))
+        return found if found is not None else self.symbols.of("attr", thing, node.data)
+
+    def _unpacked(self, whole: Symbolic, data: tuple[int, int, bool]) -> Symbolic:
+        index, count, starred = data
+        term = self.symbols[whole]
+        if term[:2] == ("op", "tuple") and len(term) == 3 + count and not starred:
+            return Symbolic(term[3 + index])
+        return self.symbols.of("unpack", whole, index)
+
+    def _free(self, frame: Frame, path: Path, name: str) -> Symbolic:
+        """A name of a function around this one, which may be running, or of a module."""
+        scope = self.inference.functions[frame.function].parent
+        while scope is not None:
+            facts = self.inference.functions[scope]
+            bindings = self.inference.files[facts.path].graph(scope).bindings
+            if name in bindings and facts.kind != "class":
+                return self._bound(frame, path, scope, name)
+            scope = facts.parent
+        return self.symbols.of("name", name)
+
+    def _bound(self, frame: Frame, path: Path, scope: str, name: str) -> Symbolic:
+        values, caller = path.values, path.caller
+        for running in frame.chain:
+            if running.function == scope:
+                held = [each for each in running.graph.bindings[name] if each in values]
+                if held:
+                    return values[max(held, key=running.code.order.__getitem__)]
+                break
+            values = dict(caller.values) if caller is not None else {}
+            caller = caller.caller if caller is not None else None
+        return self.symbols.of("free", scope, name)
+
+
+def is_super(graph: Graph, number: int) -> bool:
+    """Whether a node is `super()`."""
+    node = graph.nodes[number]
+    if node.op != "call":
+        return False
+    callee = graph.nodes[node.operands[0]]
+    return callee.op in ("attr", "name") and callee.data == "super"
+
+
+def first_parameter(graph: Graph) -> int:
+    return next((number for number, node in enumerate(graph.nodes) if node.op == "param"), -1)

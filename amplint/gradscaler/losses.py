@@ -1,0 +1,48 @@
+"""Which scalers have scaled a loss."""
+
+from __future__ import annotations
+
+from amplint.core.walks import reachable
+from amplint.gradscaler.events import Role
+from amplint.gradscaler.paths import Paths
+from amplint.gradscaler.symbolic_values import Symbolic, SymbolicValues, Term, operands_of
+
+Scalers = frozenset[Symbolic]
+
+
+def scalers_of(loss: Symbolic, paths: Paths) -> Scalers | None:
+    """The scalers that have scaled a loss; None where it is not known who may have."""
+    symbols = paths.symbols
+    found: dict[Symbolic, Scalers | None] = {}
+    # A term comes after those that it is made of.
+    for value in sorted(reachable([loss], lambda each: operands_of(symbols[each]))):
+        found[value] = combined(symbols[value], found, paths)
+    return found[loss]
+
+
+def combined(term: Term, found: dict[Symbolic, Scalers | None], paths: Paths) -> Scalers | None:
+    """The scalers of a term, from those of what it is made of."""
+    match term[0]:
+        case "scaled":
+            role = paths.roles.get(term[1])
+            if role is Role.SCALER:
+                return frozenset({term[1]})
+            return found[term[2]] if role is Role.DISABLED else None
+        case "op":
+            known = [each for each in map(found.__getitem__, term[3:]) if each is not None]
+            return frozenset().union(*known) if len(known) == len(term) - 3 else None
+        case "attr" | "unpack":
+            return found[term[1]]
+        case "call":
+            return None if may_scale(term, paths.symbols) else frozenset()
+        case "const" | "each":
+            return frozenset()
+        case _:
+            return None
+
+
+def may_scale(call: Term, symbols: SymbolicValues) -> bool:
+    """Whether a function, by its name or by what it is given, may return a scaled loss."""
+    name = str(symbols[call[3]][-1])
+    given = (symbols[part][0] == "scaled" for part in call[4:])
+    return "scal" in name.lower() or any(given)
