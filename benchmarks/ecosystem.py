@@ -50,8 +50,10 @@ FEWEST = 2000  # lines of a package that counts there: below, the time is that o
 # checkout that is not installed does not find `amplint.rules`, and an installed amplint finds its
 # own. Isolated mode (-I) keeps the package's directory, where this runs, off the path.
 START = """
-import importlib.util, resource, runpy, sys
-root, seconds, memory = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+import importlib.util, os, resource, runpy, sys
+root, seconds, memory, tree = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+sys.path[:] = [directory for directory in sys.path if directory]  # never the tree
+os.chdir(tree)
 resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
 resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 sys.path.insert(0, root)
@@ -60,7 +62,7 @@ spec = importlib.util.spec_from_file_location(
 )
 sys.modules["amplint.rules"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sys.modules["amplint.rules"])
-sys.argv[1:] = sys.argv[4:]
+sys.argv[1:] = sys.argv[5:]
 runpy.run_module("amplint", run_name="__main__", alter_sys=True)
 """
 
@@ -149,10 +151,23 @@ class Change:
 
 def run(words: Sequence[str], tree: Path, checkout: Path, limit: int) -> Ran:
     """Run the amplint of a checkout in a directory, and measure the process."""
-    command = [sys.executable, "-I", "-c", START, str(checkout), str(limit), str(MEMORY), *words]
-    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+    given = (checkout, limit, MEMORY, tree)
+    command = [sys.executable, "-s", "-c", START, *map(str, given), *words]
+    # Findings of allennlp depend on the hashes of strings: two runs have to have the same ones.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    environment["PYTHONHASHSEED"] = "0"
+    with (
+        tempfile.TemporaryFile() as stdout,
+        tempfile.TemporaryFile() as stderr,
+        tempfile.TemporaryDirectory() as empty,  # Python imports from where it starts
+    ):
         process = subprocess.Popen(
-            command, cwd=tree, stdout=stdout, stderr=stderr, start_new_session=True
+            command,
+            cwd=empty,
+            env=environment,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
         )
         watch = threading.Timer(WALL * limit, kill_group, [process.pid])
         watch.start()
