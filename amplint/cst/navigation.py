@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import sys
 from bisect import bisect_left
@@ -64,7 +65,7 @@ class Layout:
 
     def statement(self, node: cst.CSTNode) -> cst.BaseStatement | None:
         """The innermost line of simple statements, or compound statement, that holds a node."""
-        for around in (node, *self.ancestors(node)):
+        for around in itertools.chain((node,), self.ancestors(node)):
             if isinstance(around, cst.BaseStatement):
                 return around
         return None
@@ -255,7 +256,7 @@ class Layout:
         return Span(self.content.position(start), self.content.position(end))
 
     def _extent(self, node: cst.CSTNode) -> tuple[int, int]:
-        for around in (node, *self.ancestors(node)):
+        for around in itertools.chain((node,), self.ancestors(node)):
             extent = self._place(around) or self.offsets(around)
             if extent is not None:
                 return extent
@@ -284,7 +285,7 @@ class Layout:
 
     def ast_around(self, node: cst.CSTNode) -> ast.AST | None:
         """The same for the innermost node around `node`, or itself, for which there is one."""
-        for around in (node, *self.ancestors(node)):
+        for around in itertools.chain((node,), self.ancestors(node)):
             if id(around) in self._pairs:
                 return self._pairs[id(around)]
         return None
