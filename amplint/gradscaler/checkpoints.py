@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 
 from amplint.core.values import Instance, Mapping, Method, Object, Sequence, Symbol, Unknown, Value
+from amplint.core.walks import reachable
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import Kind, Role, argument, role, role_of, surely_scaler
 from amplint.inference import Inference, SiteId, State
@@ -83,7 +84,7 @@ class Unsaved:
                 if node.op != ops.CALL:
                     continue
                 for operand in self._saved(function, number, node, state):
-                    if operand not in told and self._holds_optimizer(state, operand, 0):
+                    if operand not in told and self._holds_optimizer(state, operand):
                         told.add(operand)
                         yield function, number
                         break
@@ -108,22 +109,21 @@ class Unsaved:
                     position = names.index(kept.data) if kept.data in names else len(names)
                     yield argument(node, position, kept.data)
 
-    def _holds_optimizer(self, state: State, number: int, depth: int) -> bool:
+    def _holds_optimizer(self, state: State, number: int) -> bool:
         """Whether the state of an optimizer is an entry of a dict."""
-        if number < 0 or depth > CALLERS:
-            return False
+        given = [number] if number >= 0 else []
+        held = reachable(given, lambda each: entries(state.graph, each))
+        return any(self._is_optimizer_state(state, each) for each in held)
+
+    def _is_optimizer_state(self, state: State, number: int) -> bool:
+        """Ex) optimizer.state_dict()"""
         node = state.graph.nodes[number]
-        if node.op == ops.CALL:
-            callee = state.graph.nodes[node.operands[0]]
-            if callee.op != ops.ATTR or callee.data != "state_dict":
-                return False
-            return role(state.values[callee.operands[0]], self._inference) is Role.OPTIMIZER
-        parts: tuple[int, ...] = ()
-        if node.op == ops.PUT:
-            parts = (node.operands[0], node.operands[2])
-        elif node.op in (ops.DICT, ops.PHI, ops.NARROW):
-            parts = node.operands
-        return any(self._holds_optimizer(state, part, depth + 1) for part in parts)
+        if node.op != ops.CALL:
+            return False
+        callee = state.graph.nodes[node.operands[0]]
+        if callee.op != ops.ATTR or callee.data != "state_dict":
+            return False
+        return role(state.values[callee.operands[0]], self._inference) is Role.OPTIMIZER
 
     # -- who trains
 
@@ -294,3 +294,12 @@ def is_harmless(atom: object) -> bool:
         name = canonical(atom.name)
         return name in HARMLESS or (name.startswith("torch.") and name not in SAVING)
     return isinstance(atom, Method) and isinstance(atom.of, Object) and atom.of.kind == "scaler"
+
+
+def entries(graph: Graph, number: int) -> Iterator[int]:
+    """What a dict holds, or what a join may be."""
+    node = graph.nodes[number]
+    if node.op == ops.PUT:
+        yield from (node.operands[0], node.operands[2])
+    elif node.op in (ops.DICT, ops.PHI, ops.NARROW):
+        yield from (operand for operand in node.operands if operand >= 0)

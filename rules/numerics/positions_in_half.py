@@ -25,11 +25,11 @@ how they become angles has to be seen in one function.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import libcst as cst
 
-from amplint import HALF, WITH_HALF, Differs, Finding, Group, Rule, Source, Spot, nodes
+from amplint import HALF, WITH_HALF, Differs, Finding, Group, Rule, Source, Spot, least, nodes
 from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF
 
 from .._shared.constants import number_of
@@ -44,7 +44,7 @@ ELEMENTWISE = frozenset(
 )
 ARITHMETIC = cst.Add | cst.Subtract | cst.Multiply | cst.Divide | cst.MatrixMultiply
 NAMES = ("start", "end", "step")
-STEPS = 12  # from an operand back to what is counted
+Ask = Callable[[cst.BaseExpression], cst.BaseExpression | None]
 READS = 100  # on the way from there to an angle
 
 
@@ -122,31 +122,37 @@ def is_count(node: cst.BaseExpression, src: Source) -> bool:
     return isinstance(node, cst.Call) and src.name(node.func) == "torch.arange"
 
 
-def count(node: cst.BaseExpression, src: Source, steps: int = STEPS) -> cst.BaseExpression | None:
+def count(node: cst.BaseExpression, src: Source) -> cst.BaseExpression | None:
     """Where the numbers of an expression are counted, or where they are known to be integers.
 
     Ex) torch.arange(n), for t[:, None] + offset
     """
-    found, parts = None, list[cst.BaseExpression]()
-    if is_count(node, src):
-        return node
+
+    def counted(part: cst.BaseExpression, ask: Ask) -> cst.BaseExpression | None:
+        if is_count(part, src):
+            return part
+        before = [found for each in made_of(part, src) if (found := ask(each)) is not None]
+        if before:
+            return before[0]
+        tensor = src.tensor(part)
+        return part if tensor is not None and tensor.dtype in INTEGERS_BEYOND_HALF else None
+
+    return least(node, counted, None)
+
+
+def made_of(node: cst.BaseExpression, src: Source) -> Sequence[cst.BaseExpression]:
+    """The parts of an expression that are counted where it is."""
     if isinstance(node, cst.Name):
-        parts = [made] if (made := src.origin(node)) is not None else []
-    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        parts = [node.func.value] if node.func.attr.value in SAME_COUNT else []
-    elif isinstance(node, cst.Subscript):
-        parts = [node.value]
-    elif isinstance(node, cst.BinaryOperation):
+        return [made] if (made := src.origin(node)) is not None else []
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        return [node.func.value] if node.func.attr.value in SAME_COUNT else []
+    if isinstance(node, cst.Subscript):
+        return [node.value]
+    if isinstance(node, cst.BinaryOperation):
         if isinstance(node.operator, cst.Add | cst.Subtract | cst.Multiply):
-            parts = [node.left, node.right]
-        elif isinstance(node.operator, cst.Divide):
-            parts = [node.left]
-    for part in parts if steps else ():
-        found = found or count(part, src, steps - 1)
-    if found is None:
-        tensor = src.tensor(node)
-        found = node if tensor is not None and tensor.dtype in INTEGERS_BEYOND_HALF else None
-    return found
+            return [node.left, node.right]
+        return [node.left] if isinstance(node.operator, cst.Divide) else []
+    return []
 
 
 def last_number(node: cst.BaseExpression, src: Source) -> float | None:
