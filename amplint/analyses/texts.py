@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
+from functools import cached_property
 
 from amplint.analyses.fact import CallFact, Fact
 from amplint.core.values import Place
@@ -86,22 +87,32 @@ class CalledTexts(CallFact[Sequence[str]]):
     def __init__(self, inference: Inference, texts: FunctionTexts) -> None:
         super().__init__(inference)
         self._texts = texts
+        self._known: dict[tuple[str, ...], Sequence[str]] = {}
 
     def of(self, at: Standing) -> Sequence[str]:
-        edges, functions = self.inference.edges, self.inference.functions
-        reached: list[str] = sorted(edges.get((at.function, at.node), ()))
-        new = reached
+        called = tuple(sorted(self.inference.edges.get((at.function, at.node), ())))
+        if called not in self._known:
+            self._known[called] = [self._text(function) for function in self._reached(called)]
+        return self._known[called]
+
+    def _reached(self, called: Sequence[str]) -> Sequence[str]:
+        """Functions, and those that they call, a few calls deep."""
+        reached = dict.fromkeys(called)
+        new = list(called)
         for _ in range(CALLS_DEEP):
-            deeper = {
-                callee
-                for caller in new
-                if (state := self.inference.states.get(caller)) is not None
-                for number in range(len(state.graph.nodes))
-                for callee in edges.get((caller, number), ())
-            }
-            new = sorted(deeper - set(reached))
-            reached = [*reached, *new]
-        return [
-            "\n".join([*functions[function].decorated, self._texts.of(functions[function])])
-            for function in reached
-        ]
+            deeper = {callee for caller in new for callee in self._callees.get(caller, ())}
+            new = sorted(deeper - reached.keys())
+            reached.update(dict.fromkeys(new))
+        return list(reached)
+
+    @cached_property
+    def _callees(self) -> Mapping[str, Set[str]]:
+        found: dict[str, set[str]] = {}
+        for (caller, _), callees in self.inference.edges.items():
+            if caller in self.inference.states:
+                found.setdefault(caller, set()).update(callees)
+        return found
+
+    def _text(self, function: str) -> str:
+        facts = self.inference.functions[function]
+        return "\n".join([*facts.decorated, self._texts.of(facts)])
