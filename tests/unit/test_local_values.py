@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from amplint.rules._shared import local_values
 
 from amplint.core.finding import Safety
-from amplint.rules._shared import local_values
 from tests.helpers import lint
 
 PROGRAM = """\
