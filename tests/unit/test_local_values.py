@@ -21,6 +21,8 @@ KIND = torch.float16
 def subject(x: torch.Tensor, n, rows):
     given = n
     own = len(rows) * COUNT
+    width, height = x.shape
+    both, n_or_width = n, width
     for row in rows:
         {line}
     return x
@@ -51,6 +53,8 @@ def safety(line: str, directory: Path) -> Safety | None:
         "x.ndim",
         "x.numel() - 1",
         "own",
+        "width",
+        "height * width + 1",
         "own * COUNT + 1",
         "COUNT",
     ],
@@ -59,7 +63,9 @@ def test_an_int_whoever_calls(number: str, tmp_path: Path) -> None:
     assert safety(f"y = x.new({number}, 2)", tmp_path) is Safety.SAFE
 
 
-@pytest.mark.parametrize("number", ["n", "given", "n + 1", "own * n", "max(n, 2)"])
+@pytest.mark.parametrize(
+    "number", ["n", "given", "both", "n_or_width", "n + 1", "own * n", "max(n, 2)"]
+)
 def test_an_int_in_the_calls_that_are_seen(number: str, tmp_path: Path) -> None:
     assert safety(f"y = x.new({number}, 2)", tmp_path) is Safety.UNSAFE
 
