@@ -79,6 +79,22 @@ class Variables:
         scope = self._scopes.scope(thing)
         return sum(each.scope is scope for each in self._scopes.bindings(name.value)) == 1
 
+    def unpacked(self, name: cst.Name) -> cst.BaseExpression | None:
+        """The expression whose items a variable holds one of, if nothing else binds it: x.shape of
+        `rows, columns = x.shape`."""
+        thing = self._layout.ast_of(name)
+        if not isinstance(thing, ast.Name) or not self.bound_once(name):
+            return None
+        scope = self._scopes.scope(thing)
+        for each in ast.walk(scope):
+            if isinstance(each, ast.Assign) and self._scopes.scope(each) is scope:
+                targets = [target for target in each.targets if isinstance(target, ast.Tuple)]
+                items = (item for target in targets for item in target.elts)
+                if any(isinstance(item, ast.Name) and item.id == thing.id for item in items):
+                    node = self._layout.node_for(each.value)
+                    return node if isinstance(node, cst.BaseExpression) else None
+        return None
+
     def is_fixed(self, name: cst.Name) -> bool:
         """Whether a name is bound by the module alone, by imports, or is a builtin: no caller of a
         function decides what it holds."""

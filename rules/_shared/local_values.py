@@ -94,7 +94,7 @@ def operands_of_int(node: cst.BaseExpression, src: Source) -> tuple[cst.BaseExpr
 
 
 def gives_int(node: cst.BaseExpression, src: Source) -> bool:
-    """Ex) 3, len(x), x.size(0), x.shape[-1], x.ndim"""
+    """Ex) 3, len(x), x.size(0), x.shape[-1], x.ndim, n of `n, m = x.shape`"""
     if isinstance(node, cst.Call):
         method = method_of(node)
         if (method == "size" and len(node.args) == 1) or method in INT_METHODS:
@@ -105,6 +105,10 @@ def gives_int(node: cst.BaseExpression, src: Source) -> bool:
         return index and shaped(node.value, src) is not None
     if isinstance(node, cst.Attribute) and node.attr.value == "ndim":
         return True
+    if isinstance(node, cst.Name):
+        whole = src.variables.unpacked(node)
+        if whole is not None and shaped(whole, src) is not None:
+            return True
     return isinstance(node, cst.Integer) or (has_kind(node, {"int"}, src) and is_local(node, src))
 
 

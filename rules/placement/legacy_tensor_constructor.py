@@ -17,11 +17,13 @@ CPU are reported by default where the tensor is moved at once, and for 16 bits; 
 but harmless, and only told if the group "pedantic" is selected. `torch.Tensor(...)` is left alone.
 
 Fix safety: safe where the arguments show whether they are sizes or data: the same values, dtype and
-device. Unsafe where only the calls that were seen say so (`FloatTensor(n)` with a list for n), for
-NumPy arrays, which may be numbers, for `FloatTensor(*x.shape)` where x may be 0-dim, for casts to a
-CUDA type, which leave a tensor on another GPU where it is, and for the default type where it may
-have been one of CUDA. No fix for a constructor given a tensor, whose memory it shares, for a name
-that stands for several types, nor for a default type of CUDA, which has no exact equal.
+device. Unsafe where only the calls that were seen say so (`FloatTensor(n)` with a list for n, and
+`x.new(i, v)`, which builds a sparse tensor of indices and values), for NumPy arrays and `tolist()`,
+which may be numbers, for `FloatTensor(*x.shape)` where x may be 0-dim, for casts to a CUDA type,
+which leave a tensor on another GPU where it is, for a type that a caller passes, and for the
+default type where it may have been one of CUDA. No fix for a constructor given a tensor, whose
+memory it shares, for `x.new` with several arguments that nobody knows to be ints, for a name that
+stands for several types, nor for a default type of CUDA, which has no exact equal.
 
 Known limits: what runs only on an old torch (`except AttributeError:`) is left alone, and so is
 `x.new(...)` where x is not known to be a tensor, or what it is given is not known. So are tensors
