@@ -12,6 +12,7 @@ from amplint.gradscaler.decision_diagram import FALSE, TRUE, Condition, Decision
 from amplint.gradscaler.paths import Decision, Frame, Knowledge, Path, Step, Steps
 from amplint.gradscaler.symbolic_values import Symbolic, SymbolicValues
 from amplint.inference import SiteId
+from amplint.ir import ops
 
 OPPOSITES = {"NotEq": "Eq", "IsNot": "Is", "NotIn": "In"}
 
@@ -83,9 +84,9 @@ class Decisions:
         term = self.symbols[test]
         if term[0] == "const":
             return TRUE if term[2] else FALSE
-        if term[:3] == ("op", "unary", "Not"):
+        if term[:3] == ("op", ops.UNARY, "Not"):
             return self.diagrams.negation(self._condition(term[3], known))
-        if term[:2] == ("op", "bool"):
+        if term[:2] == ("op", ops.BOOL):
             parts = [self._condition(part, known) for part in term[3:]]
             return self.diagrams.any(parts) if term[2] == "Or" else self.diagrams.all(parts)
         atom, negated = self._atom(test)
@@ -96,7 +97,7 @@ class Decisions:
     def _atom(self, test: Symbolic) -> tuple[Symbolic, bool]:
         """What a comparison comes to, and whether it is its opposite."""
         term = self.symbols[test]
-        if term[:2] != ("op", "compare") or len(term) != 5 or len(term[2]) != 1:
+        if term[:2] != ("op", ops.COMPARE) or len(term) != 5 or len(term[2]) != 1:
             return test, False
         (operator,), left, right = term[2], term[3], term[4]
         negated = operator in OPPOSITES
@@ -109,4 +110,4 @@ class Decisions:
                 return left, not negated  # `x is None`: what is there, is true
             if isinstance(other[2], bool):
                 return left, negated is other[2]
-        return self.symbols.of("op", "compare", (operator,), left, right), negated
+        return self.symbols.of("op", ops.COMPARE, (operator,), left, right), negated

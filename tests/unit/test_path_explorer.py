@@ -5,13 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from types import FrameType
 
 import pytest
 
 from amplint.core.violations import Violation
-from amplint.gradscaler import path_explorer
 from amplint.gradscaler.checker import Misuses
 from amplint.inference import Inference
 from amplint.ir.file_index import File
@@ -120,7 +118,7 @@ def check(text: str) -> tuple[list[Violation], int, list[str]]:
     inference = linked(text)
     count = 0
 
-    def counting(frame: FrameType, event: str, argument: object) -> None:
+    def counting(_frame: FrameType, event: str, _argument: object) -> None:
         nonlocal count
         count += event in ("call", "c_call")
 
