@@ -10,9 +10,10 @@ handed to what nobody knows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from amplint.core.values import Instance, Mapping, Method, Object, Sequence, Symbol, Unknown, Value
+from amplint.core.walks import reachable
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import Kind, Role, argument, role, role_of, surely_scaler
 from amplint.inference import Inference, SiteId, State
@@ -45,9 +46,9 @@ ANY_STATE = (
 class Unsaved:
     """The checkpoints of a project that leave out the state of a scaler."""
 
-    def __init__(self, inference: Inference, events: EventIndex) -> None:
+    def __init__(self, inference: Inference, index: EventIndex) -> None:
         self._inference = inference
-        self._events = events
+        self._index = index
         self._callers: dict[str, set[str]] = {}
         self._callees: dict[str, set[str]] = {}
         for (caller, _), callees in inference.edges.items():
@@ -57,7 +58,7 @@ class Unsaved:
 
     def find(self) -> Iterator[tuple[SiteId, SiteId]]:
         """The calls that save, each with the step of a scaler."""
-        if not self._events.scaling or not self._is_resumed():
+        if not self._index.scaling or not self._is_resumed():
             return
         found = list(self._checkpoints())
         if not found or self._may_be_saved():
@@ -76,20 +77,20 @@ class Unsaved:
         """The calls that save a dict with the state of an optimizer, directly or by a function; of
         those that save the same dict, as the last and as the best one, the first."""
         for function, state in self._inference.states.items():
-            told: set[int] = set()
+            saved: set[int] = set()
             if TEST_PATH.search(self._inference.functions[function].path):
                 continue
             for number, node in enumerate(state.graph.nodes):
                 if node.op != ops.CALL:
                     continue
                 for operand in self._saved(function, number, node, state):
-                    if operand not in told and self._holds_optimizer(state, operand, 0):
-                        told.add(operand)
+                    if operand not in saved and self._holds_optimizer(state, operand):
+                        saved.add(operand)
                         yield function, number
                         break
 
     def _saved(self, function: str, number: int, node: Node, state: State) -> Iterator[int]:
-        """What a call saves, or hands to a function that saves it."""
+        """The nodes that a call saves, or hands to a function that saves them."""
         if symbols(state.values[node.operands[0]]) & SAVING:
             yield argument(node, 0, "obj")
         for callee in self._inference.edges.get((function, number), ()):
@@ -108,22 +109,29 @@ class Unsaved:
                     position = names.index(kept.data) if kept.data in names else len(names)
                     yield argument(node, position, kept.data)
 
-    def _holds_optimizer(self, state: State, number: int, depth: int) -> bool:
+    def _holds_optimizer(self, state: State, number: int) -> bool:
         """Whether the state of an optimizer is an entry of a dict."""
-        if number < 0 or depth > CALLERS:
-            return False
+        nodes = state.graph.nodes
+
+        def parts(number: int) -> tuple[int, ...]:
+            node = nodes[number]
+            if node.op == ops.PUT:
+                return (node.operands[0], node.operands[2])
+            return node.operands if node.op in (ops.DICT, ops.PHI, ops.NARROW) else ()
+
+        return number >= 0 and any(
+            self._is_state_of_optimizer(state, each) for each in reachable([number], parts)
+        )
+
+    def _is_state_of_optimizer(self, state: State, number: int) -> bool:
+        """Whether a node is `optimizer.state_dict()`."""
         node = state.graph.nodes[number]
-        if node.op == ops.CALL:
-            callee = state.graph.nodes[node.operands[0]]
-            if callee.op != ops.ATTR or callee.data != "state_dict":
-                return False
-            return role(state.values[callee.operands[0]], self._inference) is Role.OPTIMIZER
-        parts: tuple[int, ...] = ()
-        if node.op == ops.PUT:
-            parts = (node.operands[0], node.operands[2])
-        elif node.op in (ops.DICT, ops.PHI, ops.NARROW):
-            parts = node.operands
-        return any(self._holds_optimizer(state, part, depth + 1) for part in parts)
+        if node.op != ops.CALL:
+            return False
+        callee = state.graph.nodes[node.operands[0]]
+        if callee.op != ops.ATTR or callee.data != "state_dict":
+            return False
+        return role(state.values[callee.operands[0]], self._inference) is Role.OPTIMIZER
 
     # -- who trains
 
@@ -132,15 +140,10 @@ class Unsaved:
         that makes any steps, itself or by calls."""
         level = {function}
         for _ in range(CALLERS):
-            found = [self._steps(each) for each in sorted(level)]
-            if any(found):
-                scaled = sorted(
-                    step
-                    for steps in found
-                    for step, by_scaler in steps
-                    if by_scaler and self._outlives(step[0], function)
-                )
-                return scaled[0] if scaled else None
+            steps = list(self._steps(level))
+            if steps:
+                scaled = (step for step, by_scaler in steps if by_scaler)
+                return min((s for s in scaled if self._outlives(s[0], function)), default=None)
             level = {caller for each in level for caller in self._callers.get(each, ())}
         return None
 
@@ -157,29 +160,22 @@ class Unsaved:
             and symbols(values[node.operands[0]])
             for number, node in enumerate(graph.nodes)
         )
-        return not made or saving in self._reached(stepping)
+        return not made or saving in self._called_by([stepping])
 
-    def _steps(self, function: str) -> list[tuple[SiteId, bool]]:
-        """The steps that a function makes, by scalers or by optimizers."""
-        found: list[tuple[SiteId, bool]] = []
-        for each in self._reached(function) & self._events.training:
-            state = self._inference.states[each]
-            for number, happens in self._events.of[each].items():
-                if happens.kind is Kind.STEP:
-                    scaled = surely_scaler(self._inference, state, number, happens)
-                    owner = role(state.values[happens.object], self._inference)
+    def _steps(self, functions: Iterable[str]) -> Iterator[tuple[SiteId, bool]]:
+        """The steps that functions make, and whether each is one of a scaler."""
+        for each in self._called_by(functions):
+            state = self._inference.states.get(each)
+            for number, event in self._index.of.get(each, {}).items():
+                if event.kind is Kind.STEP and state is not None:
+                    scaled = surely_scaler(self._inference, state, number, event)
+                    owner = role(state.values[event.object], self._inference)
                     if scaled or owner is Role.OPTIMIZER:
-                        found.append(((each, number), scaled))
-        return found
+                        yield (each, number), scaled
 
-    def _reached(self, function: str) -> set[str]:
-        """A function, and those that it calls, and they."""
-        reached, stack = {function}, [function]
-        while stack:
-            more = self._callees.get(stack.pop(), set()) - reached
-            reached |= more
-            stack.extend(more)
-        return reached
+    def _called_by(self, functions: Iterable[str]) -> Iterator[str]:
+        """Functions, and those that they call, directly or by others."""
+        return reachable(functions, lambda each: self._callees.get(each, ()))
 
     # -- whether the state may be saved after all
 

@@ -1,4 +1,4 @@
-"""Tests on a path: which outcomes are possible, and what follows from each.
+"""Tests on a path: their possible outcomes, and what follows from each.
 
 The same test is decided the same way again on one path, `if scaler is not None` as well as
 `if (i + 1) % n == 0`, the latter within one iteration.
@@ -71,10 +71,10 @@ class Decisions:
         path.condition = self.diagrams.both(path.condition, self.diagrams.literal(made, True))
 
     def _condition(self, test: Symbolic, known: dict[Symbolic, Condition]) -> Condition:
-        """When a test holds.
+        """The condition under which a test holds.
 
         Args:
-            known: when others do; what is found is added.
+            known: those of other tests; what is found is added.
         """
         if test not in known:
             known[test] = self._find_condition(test, known)
@@ -95,7 +95,7 @@ class Decisions:
         return self.diagrams.literal(atom, not negated)
 
     def _atom(self, test: Symbolic) -> tuple[Symbolic, bool]:
-        """What a comparison comes to, and whether it is its opposite."""
+        """The test that a comparison amounts to, and whether it is the opposite of that."""
         term = self.symbols[test]
         if term[:2] != ("op", ops.COMPARE) or len(term) != 5 or len(term[2]) != 1:
             return test, False

@@ -29,11 +29,11 @@ class Evaluator:
         self.may_be_off: set[Symbolic] = set()  # what may be a scaler that is off, or None
 
     def unique(self, frame: Frame, number: int) -> Symbolic:
-        """What a node gives in this iteration, whatever it is."""
+        """An unknown value, known by its node and iteration."""
         return self.symbols.of("result", frame.key, number, frame.iterations)
 
     def several(self, frame: Frame, number: int) -> Symbolic:
-        """What a node holds on paths that became one by force; -1 is what the function returns."""
+        """The value of a node on paths that became one by force; -1 is that of the function."""
         return self.symbols.of("several", frame.key, number, frame.iterations)
 
     def at(self, frame: Frame, path: Path, number: int) -> Symbolic:
@@ -66,7 +66,7 @@ class Evaluator:
         return self.unique(frame, number) if self.symbols.is_deep(found) else found
 
     def joined(self, frame: Frame, path: Path, number: int) -> Symbolic:
-        """What a name holds where paths meet: what this path has put into it."""
+        """The value of a name where paths meet: what this path has put into it."""
         node, code, nodes = frame.graph.nodes[number], frame.code, frame.graph.nodes
         held = [operand for operand in node.operands if operand in path.values]
         values = {path.values[operand] for operand in held}
@@ -82,7 +82,7 @@ class Evaluator:
         return self.unique(frame, number)
 
     def call(self, frame: Frame, path: Path, number: int, node: Node) -> Symbolic:
-        """What an unknown function gives: asked the same again in the same iteration, the same."""
+        """The result of an unknown function: the same for the same arguments in one iteration."""
         operands = [self.at(frame, path, operand) for operand in node.operands]
         if any(map(self.symbols.is_deep, operands)):
             return self.unique(frame, number)
@@ -93,7 +93,7 @@ class Evaluator:
         return self.unique(frame, number) if self.symbols.is_deep(found) else found
 
     def role(self, frame: Frame, path: Path, number: int) -> Role:
-        """What a node's object is; noted for its symbolic value, if it is known."""
+        """The role of a node's object; noted for its symbolic value, if it is known."""
         if number < 0:
             return Role.OTHER
         roles = self.knowledge.roles
@@ -139,7 +139,7 @@ class Evaluator:
     def _receiver(
         self, frame: Frame, path: Path, number: int, node: Node, function: str
     ) -> Symbolic | None:
-        """What `self` is in a function that is called; None where it takes none."""
+        """The value of `self` in a function that is called; None where it takes none."""
         facts = self.inference.functions[function]
         if facts.cls is None or "staticmethod" in facts.decorated:
             return None

@@ -1,4 +1,4 @@
-"""All paths through a function that trains: which events happen on them, in which order.
+"""All paths through a function that trains, with the events on them, in their order.
 
 A function is run over its instructions, on all paths at once; what it calls of the project is run
 in its place. Nothing is computed: values are symbolic. A test splits a path unless its outcome is
@@ -178,7 +178,7 @@ class Explorer:
         return paths
 
     def iterate(self, frame: Frame, path: Path, block: int) -> None:
-        """What a name holds at the start of an iteration is what the last one left in it."""
+        """Begin an iteration: a name holds what the last one left in it."""
         code, nodes = frame.code, frame.graph.nodes
         carried = {
             number: self.evaluator.joined(frame, path, number)
@@ -347,8 +347,8 @@ class Explorer:
     def unfollowed(
         self, frame: Frame, path: Path, number: int, node: Node, known: set[str]
     ) -> Symbolic | None:
-        """What a call gives that leads to no event; None for the constructor of an object that may
-        keep a scaler or an optimizer that it is given."""
+        """The result of a call that leads to no event; None for the constructor of an object that
+        may keep a scaler or an optimizer that it is given."""
         itself = self.chained(frame, path, node)
         if itself is not None:
             return itself
