@@ -13,13 +13,15 @@ from amplint.ir.ast_cache import Standing
 class ScalerMisuse(CallFact[Sequence[Misuse]]):
     """What is wrong with a call on the paths of a training step with a scaler.
 
-    `functions`: those in which something is wrong.
+    `functions`: those in which something is wrong. `widened`: those with more paths than were kept
+    apart.
     """
 
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
         self._misuses = Misuses(inference)
         self.functions = frozenset(function for _, function, _ in self._misuses.sites())
+        self.widened = tuple(self._misuses.widened)
 
     def of(self, at: Standing) -> Sequence[Misuse]:
         return self._misuses.at(at.function, at.node)

@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 
 class Violation(Enum):
-    """What can be wrong; of two mistakes of one call, the first in this order is reported."""
+    """A violation; of several at one call, the first in this order is reported."""
 
     STEP_BYPASSES_SCALER = auto()
     BACKWARD_BYPASSES_SCALER = auto()

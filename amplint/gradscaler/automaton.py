@@ -1,4 +1,4 @@
-"""The protocol of a GradScaler as an automaton: what each call does, and what comes of it.
+"""The protocol of a GradScaler as an automaton: the calls, and the states between them.
 
 An optimizer has a `Phase` with its scaler, and its gradients are sums of `Contribution`s: what
 backward passes have added, and what became of that. Three tables say all: `ORDER`, which call is
@@ -20,7 +20,7 @@ from amplint.core.violations import Violation
 
 
 class Call(Enum):
-    """What a training step may do, as it is written."""
+    """The calls of a training step that matter, as they are written."""
 
     SCALED_BACKWARD = "scaler.scale(loss).backward()"
     BACKWARD = "loss.backward()"
@@ -35,7 +35,7 @@ class Call(Enum):
 
 
 class Phase(Enum):
-    """What an optimizer has come to with its scaler, since the last `update()`."""
+    """The state of an optimizer with its scaler, since the last `update()`."""
 
     READY = "ready"
     UNSCALED = "unscaled"
@@ -43,7 +43,7 @@ class Phase(Enum):
 
 
 class Contribution(Enum):
-    """What a backward pass has added to a gradient, and how large it is now."""
+    """A summand of a gradient, from one backward pass, and how large it is now."""
 
     PLAIN = "as the loss gives it"
     SCALED = "times the scale"
@@ -66,7 +66,7 @@ class Effect(Enum):
 
 
 class Verdict(NamedTuple):
-    """What comes of a call: its violation, if it has a name, and the text of the exception."""
+    """The effect of a call, its violation if it has a name, and the text of the exception."""
 
     effect: Effect
     violation: Violation | None = None
@@ -203,7 +203,7 @@ def step(at: OptimizerState) -> tuple[OptimizerState, Verdict]:
 
 
 def used(at: OptimizerState) -> Verdict:
-    """What a step makes of the gradients, once the scaler lets it happen."""
+    """The verdict on a step that the scaler lets happen."""
     if not at.gradient:
         return Verdict(Effect.WRONG, Violation.CLEARED_BEFORE_STEP) if at.lost else IDLE
     for contribution, (alone, mixed) in BLAME.items():
@@ -298,4 +298,4 @@ class Protocol:
 
 
 PASSED_THROUGH = {Call.SCALED_BACKWARD: Call.BACKWARD, Call.STEP: Call.PLAIN_STEP}
-"""What the calls of a disabled scaler come to; its `unscale_` and `update` do nothing."""
+"""The calls that those of a disabled scaler amount to; its `unscale_` and `update` do nothing."""

@@ -1,4 +1,4 @@
-"""Which mistakes are certain, of those that are made on some path of a function.
+"""The mistakes that are certain, of those that are made on some path of a function.
 
 A mistake has two ends: the call to be changed, and the one that makes it wrong. It counts only if
 *every* path from the one to the other goes wrong, whatever the flags are: `if clip: unscale_` and
@@ -153,7 +153,7 @@ class Points:
 
 
 def review(points: Points) -> dict[Pair, str]:
-    """What goes wrong on every path of a function where it may; and the text of the exception."""
+    """The pairs that no path of a function avoids, each with the text of the exception."""
     raises: dict[Pair, str] = {}
     remedied: set[Pair] = set()
     for faults in points.faults:
@@ -241,6 +241,8 @@ def is_avoided(pair: Pair, points: Points) -> bool:
     # By point, and by how many ends are met there: when that is so, and nothing went wrong.
     conditions: list[tuple[Condition, ...]] = []
     for point, step in enumerate(points.steps):
+        if diagrams.is_large:
+            return True
         before = points.before[point]
         reached = [FALSE, FALSE, FALSE]
         for met in range(3):
@@ -260,7 +262,7 @@ WRONG = 3
 
 
 def following(met: int, pair: Pair, points: Points, point: int) -> int:
-    """How many ends of a pair are met after a point, if so many are met before it; `WRONG` where
+    """The number of ends of a pair that are met after a point, from that before it; `WRONG` where
     the mistake is made."""
     if any(points.pair(fault) == pair for fault in points.faults[point]):
         return WRONG
@@ -291,6 +293,8 @@ def is_certain(pair: Pair, points: Points, free: frozenset[Symbolic]) -> bool:
     # By point, and by how many ends are met before it: when it goes right, and when wrong.
     conditions: dict[tuple[int, int], tuple[Condition, Condition]] = {}
     for point in range(len(points.steps) - 1, -1, -1):
+        if diagrams.is_large:
+            return False
         decision = steps[points.steps[point]].decision
         for met in range(3):
             now = following(met, pair, points, point)

@@ -1,4 +1,4 @@
-"""What goes wrong between a scaler and its optimizers, on the paths of a training step.
+"""The check of all paths of a training step against the protocol of a GradScaler.
 
 The events of all paths (`path_explorer`) are given to the automaton (`automaton`), step by step;
 where paths meet with the same state, they are followed as one. What cannot be seen is taken to be
@@ -85,7 +85,7 @@ class Misuses:
         self.widened: list[str] = []  # functions of which not all paths could be kept apart
 
     def at(self, function: str, number: int) -> tuple[Misuse, ...]:
-        """What is wrong with a call."""
+        """The misuses that are found at a call."""
         return tuple(self._all.get((function, number), ()))
 
     def sites(self) -> Iterator[tuple[Violation, str, int]]:
@@ -108,10 +108,10 @@ class Misuses:
                 continue
             explorer = Explorer(index, codes)
             paths = explorer.explore(function)
-            if explorer.widened:
+            points = Checker(paths).run() if paths is not None else None
+            if points is None or explorer.widened:
                 self.widened.append(function)
-            if paths is not None:
-                points = Checker(paths).run()
+            if points is not None:
                 claims |= review(points)
                 reviewed.append(points)
         found: dict[SiteId, dict[Violation, Misuse]] = {}
@@ -159,7 +159,7 @@ class Misuses:
 
 
 class Situation(NamedTuple):
-    """What has come of the events on a path, as far as it matters to those that follow.
+    """The state of a scaler and its optimizers on a path, as far as it matters to what follows.
 
     Args:
         optimizers: by symbolic value, the states that each may have.
@@ -220,11 +220,14 @@ class Checker:
         """The only optimizer."""
         return next(iter(self.owners)) if len(self.owners) == 1 else None
 
-    def run(self) -> Points:
+    def run(self) -> Points | None:
+        """The points of all paths; None if there are too many conditions."""
         paths, points, diagrams = self.paths, self.points, self.paths.diagrams
         start = Situation(frozenset((each, FRESH) for each in (*self.owners, ALL)))
         after: list[dict[Situation, Arrival]] = []  # by step
         for number, step in enumerate(paths.steps):
+            if diagrams.is_large:
+                return None
             arriving: dict[Situation, Arrival] = defaultdict(Arrival)
             if not step.before:
                 arriving[start] = Arrival([], TRUE)
@@ -272,7 +275,7 @@ class Turn:
         self.raised = False
 
     def situation(self) -> Situation | None:
-        """What has come of the event; None where it raises."""
+        """The situation after the event; None where it raises."""
         if self.raised:
             return None
         return Situation(
@@ -295,7 +298,7 @@ class Turn:
         return any(is_recalled(call, each) for all_ in self.optimizers.values() for each in all_)
 
     def reset(self) -> None:
-        """Whatever there is may have been changed."""
+        """Forget all: anything may have been changed."""
         self.halved = {}
         self.reset_gradients()
 

@@ -10,7 +10,7 @@ handed to what nobody knows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from amplint.core.values import Instance, Mapping, Method, Object, Sequence, Symbol, Unknown, Value
 from amplint.core.walks import reachable
@@ -46,9 +46,9 @@ ANY_STATE = (
 class Unsaved:
     """The checkpoints of a project that leave out the state of a scaler."""
 
-    def __init__(self, inference: Inference, events: EventIndex) -> None:
+    def __init__(self, inference: Inference, index: EventIndex) -> None:
         self._inference = inference
-        self._events = events
+        self._index = index
         self._callers: dict[str, set[str]] = {}
         self._callees: dict[str, set[str]] = {}
         for (caller, _), callees in inference.edges.items():
@@ -58,7 +58,7 @@ class Unsaved:
 
     def find(self) -> Iterator[tuple[SiteId, SiteId]]:
         """The calls that save, each with the step of a scaler."""
-        if not self._events.scaling or not self._is_resumed():
+        if not self._index.scaling or not self._is_resumed():
             return
         found = list(self._checkpoints())
         if not found or self._may_be_saved():
@@ -77,20 +77,20 @@ class Unsaved:
         """The calls that save a dict with the state of an optimizer, directly or by a function; of
         those that save the same dict, as the last and as the best one, the first."""
         for function, state in self._inference.states.items():
-            told: set[int] = set()
+            saved: set[int] = set()
             if TEST_PATH.search(self._inference.functions[function].path):
                 continue
             for number, node in enumerate(state.graph.nodes):
                 if node.op != ops.CALL:
                     continue
                 for operand in self._saved(function, number, node, state):
-                    if operand not in told and self._holds_optimizer(state, operand):
-                        told.add(operand)
+                    if operand not in saved and self._holds_optimizer(state, operand):
+                        saved.add(operand)
                         yield function, number
                         break
 
     def _saved(self, function: str, number: int, node: Node, state: State) -> Iterator[int]:
-        """What a call saves, or hands to a function that saves it."""
+        """The nodes that a call saves, or hands to a function that saves them."""
         if symbols(state.values[node.operands[0]]) & SAVING:
             yield argument(node, 0, "obj")
         for callee in self._inference.edges.get((function, number), ()):
@@ -111,12 +111,21 @@ class Unsaved:
 
     def _holds_optimizer(self, state: State, number: int) -> bool:
         """Whether the state of an optimizer is an entry of a dict."""
-        given = [number] if number >= 0 else []
-        held = reachable(given, lambda each: entries(state.graph, each))
-        return any(self._is_optimizer_state(state, each) for each in held)
+        nodes = state.graph.nodes
 
-    def _is_optimizer_state(self, state: State, number: int) -> bool:
-        """Ex) optimizer.state_dict()"""
+        def parts(number: int) -> tuple[int, ...]:
+            node = nodes[number]
+            if node.op == ops.PUT:
+                return (node.operands[0], node.operands[2])
+            given = node.operands if node.op in (ops.DICT, ops.PHI, ops.NARROW) else ()
+            return tuple(each for each in given if each >= 0)
+
+        return number >= 0 and any(
+            self._is_state_of_optimizer(state, each) for each in reachable([number], parts)
+        )
+
+    def _is_state_of_optimizer(self, state: State, number: int) -> bool:
+        """Whether a node is `optimizer.state_dict()`."""
         node = state.graph.nodes[number]
         if node.op != ops.CALL:
             return False
@@ -132,15 +141,10 @@ class Unsaved:
         that makes any steps, itself or by calls."""
         level = {function}
         for _ in range(CALLERS):
-            found = [self._steps(each) for each in sorted(level)]
-            if any(found):
-                scaled = sorted(
-                    step
-                    for steps in found
-                    for step, by_scaler in steps
-                    if by_scaler and self._outlives(step[0], function)
-                )
-                return scaled[0] if scaled else None
+            steps = list(self._steps(level))
+            if steps:
+                scaled = (step for step, by_scaler in steps if by_scaler)
+                return min((s for s in scaled if self._outlives(s[0], function)), default=None)
             level = {caller for each in level for caller in self._callers.get(each, ())}
         return None
 
@@ -157,29 +161,22 @@ class Unsaved:
             and symbols(values[node.operands[0]])
             for number, node in enumerate(graph.nodes)
         )
-        return not made or saving in self._reached(stepping)
+        return not made or saving in self._called_by([stepping])
 
-    def _steps(self, function: str) -> list[tuple[SiteId, bool]]:
-        """The steps that a function makes, by scalers or by optimizers."""
-        found: list[tuple[SiteId, bool]] = []
-        for each in self._reached(function) & self._events.training:
-            state = self._inference.states[each]
-            for number, happens in self._events.of[each].items():
-                if happens.kind is Kind.STEP:
-                    scaled = surely_scaler(self._inference, state, number, happens)
-                    owner = role(state.values[happens.object], self._inference)
+    def _steps(self, functions: Iterable[str]) -> Iterator[tuple[SiteId, bool]]:
+        """The steps that functions make, and whether each is one of a scaler."""
+        for each in self._called_by(functions):
+            state = self._inference.states.get(each)
+            for number, event in self._index.of.get(each, {}).items():
+                if event.kind is Kind.STEP and state is not None:
+                    scaled = surely_scaler(self._inference, state, number, event)
+                    owner = role(state.values[event.object], self._inference)
                     if scaled or owner is Role.OPTIMIZER:
-                        found.append(((each, number), scaled))
-        return found
+                        yield (each, number), scaled
 
-    def _reached(self, function: str) -> set[str]:
-        """A function, and those that it calls, and they."""
-        reached, stack = {function}, [function]
-        while stack:
-            more = self._callees.get(stack.pop(), set()) - reached
-            reached |= more
-            stack.extend(more)
-        return reached
+    def _called_by(self, functions: Iterable[str]) -> Iterator[str]:
+        """Functions, and those that they call, directly or by others."""
+        return reachable(functions, lambda each: self._callees.get(each, ()))
 
     # -- whether the state may be saved after all
 
@@ -294,12 +291,3 @@ def is_harmless(atom: object) -> bool:
         name = canonical(atom.name)
         return name in HARMLESS or (name.startswith("torch.") and name not in SAVING)
     return isinstance(atom, Method) and isinstance(atom.of, Object) and atom.of.kind == "scaler"
-
-
-def entries(graph: Graph, number: int) -> Iterator[int]:
-    """What a dict holds, or what a join may be."""
-    node = graph.nodes[number]
-    if node.op == ops.PUT:
-        yield from (node.operands[0], node.operands[2])
-    elif node.op in (ops.DICT, ops.PHI, ops.NARROW):
-        yield from (operand for operand in node.operands if operand >= 0)

@@ -13,6 +13,7 @@ from amplint.core.walks import reachable
 Condition = int
 FALSE: Condition = 0
 TRUE: Condition = 1
+MOST = 200_000  # nodes
 
 
 class DecisionDiagrams:
@@ -25,6 +26,11 @@ class DecisionDiagrams:
 
     def __len__(self) -> int:
         return len(self._nodes)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether there are more nodes than are worth the work."""
+        return len(self) > MOST
 
     def literal(self, test: int, outcome: bool) -> Condition:
         """That a test has this outcome."""
@@ -77,7 +83,7 @@ class DecisionDiagrams:
         )
 
     def where(self, condition: Condition, matters: Callable[[int], bool]) -> Condition:
-        """When the condition holds for some outcomes of the tests that do not matter."""
+        """The condition that it holds for some outcomes of the tests that do not matter."""
         found = {FALSE: FALSE, TRUE: TRUE}
         # A node is made after those that it leads to.
         for each in sorted(self._inner(condition)):

@@ -1,4 +1,4 @@
-"""Tests on a path: which outcomes are possible, and what follows from each.
+"""Tests on a path: their possible outcomes, and what follows from each.
 
 The same test is decided the same way again on one path, `if scaler is not None` as well as
 `if (i + 1) % n == 0`, the latter within one iteration.
@@ -12,6 +12,7 @@ from amplint.gradscaler.decision_diagram import FALSE, TRUE, Condition, Decision
 from amplint.gradscaler.paths import Decision, Frame, Knowledge, Path, Step, Steps
 from amplint.gradscaler.symbolic_values import Symbolic, SymbolicValues
 from amplint.inference import SiteId
+from amplint.ir import ops
 
 OPPOSITES = {"NotEq": "Eq", "IsNot": "Is", "NotIn": "In"}
 
@@ -70,10 +71,10 @@ class Decisions:
         path.condition = self.diagrams.both(path.condition, self.diagrams.literal(made, True))
 
     def _condition(self, test: Symbolic, known: dict[Symbolic, Condition]) -> Condition:
-        """When a test holds.
+        """The condition under which a test holds.
 
         Args:
-            known: when others do; what is found is added.
+            known: those of other tests; what is found is added.
         """
         if test not in known:
             known[test] = self._find_condition(test, known)
@@ -83,9 +84,9 @@ class Decisions:
         term = self.symbols[test]
         if term[0] == "const":
             return TRUE if term[2] else FALSE
-        if term[:3] == ("op", "unary", "Not"):
+        if term[:3] == ("op", ops.UNARY, "Not"):
             return self.diagrams.negation(self._condition(term[3], known))
-        if term[:2] == ("op", "bool"):
+        if term[:2] == ("op", ops.BOOL):
             parts = [self._condition(part, known) for part in term[3:]]
             return self.diagrams.any(parts) if term[2] == "Or" else self.diagrams.all(parts)
         atom, negated = self._atom(test)
@@ -94,9 +95,9 @@ class Decisions:
         return self.diagrams.literal(atom, not negated)
 
     def _atom(self, test: Symbolic) -> tuple[Symbolic, bool]:
-        """What a comparison comes to, and whether it is its opposite."""
+        """The test that a comparison amounts to, and whether it is the opposite of that."""
         term = self.symbols[test]
-        if term[:2] != ("op", "compare") or len(term) != 5 or len(term[2]) != 1:
+        if term[:2] != ("op", ops.COMPARE) or len(term) != 5 or len(term[2]) != 1:
             return test, False
         (operator,), left, right = term[2], term[3], term[4]
         negated = operator in OPPOSITES
@@ -109,4 +110,4 @@ class Decisions:
                 return left, not negated  # `x is None`: what is there, is true
             if isinstance(other[2], bool):
                 return left, negated is other[2]
-        return self.symbols.of("op", "compare", (operator,), left, right), negated
+        return self.symbols.of("op", ops.COMPARE, (operator,), left, right), negated

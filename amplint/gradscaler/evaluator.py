@@ -8,9 +8,14 @@ from amplint.gradscaler.events import Role
 from amplint.gradscaler.instructions import EXITS
 from amplint.gradscaler.paths import Frame, Knowledge, Path
 from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, SymbolicValues
+from amplint.ir import ops
 from amplint.ir.model import Graph, Node
 
-UNREAD = frozenset({"call", "store", *EXITS})  # nodes whose value is unknown unless they are run
+# Nodes whose value is unknown unless they are run.
+UNREAD = frozenset({ops.CALL, ops.STORE, *EXITS})
+OPERATORS = frozenset(
+    {ops.BINOP, ops.UNARY, ops.COMPARE, ops.BOOL, ops.SUBSCRIPT, ops.TUPLE, ops.LIST, ops.AUG}
+)
 
 
 class Evaluator:
@@ -24,11 +29,11 @@ class Evaluator:
         self.may_be_off: set[Symbolic] = set()  # what may be a scaler that is off, or None
 
     def unique(self, frame: Frame, number: int) -> Symbolic:
-        """What a node gives in this iteration, whatever it is."""
+        """An unknown value, known by its node and iteration."""
         return self.symbols.of("result", frame.key, number, frame.iterations)
 
     def several(self, frame: Frame, number: int) -> Symbolic:
-        """What a node holds on paths that became one by force; -1 is what the function returns."""
+        """The value of a node on paths that became one by force; -1 is that of the function."""
         return self.symbols.of("several", frame.key, number, frame.iterations)
 
     def at(self, frame: Frame, path: Path, number: int) -> Symbolic:
@@ -44,7 +49,7 @@ class Evaluator:
             node = nodes[last]
             missing = [
                 operand
-                for operand in (() if node.op == "phi" or node.op in UNREAD else node.operands)
+                for operand in (() if node.op == ops.PHI or node.op in UNREAD else node.operands)
                 if operand not in values and operand not in derived
             ]
             if missing:
@@ -61,7 +66,7 @@ class Evaluator:
         return self.unique(frame, number) if self.symbols.is_deep(found) else found
 
     def joined(self, frame: Frame, path: Path, number: int) -> Symbolic:
-        """What a name holds where paths meet: what this path has put into it."""
+        """The value of a name where paths meet: what this path has put into it."""
         node, code, nodes = frame.graph.nodes[number], frame.code, frame.graph.nodes
         held = [operand for operand in node.operands if operand in path.values]
         values = {path.values[operand] for operand in held}
@@ -77,7 +82,7 @@ class Evaluator:
         return self.unique(frame, number)
 
     def call(self, frame: Frame, path: Path, number: int, node: Node) -> Symbolic:
-        """What an unknown function gives: asked the same again in the same iteration, the same."""
+        """The result of an unknown function: the same for the same arguments in one iteration."""
         operands = [self.at(frame, path, operand) for operand in node.operands]
         if any(map(self.symbols.is_deep, operands)):
             return self.unique(frame, number)
@@ -88,7 +93,7 @@ class Evaluator:
         return self.unique(frame, number) if self.symbols.is_deep(found) else found
 
     def role(self, frame: Frame, path: Path, number: int) -> Role:
-        """What a node's object is; noted for its symbolic value, if it is known."""
+        """The role of a node's object; noted for its symbolic value, if it is known."""
         if number < 0:
             return Role.OTHER
         roles = self.knowledge.roles
@@ -134,7 +139,7 @@ class Evaluator:
     def _receiver(
         self, frame: Frame, path: Path, number: int, node: Node, function: str
     ) -> Symbolic | None:
-        """What `self` is in a function that is called; None where it takes none."""
+        """The value of `self` in a function that is called; None where it takes none."""
         facts = self.inference.functions[function]
         if facts.cls is None or "staticmethod" in facts.decorated:
             return None
@@ -145,7 +150,7 @@ class Evaluator:
         if any(isinstance(atom, Instance) for atom in values):
             return self.at(frame, path, node.operands[0])  # `loss_scaler(...)` is its `__call__`
         bound = any(isinstance(atom, Function) and atom.bound is not None for atom in values)
-        if callee.op != "attr" or not bound:
+        if callee.op != ops.ATTR or not bound:
             return None
         owner = callee.operands[0]
         if is_super(frame.graph, owner):
@@ -157,30 +162,30 @@ class Evaluator:
 
     def _evaluate(self, frame: Frame, path: Path, number: int, node: Node) -> Symbolic:
         match node.op:
-            case "const":
+            case ops.CONST:
                 return self.symbols.constant(node.data)
-            case "param" if frame.around is None:
+            case ops.PARAM if frame.around is None:
                 return self.symbols.of("param", frame.function, node.data)
-            case "name":
+            case ops.NAME:
                 return self._free(frame, path, node.data)
-            case "narrow":
+            case ops.NARROW:
                 return self.at(frame, path, node.operands[0])
-            case "phi":
+            case ops.PHI:
                 return self.joined(frame, path, number)
-            case "attr":
+            case ops.ATTR:
                 return self._attribute(frame, path, self.at(frame, path, node.operands[0]), node)
-            case "def" | "class" | "lambda":
+            case ops.DEF | ops.CLASS | ops.LAMBDA:
                 return self.symbols.of("def", node.data)
-            case "import":
+            case ops.IMPORT:
                 return self.symbols.of("import", *node.data)
-            case "enter":
+            case ops.ENTER:
                 return self.symbols.of("enter", self.at(frame, path, node.operands[0]))
-            case "binop" | "unary" | "compare" | "bool" | "subscript" | "tuple" | "list" | "aug":
+            case operator if operator in OPERATORS:
                 operands = (self.at(frame, path, operand) for operand in node.operands)
                 return self.symbols.of("op", node.op, node.data, *operands)
-            case "unpack":
+            case ops.UNPACK:
                 return self._unpacked(self.at(frame, path, node.operands[0]), node.data)
-            case "iter" if not frame.iterations or frame.iterations[-1] < 0:
+            case ops.ITER if not frame.iterations or frame.iterations[-1] < 0:
                 # What loops over the same optimizers draw is the same, one after the other.
                 return self.symbols.of("each", self.at(frame, path, node.operands[0]))
             case _:
@@ -194,7 +199,7 @@ class Evaluator:
     def _unpacked(self, whole: Symbolic, data: tuple[int, int, bool]) -> Symbolic:
         index, count, starred = data
         term = self.symbols[whole]
-        if term[:2] == ("op", "tuple") and len(term) == 3 + count and not starred:
+        if term[:2] == ("op", ops.TUPLE) and len(term) == 3 + count and not starred:
             return Symbolic(term[3 + index])
         return self.symbols.of("unpack", whole, index)
 
@@ -225,11 +230,11 @@ class Evaluator:
 def is_super(graph: Graph, number: int) -> bool:
     """Whether a node is `super()`."""
     node = graph.nodes[number]
-    if node.op != "call":
+    if node.op != ops.CALL:
         return False
     callee = graph.nodes[node.operands[0]]
-    return callee.op in ("attr", "name") and callee.data == "super"
+    return callee.op in (ops.ATTR, ops.NAME) and callee.data == "super"
 
 
 def first_parameter(graph: Graph) -> int:
-    return next((number for number, node in enumerate(graph.nodes) if node.op == "param"), -1)
+    return next((number for number, node in enumerate(graph.nodes) if node.op == ops.PARAM), -1)

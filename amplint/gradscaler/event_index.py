@@ -12,7 +12,7 @@ from amplint.ir import ops
 
 
 class EventIndex:
-    """Which calls of the project are events, and which functions lead to one by calls.
+    """The calls of a project that are events, and the functions that lead to one by calls.
 
     Attributes:
         of: by function and node, the events.
@@ -57,7 +57,7 @@ class EventIndex:
         self.dividing = leading_to(dividing, callers)
 
     def role(self, site: SiteId) -> tuple[Role, bool]:
-        """What the object that a node gives is, and whether it may be a scaler that is off, or
+        """The role of the object that a node gives, and whether it may be a scaler that is off, or
         None."""
         if site not in self._roles:
             function, number = site

@@ -1,4 +1,4 @@
-"""Which calls train: what a call node of a value graph does to losses, gradients and weights.
+"""Events: the calls that do something to losses, gradients or weights.
 
 Decided by the value of what a method is called on. Where that is not known, a method that only a
 scaler has (`unscale_`), or a chain that only a scaler makes (`x.scale(loss).backward()`), says what
@@ -36,7 +36,7 @@ from amplint.knowledge.casts import EPSILONS, HALF_OF_LEAST
 
 
 class Kind(Enum):
-    """What a call does. `STEP` and `UPDATE` are those of whatever they are called on."""
+    """The kinds of events. `STEP` and `UPDATE` are those of whatever they are called on."""
 
     SCALE = "scale"
     BACKWARD = "backward"
@@ -53,7 +53,7 @@ class Kind(Enum):
 
 
 class Role(Enum):
-    """What an object is to training."""
+    """The role of an object in training."""
 
     SCALER = "scaler"
     DISABLED = "a scaler that is switched off"
@@ -64,7 +64,7 @@ class Role(Enum):
 
 
 class Event(NamedTuple):
-    """What a call does, by nodes of its function.
+    """A call that does something to training, by nodes of its function.
 
     object: the node of what the method is called on; -1 without one.
     argument: the node of the loss, or the optimizer, that it is given; -1 without one.
@@ -107,7 +107,7 @@ NAMES = METHODS | {name.rpartition(".")[2] for name in CLIPPING}
 
 
 def role(value: Value, inference: Inference) -> Role:
-    """What an object is, leaving None aside, and what is not known where something is."""
+    """The role of an object, leaving None aside, and what is unknown where something is known."""
     roles = {role_of(atom, inference) for atom in value if atom != NONE}
     known = roles - {Role.UNKNOWN}
     if len(known) == 1:
@@ -133,7 +133,7 @@ def role_of(atom: object, inference: Inference) -> Role:
 
 
 def event(inference: Inference, state: State, number: int) -> Event | None:
-    """What a call does to training; None if nothing, as far as the call alone can say."""
+    """The event that a call is; None if it is none, as far as the call alone can say."""
     node = state.graph.nodes[number]
     callee = state.graph.nodes[node.operands[0]]
     if callee.op in (ops.ATTR, ops.NAME) and callee.data in SIZES:
@@ -223,7 +223,7 @@ def is_module(value: Value, inference: Inference) -> bool:
 
 
 def cast_by(state: State, node: Node, method: str) -> Kind | None:
-    """What a method of a module makes of its parameters; None where it only moves them."""
+    """The event of a method that casts the parameters of a module; None where it moves them."""
     if method == "half":
         return Kind.HALF
     if method not in ("to", "type"):
@@ -252,7 +252,7 @@ def may_recast(state: State, number: int, known: set[str]) -> list[int]:
         given = []
     if callee.op == ops.ATTR and callee.data in VISITS:
         iterated = callee.data in VISITING or any(
-            each.op == ops.ITER and each.operands[0] == number for each in state.graph.nodes
+            state.graph.nodes[user].op == ops.ITER for user in state.users[number]
         )
         return [callee.operands[0]] if iterated else []
     return [*given, callee.operands[0]] if callee.op == ops.ATTR and known else given
@@ -298,14 +298,14 @@ def argument(node: Node, position: int, keyword: str = "") -> int:
     return -1
 
 
-def surely_scaler(inference: Inference, state: State, number: int, happens: Event) -> bool:
+def surely_scaler(inference: Inference, state: State, number: int, found: Event) -> bool:
     """Whether a call is one of a scaler, by its value or by what only a scaler has."""
-    if happens.kind not in (Kind.SCALE, Kind.UNSCALE, Kind.STEP, Kind.UPDATE):
+    if found.kind not in (Kind.SCALE, Kind.UNSCALE, Kind.STEP, Kind.UPDATE):
         return False
-    owner = role(state.values[happens.object], inference)
-    if owner is Role.UNKNOWN and happens.kind is Kind.SCALE:
+    owner = role(state.values[found.object], inference)
+    if owner is Role.UNKNOWN and found.kind is Kind.SCALE:
         return is_backpropagated(state, number)
-    return owner is Role.SCALER or (owner is Role.UNKNOWN and happens.kind is Kind.UNSCALE)
+    return owner is Role.SCALER or (owner is Role.UNKNOWN and found.kind is Kind.UNSCALE)
 
 
 def is_backpropagated(state: State, number: int) -> bool:
@@ -336,7 +336,7 @@ def may_train(state: State, number: int, roles: set[Role]) -> bool:
 
 
 def is_harmless(atom: object) -> bool:
-    """What libraries are known to do nothing to gradients with what they are given."""
+    """Whether what is called is known to do nothing to the gradients of what it is given."""
     if isinstance(atom, Symbol):
         return atom.name.startswith(("torch.", "builtins.", "logging.", "math.", "numpy."))
     if isinstance(atom, Method):

@@ -34,7 +34,7 @@ ONCE = -1  # the number of the iteration of a loop that is run once
 
 
 class Do(Enum):
-    """What an instruction does."""
+    """The kinds of instructions."""
 
     RUN = auto()  # the node
     TEST = auto()  # go on if the outcome of the test is the wanted one, else jump
@@ -101,7 +101,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Relevance:
-    """What of a function has to be run.
+    """The parts of a function that have to be run.
 
     Args:
         blocks: those that hold an event or are left early, and those around them.
@@ -313,7 +313,7 @@ def contents(graph: Graph) -> dict[int, list[int]]:
 
 
 class Reads:
-    """Which instruction reads what a node holds."""
+    """The reads of values: by which instruction, of which node."""
 
     def __init__(self, index: EventIndex, function: str) -> None:
         self.state = index.inference.states[function]
@@ -352,7 +352,7 @@ class Reads:
     def uses(
         self, instructions: Sequence[Instruction], order: dict[int, int]
     ) -> dict[int, list[tuple[int, int]]]:
-        """When each node is run and last read; one that is not run passes that to its operands."""
+        """By node, when it is run and last read; one that is not run passes it to its operands."""
         found: dict[int, list[tuple[int, int]]] = {}
         last: dict[int, int] = {}
         for position in range(len(instructions) - 1, -1, -1):
@@ -392,7 +392,7 @@ class Reads:
                 yield from self.read_by_call(instruction.node, node)
 
     def read_by_call(self, number: int, node: Node) -> Iterator[int]:
-        """What else a call reads: its receiver, `self` for `super()`, what an event is about."""
+        """The other nodes that a call reads: its receiver, `self` for `super()`, its event's."""
         callee = self.nodes[node.operands[0]]
         yield from callee.operands
         yield parameters_of(self.state, node)

@@ -1,4 +1,4 @@
-"""Which scalers have scaled a loss."""
+"""The scalers that have scaled a loss."""
 
 from __future__ import annotations
 

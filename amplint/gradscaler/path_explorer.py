@@ -1,4 +1,4 @@
-"""All paths through a function that trains: which events happen on them, in which order.
+"""All paths through a function that trains, with the events on them, in their order.
 
 A function is run over its instructions, on all paths at once; what it calls of the project is run
 in its place. Nothing is computed: values are symbolic. A test splits a path unless its outcome is
@@ -47,6 +47,7 @@ from amplint.gradscaler.paths import (
 )
 from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, SymbolicValues
 from amplint.inference import State
+from amplint.ir import ops
 from amplint.ir.model import Node
 
 LIMITS = {
@@ -160,7 +161,7 @@ class Explorer:
                 ]
             case Do.LEAVE:
                 node = frame.graph.nodes[number]
-                if node.op == "return":
+                if node.op == ops.RETURN:
                     for path in paths:
                         path.result = self.at(frame, path, node.operands[0])
                 target = frame.code.targets[frame.position]
@@ -177,7 +178,7 @@ class Explorer:
         return paths
 
     def iterate(self, frame: Frame, path: Path, block: int) -> None:
-        """What a name holds at the start of an iteration is what the last one left in it."""
+        """Begin an iteration: a name holds what the last one left in it."""
         code, nodes = frame.code, frame.graph.nodes
         carried = {
             number: self.evaluator.joined(frame, path, number)
@@ -194,13 +195,13 @@ class Explorer:
     def node(self, frame: Frame, number: int, paths: list[Path]) -> list[Path]:
         self.ran += len(paths)
         node = frame.graph.nodes[number]
-        if node.op == "call":
+        if node.op == ops.CALL:
             return self.call(frame, number, node, paths)
         for path in paths:
-            if node.op == "store":
+            if node.op == ops.STORE:
                 thing, value = (self.at(frame, path, operand) for operand in node.operands)
                 path.fields[thing, node.data] = value
-            elif node.op not in ("phi", "param") or number not in path.values:
+            elif node.op not in (ops.PHI, ops.PARAM) or number not in path.values:
                 path.values[number] = self.evaluator.value(frame, path, number)
         return paths
 
@@ -346,8 +347,8 @@ class Explorer:
     def unfollowed(
         self, frame: Frame, path: Path, number: int, node: Node, known: set[str]
     ) -> Symbolic | None:
-        """What a call gives that leads to no event; None for the constructor of an object that may
-        keep a scaler or an optimizer that it is given."""
+        """The result of a call that leads to no event; None for the constructor of an object that
+        may keep a scaler or an optimizer that it is given."""
         itself = self.chained(frame, path, node)
         if itself is not None:
             return itself
@@ -376,7 +377,7 @@ class Explorer:
     def chained(self, frame: Frame, path: Path, node: Node) -> Symbolic | None:
         """The module that one of its own methods returns."""
         callee = frame.graph.nodes[node.operands[0]]
-        if callee.op != "attr" or callee.data not in CHAINED:
+        if callee.op != ops.ATTR or callee.data not in CHAINED:
             return None
         owner = callee.operands[0]
         if not is_module(frame.state.values[owner], self.inference):
@@ -532,7 +533,7 @@ class Explorer:
             function, state, code, key, frame, number, around, frame.time, frame.all_iterations
         )
         parameters = {
-            node.data: each for each, node in enumerate(state.graph.nodes) if node.op == "param"
+            node.data: each for each, node in enumerate(state.graph.nodes) if node.op == ops.PARAM
         }
         none = self.symbols.constant(None)
         for path, arguments in given:

@@ -1,4 +1,4 @@
-"""Paths through a function: what happens on them, and their state while the function is run."""
+"""Paths through a function: the events on them, and their state while the function is run."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Path:
         )
 
     def key(self) -> tuple[object, ...]:
-        """What paths that become one have in common."""
+        """The part of the state that paths have to share to become one."""
         return (
             frozenset(self.values.items()),
             frozenset(self.fields.items()),
@@ -190,7 +190,7 @@ class Frame:
 
 
 class Knowledge:
-    """What runs teach: what objects are, and when a test or a field is asked for last.
+    """The lessons of runs: the roles of objects, and when a test or a field is asked for last.
 
     A run knows what the runs before it have taught. One that teaches nothing new has dropped
     nothing that was asked for later.

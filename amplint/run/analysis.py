@@ -15,6 +15,7 @@ from typing import TypeVar
 from amplint.analyses.candidates import Search
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.program import Program
+from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.core.errors import describe
 from amplint.core.finding import Finding, Position, Span
 from amplint.core.process_pool import spread
@@ -55,6 +56,7 @@ class Analysed:
         unread: its files that Python, or amplint, could not read.
         used: the files of other parts that it depends on besides.
         asked: what it has asked of the texts of all others, as `Files.asked`.
+        widened: its functions with more paths than were kept apart.
         measured: what it took, where that was asked for.
     """
 
@@ -63,6 +65,7 @@ class Analysed:
     unread: frozenset[str] = frozenset()
     used: frozenset[str] = frozenset()
     asked: Mapping[tuple[str, str], Mapping[str, bool]] = field(default_factory=dict)
+    widened: tuple[str, ...] = ()
     measured: Measured | None = None
 
 
@@ -132,6 +135,7 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     begun = time.process_time()
     program = Program(files, task.progress)
     program.facts[Hotness]  # nearly all rules ask for it: not once in each process
+    widened = widened_in(program, task.rules)
     link_time = time.process_time() - begun
     gc.freeze()  # what is linked stays; what the rules leave behind is to be found
     gc.enable()
@@ -160,8 +164,19 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     return Analysed(
         {path: seen for path, (seen, _) in zip(paths, looked, strict=True)},
         tuple(failures),
+        widened=widened,
         measured=measured if task.timed else None,
     )
+
+
+def widened_in(program: Program, rules: Sequence[Rule]) -> tuple[str, ...]:
+    """The functions with more paths than were kept apart, if a rule asks what happens on them."""
+    if not any(rule.violation for rule in rules):
+        return ()
+    try:
+        return program.facts[ScalerMisuse].widened
+    except Exception:  # the rules that ask for it report it
+        return ()
 
 
 def look_at(

@@ -57,6 +57,7 @@ class Told:
     findings: tuple[Finding, ...]
     problems: tuple[str, ...]
     notices: tuple[str, ...]
+    widened: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class Outcome:
         notices: to be told; no exit status depends on them.
         files: the files that were asked for, sorted.
         texts: those of them that could be read.
+        widened: the functions with more paths than the analysis of scalers kept apart.
     """
 
     root: Path
@@ -78,6 +80,7 @@ class Outcome:
     notices: tuple[str, ...]
     files: tuple[str, ...]
     texts: Mapping[str, Text]
+    widened: tuple[str, ...] = ()
 
     @property
     def status(self) -> int:

@@ -112,7 +112,10 @@ def settled(
             notices += seen.notices
             text = texts.get(path, Text(""))
             findings += settle(path, seen, text, rules, request, project.whole and read)
-    return Told(tuple(sorted(findings, key=by_place)), tuple(problems), tuple(notices))
+    widened = sorted({function for part in parts for function in part.widened})
+    return Told(
+        tuple(sorted(findings, key=by_place)), tuple(problems), tuple(notices), tuple(widened)
+    )
 
 
 def by_place(finding: Finding) -> tuple[str, Span, str, str]:
@@ -191,6 +194,7 @@ class Kept:
         questions: what was asked of these.
         seen: what was said of the part's files.
         unread: those of them that could not be read.
+        widened: their functions with more paths than were kept apart.
     """
 
     digests: dict[str, str]
@@ -198,6 +202,7 @@ class Kept:
     questions: tuple[Question, ...]
     seen: dict[str, Seen]
     unread: frozenset[str]
+    widened: tuple[str, ...]
 
 
 @dataclass
@@ -221,7 +226,7 @@ class Memory:
         self.valid[part] = kept
         if not kept.seen.keys() | kept.unread >= self.task.reported & set(part):
             return None
-        return Analysed(kept.seen, unread=kept.unread)
+        return Analysed(kept.seen, unread=kept.unread, widened=kept.widened)
 
     def holds(self, kept: Kept) -> bool:
         """Whether nothing has changed that the analysis depends on."""
@@ -255,6 +260,7 @@ class Memory:
             tuple(questions),
             {**before, **result.seen},
             result.unread,
+            result.widened,
         )
         cache.put(self.key(part), kept)
 

@@ -79,12 +79,14 @@ class Timing:
         files: how many these are.
         parts: what was measured of each part; None for one that was in the cache, none at all
             where the whole run was.
+        widened: the functions with more paths than the analysis of scalers kept apart.
     """
 
     begun: float = field(default_factory=time.perf_counter)
     read: float = 0.0
     files: int = 0
     parts: list[Measured | None] = field(default_factory=list)
+    widened: tuple[str, ...] = ()
 
 
 class Watch:
@@ -172,7 +174,8 @@ def render(
     """
     parts = [part for part in timing.parts if part is not None]
     if not parts:
-        return f"{elapsed:.2f} s on the clock; all was in the cache, nothing was analysed"
+        first = f"{elapsed:.2f} s on the clock; all was in the cache, nothing was analysed"
+        return "\n".join([first, *widened(timing, shown)])
     judged = [judging for part in parts for judging in part.judged]
     slowest = sorted(judged, key=lambda one: (-one.seconds, one.path))[:MOST]
     lines = [f"{elapsed:.2f} s on the clock, {processor:.2f} s of processors:"]
@@ -184,7 +187,16 @@ def render(
     whole = [f"  {shown(one.path)}" for one in judged if one.whole]
     if whole:
         lines += ["parsed as whole files, for a unit and its ast did not agree:", *whole]
-    return "\n".join(lines)
+    return "\n".join([*lines, *widened(timing, shown)])
+
+
+def widened(timing: Timing, shown: Callable[[str], str]) -> list[str]:
+    """The functions with more paths than were kept apart."""
+    if not timing.widened:
+        return []
+    ids = (function.split("::", maxsplit=1) for function in timing.widened)
+    names = [f"  {shown(path)}: {name or 'the module'}" for path, name in ids]
+    return ["training functions with more paths than are kept apart:", *names]
 
 
 def stages(

@@ -31,17 +31,32 @@ def found(body: str, directory: Path) -> list[str]:
     return [f.code for f in outcome.findings if f.code.startswith("AMP4")]
 
 
-def test_more_paths_than_are_followed(tmp_path: Path) -> None:
-    """With few flags it is found; with many, nothing is said."""
-    few, many = (
-        "".join(f"if flags.f{n}:\n    optimizer.zero_grad()\n" for n in range(count))
-        + "scaler.scale(model(x)).backward()\nclip_grad_norm_(model.parameters(), 1.0)\n"
+@pytest.mark.parametrize("count", [2, 64])
+@pytest.mark.parametrize("also", ["optimizer.zero_grad()", "loss = loss + flags.loss"])
+def test_many_tests_before_the_step(count: int, also: str, tmp_path: Path) -> None:
+    """There are 2^64 paths; where each has a loss of its own, not all of them are kept apart."""
+    body = (
+        "loss = model(x).mean()\n"
+        + "".join(f"if flags.f{n}:\n    flags.hook{n}.step()\n    {also}\n" for n in range(count))
+        + "scaler.scale(loss).backward()\nclip_grad_norm_(model.parameters(), 1.0)\n"
         + "scaler.step(optimizer)\nscaler.update()\n"
-        for count in (2, 12)
     )
-    assert path_explorer.LIMITS["paths"] < 2**12
-    assert found(few, tmp_path / "few") == ["AMP404"]
-    assert found(many, tmp_path / "many") == []
+    assert path_explorer.LIMITS["paths"] < 2**64
+    assert found(body, tmp_path) == ["AMP404"]
+
+
+def test_the_same_tests_before_and_after(tmp_path: Path) -> None:
+    """The outcomes of many tests are remembered together."""
+
+    def chain(call: str) -> str:
+        tests = (f"{'el' * (n > 0)}if flags.f{n}:\n    {call}\n" for n in range(20))
+        return "".join(tests)
+
+    step = "scaler.step(optimizer)\nscaler.update()\n"
+    clip = chain("clip_grad_norm_(model.w, 1.0)")
+    for before, expected in (("scaler.unscale_(optimizer)", 0), ("flags.meter.update()", 20)):
+        body = f"scaler.scale(model(x)).backward()\n{chain(before)}{clip}{step}"
+        assert found(body, tmp_path / str(expected)) == ["AMP404"] * expected
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from amplint import Finding, Group, Rule, Source, Unrun, calls
 from amplint.cli import main as cli
 from amplint.core import registry
+from amplint.gradscaler import path_explorer
 from amplint.run.cache import NAME
 from amplint.run.timing import Judging, Measured, Timing, render
 
@@ -143,3 +144,37 @@ def test_parts_that_were_in_the_cache_are_counted() -> None:
         ("src/m/a.py", 2.0),
         ("src/m/b.py", 1.0),
     ]
+
+
+TRAIN = """\
+import torch
+
+def train(model, loader, optimizer, flags, scaler: torch.amp.GradScaler):
+    for x in loader:
+        loss = model(x).mean()
+        if flags.auxiliary:
+            loss = loss + model.auxiliary(x)
+            optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_functions_with_too_many_paths_are_named_and_counted(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tree: Path, processes: int
+) -> None:
+    (tree / "a.py").write_text(TRAIN)
+    (tree / "b.py").write_text(TRAIN + "#" * 500_000 * (processes - 1))
+    (tree / "c.py").write_text("x = 1\n")
+    monkeypatch.setattr("amplint.run.session.available", lambda: processes)
+    few = (0, "", "")
+    assert check(capfd, "--statistics", "--no-cache") == few
+    monkeypatch.setitem(path_explorer.LIMITS, "paths", 1)
+    for cached in (False, True):
+        _, out, err = check(capfd, "--statistics", "--timing")
+        assert out == "2  functions with more paths than are kept apart\n"
+        assert ("all was in the cache" in err) is cached
+        named = "training functions with more paths than are kept apart:\n"
+        assert err.endswith(f"{named}  a.py: train\n  b.py: train\n")

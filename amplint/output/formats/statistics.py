@@ -1,4 +1,7 @@
-"""How often each rule has spoken, the most frequent first; `[*]` marks those with safe fixes."""
+"""How often each rule has spoken, the most frequent first; `[*]` marks those with safe fixes.
+
+The last line counts the functions in which mistakes with a scaler may have been missed.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,13 @@ def render(report: Report) -> str:
         for finding in findings
         if finding.fix is not None and finding.fix.safety is Safety.SAFE
     }
-    width = max((len(str(count)) for count in counts.values()), default=0)
-    return "\n".join(
+    widened = len(report.outcome.widened)
+    width = max((len(str(count)) for count in (*counts.values(), widened)), default=0)
+    lines = [
         f"{count:>{width}}  {code} {'[*]' if code in fixable else '   '} {name}"
         for (code, name), count in sorted(counts.items(), key=lambda row: (-row[1], row[0]))
-    )
+    ]
+    if widened:
+        functions = "function" if widened == 1 else "functions"
+        lines.append(f"{widened:>{width}}  {functions} with more paths than are kept apart")
+    return "\n".join(lines)
