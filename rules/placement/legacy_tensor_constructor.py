@@ -22,7 +22,7 @@ device. Unsafe where only the calls that were seen say so (`FloatTensor(n)` with
 which may be numbers, for `FloatTensor(*x.shape)` where x may be 0-dim, for casts to a CUDA type,
 which leave a tensor on another GPU where it is, for a type that a caller passes, and for the
 default type where it may have been one of CUDA. No fix for a constructor given a tensor, whose
-memory it shares, for `x.new` with several arguments that nobody knows to be ints, for a name that
+memory it shares, for `x.new` where two first arguments may be indices and values, for a name that
 stands for several types, nor for a default type of CUDA, which has no exact equal.
 
 Known limits: what runs only on an old torch (`except AttributeError:`) is left alone, and so is
@@ -202,7 +202,8 @@ def factory(call: cst.Call, name: str, src: Source) -> Fix | None:
 def new_of(call: cst.Call, function: cst.Attribute, src: Source) -> Fix | None:
     """Ex) x.new(2, 3) -> x.new_empty(2, 3)"""
     what = arguments(call, src)
-    if what is None or (len(call.args) > 1 and not all(is_size(arg, src) for arg in call.args)):
+    # Of indices and values, a sparse tensor builds another one.
+    if what is None or (len(call.args) > 1 and not any(is_size(a, src) for a in call.args[:2])):
         return None
     name = "new_empty" if what.sizes else "new_tensor"
     added = () if call.args else (src.edits.add_argument(call, "0"),)
