@@ -57,7 +57,7 @@ class Told:
     findings: tuple[Finding, ...]
     problems: tuple[str, ...]
     notices: tuple[str, ...]
-    widened: tuple[str, ...]
+    widened: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

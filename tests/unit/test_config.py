@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 
 from amplint import Finding, Group, Rule, Unrun
+from amplint.core.candidate import NOWHERE
 from amplint.core.finding import Position, Span
 from amplint.core.registry import ENGINE_RULES
 from amplint.project.config import ConfigError, Settings, check_selectors, load
 
 
 def rule(code: str, name: str, group: Group) -> Rule:
-    return Rule(code, "doc", group, "0.1", Unrun("", ""), frozenset({"x"}), name=name)
+    return Rule(code, "doc", group, "0.1", Unrun("", ""), NOWHERE, name=name)
 
 
 RULES = (

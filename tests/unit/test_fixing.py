@@ -17,7 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amplint import Edit, Finding, Fix, Group, Rule, Safety, Source, Unrun
+from amplint.core.candidate import nodes
 from amplint.core.finding import Position, Span
+from amplint.ir.ops import Op
 from amplint.output.fixing import (
     MAX_ROUNDS,
     SAFE,
@@ -174,7 +176,7 @@ def rule(code: str, *words: str) -> Rule:
         Group.PRECISION,
         "0.1",
         unrun,
-        frozenset(words),
+        nodes(*Op),
         safe_if=("it is so",),
         name=code.lower(),
     )
