@@ -67,22 +67,59 @@ class Points:
         steps: the step of each.
         before: the points that lead to each.
         faults: the mistakes that are made there.
+        conditions: the outcomes of tests with which paths get there.
+        calls: the calls that are made there.
         ends: the last of each path, where the function ends or raises.
-        guarded: by call, the decisions under which it is made.
     """
 
     paths: Paths
     steps: list[int] = field(default_factory=list)
     before: list[tuple[int, ...]] = field(default_factory=list)
     faults: list[tuple[Fault, ...]] = field(default_factory=list)
+    conditions: list[Condition] = field(default_factory=list)
+    calls: list[tuple[Call, ...]] = field(default_factory=list)
     ends: set[int] = field(default_factory=set)
-    guarded: dict[Call, set[Decision]] = field(default_factory=dict)
 
-    def add(self, step: int, before: tuple[int, ...], faults: tuple[Fault, ...]) -> int:
+    def add(
+        self,
+        step: int,
+        before: tuple[int, ...],
+        condition: Condition,
+        faults: tuple[Fault, ...] = (),
+        calls: tuple[Call, ...] = (),
+    ) -> int:
         self.steps.append(step)
         self.before.append(before)
+        self.conditions.append(condition)
         self.faults.append(faults)
+        self.calls.append(calls)
         return len(self.steps) - 1
+
+    def complete(self) -> Points:
+        """The points of paths that contradict themselves nowhere, up to an end."""
+        kept = sorted(reachable(self.ends, self.before.__getitem__))
+        numbers = {point: number for number, point in enumerate(kept)}
+        found = Points(self.paths, ends={numbers[end] for end in self.ends})
+        for point in kept:
+            before = tuple(numbers[each] for each in self.before[point])
+            found.add(
+                self.steps[point],
+                before,
+                self.conditions[point],
+                self.faults[point],
+                self.calls[point],
+            )
+        return found
+
+    @cached_property
+    def guarded(self) -> dict[Call, set[Decision]]:
+        """By call, the decisions under which it is made."""
+        guarded: dict[Call, set[Decision]] = {}
+        for point, calls in enumerate(self.calls):
+            event = self.paths.steps[self.steps[point]].event
+            for call in calls:
+                guarded.setdefault(call, set()).update(event.guards if event is not None else ())
+        return guarded
 
     def site(self, step: int) -> Site:
         event = self.paths.steps[step].event
@@ -156,11 +193,11 @@ def review(points: Points) -> dict[Pair, str]:
     """The pairs that no path of a function avoids, each with the text of the exception."""
     raises: dict[Pair, str] = {}
     remedied: set[Pair] = set()
-    for faults in points.faults:
+    for point, faults in enumerate(points.faults):
         for fault in faults:
             pair = points.pair(fault)
             raises.setdefault(pair, fault.raises)
-            if has_remedy(fault, points):
+            if has_remedy(fault, points.conditions[point], points):
                 remedied.add(pair)
     pairs = [pair for pair in raises if pair not in remedied]
     doubtful = {pair for pair in may_be_avoided(points, pairs) if is_avoided(pair, points)}
@@ -187,14 +224,22 @@ def innermost(pair: Pair, claims: Collection[Pair], reviewed: Iterable[Points]) 
     return pair
 
 
-def has_remedy(fault: Fault, points: Points) -> bool:
+def has_remedy(fault: Fault, condition: Condition, points: Points) -> bool:
     """Whether the same test keeps the mistake and the right call apart: then it may well be the
-    test that says whether the scaler is enabled."""
+    test that says whether the scaler is enabled.
+
+    Args:
+        condition: the outcomes of tests with which the mistake is made.
+    """
     wanted, event = REMEDIES.get(fault.violation), points.paths.steps[fault.here].event
     if wanted is None or event is None:
         return False
-    guarded = points.guarded.get(wanted, set())
-    return any((test, not outcome) in guarded for test, outcome in event.guards)
+    guarded, diagrams = points.guarded.get(wanted, set()), points.paths.diagrams
+    return any(
+        (test, not outcome) in guarded
+        and diagrams.both(condition, diagrams.literal(test, outcome)) != FALSE
+        for test, outcome in event.guards
+    )
 
 
 def may_be_avoided(points: Points, pairs: list[Pair]) -> Iterator[Pair]:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from amplint.core.values import Place, Shows, Why
 from amplint.core.violations import Violation
+from amplint.core.walks import reachable
 from amplint.gradscaler.automaton import (
     LARGE,
     NOTHING_TO_UPDATE,
@@ -224,11 +225,16 @@ class Checker:
         """The points of all paths; None if there are too many conditions."""
         paths, points, diagrams = self.paths, self.points, self.paths.diagrams
         start = Situation(frozenset((each, FRESH) for each in (*self.owners, ALL)))
+        # A path ends in the middle if it contradicts itself there.
+        completed = set(reachable(paths.ends, lambda number: paths.steps[number].before))
         after: list[dict[Situation, Arrival]] = []  # by step
         for number, step in enumerate(paths.steps):
             if diagrams.is_large:
                 return None
             arriving: dict[Situation, Arrival] = defaultdict(Arrival)
+            if number not in completed:
+                after.append(arriving)
+                continue
             if not step.before:
                 arriving[start] = Arrival([], TRUE)
             for before in step.before:
@@ -240,12 +246,14 @@ class Checker:
                 if condition == FALSE:
                     continue
                 following: Situation | None = situation
-                faults: tuple[Fault, ...] = ()
-                if step.event is not None:
+                before_it = tuple(arrival.points)
+                if step.event is None:
+                    point = points.add(number, before_it, condition)
+                else:
                     turn = Turn(self, number, situation)
                     faults = tuple(turn.take(step.event))
                     following = turn.situation()
-                point = points.add(number, tuple(arrival.points), faults)
+                    point = points.add(number, before_it, condition, faults, tuple(turn.calls))
                 if following is None:
                     points.ends.add(point)
                 else:
@@ -254,7 +262,7 @@ class Checker:
         for end in paths.ends:
             for arrival in after[end].values():
                 points.ends.update(arrival.points)
-        return points
+        return points.complete()
 
 
 class Turn:
@@ -273,6 +281,7 @@ class Turn:
         self.has_trained = situation.has_trained
         self.scheduled = situation.scheduled
         self.raised = False
+        self.calls: list[Call] = []
 
     def situation(self) -> Situation | None:
         """The situation after the event; None where it raises."""
@@ -318,7 +327,7 @@ class Turn:
             self.reset()
         elif kind is Kind.BACKWARD:
             self.has_trained, self.scheduled = True, -1
-            self.backward(event, thing)
+            self.backward(thing)
         elif kind in LOOKS:
             yield from self.call(event, LOOKS[kind], ALL if only is None else only)
         elif kind is Kind.ZERO:
@@ -382,16 +391,13 @@ class Turn:
             self.optimizers[optimizer] = FRESH
             self.scaler_of[optimizer] = scaler
 
-    def note(self, call: Call, event: Occurrence) -> None:
-        self.checker.points.guarded.setdefault(call, set()).update(event.guards)
-
-    def backward(self, event: Occurrence, loss: Symbolic) -> None:
+    def backward(self, loss: Symbolic) -> None:
         scalers = scalers_of(loss, self.paths)
         if scalers is None:
             self.reset_gradients()
             return
         call = Call.SCALED_BACKWARD if scalers else Call.BACKWARD
-        self.note(call, event)
+        self.calls.append(call)
         for symbol in self.optimizers:
             for scaler in scalers:
                 self.meet(symbol, scaler)
@@ -420,7 +426,7 @@ class Turn:
 
     def update(self, event: Occurrence) -> Iterator[Fault]:
         scaler = event.object
-        self.note(Call.UPDATE, event)
+        self.calls.append(Call.UPDATE)
         before = self.last.get((Call.UPDATE, scaler))
         if self.checked is False and before is not None:
             self.raised = True
@@ -435,7 +441,7 @@ class Turn:
 
     def call(self, event: Occurrence, call: Call, symbol: Symbolic) -> Iterator[Fault]:
         """A call that concerns one optimizer."""
-        self.note(call, event)
+        self.calls.append(call)
         if call in (Call.STEP, Call.PLAIN_STEP):
             if self.scheduled >= 0:
                 yield Fault(Violation.SCHEDULER_BEFORE_OPTIMIZER, self.scheduled, self.number)

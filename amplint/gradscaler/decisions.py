@@ -45,12 +45,21 @@ class Decisions:
             needed = condition if outcome else self.diagrams.negation(condition)
             both = self.diagrams.both(path.condition, needed)
             if both == path.condition:
-                yield path, outcome, self.diagrams.literals(needed)
+                yield path, outcome, self._literals(needed, both)
             elif both != FALSE:
                 split = path.copy()
                 split.condition = both
                 split.step = steps.add(Step((path.step,), decision=needed))
-                yield split, outcome, self.diagrams.literals(needed)
+                yield split, outcome, self._literals(needed, both)
+
+    def _literals(self, needed: Condition, condition: Condition) -> frozenset[Decision]:
+        """The outcomes of the tests of one condition that are possible under another."""
+        literals = self.diagrams.literals(needed)
+        if len(literals) < 2:
+            return literals
+        tests = {test for test, _ in literals}
+        possible = self.diagrams.literals(condition)
+        return frozenset(literal for literal in possible if literal[0] in tests)
 
     def assume(self, frame: Frame, path: Path, test: Symbolic, outcome: bool, steps: Steps) -> bool:
         """Decide that a test has this outcome on a path; False if it cannot have."""
