@@ -65,15 +65,6 @@ class DecisionDiagrams:
         """The tests that a condition depends on."""
         return frozenset(self._nodes[each][0] for each in self._inner(condition))
 
-    def literals(self, condition: Condition) -> frozenset[tuple[int, bool]]:
-        """The outcomes of tests with which a condition may hold, of those it depends on."""
-        return frozenset(
-            (test, outcome)
-            for test, high, low in (self._nodes[each] for each in self._inner(condition))
-            for outcome, following in ((True, high), (False, low))
-            if following != FALSE
-        )
-
     def _inner(self, condition: Condition) -> Iterator[Condition]:
         """The nodes of a condition."""
         return (

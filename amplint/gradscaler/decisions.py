@@ -38,28 +38,57 @@ class Decisions:
         """The paths into which a test splits one, each with the outcome, and with those of the
         tests that it is made of."""
         condition = self._condition(test, {})
+        before = (
+            self.diagrams.tests(path.condition) if self._is_made_of_tests(test) else frozenset()
+        )
         for atom in self.diagrams.tests(condition):
             self.places.setdefault(atom, set()).add((frame.function, number))
             self.knowledge.ask(atom, frame.time)
         for outcome in (True, False):
             needed = condition if outcome else self.diagrams.negation(condition)
             both = self.diagrams.both(path.condition, needed)
+            if both == FALSE:
+                continue
+            asked = self._asked(test, outcome, {})
+            if len(asked) > 1 and not before.isdisjoint(each for each, _ in asked):
+                asked = frozenset(
+                    each
+                    for each in asked
+                    if self.diagrams.both(both, self.diagrams.literal(*each)) != FALSE
+                )
             if both == path.condition:
-                yield path, outcome, self._literals(needed, both)
-            elif both != FALSE:
+                yield path, outcome, asked
+            else:
                 split = path.copy()
                 split.condition = both
                 split.step = steps.add(Step((path.step,), decision=needed))
-                yield split, outcome, self._literals(needed, both)
+                yield split, outcome, asked
 
-    def _literals(self, needed: Condition, condition: Condition) -> frozenset[Decision]:
-        """The outcomes of the tests of one condition that are possible under another."""
-        literals = self.diagrams.literals(needed)
-        if len(literals) < 2:
-            return literals
-        tests = {test for test, _ in literals}
-        possible = self.diagrams.literals(condition)
-        return frozenset(literal for literal in possible if literal[0] in tests)
+    def _asked(
+        self, test: Symbolic, outcome: bool, known: dict[Decision, frozenset[Decision]]
+    ) -> frozenset[Decision]:
+        """The outcomes of the tests that are asked for one after the other until a test has this
+        outcome, in all ways to get there."""
+        if (test, outcome) not in known:
+            known[test, outcome] = self._find_asked(test, outcome, known)
+        return known[test, outcome]
+
+    def _find_asked(
+        self, test: Symbolic, outcome: bool, known: dict[Decision, frozenset[Decision]]
+    ) -> frozenset[Decision]:
+        term = self.symbols[test]
+        if term[:3] == ("op", ops.UNARY, "Not"):
+            return self._asked(term[3], not outcome, known)
+        if term[:2] == ("op", ops.BOOL):
+            stops = term[2] == "Or"
+            asked = [self._asked(part, outcome, known) for part in term[3:]]
+            if outcome is stops:  # the last one that is asked has it, those before it have not
+                asked += [self._asked(part, not stops, known) for part in term[3:-1]]
+            return frozenset[Decision]().union(*asked)
+        atom, negated = self._atom(test)
+        if self.symbols[atom][0] == "const":
+            return frozenset()
+        return frozenset({(atom, outcome is not negated)})
 
     def assume(self, frame: Frame, path: Path, test: Symbolic, outcome: bool, steps: Steps) -> bool:
         """Decide that a test has this outcome on a path; False if it cannot have."""
@@ -102,6 +131,9 @@ class Decisions:
         if self.symbols[atom][0] == "const":
             return TRUE if bool(self.symbols[atom][2]) is not negated else FALSE
         return self.diagrams.literal(atom, not negated)
+
+    def _is_made_of_tests(self, test: Symbolic) -> bool:
+        return self.symbols[test][:2] in (("op", ops.BOOL), ("op", ops.UNARY))
 
     def _atom(self, test: Symbolic) -> tuple[Symbolic, bool]:
         """The test that a comparison amounts to, and whether it is the opposite of that."""

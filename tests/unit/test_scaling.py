@@ -294,3 +294,36 @@ def test_what_is_pickled_in_a_way_of_its_own(holds: bool, tmp_path: Path) -> Non
     program += f"\n    {own}" if holds else f"\nclass Other:\n    {own}"
     outcome = lint({"train.py": program.encode()}, tmp_path)
     assert ("AMP413" in [f.code for f in outcome.findings]) is not holds
+
+
+@pytest.mark.parametrize("also", ["", " or i + 1 == len(loader)"])
+def test_a_test_of_two_parts_may_be_that_of_the_right_call(also: str, tmp_path: Path) -> None:
+    """The last iteration is the only one that is not followed by an update, and by no other."""
+    body = f"""
+        scaler.scale(model(x)).backward()
+        scaler.unscale_(optimizer)
+        if (i + 1) % n == 0{also}:
+            scaler.step(optimizer)
+        if (i + 1) % n == 0:
+            scaler.update()
+            optimizer.zero_grad()
+        """
+    assert "AMP403" not in found(body, tmp_path)
+
+
+def test_a_path_that_contradicts_itself_later_shows_nothing(tmp_path: Path) -> None:
+    body = """
+        model(x).mean().backward()
+        if flags.scaler is None:
+            scaler.step(optimizer)
+        assert flags.scaler
+        if flags.scaler is None:
+            raise ValueError
+        if not flags.scaler:
+            scaler.update()
+        else:
+            return
+        """
+    assert found(body, tmp_path) == []
+    raises = "\n        if flags.scaler is None:\n            raise ValueError"
+    assert found(body.replace(raises, ""), tmp_path / "possible") == ["AMP402"]
