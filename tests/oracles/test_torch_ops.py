@@ -14,6 +14,8 @@ import inspect
 import json
 import logging
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -1457,7 +1459,9 @@ def test_modules_under_autocast_of_the_cpu(name: str) -> None:
         try:
             with torch.no_grad(), region("cpu", True):
                 operands, result = call_module(name, space(2, dtype, other))
-        except RuntimeError:
+        except RuntimeError as error:
+            if "primitive descriptor" in str(error):
+                continue  # this processor has no kernel of oneDNN for the cast operands
             assert (dtype, other) != (FLOAT, FLOAT)  # parameters are float32, and nothing casts
             continue
         assert wrong_module(name, policy, "cpu", operands, result) is None, (dtype, other)
@@ -1751,11 +1755,14 @@ def test_legacy_functions_about_the_state_of_autocast(old: str, new: tuple[str, 
 
 @pytest.mark.parametrize("device", libraries.DEFAULT_DTYPES)
 def test_default_dtypes_of_regions(device: str) -> None:
-    try:
-        dtype = torch.get_autocast_dtype(device)
-    except RuntimeError:
+    """A process of its own is asked: a program that another test runs may have set a default."""
+    code = f"import torch; print(torch.get_autocast_dtype({device!r}))"
+    asked = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    if "RuntimeError" in asked.stderr:
         pytest.skip(f"this torch knows no {device}")
-    assert str(dtype) == f"torch.{libraries.DEFAULT_DTYPES[device]}"
+    assert asked.stdout.strip() == f"torch.{libraries.DEFAULT_DTYPES[device]}"
 
 
 def of_torch(names: Any) -> list[str]:
