@@ -186,7 +186,7 @@ def alias(module: cst.Module) -> cst.Module:
 def aliased(line: str) -> str:
     if re.match(r"\s*(from|import)\b", line):
         return re.sub(r"^(\s*)import torch$", r"\1import torch as tt", line)
-    return re.sub(r"(?<![\w.])torch(?=\.)", "tt", line)
+    return re.sub(r"(?<![\w.\"'])torch(?=\.)", "tt", line)  # not in "torch.FloatTensor"
 
 
 def wrapped(
