@@ -151,8 +151,9 @@ if TYPE_CHECKING:
     from amplint.knowledge.dtypes import HALF as HALF
     from amplint.source import Source as Source
 
+else:  # mypy would take any name for one that `__getattr__` gives
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"amplint.{_HOME[name]}"), name)
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"amplint.{_HOME[name]}"), name)

@@ -10,7 +10,9 @@ context: what a `with` enters, or a decorator.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 
 from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.backward_reach import BackpropagatedValues
@@ -25,6 +27,7 @@ from amplint.analyses.tensor_certainty import TensorCertainty
 from amplint.analyses.thread_escape import ThreadWork
 from amplint.analyses.traits import Traits
 from amplint.core.candidate import Test, Trait, in_functions, nodes, where
+from amplint.core.errors import describe
 from amplint.core.rule import Rule
 from amplint.core.values import (
     UNKNOWN,
@@ -42,6 +45,7 @@ from amplint.core.values import (
     Why,
     only,
 )
+from amplint.core.walks import reachable
 from amplint.inference import State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
@@ -49,7 +53,7 @@ from amplint.ir.ast_cache import Standing
 from amplint.ir.file_set import Files
 from amplint.ir.model import CallShape, FunctionFacts, Graph, Location, Node
 
-BACK = 64  # nodes that are looked at on the way from a value to what it is made of
+NEAREST = 64  # nodes that are asked on the way from a value to its sources
 
 
 class Spot:
@@ -152,15 +156,17 @@ class Spot:
         """As `Source.surely_tensor`."""
         return number >= 0 and self.ask(TensorCertainty, number) is True
 
-    def made_of(self, number: int) -> Iterator[int]:
-        """The node, and those of its function that it is computed of, nearest first."""
-        queue, seen = [number], {number}
-        for current in queue:
-            yield current
-            for operand in self.graph.nodes[current].operands:
-                if operand >= 0 and operand not in seen and len(seen) < BACK:
-                    seen.add(operand)
-                    queue.append(operand)
+    def may_come_from(self, number: int, holds: Callable[[int], bool]) -> bool:
+        """Whether a node, or one that it is computed from, passes a test.
+
+        Only the nearest nodes are asked, so that a long function takes no longer for each of its
+        spots. Where there are more, the answer is yes: a candidate may be one too many, and never
+        one too few.
+        """
+        nodes = self.graph.nodes
+        sources = reachable([number], lambda each: (o for o in nodes[each].operands if o >= 0))
+        nearest = any(holds(each) for each in islice(sources, NEAREST))
+        return nearest or next(sources, None) is not None
 
     def is_built_of_constants(self, number: int) -> bool:
         """As `Source.built_of_constants`."""
@@ -362,13 +368,18 @@ class Table:
                     self.by_op.setdefault(op, []).append(entry)
 
 
-def may_hold(condition: Test, spot: Spot) -> bool:
-    """Whether a rule may speak of a spot. Where its condition fails it is shown the spot: it asks
-    the same facts, and the fault costs this rule alone."""
-    try:
-        return condition(spot)
-    except Exception:
-        return True
+@dataclass(frozen=True)
+class FileCandidates:
+    """The candidates in one file.
+
+    Args:
+        rows: by row: the codes of the rules that have a candidate there.
+        faults: by code: where a condition of the rule raised first, and what. Such a spot counts as
+            a candidate, so that the fault costs none of the rule's findings.
+    """
+
+    rows: Mapping[int, Collection[str]]
+    faults: Mapping[str, str]
 
 
 class Search:
@@ -387,25 +398,35 @@ class Search:
             self._mentioned[word] = any(self._files.holding(word))
         return self._mentioned[word]
 
-    def of(self, path: str) -> Mapping[int, Collection[str]]:
-        """By row of a file: the codes of the rules that have a candidate there."""
+    def of(self, path: str) -> FileCandidates:
+        """The candidates in a file."""
         inference = self.facts.inference
         return inference.surviving("the search for candidates", lambda: self._of(path))
 
-    def _of(self, path: str) -> Mapping[int, Collection[str]]:
+    def _of(self, path: str) -> FileCandidates:
         found: dict[int, set[str]] = {}
+        faults: dict[str, str] = {}
         for identity, facts in self._files.own[path].facts.functions.items():
-            state = self.facts.inference.states.get(identity)
-            if state is None or not state.graph.nodes:
+            if identity not in self.facts.inference.states:
                 continue
             table = self._table(identity)
+            state = self.facts.inference.states.get(identity)
+            if state is None or not state.graph.nodes:  # the traits may have cost the function
+                continue
             own = facts.location[0] if facts.kind in ("function", "lambda") else None
             for spot, entries in self._spots(identity, facts, state, table):
                 codes = found.setdefault(own or spot.location[0], set())
-                codes.update(
-                    code for code, holds in entries if code not in codes and may_hold(holds, spot)
-                )
-        return {row: codes for row, codes in found.items() if codes}
+                for code, holds in entries:
+                    if code in codes:
+                        continue
+                    try:
+                        holding = holds(spot)
+                    except Exception as error:
+                        holding = True
+                        faults.setdefault(code, f"line {spot.location[0]}: {describe(error)}")
+                    if holding:
+                        codes.add(code)
+        return FileCandidates({row: codes for row, codes in found.items() if codes}, faults)
 
     def _table(self, identity: str) -> Table:
         traits = self.facts.surviving(Traits, lambda: self.facts[Traits].of_function(identity))

@@ -23,7 +23,6 @@ from amplint.core.progress import SILENT, Progress
 from amplint.core.registry import UNPARSABLE
 from amplint.core.rule import Rule
 from amplint.core.text import Text
-from amplint.cst.segments import Units
 from amplint.ir.ast_cache import Shelf
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
@@ -185,16 +184,15 @@ def look_at(
     """Let the rules look at one file. What fails there is a problem of this file alone."""
     path, text = file.path, task.texts[file.path]
     try:
-        rows = candidates.of(path)
-        if not rows:
-            if watch is not None:
-                watch.saw(Units(text, file.parsed.module))
+        found = candidates.of(path)
+        if not found.rows:
             return Seen()
-        judged = judge(path, text, program.about(path), rows, task.rules, task.texts.get, watch)
+        about = program.about(path)
+        judged = judge(path, text, about, found.rows, task.rules, task.texts.get, watch)
     except Exception as error:
         return Seen(problems=(f"{path}: amplint failed on this file: {describe(error)}",))
     names = {rule.code: rule.name for rule in task.rules}
-    failed: dict[str, list[str]] = {}
+    failed = {code: [fault] for code, fault in found.faults.items()}
     for code, problem in judged.problems:
         failed.setdefault(code, []).append(problem)
     problems = [f"{path}: amplint failed from {fault}" for fault in judged.faults]

@@ -33,7 +33,7 @@ class Judging:
     Args:
         path: the file.
         seconds: to parse what can matter, and to show it to the rules.
-        units: how many the file has.
+        units: how many the file has, if it holds a candidate; else none is cut.
         parsed: how many of them went through LibCST.
         whole: whether the whole file had to, for some unit could not be paired with its `ast`.
         rules: by code and name of each rule that was shown anything: the seconds, and the units.
@@ -104,14 +104,10 @@ class Watch:
         self, shown: Iterable[tuple[Unit, Sequence[Rule]]], units: Units
     ) -> Iterator[tuple[Unit, Sequence[Rule]]]:
         """The units of a file and who waits for them, with rules whose checks are timed."""
-        self.saw(units)
+        self._units = units
         for unit, rules in shown:
             self._shown.update(map(label, rules))
             yield unit, [self._with_clock(rule) for rule in rules]
-
-    def saw(self, units: Units) -> None:
-        """Note the units of the file."""
-        self._units = units
 
     def judging(self) -> Judging:
         """What was measured until now."""
@@ -215,7 +211,7 @@ def stages(
         (timing.read, f"read {counted(timing.files, 'file')}"),
         (sum(part.index for part in parts), f"index {files}, {anew:,} of them parsed"),
         (sum(part.link for part in parts), f"link: {functions}, {evaluated:,} of them evaluated"),
-        (judging - rules, f"judge: {units}, {parsed:,} of them through LibCST"),
+        (judging - rules, f"judge: {units} in files with candidates, {parsed:,} through LibCST"),
         (rules, "judge: what the rules do"),
     ]
     rest = processor - sum(seconds for seconds, _ in rows)

@@ -62,13 +62,11 @@ def is_annotated(at: Spot) -> bool:
     if not at.mentions("GradScaler"):
         return False
     roots = at.node.operands if at.number >= 0 else (at.graph.annotation,)
-    return any(
-        isinstance(atom, Symbol) and canonical(atom.name) in LEGACY
-        for root in roots
-        if root >= 0
-        for each in at.made_of(root)
-        for atom in at.of(each)
-    )
+
+    def is_legacy(number: int) -> bool:
+        return any(isinstance(a, Symbol) and canonical(a.name) in LEGACY for a in at.of(number))
+
+    return any(at.may_come_from(root, is_legacy) for root in roots if root >= 0)
 
 
 rule = Rule(

@@ -61,12 +61,13 @@ WIDER = frozenset({"float", "double"})
 
 def has_half(at: Spot) -> bool:
     """Whether the operand may be computed of a softmax or sigmoid in float16."""
-    return any(
-        (tensor := at.tensor(each)) is not None and tensor.dtype == "float16"
-        for operand in (at.receiver, *at.arguments)
-        if operand >= 0
-        for each in at.made_of(operand)
-    )
+
+    def is_half(number: int) -> bool:
+        tensor = at.tensor(number)
+        return tensor is not None and tensor.dtype == "float16"
+
+    operands = (operand for operand in (at.receiver, *at.arguments) if operand >= 0)
+    return any(at.may_come_from(operand, is_half) for operand in operands)
 
 
 rule = Rule(

@@ -50,13 +50,14 @@ READS = 100  # on the way from there to an angle
 
 def counts(at: Spot) -> bool:
     """Whether the operands may come from integers."""
-    return any(
-        at.name_of(each) == "torch.arange" if at.graph.nodes[each].op == "call" else False
-        for each in at.made_of(at.number)
-    ) or any(
-        (tensor := at.tensor(each)) is not None and tensor.dtype in INTEGERS_BEYOND_HALF
-        for each in at.made_of(at.number)
-    )
+
+    def is_count(number: int) -> bool:
+        tensor = at.tensor(number)
+        if tensor is not None and tensor.dtype in INTEGERS_BEYOND_HALF:
+            return True
+        return at.graph.nodes[number].op == "call" and at.name_of(number) == "torch.arange"
+
+    return at.may_come_from(at.number, is_count)
 
 
 rule = Rule(

@@ -24,6 +24,7 @@ from amplint import (
 )
 from amplint.analyses.candidates import Search
 from amplint.analyses.program import Program
+from amplint.core import registry
 from amplint.ir import ops
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
@@ -34,7 +35,7 @@ def rows(candidates: Candidates, text: str) -> list[int]:
     made_up = Unrun("made up", "nowhere")
     rule = Rule("AMP900", "Doc.", Group.PRECISION, "0.1", made_up, candidates)
     files = Files({"a.py": File("a.py", text)})
-    return sorted(Search(files, Program(files).facts, [rule]).of("a.py"))
+    return sorted(Search(files, Program(files).facts, [rule]).of("a.py").rows)
 
 
 LOOP = """\
@@ -163,3 +164,42 @@ def test_a_value_is_a_symbol_if_it_is_nothing_else() -> None:
 
     rows(nodes("attr") & ask, "import torch\ntorch.zeros\n")
     assert names == ["torch.zeros"]
+
+
+KINDS_OF_SPOTS = {"function", "test", "context"}  # beside the operations of value graphs
+
+
+@pytest.mark.parametrize("rule", registry.all_rules(), ids=lambda rule: rule.name)
+def test_a_rule_names_operations_that_exist(rule: Rule) -> None:
+    """A misspelt one would find no candidate, and the rule would be silent."""
+    named = {op for way in rule.candidates.ways for op in way.ops or ()}
+    assert named <= {op.value for op in ops.Op} | KINDS_OF_SPOTS
+
+
+def test_a_condition_that_raises_is_told_and_hides_no_finding() -> None:
+    def broken(_: Spot) -> bool:
+        raise ZeroDivisionError("division by zero")
+
+    made_up = Unrun("made up", "nowhere")
+    rule = Rule("AMP900", "Doc.", Group.PRECISION, "0.1", made_up, calls(".item") & broken)
+    files = Files({"a.py": File("a.py", LOOP)})
+    found = Search(files, Program(files).facts, [rule]).of("a.py")
+    assert found.rows == {10: {"AMP900"}}
+    assert found.faults == {"AMP900": "line 11: ZeroDivisionError: division by zero"}
+
+
+@pytest.mark.parametrize("length", [3, 200])
+def test_a_source_that_is_too_far_to_be_asked_may_be_the_one(length: int) -> None:
+    """A candidate may be one too many, and never one too few."""
+    sums = "\n".join(f"    x{n + 1} = x{n} + x{n}" for n in range(length))
+    text = f"import torch\ndef f():\n    x0 = torch.arange(9)\n{sums}\n    return x{length}.sin()\n"
+
+    def from_arange(spot: Spot) -> bool:
+        def is_arange(number: int) -> bool:
+            return spot.graph.nodes[number].op == ops.CALL and (
+                spot.name_of(number) == "torch.arange"
+            )
+
+        return spot.may_come_from(spot.number, is_arange)
+
+    assert rows(calls(".sin") & from_arange, text) == [2]
