@@ -26,9 +26,9 @@ _EXPORTS = {
     "core.finding": "Edit Finding Fix Group Related Safety",
     "core.rule": "Change Differs Dtype Raises Rule Same Syncs Unrun Warns Witness",
     "core.values": (
-        "ACCELERATOR CPU NONE NUMBER_KINDS UNKNOWN Atom Autocast Blob Class DType Device Function "
-        "Heat Host Instance Mapping Method NoGrad Object Region Sequence Shows Symbol Tensor "
-        "Unknown Value Why constant is_autocast join_devices only"
+        "ACCELERATOR CPU NONE NUMBER_KINDS UNKNOWN Atom Autocast Class DType Device Evidence "
+        "Function Heat Host Instance Mapping Method NoGrad Object Region Sequence Shows Symbol "
+        "Tensor TensorTree Unknown Value constant is_autocast join_devices only"
     ),
     "core.walks": "least reachable",
     "inference.transfer": ("DEVICE_HINTS GRADIENT_NORMS canonical region_dtype tensors_in"),
@@ -112,10 +112,10 @@ if TYPE_CHECKING:
     from amplint.core.values import UNKNOWN as UNKNOWN
     from amplint.core.values import Atom as Atom
     from amplint.core.values import Autocast as Autocast
-    from amplint.core.values import Blob as Blob
     from amplint.core.values import Class as Class
     from amplint.core.values import Device as Device
     from amplint.core.values import DType as DType
+    from amplint.core.values import Evidence as Evidence
     from amplint.core.values import Function as Function
     from amplint.core.values import Heat as Heat
     from amplint.core.values import Host as Host
@@ -129,9 +129,9 @@ if TYPE_CHECKING:
     from amplint.core.values import Shows as Shows
     from amplint.core.values import Symbol as Symbol
     from amplint.core.values import Tensor as Tensor
+    from amplint.core.values import TensorTree as TensorTree
     from amplint.core.values import Unknown as Unknown
     from amplint.core.values import Value as Value
-    from amplint.core.values import Why as Why
     from amplint.core.values import constant as constant
     from amplint.core.values import is_autocast as is_autocast
     from amplint.core.values import join_devices as join_devices

@@ -26,13 +26,13 @@ from amplint.core.rule import Rule
 from amplint.core.text import Text
 from amplint.core.values import (
     UNKNOWN,
+    Evidence,
     Heat,
     Place,
     Region,
     Symbol,
     Tensor,
     Value,
-    Why,
     one,
     only,
 )
@@ -45,7 +45,7 @@ from amplint.cst.scopes import Scopes
 from amplint.cst.variables import Variables
 from amplint.gradscaler.checker import Misuse
 from amplint.inference.transfer import canonical
-from amplint.ir.ast_cache import Standing
+from amplint.ir.ast_cache import NodePlace
 from amplint.ir.ssa import where
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Source:
         )
         return self._facts.ask(kind, thing) if isinstance(thing, kind.about) else None
 
-    def at(self, node: cst.CSTNode) -> Standing | None:
+    def at(self, node: cst.CSTNode) -> NodePlace | None:
         """Where an expression stands in the value graph of its function."""
         thing = self.layout.ast_of(node)
         return self._facts.at(thing) if thing is not None else None
@@ -126,7 +126,7 @@ class Source:
         """The innermost autocast region around a node, opened here or by all known callers."""
         return self.ask(Regions, node)
 
-    def backward(self, call: cst.CSTNode) -> tuple[Why, ...] | None:
+    def backward(self, call: cst.CSTNode) -> tuple[Evidence, ...] | None:
         """If the call runs a backward pass: the chain of places from it to the `backward()`."""
         return self.ask(BackwardCalls, call)
 
@@ -228,15 +228,15 @@ class Source:
 
     # ------------------------------------------------------------------------------ findings
 
-    def related(self, why: Why) -> Related:
+    def related(self, evidence: Evidence) -> Related:
         """A reason as a place to show."""
-        place = why.place
+        place = evidence.place
         text = self.layout.content if place.path == self.path else self._texts(place.path)
         if text is None:
             text = Text("")
         start = text.position(text.offset(place.row, place.column))
         end = text.position(text.offset(place.end_row, place.end_column))
-        return Related(place.path, Span(start, max(start, end)), why.text)
+        return Related(place.path, Span(start, max(start, end)), evidence.text)
 
     def related_node(self, node: cst.CSTNode, message: str) -> Related:
         """A node of this file as a place to show."""

@@ -539,7 +539,7 @@ def verdicts(reached: Sequence[Target]) -> str:
     return "\n".join(lines)
 
 
-def settle() -> None:
+def solve() -> None:
     """Python writes what it compiles of amplint when it is first run: that is not to be timed."""
     with tempfile.TemporaryDirectory() as scratch:
         Path(scratch, "pyproject.toml").touch()
@@ -567,7 +567,7 @@ def main() -> None:
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     print(f"Python {platform.python_version()}, {cores} cores, medians of runs in turn\n")
-    settle()
+    solve()
     found: dict[str, Measured] = {}
     with checkout(options.before) as before:
         for name in names:

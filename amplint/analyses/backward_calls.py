@@ -15,6 +15,7 @@ from amplint.analyses.fact import CallFact
 from amplint.core.values import (
     NUMBER_KINDS,
     Autocast,
+    Evidence,
     Host,
     Instance,
     Method,
@@ -24,18 +25,17 @@ from amplint.core.values import (
     Sequence,
     Shows,
     Symbol,
-    Why,
 )
 from amplint.core.walks import derivable, nearest, reachable
 from amplint.inference import Inference, State
 from amplint.inference.use_evidence import BACKWARD_KEYWORDS
 from amplint.ir import ops
-from amplint.ir.ast_cache import Standing
+from amplint.ir.ast_cache import NodePlace
 
 MAX_BACKWARD_CALLS = 8  # calls between a region and the backward pass in it
 
 
-class BackwardCalls(CallFact[tuple[Why, ...]]):
+class BackwardCalls(CallFact[tuple[Evidence, ...]]):
     """The chain of places from a call to the `backward()` that it runs, itself or through functions
     of the project; empty where the call is itself one.
 
@@ -66,10 +66,10 @@ class BackwardCalls(CallFact[tuple[Why, ...]]):
             )
         )
 
-    def of(self, at: Standing) -> tuple[Why, ...] | None:
+    def of(self, at: NodePlace) -> tuple[Evidence, ...] | None:
         return self.chain(at.function, at.node)
 
-    def chain(self, function: str, number: int) -> tuple[Why, ...] | None:
+    def chain(self, function: str, number: int) -> tuple[Evidence, ...] | None:
         """The chain from a call to the `backward()` that it runs in its caller's autocast state.
 
         Where the call may mean one of several functions, all of them must run it; but what is drawn
@@ -120,7 +120,7 @@ class BackwardCalls(CallFact[tuple[Why, ...]]):
         return [c for c in self.inference.edges[function, number] if c in self._runs]
 
     @cached_property
-    def _chains(self) -> Mapping[str, tuple[Why, ...]]:
+    def _chains(self) -> Mapping[str, tuple[Evidence, ...]]:
         """By function: a shortest chain from its body to the `backward()` that it runs."""
         calls: dict[str, list[tuple[int, Collection[str]]]] = {}
         running: dict[str, list[str]] = {}  # by function: those that call it so
@@ -133,7 +133,7 @@ class BackwardCalls(CallFact[tuple[Why, ...]]):
                     calls.setdefault(function, []).append((number, callees))
                     for callee in callees:
                         running.setdefault(callee, []).append(function)
-        found: dict[str, tuple[Why, ...]] = {
+        found: dict[str, tuple[Evidence, ...]] = {
             function: (self._why(function, number, "runs `backward()` here", Shows.BACKWARD),)
             for function, number in direct.items()
         }
@@ -147,8 +147,8 @@ class BackwardCalls(CallFact[tuple[Why, ...]]):
         self,
         function: str,
         calls: Collection[tuple[int, Collection[str]]],
-        found: Mapping[str, tuple[Why, ...]],
-    ) -> tuple[Why, ...]:
+        found: Mapping[str, tuple[Evidence, ...]],
+    ) -> tuple[Evidence, ...]:
         """The shortest chain by one of the calls, the first of several; those of the functions that
         are nearer to the pass are known."""
         chains = [
@@ -161,9 +161,9 @@ class BackwardCalls(CallFact[tuple[Why, ...]]):
         name = self.inference.functions[callees[0]].name
         return (self._why(function, number, f"calls `{name}` here", Shows.CALL), *chain)
 
-    def _why(self, function: str, number: int, text: str, kind: Shows) -> Why:
+    def _why(self, function: str, number: int, text: str, kind: Shows) -> Evidence:
         location = self.inference.states[function].graph.nodes[number].location
-        return Why(Place(self.inference.functions[function].path, *location), text, kind)
+        return Evidence(Place(self.inference.functions[function].path, *location), text, kind)
 
     def _calls_outside_regions(self, function: str) -> Iterator[int]:
         """The calls that run in the autocast state in which the function is called."""

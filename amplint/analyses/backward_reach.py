@@ -12,7 +12,7 @@ from functools import cached_property
 from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.fact import Fact, NodeFact
 from amplint.core.values import (
-    Blob,
+    Evidence,
     Host,
     Instance,
     NoGrad,
@@ -21,13 +21,13 @@ from amplint.core.values import (
     Shows,
     Symbol,
     Tensor,
+    TensorTree,
     Value,
-    Why,
 )
 from amplint.core.walks import Solver, reachable
 from amplint.inference import Inference
 from amplint.ir import ops
-from amplint.ir.ast_cache import Standing
+from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import CallShape, Graph, Node
 
 MAX_CALLS = 3
@@ -59,11 +59,11 @@ class Backpropagations(Fact):
         self._known: dict[str, Backpropagated] = {}
         self._why = Solver(self._find_why, None)
 
-    def why(self, function: str, number: int) -> Why | None:
+    def evidence(self, function: str, number: int) -> Evidence | None:
         """Where the value of a node, or what it is computed of, is backpropagated."""
         return self._why((function, number, 0))
 
-    def given(self, function: str, number: int) -> Why | None:
+    def given(self, function: str, number: int) -> Evidence | None:
         """Where the value of a node is itself backpropagated, or a term or a factor of that."""
         return self._of(function).given(number)
 
@@ -72,7 +72,7 @@ class Backpropagations(Fact):
             self._known[function] = Backpropagated(self._calls, function)
         return self._known[function]
 
-    def _find_why(self, at: At, ask: Callable[[At], Why | None]) -> Why | None:
+    def _find_why(self, at: At, ask: Callable[[At], Evidence | None]) -> Evidence | None:
         function, number, depth = at
         inside = self._of(function)
         found = inside.given(number)
@@ -109,7 +109,7 @@ class Backpropagated:
     def _graph(self) -> Graph:
         return self._state.graph
 
-    def given(self, number: int) -> Why | None:
+    def given(self, number: int) -> Evidence | None:
         """Where the value of a node is itself backpropagated, or a term or a factor of that."""
         return self._losses.get(self._key(number)) if number >= 0 else None
 
@@ -152,9 +152,9 @@ class Backpropagated:
                     yield callee, -1
 
     @cached_property
-    def _losses(self) -> dict[Key, Why]:
+    def _losses(self) -> dict[Key, Evidence]:
         """What is backpropagated in this function itself -> where."""
-        found: dict[Key, Why] = {}
+        found: dict[Key, Evidence] = {}
         for number in self._calls.events[self._function]:
             if not self._calls.is_backward(self._function, number):
                 continue
@@ -163,10 +163,10 @@ class Backpropagated:
             if "retain_graph" in shape.keywords or "create_graph" in shape.keywords:
                 continue  # it is kept on purpose
             path = self._inference.functions[self._function].path
-            why = Why(Place(path, *node.location), "backpropagated here", Shows.BACKWARD)
+            evidence = Evidence(Place(path, *node.location), "backpropagated here", Shows.BACKWARD)
             for loss in reachable([self._loss(node)], self._into):
                 if loss >= 0:
-                    found.setdefault(self._key(loss), why)
+                    found.setdefault(self._key(loss), evidence)
         return found
 
     def _loss(self, call: Node) -> int:
@@ -237,7 +237,7 @@ class Backpropagated:
         return bool(value) and all(isinstance(atom, Host) for atom in value or ())
 
     def _is_tensor(self, value: Value | None) -> bool:
-        return any(isinstance(atom, Tensor | Blob) for atom in value or ())
+        return any(isinstance(atom, Tensor | TensorTree) for atom in value or ())
 
     def _receiver(self, call: Node, names: frozenset[str]) -> int | None:
         """Ex) `loss` of loss.mean()"""
@@ -270,7 +270,7 @@ class Backpropagated:
         return found
 
 
-class BackpropagatedValues(NodeFact[Why]):
+class BackpropagatedValues(NodeFact[Evidence]):
     """Where what an expression holds, or is computed of, goes through a backward pass, here or in
     the function that has returned it: its graph is still there."""
 
@@ -280,11 +280,11 @@ class BackpropagatedValues(NodeFact[Why]):
         super().__init__(inference)
         self._found = found
 
-    def of(self, at: Standing) -> Why | None:
-        return self._found.why(at.function, at.node)
+    def of(self, at: NodePlace) -> Evidence | None:
+        return self._found.evidence(at.function, at.node)
 
 
-class BackpropagatedLosses(NodeFact[Why]):
+class BackpropagatedLosses(NodeFact[Evidence]):
     """Where an expression is what `backward()` is called on, or a part of it."""
 
     requires = (Backpropagations,)
@@ -293,5 +293,5 @@ class BackpropagatedLosses(NodeFact[Why]):
         super().__init__(inference)
         self._found = found
 
-    def of(self, at: Standing) -> Why | None:
+    def of(self, at: NodePlace) -> Evidence | None:
         return self._found.given(at.function, at.node)

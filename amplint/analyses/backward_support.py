@@ -19,10 +19,10 @@ from amplint.analyses.fact import CallFact
 from amplint.core.values import (
     Atom,
     Autocast,
-    Blob,
     Class,
     Device,
     DType,
+    Evidence,
     Function,
     Host,
     Instance,
@@ -35,14 +35,14 @@ from amplint.core.values import (
     Shows,
     Symbol,
     Tensor,
+    TensorTree,
     Value,
-    Why,
 )
 from amplint.core.walks import nearest, reachable
 from amplint.inference import State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
-from amplint.ir.ast_cache import Standing
+from amplint.ir.ast_cache import NodePlace
 from amplint.knowledge import libraries
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.modules import MODULES
@@ -68,9 +68,9 @@ class Support:
         complete: whether every call of the forward pass is known, so that none of these is hidden.
     """
 
-    island: Why | None
-    function: Why | None
-    linalg: Why | None
+    island: Evidence | None
+    function: Evidence | None
+    linalg: Evidence | None
     complete: bool
 
     @property
@@ -82,7 +82,7 @@ class Support:
 class Own(NamedTuple):
     """What calls and blocks show by themselves, be they those of a region or of a function."""
 
-    found: ReadOnly[str, Why]  # by the field of `Support`
+    found: ReadOnly[str, Evidence]  # by the field of `Support`
     complete: bool
 
 
@@ -93,7 +93,7 @@ class BackwardSupport(CallFact[Support]):
     each field of `Support`, from the functions that show it back to their callers.
     """
 
-    def of(self, at: Standing) -> Support:
+    def of(self, at: NodePlace) -> Support:
         function, number = at.function, at.node
         state = self.inference.states[function]
         block = self._opening(state, state.graph.nodes[number].block)
@@ -155,10 +155,10 @@ class BackwardSupport(CallFact[Support]):
         return callers
 
     @cached_property
-    def _nearest(self) -> ReadOnly[str, ReadOnly[str, Why]]:
+    def _nearest(self) -> ReadOnly[str, ReadOnly[str, Evidence]]:
         """By field and function: the nearest place that shows it, in the function or in what it
         calls."""
-        nearby: dict[str, ReadOnly[str, Why]] = {}
+        nearby: dict[str, ReadOnly[str, Evidence]] = {}
         for field in FIELDS:
             shown = {f: own.found[field] for f, own in self._own.items() if field in own.found}
             found = nearest(sorted(shown), lambda callee: self._callers.get(callee, ()))
@@ -175,7 +175,7 @@ class BackwardSupport(CallFact[Support]):
     def _shown(self, function: str, outer: int) -> Own:
         """What a block of a function shows, or the whole function for -1."""
         state = self.inference.states[function]
-        found: dict[str, Why] = {}
+        found: dict[str, Evidence] = {}
         complete = True
         for number in state.graph.nodes_in(outer):
             if state.graph.nodes[number].op == ops.CALL:
@@ -227,7 +227,7 @@ class BackwardSupport(CallFact[Support]):
     def _plain_atom(self, atom: Atom) -> bool:
         if isinstance(atom, Tensor):
             return atom.grad is False
-        if isinstance(atom, Blob):
+        if isinstance(atom, TensorTree):
             return atom.source == "batch"
         if isinstance(atom, Sequence):
             return self._all_plain([*(atom.items or ()), atom.element])
@@ -253,10 +253,12 @@ class BackwardSupport(CallFact[Support]):
         if isinstance(atom, Object):
             return atom.type in MODULES and MODULES[atom.type].kind != "container"
         if isinstance(atom, Method):
-            return isinstance(atom.of, Tensor | Host | Sequence | Mapping | Blob) or (
+            return isinstance(atom.of, Tensor | Host | Sequence | Mapping | TensorTree) or (
                 isinstance(atom.of, Object) and atom.of.kind in ("optimizer", "scaler", "scheduler")
             )
         return isinstance(atom, Function | Class | Instance)
 
-    def _why(self, function: str, location: tuple[int, int, int, int], text: str) -> Why:
-        return Why(Place(self.inference.functions[function].path, *location), text, Shows.OPERATION)
+    def _why(self, function: str, location: tuple[int, int, int, int], text: str) -> Evidence:
+        return Evidence(
+            Place(self.inference.functions[function].path, *location), text, Shows.OPERATION
+        )

@@ -32,7 +32,7 @@ from amplint.core.rule import Rule
 from amplint.core.values import (
     UNKNOWN,
     Autocast,
-    Blob,
+    Evidence,
     Heat,
     Host,
     Method,
@@ -41,15 +41,15 @@ from amplint.core.values import (
     Region,
     Symbol,
     Tensor,
+    TensorTree,
     Value,
-    Why,
     only,
 )
 from amplint.core.walks import reachable
 from amplint.inference import State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
-from amplint.ir.ast_cache import Standing
+from amplint.ir.ast_cache import NodePlace
 from amplint.ir.file_set import Files
 from amplint.ir.model import CallShape, FunctionFacts, Graph, Location, Node
 
@@ -89,7 +89,7 @@ class Spot:
     def ask(self, kind: type[NodeFact[Answer_co]], number: int | None = None) -> Answer_co | None:
         """The answer of a fact about the node, or another one of its function."""
         node = self.number if number is None else number
-        return self.search.facts[kind].of(Standing(self.function, node, self.block))
+        return self.search.facts[kind].of(NodePlace(self.function, node, self.block))
 
     @property
     def node(self) -> Node:
@@ -209,7 +209,7 @@ class Spot:
                 yield atom.const
             elif isinstance(atom, Method):
                 yield f".{atom.name}"
-                if isinstance(atom.of, Tensor | Blob):
+                if isinstance(atom.of, Tensor | TensorTree):
                     yield f"Tensor.{atom.name}"
 
     @property
@@ -247,7 +247,7 @@ class Spot:
         stars = any(self.graph.nodes[number].op == ops.STARRED for number in before)
         return -1 if stars else before[-1]
 
-    def runs_backward(self, call: int) -> tuple[Why, ...] | None:
+    def runs_backward(self, call: int) -> tuple[Evidence, ...] | None:
         """As `Source.backward`."""
         return self.ask(BackwardCalls, call)
 
@@ -268,7 +268,7 @@ class Spot:
     @property
     def is_stale(self) -> bool:
         """As `Source.stale`."""
-        at = Standing(self.function, self.number, self.block)
+        at = NodePlace(self.function, self.number, self.block)
         place = Place(self.facts.path, *self.location)
         return self.search.facts[CastCache].of_context(at, place) is not None
 
@@ -290,7 +290,7 @@ class Spot:
 
     def heat_of(self, block: int) -> Heat | None:
         """Why a block of the function runs for every batch."""
-        at = Standing(self.function, self.number, block)
+        at = NodePlace(self.function, self.number, block)
         return self.search.facts[Hotness].of(at)
 
     @property
@@ -302,7 +302,7 @@ class Spot:
     def is_outside(self) -> bool:
         """As `Source.is_outside`."""
         return self.search.facts[OutsideRegions].of(
-            Standing(self.function, self.number, self.block)
+            NodePlace(self.function, self.number, self.block)
         )
 
     @property

@@ -21,22 +21,22 @@ from amplint.analyses.fact import Fact
 from amplint.analyses.hotness import Hotness
 from amplint.core.values import (
     Autocast,
-    Blob,
+    Evidence,
     Instance,
     Method,
     Object,
     Place,
     Shows,
     Tensor,
+    TensorTree,
     Unknown,
     Value,
-    Why,
 )
 from amplint.core.walks import derivable, nearest, reachable
 from amplint.inference import Inference, State
 from amplint.inference.use_evidence import path_of
 from amplint.ir import ops
-from amplint.ir.ast_cache import Standing
+from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Graph, Location
 
 HALVES = frozenset({"float16", "bfloat16"})
@@ -56,10 +56,10 @@ class Stale:
         nested: whether the weights are used in another region inside.
     """
 
-    loop: Why
-    update: Why
-    forward: Why
-    backwards: tuple[Why, ...]
+    loop: Evidence
+    update: Evidence
+    forward: Evidence
+    backwards: tuple[Evidence, ...]
     nested: bool
 
 
@@ -81,7 +81,7 @@ Entered = tuple[str, Around]  # a function, and what holds where it is called
 class Use(NamedTuple):
     """A call that uses weights: where, and in which autocast state."""
 
-    why: Why
+    evidence: Evidence
     around: Around
 
 
@@ -108,7 +108,7 @@ class CastCache(Fact):
         self._found: dict[tuple[str, int, Around], Stale | None] = {}
         self._own_uses: dict[Entered, Use | None] = {}
 
-    def of_context(self, at: Standing, place: Place) -> Stale | None:
+    def of_context(self, at: NodePlace, place: Place) -> Stale | None:
         """For the region that a `with`, or a decorator, opens.
 
         Args:
@@ -141,7 +141,7 @@ class CastCache(Fact):
             return None
         state = self.inference.states[function]
         backwards = tuple(
-            Why(
+            Evidence(
                 self._place(function, number),
                 "the backward pass runs in the region as well",
                 Shows.BACKWARD,
@@ -155,10 +155,10 @@ class CastCache(Fact):
     # -- loops
 
     @cached_property
-    def _loops(self) -> Mapping[str, Mapping[int, Why]]:
+    def _loops(self) -> Mapping[str, Mapping[int, Evidence]]:
         """By function: its loops over the batches of training that update weights, in their order,
         and where they do."""
-        found: dict[str, dict[int, Why]] = {}
+        found: dict[str, dict[int, Evidence]] = {}
         for function in sorted(self.inference.states):
             for number in self._hotness.training_loops(function):
                 update = self._update(function, number)
@@ -181,15 +181,15 @@ class CastCache(Fact):
         return self._found[key]
 
     def _stale(
-        self, function: str, loop: int, update: Why, outer: int, around: Around
+        self, function: str, loop: int, update: Evidence, outer: int, around: Around
     ) -> Stale | None:
         used = self._use(function, loop, self._within(function, loop, outer, around))
         if used is None:
             return None
         row, column, _, _ = self.inference.states[function].graph.blocks[loop].location
         place = Place(self._path(function), row, column, row, column + 3)
-        why = Why(place, "this loop runs within one autocast region", Shows.LOOP)
-        return Stale(why, update, used.why, (), used.around.nested)
+        evidence = Evidence(place, "this loop runs within one autocast region", Shows.LOOP)
+        return Stale(evidence, update, used.evidence, (), used.around.nested)
 
     @cached_property
     def _distances(self) -> Mapping[Entered, tuple[int, Entered]]:
@@ -210,18 +210,20 @@ class CastCache(Fact):
 
     # -- what changes weights
 
-    def _update(self, function: str, outer: int) -> Why | None:
+    def _update(self, function: str, outer: int) -> Evidence | None:
         """The first call in a block that changes weights, or that runs what does."""
         for number in self._calls(self.inference.states[function], outer):
             if self._is_update(function, number, outer):
-                return Why(self._place(function, number), "changes the weights here", Shows.WEIGHTS)
+                return Evidence(
+                    self._place(function, number), "changes the weights here", Shows.WEIGHTS
+                )
             callees = self._callees(function, number)
             if callees and all(callee in self._updates for callee in callees):
                 return self._updates[callees[0]]
         return None
 
     @cached_property
-    def _updates(self) -> Mapping[str, Why]:
+    def _updates(self) -> Mapping[str, Evidence]:
         """The functions that change weights whenever they are called, and where the nearest of
         their calls does so."""
         direct: dict[str, int] = {}
@@ -239,7 +241,7 @@ class CastCache(Fact):
                 running.setdefault(callees[0], []).append(function)
         places = nearest(direct, lambda function: running.get(function, ()))
         return {
-            function: Why(
+            function: Evidence(
                 self._place(goal, direct[goal]), "changes the weights here", Shows.WEIGHTS
             )
             for function, (_, goal) in places.items()
@@ -276,14 +278,14 @@ class CastCache(Fact):
             inside = self._within(function, state.graph.nodes[number].block, outer, around)
             known = self._is_forward(function, number) if inside.casts else None
             if known is not None and (known or guess is None):
-                why = Why(
+                evidence = Evidence(
                     self._place(function, number),
                     "uses the weights as they were at first",
                     Shows.WEIGHTS,
                 )
                 if known:
-                    return Use(why, inside)
-                guess = Use(why, inside)
+                    return Use(evidence, inside)
+                guess = Use(evidence, inside)
         return guess
 
     def _entered_use(self, entered: Entered) -> Use | None:
@@ -324,7 +326,7 @@ class CastCache(Fact):
             return None
         given = state.graph.nodes[number].operands[1:]
         tensors = any(
-            isinstance(a, Tensor | Blob) for n in (number, *given) for a in state.values[n]
+            isinstance(a, Tensor | TensorTree) for n in (number, *given) for a in state.values[n]
         )
         return False if tensors and state.users[number] else None
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 
 from amplint.analyses.fact import Fact
-from amplint.core.values import NONE, Blob, Host, Symbol, Tensor, Unknown, Value
+from amplint.core.values import NONE, Host, Symbol, Tensor, TensorTree, Unknown, Value
 from amplint.core.walks import Solver
 from amplint.inference import Inference, State
 from amplint.ir import ops
@@ -153,7 +153,7 @@ class ColdGuards(Fact):
         rare |= any(self._is_clock(state, n, 0) for n in node.operands)
         if not rare and operator in ("Eq", "NotEq", "In", "NotIn"):
             rare = any(self._is_counter((function, n)) for n in node.operands) and not any(
-                isinstance(a, Tensor | Blob) for n in node.operands for a in state.values[n]
+                isinstance(a, Tensor | TensorTree) for n in node.operands for a in state.values[n]
             )
         if not rare and operator in ("Gt", "GtE"):
             # `if step >= next_log`, which moves on each time.
@@ -252,7 +252,8 @@ class ColdGuards(Fact):
         """`step % n`, not `"%s" % x` nor a tensor's remainder."""
         left = state.values[node.operands[0]]
         return not any(
-            isinstance(a, Tensor | Blob) or (isinstance(a, Host) and a.kind == "str") for a in left
+            isinstance(a, Tensor | TensorTree) or (isinstance(a, Host) and a.kind == "str")
+            for a in left
         )
 
     def _is_clock(self, state: State, number: int, depth: int) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence, Set
 from amplint.core.walks import reachable
 from amplint.inference import Inference
 from amplint.ir import ops
-from amplint.ir.ast_cache import Standing
+from amplint.ir.ast_cache import NodePlace
 from amplint.ir.file_index import Placed
 
 JOINS = frozenset({ops.PHI, ops.NARROW})
@@ -28,7 +28,7 @@ class DataFlow:
         self._known_readers: dict[str, Mapping[int, Sequence[ast.expr]]] = {}
         self._joins: dict[str, Set[int]] = {}
 
-    def at(self, node: ast.AST) -> Standing | None:
+    def at(self, node: ast.AST) -> NodePlace | None:
         """Where a node stands; None outside of evaluated functions."""
         at = self._placed.get(node)
         return at if at is not None and at.function in self._inference.states else None

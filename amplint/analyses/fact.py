@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import ClassVar, Generic, TypeVar
 
 from amplint.inference import Inference
-from amplint.ir.ast_cache import Standing
+from amplint.ir.ast_cache import NodePlace
 
 
 class Fact:
@@ -42,7 +42,7 @@ class NodeFact(Fact, ABC, Generic[Answer_co]):
     about: ClassVar[type[ast.AST]] = ast.expr
 
     @abstractmethod
-    def of(self, at: Standing) -> Answer_co | None:
+    def of(self, at: NodePlace) -> Answer_co | None:
         """The answer about a node of an evaluated function; None where nothing is known."""
 
 

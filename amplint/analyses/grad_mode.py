@@ -13,7 +13,7 @@ from amplint.analyses.fact import PlaceFact
 from amplint.core.values import Autocast
 from amplint.core.walks import reachable
 from amplint.inference import Inference, State
-from amplint.ir.ast_cache import Standing
+from amplint.ir.ast_cache import NodePlace
 
 LEAVING = frozenset({"staticmethod", "classmethod", "property", "override", "abstractmethod"})
 
@@ -31,7 +31,7 @@ class GradSurelyOn(PlaceFact[bool]):
         self._callers = callers.sites
         self._blocks: dict[str, Collection[int]] = {}
 
-    def of(self, at: Standing) -> bool:
+    def of(self, at: NodePlace) -> bool:
         return at.function not in self._off and not self._switches(at.function, at.block)
 
     @cached_property

@@ -19,6 +19,7 @@ from amplint.analyses.fact import PlaceFact
 from amplint.core.values import (
     ACCELERATOR,
     NO_DEVICE,
+    Evidence,
     Heat,
     Instance,
     Object,
@@ -28,12 +29,11 @@ from amplint.core.values import (
     Tensor,
     Unknown,
     Value,
-    Why,
 )
 from amplint.inference import Inference, State, annotated
 from amplint.inference.transfer import is_loader
 from amplint.ir import ops
-from amplint.ir.ast_cache import Standing
+from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Block
 from amplint.knowledge import libraries
 
@@ -70,11 +70,11 @@ class Reached:
     """How heat came to a function: its temperature, and the chain of reasons."""
 
     temperature: str
-    chain: tuple[Why, ...]
+    chain: tuple[Evidence, ...]
     reach: int = REACH_OF_LOOP  # how long the chain may get
 
     @property
-    def rank(self) -> tuple[int, int, int, tuple[Why, ...]]:
+    def rank(self) -> tuple[int, int, int, tuple[Evidence, ...]]:
         """Training before evaluation, then what gets farthest, the shortest chain, by place."""
         length = len(self.chain)
         return (self.temperature != TRAINING, length - self.reach, length, self.chain)
@@ -116,7 +116,7 @@ class Hotness(PlaceFact[Heat]):
 
     # -- questions
 
-    def of(self, at: Standing) -> Heat | None:
+    def of(self, at: NodePlace) -> Heat | None:
         found = self._heat_of(at.function, at.block)
         return Heat(found.temperature, found.chain) if found is not None else None
 
@@ -241,7 +241,7 @@ class Hotness(PlaceFact[Heat]):
             temperature: str = TRAINING,
             kind: Shows = Shows.STEP,
         ) -> Reached:
-            evidence = Why(Place(facts.path, *facts.location), text, kind)
+            evidence = Evidence(Place(facts.path, *facts.location), text, kind)
             return Reached(temperature, (evidence,), reach)
 
         method = Shows.FORWARD if facts.name == "forward" else Shows.STEP
@@ -334,12 +334,12 @@ class Hotness(PlaceFact[Heat]):
         if found is None or len(found.chain) > found.reach:
             return None
         per = "every batch" if found.temperature == TRAINING else "every batch of evaluation"
-        why = Why(
+        evidence = Evidence(
             Place(self._path(caller), *node.location),
             f"hot: called here for {per}",
             Shows.CALL,
         )
-        return Reached(found.temperature, (why, *found.chain), found.reach)
+        return Reached(found.temperature, (evidence, *found.chain), found.reach)
 
     def _heat_of(self, function: str, block: int) -> Reached | None:
         around = self._around(function)[block]
@@ -356,7 +356,7 @@ class Hotness(PlaceFact[Heat]):
             )
             location = _head(state.graph.blocks[around.loop])
             place = Place(self._path(function), *location)
-            return Reached(temperature, (Why(place, text, Shows.LOOP),))
+            return Reached(temperature, (Evidence(place, text, Shows.LOOP),))
         if self._is_cold_function(function):
             return None
         found = self._reached.get(function)

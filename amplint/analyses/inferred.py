@@ -8,20 +8,20 @@ from functools import cached_property
 from amplint.analyses.fact import NodeFact, PlaceFact
 from amplint.core.values import Region, Value
 from amplint.inference import Inference
-from amplint.ir.ast_cache import Standing
+from amplint.ir.ast_cache import NodePlace
 
 
 class Values(NodeFact[Value]):
     """What an expression evaluates to."""
 
-    def of(self, at: Standing) -> Value | None:
+    def of(self, at: NodePlace) -> Value | None:
         return self.inference.states[at.function].values[at.node] or None
 
 
 class Regions(PlaceFact[Region]):
     """The innermost autocast region around a node, opened here or by all known callers."""
 
-    def of(self, at: Standing) -> Region | None:
+    def of(self, at: NodePlace) -> Region | None:
         return self.inference.states[at.function].regions.get(at.block)
 
 
@@ -35,7 +35,7 @@ class OutsideRegions(PlaceFact[bool]):
         super().__init__(inference)
         self._regions = regions
 
-    def of(self, at: Standing) -> bool:
+    def of(self, at: NodePlace) -> bool:
         region = self._regions.of(at)
         if region is not None:
             return region.enabled is False and not region.inherited

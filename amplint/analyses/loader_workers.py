@@ -10,20 +10,20 @@ from functools import cached_property
 
 from amplint.analyses.fact import PlaceFact
 from amplint.core.values import (
+    Evidence,
     Function,
     Instance,
     Place,
     Shows,
     Symbol,
     Value,
-    Why,
     constant,
     ordered,
 )
 from amplint.core.walks import reachable
 from amplint.inference import State, transfer
 from amplint.ir import ops
-from amplint.ir.ast_cache import Standing
+from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Node, argument
 from amplint.knowledge import libraries
 
@@ -35,46 +35,46 @@ CONTEXT_AT = libraries.WORKER_ARGUMENTS[CONTEXT]
 COUNTS = frozenset({"os.cpu_count", "multiprocessing.cpu_count"})
 
 
-class Workers(PlaceFact[tuple[Why, ...]]):
+class Workers(PlaceFact[tuple[Evidence, ...]]):
     """The chain of places that leads from a loader to a node that its worker processes run."""
 
-    def of(self, at: Standing) -> tuple[Why, ...] | None:
+    def of(self, at: NodePlace) -> tuple[Evidence, ...] | None:
         return self.chain(at.function)
 
     def runs(self, function: str) -> bool:
         """Whether workers run a function."""
         return function in self._reasons
 
-    def chain(self, function: str) -> tuple[Why, ...] | None:
+    def chain(self, function: str) -> tuple[Evidence, ...] | None:
         """The places that lead from a loader with workers to a function."""
         if not self.runs(function):
             return None
-        chain: list[Why] = []
+        chain: list[Evidence] = []
         caller: str | None = function
         while caller is not None:
-            caller, why = self._reasons[caller]
-            chain.append(why)
+            caller, evidence = self._reasons[caller]
+            chain.append(evidence)
         return tuple(reversed(chain))
 
     @cached_property
-    def _reasons(self) -> Mapping[str, tuple[str | None, Why]]:
+    def _reasons(self) -> Mapping[str, tuple[str | None, Evidence]]:
         """By function that workers run: what calls it, nearest to a loader, and where; without a
         caller, the loader."""
-        found: dict[str, tuple[str | None, Why]] = {}
+        found: dict[str, tuple[str | None, Evidence]] = {}
         for function, state in sorted(self.inference.states.items()):
             for node in state.graph.nodes:
                 if node.op == ops.CALL and self._has_workers(state, node):
-                    why = self._why(
+                    evidence = self._why(
                         function, node, "this loader has worker processes", Shows.LOADER
                     )
                     for run in self._run(state, node):
-                        found.setdefault(run, (None, why))
+                        found.setdefault(run, (None, evidence))
 
         def called(caller: str) -> Iterator[str]:
             for number, node in enumerate(self._nodes(caller)):
                 for callee in sorted(self.inference.edges.get((caller, number), ())):
-                    why = self._why(caller, node, "called here in a worker", Shows.CALL)
-                    found.setdefault(callee, (caller, why))
+                    evidence = self._why(caller, node, "called here in a worker", Shows.CALL)
+                    found.setdefault(callee, (caller, evidence))
                     yield callee
 
         for _ in reachable(list(found), called):
@@ -85,8 +85,8 @@ class Workers(PlaceFact[tuple[Why, ...]]):
         state = self.inference.states.get(function)
         return state.graph.nodes if state is not None else ()
 
-    def _why(self, function: str, node: Node, text: str, kind: Shows) -> Why:
-        return Why(Place(self.inference.functions[function].path, *node.location), text, kind)
+    def _why(self, function: str, node: Node, text: str, kind: Shows) -> Evidence:
+        return Evidence(Place(self.inference.functions[function].path, *node.location), text, kind)
 
     def _has_workers(self, state: State, call: Node) -> bool:
         """Whether a call makes a loader whose workers are forked, as far as it says."""

@@ -21,6 +21,7 @@ from amplint.core.values import (
     Class,
     Device,
     DType,
+    Evidence,
     Host,
     Instance,
     Method,
@@ -31,13 +32,12 @@ from amplint.core.values import (
     Symbol,
     Tensor,
     Value,
-    Why,
 )
 from amplint.core.walks import Solver, reachable
 from amplint.inference import Inference, State, transfer
 from amplint.inference.state import Key
 from amplint.ir import ops
-from amplint.ir.ast_cache import Standing
+from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Node, Param
 from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS
 
@@ -107,7 +107,7 @@ class Constants(Fact):
         super().__init__(inference)
         self._solved = Solver(self._find, None)
 
-    def of(self, at: Standing) -> Answer:
+    def of(self, at: NodePlace) -> Answer:
         """What is known of a node that has the same value in every iteration; else None."""
         return self._solved(at[:2])
 
@@ -129,12 +129,12 @@ class LoopInvariance(NodeFact[bool]):
         super().__init__(inference)
         self._constants = constants
 
-    def of(self, at: Standing) -> bool:
+    def of(self, at: NodePlace) -> bool:
         value = self.inference.states[at.function].values[at.node]
         return not holds_tensor(value) and self._constants.of(at) is not None
 
 
-class ConstantTensors(NodeFact[Why]):
+class ConstantTensors(NodeFact[Evidence]):
     """Where a list that is the same in every iteration becomes a tensor on the host, if the
     expression is computed from nothing else."""
 
@@ -144,11 +144,11 @@ class ConstantTensors(NodeFact[Why]):
         super().__init__(inference)
         self._constants = constants
 
-    def of(self, at: Standing) -> Why | None:
+    def of(self, at: NodePlace) -> Evidence | None:
         found = self._constants.of(at)
         if found is None or found.built is None:
             return None
-        return Why(found.built, "built of constants here", Shows.OPERATION)
+        return Evidence(found.built, "built of constants here", Shows.OPERATION)
 
 
 class Step:

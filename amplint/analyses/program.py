@@ -13,7 +13,7 @@ from amplint.analyses.inferred import Values
 from amplint.core.progress import SILENT, Progress
 from amplint.core.values import UNKNOWN, Value
 from amplint.inference import Inference
-from amplint.ir.ast_cache import Standing
+from amplint.ir.ast_cache import NodePlace
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.ir.model import Location
@@ -37,22 +37,22 @@ class Program:
         own = [file.facts for file in files.own.values()]
         # Modules first: what a class derives from and how a function is decorated changes all that
         # is known in them, and would have them evaluated again.
-        inference.settle(facts.module for facts in own)
-        inference.settle(
+        inference.solve(facts.module for facts in own)
+        inference.solve(
             function.id
             for facts in own
             for function in facts.functions.values()
             if function.kind != "class"
         )
         # Lambdas are known once the graph of what is around them has been built.
-        inference.settle(
+        inference.solve(
             function.id
             for facts in own
             for function in list(facts.functions.values())
             if function.kind == "lambda"
         )
         # Class bodies hold defaults and nested calls; they are judged like any other code.
-        inference.settle(cls.id for facts in own for cls in facts.classes.values())
+        inference.solve(cls.id for facts in own for cls in facts.classes.values())
         self.facts = Facts(inference)
 
     @property
@@ -93,7 +93,7 @@ class FileView:
         """The answer of a fact to a question about many functions, but for those it fails on."""
         return self._facts.surviving(kind, lambda: question(self._facts[kind]))
 
-    def at(self, node: ast.AST) -> Standing | None:
+    def at(self, node: ast.AST) -> NodePlace | None:
         """Where a node stands in the value graph of an evaluated function."""
         return self.flow.at(node)
 

@@ -15,20 +15,20 @@ from amplint.analyses.fact import CallFact, Fact, NodeFact
 from amplint.core.values import (
     ACCELERATOR,
     CPU,
-    Blob,
     Class,
     Device,
+    Evidence,
     Instance,
     Place,
     Shows,
     Symbol,
     Tensor,
-    Why,
+    TensorTree,
     only,
 )
 from amplint.inference import Inference, transfer
 from amplint.ir import ops
-from amplint.ir.ast_cache import Standing
+from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Node, argument
 from amplint.knowledge import libraries
 
@@ -50,7 +50,7 @@ class Origins(Fact):
         super().__init__(inference)
         self._callers = callers.sites
 
-    def replicated(self, function: str, number: int) -> Why | None:
+    def replicated(self, function: str, number: int) -> Evidence | None:
         """Where the module that a node holds may have been wrapped by `nn.DataParallel`."""
         at = next(self._search((function, number), self._replicates), None)
         return (
@@ -59,23 +59,23 @@ class Origins(Fact):
             else None
         )
 
-    def moved(self, function: str, number: int) -> Why | None:
+    def moved(self, function: str, number: int) -> Evidence | None:
         """Where a batch of the loader that a call makes, unpinned, is moved to the device."""
         return self._moves.get(self._place((function, number)))
 
     @cached_property
-    def _moves(self) -> dict[Place, Why]:
+    def _moves(self) -> dict[Place, Evidence]:
         """The loaders that do not pin their batches -> the first move of one."""
-        found: dict[Place, Why] = {}
+        found: dict[Place, Evidence] = {}
         for function, state in sorted(self.inference.states.items()):
             for number, node in enumerate(state.graph.nodes):
                 if node.op == ops.CALL and self._moves_to_device((function, number)):
                     batch = (function, self._node((function, node.operands[0])).operands[0])
                     for loader in self._search(batch, self._leaves_unpinned, drawn=True):
-                        why = self._why(
+                        evidence = self._why(
                             (function, number), "moved to the device here", Shows.PLACEMENT
                         )
-                        found.setdefault(self._place(loader), why)
+                        found.setdefault(self._place(loader), evidence)
         return found
 
     def _moves_to_device(self, at: At) -> bool:
@@ -88,7 +88,7 @@ class Origins(Fact):
 
     def _device(self, at: At) -> Device:
         atom = only(self.inference.states[at[0]].values[at[1]] or frozenset())
-        return atom.device if isinstance(atom, Tensor | Blob) else Device(None)
+        return atom.device if isinstance(atom, Tensor | TensorTree) else Device(None)
 
     def _leaves_unpinned(self, at: At) -> bool:
         """Whether a call makes a loader that could pin its batches, and is not told."""
@@ -148,8 +148,8 @@ class Origins(Fact):
     def _node(self, at: At) -> Node:
         return self.inference.states[at[0]].graph.nodes[at[1]]
 
-    def _why(self, at: At, text: str, kind: Shows) -> Why:
-        return Why(self._place(at), text, kind)
+    def _why(self, at: At, text: str, kind: Shows) -> Evidence:
+        return Evidence(self._place(at), text, kind)
 
     def _place(self, at: At) -> Place:
         return Place(self.inference.functions[at[0]].path, *self._node(at).location)
@@ -254,7 +254,7 @@ class Origins(Fact):
                     yield callee, row.operands[index]
 
 
-class ReplicatedModules(NodeFact[Why]):
+class ReplicatedModules(NodeFact[Evidence]):
     """Where the module that an expression is may have been wrapped by `nn.DataParallel`, for more
     than one device."""
 
@@ -264,11 +264,11 @@ class ReplicatedModules(NodeFact[Why]):
         super().__init__(inference)
         self._origins = origins
 
-    def of(self, at: Standing) -> Why | None:
+    def of(self, at: NodePlace) -> Evidence | None:
         return self._origins.replicated(at.function, at.node)
 
 
-class UnpinnedMoves(CallFact[Why]):
+class UnpinnedMoves(CallFact[Evidence]):
     """Where a batch of a loader that does not pin its batches is moved to the device, by the call
     that makes the loader."""
 
@@ -278,5 +278,5 @@ class UnpinnedMoves(CallFact[Why]):
         super().__init__(inference)
         self._origins = origins
 
-    def of(self, at: Standing) -> Why | None:
+    def of(self, at: NodePlace) -> Evidence | None:
         return self._origins.moved(at.function, at.node)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from amplint.analyses.fact import CallFact
 from amplint.gradscaler.checker import Misuse, Misuses
 from amplint.inference import Inference
-from amplint.ir.ast_cache import Standing
+from amplint.ir.ast_cache import NodePlace
 
 
 class ScalerMisuse(CallFact[Sequence[Misuse]]):
@@ -23,5 +23,5 @@ class ScalerMisuse(CallFact[Sequence[Misuse]]):
         self.functions = frozenset(function for _, function, _ in self._misuses.sites())
         self.widened = tuple(self._misuses.widened)
 
-    def of(self, at: Standing) -> Sequence[Misuse]:
+    def of(self, at: NodePlace) -> Sequence[Misuse]:
         return self._misuses.at(at.function, at.node)

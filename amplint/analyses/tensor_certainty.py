@@ -13,12 +13,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from amplint.analyses.fact import NodeFact
-from amplint.core.values import Device, Mapping, Sequence, Symbol, Tensor, Value, Why
+from amplint.core.values import Device, Evidence, Mapping, Sequence, Symbol, Tensor, Value
 from amplint.core.walks import Solver
 from amplint.inference import HOT_METHODS, Inference, State, annotated
 from amplint.inference.use_evidence import TENSOR_USES
 from amplint.ir import ops
-from amplint.ir.ast_cache import Standing
+from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Location, Node
 
 # What their first operand is decides about these; a call that is none of these speaks for itself.
@@ -59,7 +59,7 @@ class TensorCertainty(NodeFact[bool]):
         self._parameters: dict[str, dict[Location, list[At]]] = {}
         self._used: dict[str, Collection[int]] = {}
 
-    def of(self, at: Standing) -> bool:
+    def of(self, at: NodePlace) -> bool:
         return self._grounds(at[:2]) == SURE
 
     def _find(self, at: At, ask: Ask) -> Grounds:
@@ -116,8 +116,8 @@ class TensorCertainty(NodeFact[bool]):
             return SURE
         if number in self._used_as_tensors(function, state):
             return SURE
-        reasons = {tensor.device.why for tensor in tensors_held(state.values[number])}
-        guesses = [at for why in reasons if why for at in self._guessed(why)]
+        reasons = {tensor.device.evidence for tensor in tensors_held(state.values[number])}
+        guesses = [at for evidence in reasons if evidence for at in self._guessed(evidence)]
         own = (function, number)
         return together([GUESS if own == at else ask(at) for at in guesses] or [SURE])
 
@@ -132,11 +132,13 @@ class TensorCertainty(NodeFact[bool]):
             }
         return self._used[function]
 
-    def _guessed(self, why: Why) -> Iterator[At]:
+    def _guessed(self, evidence: Evidence) -> Iterator[At]:
         """The parameter whose device is a guess, and this the reason: that of `forward`."""
-        for function, number in self._of_hot_methods(why.place.path).get(why.place[1:], ()):
+        for function, number in self._of_hot_methods(evidence.place.path).get(
+            evidence.place[1:], ()
+        ):
             given = tensors_held(self.inference.states[function].values[number])
-            if any(tensor.device.why == why for tensor in given):
+            if any(tensor.device.evidence == evidence for tensor in given):
                 yield function, number
 
     def _of_hot_methods(self, path: str) -> dict[Location, list[At]]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from amplint.analyses.fact import CallFact, Fact
 from amplint.core.values import Place
 from amplint.inference import Inference
-from amplint.ir.ast_cache import Standing
+from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import FunctionFacts
 
 CALLS_DEEP = 3  # how far the texts of what a call runs are followed
@@ -89,7 +89,7 @@ class CalledTexts(CallFact[Sequence[str]]):
         self._texts = texts
         self._known: dict[tuple[str, ...], Sequence[str]] = {}
 
-    def of(self, at: Standing) -> Sequence[str]:
+    def of(self, at: NodePlace) -> Sequence[str]:
         called = tuple(sorted(self.inference.edges.get((at.function, at.node), ())))
         if called not in self._known:
             self._known[called] = [self._text(function) for function in self._reached(called)]

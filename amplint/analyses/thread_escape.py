@@ -8,7 +8,7 @@ from functools import cached_property
 from amplint.analyses.fact import CallFact
 from amplint.core.values import (
     Atom,
-    Blob,
+    Evidence,
     Function,
     Instance,
     Method,
@@ -17,13 +17,13 @@ from amplint.core.values import (
     Shows,
     Symbol,
     Tensor,
-    Why,
+    TensorTree,
 )
 from amplint.core.walks import nearest
 from amplint.inference import State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
-from amplint.ir.ast_cache import Standing
+from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Node
 from amplint.knowledge.casts import policy
 from amplint.knowledge.operations import OPERATORS
@@ -31,13 +31,13 @@ from amplint.knowledge.operations import OPERATORS
 TEXT = "this runs outside of the region"
 
 
-class ThreadWork(CallFact[Why]):
+class ThreadWork(CallFact[Evidence]):
     """Where what a call hands to another thread runs the nearest product, outside of any region.
 
     The products are found by one walk from them back to callers.
     """
 
-    def of(self, at: Standing) -> Why | None:
+    def of(self, at: NodePlace) -> Evidence | None:
         infer = self.inference
         work = infer.threads.get((at.function, at.node), set())
         called = sorted({atom.id for atom in work if isinstance(atom, Function)})
@@ -50,7 +50,7 @@ class ThreadWork(CallFact[Why]):
         return next((self._nearest[f] for f in called if f in self._nearest), None)
 
     @cached_property
-    def _nearest(self) -> Mapping[str, Why]:
+    def _nearest(self) -> Mapping[str, Evidence]:
         """By function: the nearest product in it, or in what it calls, outside of its regions."""
         direct: dict[str, int] = {}
         callers: dict[str, list[str]] = {}
@@ -65,15 +65,17 @@ class ThreadWork(CallFact[Why]):
         found = nearest(direct, lambda function: callers.get(function, ()))
         return {function: self._why(goal, direct[goal]) for function, (_, goal) in found.items()}
 
-    def _why(self, function: str, number: int) -> Why:
+    def _why(self, function: str, number: int) -> Evidence:
         location = self.inference.states[function].graph.nodes[number].location
-        return Why(Place(self.inference.functions[function].path, *location), TEXT, Shows.OPERATION)
+        return Evidence(
+            Place(self.inference.functions[function].path, *location), TEXT, Shows.OPERATION
+        )
 
 
 def is_product(node: Node, state: State) -> bool:
     if node.op == ops.BINOP:
         operands = [atom for number in node.operands for atom in state.values[number]]
-        tensors = any(isinstance(atom, Tensor | Blob) for atom in operands)
+        tensors = any(isinstance(atom, Tensor | TensorTree) for atom in operands)
         return tensors and is_cast(f"Tensor.{OPERATORS[node.data]}")
     if node.op != ops.CALL:
         return False

@@ -128,7 +128,7 @@ class Rule:
     since: str
     witness: Witness
     candidates: Candidates = NOWHERE
-    outranks: tuple[str, ...] = ()
+    supersedes: tuple[str, ...] = ()
     safe_if: tuple[str, ...] = ()
     changes: frozenset[Change] = frozenset()
     violation: Violation | None = None

@@ -3,8 +3,8 @@
 A `Value` is a frozenset of alternatives ("a tensor or None"). The empty set is bottom: nothing has
 been seen yet. Joins are unions, capped: a value that could be too many things is Unknown.
 
-Evidence (`Why`) never takes part in comparison, so that a fixpoint over values does not depend on
-which chain of reasons was found first.
+`Evidence` never takes part in comparison, so that a fixpoint over values does not depend on which
+chain of reasons was found first.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Shows(str, Enum):
     SCALER = "a step in the protocol of a GradScaler"
 
 
-class Why(NamedTuple):
+class Evidence(NamedTuple):
     """One reason for a belief, to be shown as a related place. Nothing is decided by its text."""
 
     place: Place
@@ -66,7 +66,7 @@ class Device:
     """
 
     kind: str | None
-    why: Why | None = field(default=None, compare=False)
+    evidence: Evidence | None = field(default=None, compare=False)
     name: str | None = None  # "cuda", "cuda:1" where the text says so
     pinned: bool = False
 
@@ -87,7 +87,7 @@ class Tensor:
         device: where it lives.
         rank: 0 for a 0-dim tensor, 1 for at least one dimension, None where it is unknown.
         grad: whether it carries an autograd graph; None where it is unknown.
-        settled_dtype: why the dtype is what it is ("half by the autocast region at ...").
+        dtype_evidence: why the dtype is what it is ("half by the autocast region at ...").
         fresh: the factory that built it a moment ago ("torch.zeros"), and nothing else since.
         dims: the number of dimensions, where it has some and it is known how many (`dims.py`).
     """
@@ -96,13 +96,13 @@ class Tensor:
     device: Device = NO_DEVICE
     rank: int | None = None
     grad: bool | None = None
-    settled_dtype: Why | None = field(default=None, compare=False)
+    dtype_evidence: Evidence | None = field(default=None, compare=False)
     fresh: str | None = None
     dims: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Blob:
+class TensorTree:
     """A tensor, or a nest of containers of tensors: a batch, the output of a model.
 
     Its elements, attributes and items are blobs on the same device.
@@ -236,7 +236,7 @@ class Autocast:
     dtype: str | None = None
     enabled: bool | None = True
     cache: bool | None = True
-    why: Why | None = field(default=None, compare=False)
+    evidence: Evidence | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +257,8 @@ class Unknown:
 
 
 Atom = Union[  # noqa: UP007 - a forward reference in `X | Y` fails on Python 3.10
-    Tensor, Blob, Host, Symbol, Module, Function, Class, Instance, Super, Object, Sequence, Mapping,
-    Method, Autocast, NoGrad, Device, DType, Unknown,
+    Tensor, TensorTree, Host, Symbol, Module, Function, Class, Instance, Super, Object, Sequence,
+    Mapping, Method, Autocast, NoGrad, Device, DType, Unknown,
 ]  # fmt: skip
 Value = frozenset[Atom]
 
@@ -346,7 +346,7 @@ def united(values: list[Value]) -> Value:
         for atom in value:
             if type(atom) not in PLAIN:
                 known = first.setdefault(atom, atom)
-                if known is not atom and evidence(atom) < evidence(known):
+                if known is not atom and evidence_text(atom) < evidence_text(known):
                     first[atom] = atom
     if not first:
         return union
@@ -356,30 +356,30 @@ def united(values: list[Value]) -> Value:
 PLAIN = frozenset({Host, Symbol, Module, Class, Super, NoGrad, DType, Unknown})  # no evidence
 
 
-def evidence(thing: object) -> str:
+def evidence_text(thing: object) -> str:
     """What is known of a value, or of a part of it, that does not count when it is compared."""
     if isinstance(thing, Device):
-        return repr(thing.why)
+        return repr(thing.evidence)
     if isinstance(thing, Tensor):
-        return f"{thing.device.why} {thing.settled_dtype}"
-    if isinstance(thing, Blob | Instance):
-        return repr(thing.device.why)
+        return f"{thing.device.evidence} {thing.dtype_evidence}"
+    if isinstance(thing, TensorTree | Instance):
+        return repr(thing.device.evidence)
     if isinstance(thing, Object):
-        return f"{thing.device.why} {evidence(thing.holds)}"
+        return f"{thing.device.evidence} {evidence_text(thing.holds)}"
     if isinstance(thing, Autocast):
-        return repr(thing.why)
+        return repr(thing.evidence)
     if isinstance(thing, Sequence):
-        return f"{evidence(thing.items)} {evidence(thing.element)}"
+        return f"{evidence_text(thing.items)} {evidence_text(thing.element)}"
     if isinstance(thing, Mapping):
-        return f"{evidence(thing.element)} {evidence(tuple(v for _, v in thing.items))}"
+        return f"{evidence_text(thing.element)} {evidence_text(tuple(v for _, v in thing.items))}"
     if isinstance(thing, Method):
-        return evidence(thing.of)
+        return evidence_text(thing.of)
     if isinstance(thing, Function):
-        return evidence(thing.bound)
+        return evidence_text(thing.bound)
     if isinstance(thing, frozenset):
-        return " ".join(sorted(map(evidence, thing)))
+        return " ".join(sorted(map(evidence_text, thing)))
     if isinstance(thing, tuple):
-        return " ".join(map(evidence, thing))
+        return " ".join(map(evidence_text, thing))
     return ""
 
 
@@ -412,7 +412,7 @@ def join_devices(devices: list[Device]) -> Device:
     whatever else is joined to it later: the order of joins must not matter.
     """
     kinds = {device.kind for device in devices}
-    reasons = sorted(device.why for device in devices if device.why is not None)
+    reasons = sorted(device.evidence for device in devices if device.evidence is not None)
     if kinds == {CPU.kind}:
         pinned = all(device.pinned for device in devices)
         return Device("cpu", reasons[0] if reasons else None, pinned=True) if pinned else CPU
@@ -434,21 +434,21 @@ def join_tensors(tensors: list[Tensor]) -> Tensor:
     dims = {tensor.dims for tensor in tensors}
     grads = {tensor.grad for tensor in tensors}
     fresh = {tensor.fresh for tensor in tensors}
-    reasons = sorted(t.settled_dtype for t in tensors if t.settled_dtype is not None)
+    reasons = sorted(t.dtype_evidence for t in tensors if t.dtype_evidence is not None)
     return Tensor(
         dtype=dtypes.pop() if len(dtypes) == 1 else None,
         device=join_devices([tensor.device for tensor in tensors]),
         rank=ranks.pop() if len(ranks) == 1 else None,
         dims=dims.pop() if len(dims) == 1 else None,
         grad=grads.pop() if len(grads) == 1 else None,
-        settled_dtype=reasons[0] if reasons else None,
+        dtype_evidence=reasons[0] if reasons else None,
         fresh=fresh.pop() if len(fresh) == 1 else None,
     )
 
 
-def join_blobs(blobs: list[Blob]) -> Blob:
+def join_blobs(blobs: list[TensorTree]) -> TensorTree:
     source = blobs[0].source if len({blob.source for blob in blobs}) == 1 else "batch"
-    return Blob(join_devices([blob.device for blob in blobs]), source)
+    return TensorTree(join_devices([blob.device for blob in blobs]), source)
 
 
 def join_hosts(hosts: list[Host]) -> Iterator[Host]:
@@ -497,7 +497,7 @@ def join_mappings(mappings: list[Mapping]) -> Mapping:
 MERGED_HOSTS = frozenset({"int", "float", "bool", "str", "number", "numpy"})
 MERGES: dict[type, Callable[[list[Any]], Iterable[Atom]]] = {
     Tensor: lambda tensors: [join_tensors(tensors)],
-    Blob: lambda blobs: [join_blobs(blobs)],
+    TensorTree: lambda blobs: [join_blobs(blobs)],
     Host: join_hosts,
     Object: join_objects,
     Sequence: lambda sequences: [join_sequences(sequences)],
@@ -563,7 +563,7 @@ class Arguments:
         return (*self.positional, *self.keywords.values())
 
 
-def moved(atom: Tensor | Blob, device: Device) -> Tensor | Blob:
+def moved(atom: Tensor | TensorTree, device: Device) -> Tensor | TensorTree:
     """The same tensor, or nest of tensors, on another device."""
     if isinstance(atom, Tensor):
         return replace(atom, device=device, fresh=None)
@@ -582,7 +582,7 @@ class Region:
     device: str | None
     dtype: str | None
     enabled: bool | None
-    why: Why | None = field(default=None, compare=False)
+    evidence: Evidence | None = field(default=None, compare=False)
     inherited: bool = False
 
 
@@ -591,4 +591,4 @@ class Heat:
     """Why a node runs for every batch: `training` or `evaluation`, and the chain of reasons."""
 
     temperature: str
-    chain: tuple[Why, ...] = field(default=(), compare=False)
+    chain: tuple[Evidence, ...] = field(default=(), compare=False)

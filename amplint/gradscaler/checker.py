@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from amplint.core.values import Place, Shows, Why
+from amplint.core.values import Evidence, Place, Shows
 from amplint.core.violations import Violation
 from amplint.core.walks import reachable
 from amplint.gradscaler.automaton import (
@@ -55,8 +55,8 @@ class Misuse(NamedTuple):
     """
 
     violation: Violation
-    inner: tuple[Why, ...]
-    other: Why
+    inner: tuple[Evidence, ...]
+    other: Evidence
     raises: str = ""
 
 
@@ -122,7 +122,9 @@ class Misuses:
             found.setdefault(placed.here[0], {}).setdefault(pair.violation, misuse)
         unsaved = Violation.STATE_NOT_SAVED
         for site, step in Unsaved(self._inference, index).find():
-            misuse = Misuse(unsaved, (), Why(self._place(step), OTHER_TEXTS[unsaved], Shows.SCALER))
+            misuse = Misuse(
+                unsaved, (), Evidence(self._place(step), OTHER_TEXTS[unsaved], Shows.SCALER)
+            )
             found.setdefault(site, {}).setdefault(unsaved, misuse)
         return {site: list(misuses.values()) for site, misuses in found.items()}
 
@@ -140,14 +142,14 @@ class Misuses:
 
     def _misuse(self, pair: Pair, raises: str) -> Misuse:
         inner = tuple(
-            Why(
+            Evidence(
                 self._place(site),
                 "here" if site == pair.here[-1] else "by way of this call",
                 Shows.CALL,
             )
             for site in pair.here[1:]
         )
-        other = Why(self._place(pair.there[-1]), OTHER_TEXTS[pair.violation], Shows.SCALER)
+        other = Evidence(self._place(pair.there[-1]), OTHER_TEXTS[pair.violation], Shows.SCALER)
         return Misuse(pair.violation, inner, other, raises)
 
     def _place(self, site: SiteId) -> Place:

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from amplint.core.values import (
     NONE,
-    Blob,
     Device,
     DType,
     Host,
@@ -22,6 +21,7 @@ from amplint.core.values import (
     Object,
     Symbol,
     Tensor,
+    TensorTree,
     Unknown,
     Value,
     constant,
@@ -186,7 +186,7 @@ def event(inference: Inference, state: State, number: int) -> Event | None:
 
 def is_loss(value: Value) -> bool:
     """Whether a value has the `backward` of a tensor."""
-    return any(isinstance(atom, Tensor | Blob) for atom in value) or (
+    return any(isinstance(atom, Tensor | TensorTree) for atom in value) or (
         bool(value) and all(isinstance(atom, Host) for atom in value)
     )
 
@@ -340,7 +340,7 @@ def is_harmless(atom: object) -> bool:
     if isinstance(atom, Symbol):
         return atom.name.startswith(("torch.", "builtins.", "logging.", "math.", "numpy."))
     if isinstance(atom, Method):
-        return isinstance(atom.of, Object | Tensor | Blob | Host) or not isinstance(
+        return isinstance(atom.of, Object | Tensor | TensorTree | Host) or not isinstance(
             atom.of, Unknown
         )
     return not isinstance(atom, Unknown)

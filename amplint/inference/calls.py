@@ -15,7 +15,6 @@ from amplint.core.values import (
     Arguments,
     Atom,
     Autocast,
-    Blob,
     Class,
     Device,
     DType,
@@ -30,6 +29,7 @@ from amplint.core.values import (
     Super,
     Symbol,
     Tensor,
+    TensorTree,
     Unknown,
     Value,
     constant,
@@ -127,7 +127,7 @@ class Calls(Frame):
         if isinstance(atom, Unknown) and name == SAVED:
             saved = Device(
                 ACCELERATOR,
-                self.why(node, "saved by `forward` for `backward`", Shows.CONVENTION),
+                self.evidence(node, "saved by `forward` for `backward`", Shows.CONVENTION),
             )
             return one(Sequence(None, one(Tensor(device=saved))))
         if isinstance(atom, Unknown):
@@ -176,11 +176,13 @@ class Calls(Frame):
         if name == "state" and infer.is_optimizer(instance.cls):
             return OPTIMIZER_STATE
         if name == "device" and infer.is_module(instance.cls):
-            return one(Device(ACCELERATOR, self.why(node, "the module's device", Shows.CONVENTION)))
+            return one(
+                Device(ACCELERATOR, self.evidence(node, "the module's device", Shows.CONVENTION))
+            )
         if name in REGISTRIES and infer.is_module(instance.cls):
             device = Device(
                 ACCELERATOR,
-                self.why(node, "parameters and buffers of a module", Shows.CONVENTION),
+                self.evidence(node, "parameters and buffers of a module", Shows.CONVENTION),
             )
             return one(MappingValue(one(Tensor(device=device))))
         bases = infer.library_bases(instance.cls)
@@ -269,8 +271,8 @@ class Calls(Frame):
         if atom.name not in MODULE_CONVERSIONS:
             return None
         if atom.name in MOVES and self.is_moved_tensor(node):
-            moved = transfer.call(replace(atom, of=Blob()), arguments, self.site(node))
-            if all(isinstance(a, Blob) and a.device.kind for a in moved):
+            moved = transfer.call(replace(atom, of=TensorTree()), arguments, self.site(node))
+            if all(isinstance(a, TensorTree) and a.device.kind for a in moved):
                 return moved
         if atom.name in ("cuda", "xpu"):
             return UNKNOWN
@@ -344,7 +346,7 @@ class Calls(Frame):
                     if isinstance(atom, MappingValue):
                         keywords.update(dict(atom.items))
                         keywords.setdefault("**", atom.element)
-                    elif isinstance(atom, Blob):
+                    elif isinstance(atom, TensorTree):
                         keywords.setdefault("**", one(atom))
             else:
                 keywords[name] = value
@@ -420,10 +422,11 @@ class Calls(Frame):
         if isinstance(name, str):
             device = Device(
                 ACCELERATOR,
-                self.why(node, "the module's tensors live on the device", Shows.CONVENTION),
+                self.evidence(node, "the module's tensors live on the device", Shows.CONVENTION),
             )
             moved = join(
-                one(moved_to(a, device)) if isinstance(a, Tensor | Blob) else one(a) for a in value
+                one(moved_to(a, device)) if isinstance(a, Tensor | TensorTree) else one(a)
+                for a in value
             )
             site = (self.facts.id, self.number)
             self.inference.write(Key("field", module.cls, name), site, moved)
@@ -669,7 +672,7 @@ class Calls(Frame):
         site = Site(
             None,
             lambda text, kind: (
-                (old[0].why if old else None) or NO_WHY._replace(text=text, kind=kind)
+                (old[0].evidence if old else None) or NO_WHY._replace(text=text, kind=kind)
             ),
         )
         return one(transfer.autocast(transfer.canonical(names[0]), arguments, site))
@@ -706,7 +709,9 @@ class Calls(Frame):
         if module and (not ids or value == UNKNOWN):
             operands = transfer.tensors_in(arguments.all)
             site = self.site(node)
-            return one(Blob(transfer.output_device(operands, instance.device, site), "output"))
+            return one(
+                TensorTree(transfer.output_device(operands, instance.device, site), "output")
+            )
         return value if ids else UNKNOWN
 
     def enter(

@@ -16,7 +16,6 @@ from amplint.core.values import (
     Arguments,
     Atom,
     Autocast,
-    Blob,
     Class,
     Device,
     Function,
@@ -28,6 +27,7 @@ from amplint.core.values import (
     Shows,
     Symbol,
     Tensor,
+    TensorTree,
     Unknown,
     Value,
     constant,
@@ -265,11 +265,13 @@ class Evaluation(Calls):
             return None
         device = Device(
             ACCELERATOR,
-            self.why(node, f"`{node.data}` is a parameter of `{facts.name}`", Shows.CONVENTION),
+            self.evidence(
+                node, f"`{node.data}` is a parameter of `{facts.name}`", Shows.CONVENTION
+            ),
         )
         if step:
             return (
-                one(Blob(device))
+                one(TensorTree(device))
                 if node.data == "batch"
                 or (
                     not has_default
@@ -290,7 +292,7 @@ class Evaluation(Calls):
             return None  # a number, by its default
         if self.number in self.marks.tensors:
             return one(Tensor(device=device, rank=1))
-        return one(Blob(device))
+        return one(TensorTree(device))
 
     def function_parameter(self, node: Node, role: str) -> Value | None:
         """The value that autograd passes to a forward or a backward pass, if used as a tensor."""
@@ -305,7 +307,7 @@ class Evaluation(Calls):
         owner = "a Function's" if facts.cls is not None else "an operator's"
         text = f"`{node.data}` is a parameter of {owner} `{role}`"
         return one(
-            Tensor(device=Device(ACCELERATOR, self.why(node, text, Shows.CONVENTION)), rank=1)
+            Tensor(device=Device(ACCELERATOR, self.evidence(node, text, Shows.CONVENTION)), rank=1)
         )
 
     def gradients(self, node: Node) -> Value | None:
@@ -461,7 +463,7 @@ class Evaluation(Calls):
                     else:
                         results.append(UNKNOWN)
                 elif self.inference.is_loader(atom.cls):
-                    results.append(one(Blob(atom.device if atom.device.kind else CPU)))
+                    results.append(one(TensorTree(atom.device if atom.device.kind else CPU)))
                 else:
                     results.append(UNKNOWN)
             else:

@@ -28,7 +28,7 @@ class Inference(Project):
         super().__init__(files)
         self._called: set[str] = set()  # names whose callers have been asked for
 
-    def settle(self, roots: Iterable[str]) -> None:
+    def solve(self, roots: Iterable[str]) -> None:
         """Evaluate the given functions, those that were not, and all that they need, until nothing
         changes."""
         for root in sorted(roots):

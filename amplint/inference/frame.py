@@ -11,15 +11,15 @@ from amplint.core.values import (
     BOTTOM,
     UNKNOWN,
     Autocast,
-    Blob,
     Device,
+    Evidence,
     Object,
     Place,
     Region,
     Shows,
     Tensor,
+    TensorTree,
     Value,
-    Why,
     one,
     ordered,
 )
@@ -82,10 +82,10 @@ class Frame:
         return self.regions[block]
 
     def site(self, node: Node) -> Site:
-        return Site(self.region(node.block), partial(self.why, node))
+        return Site(self.region(node.block), partial(self.evidence, node))
 
-    def why(self, node: Node, text: str, kind: Shows) -> Why:
-        return Why(Place(self.facts.path, *node.location), text, kind)
+    def evidence(self, node: Node, text: str, kind: Shows) -> Evidence:
+        return Evidence(Place(self.facts.path, *node.location), text, kind)
 
     def marked(self, number: int) -> Value | None:
         """The value that the uses of a node suggest, where nothing else is known of it."""
@@ -101,7 +101,7 @@ class Frame:
         if kind == "loss":
             device = Device(
                 ACCELERATOR,
-                self.why(
+                self.evidence(
                     self.graph.nodes[self.marks.backward[number]],
                     "backpropagated here",
                     Shows.BACKWARD,
@@ -111,13 +111,13 @@ class Frame:
         if kind == "term":
             device = Device(
                 ACCELERATOR,
-                self.why(node, "part of a loss that is backpropagated", Shows.CONVENTION),
+                self.evidence(node, "part of a loss that is backpropagated", Shows.CONVENTION),
             )
             return one(Tensor(None, device, None, True))
         if kind == "output":
             return one(
-                Blob(
-                    Device(ACCELERATOR, self.why(node, "a model's output", Shows.CONVENTION)),
+                TensorTree(
+                    Device(ACCELERATOR, self.evidence(node, "a model's output", Shows.CONVENTION)),
                     "output",
                 )
             )
@@ -126,7 +126,7 @@ class Frame:
     def backpropagated(self, number: int, value: Value) -> Value:
         """A loss of unknown device is where training happens: on the accelerator."""
         call = self.graph.nodes[self.marks.backward[number]]
-        device = Device(ACCELERATOR, self.why(call, "backpropagated here", Shows.BACKWARD))
+        device = Device(ACCELERATOR, self.evidence(call, "backpropagated here", Shows.BACKWARD))
         return frozenset(
             replace(a, device=device) if isinstance(a, Tensor) and a.device.kind is None else a
             for a in value
@@ -147,7 +147,7 @@ class Frame:
 
 
 def as_region(context: Autocast) -> Region:
-    return Region(context.device, context.dtype, context.enabled, context.why)
+    return Region(context.device, context.dtype, context.enabled, context.evidence)
 
 
 def nested(inner: Region, outer: Region | None) -> Region:

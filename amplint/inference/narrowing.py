@@ -8,11 +8,11 @@ from amplint.core.values import (
     NONE,
     UNKNOWN,
     Atom,
-    Blob,
     Device,
     Host,
     Sequence,
     Tensor,
+    TensorTree,
     Value,
     join,
     one,
@@ -27,7 +27,7 @@ def narrow(value: Value, kind: str, classes: Value) -> Value:
     if kind in ("not none", "true"):
         return frozenset(a for a in value if a != NONE)
     if kind == "tensor":
-        kept = frozenset(a for a in value if isinstance(a, Tensor | Blob))
+        kept = frozenset(a for a in value if isinstance(a, Tensor | TensorTree))
         return kept or (BOTTOM if is_of_host(value) else one(Tensor()))
     if kind == "not tensor":
         return frozenset(a for a in value if not isinstance(a, Tensor)) or UNKNOWN
@@ -65,8 +65,8 @@ def narrow_to(value: Value, classes: Value) -> Value:
     target = join(made)
     kinds = {type(a) for a in target}
     kept = frozenset(a for a in value if type(a) in kinds and not _other_host(a, target))
-    if Blob in {type(a) for a in value} and Tensor in kinds:
-        kept |= {Tensor(device=a.device) for a in value if isinstance(a, Blob)}
+    if TensorTree in {type(a) for a in value} and Tensor in kinds:
+        kept |= {Tensor(device=a.device) for a in value if isinstance(a, TensorTree)}
     if not kept and Tensor in kinds and is_of_host(value):
         return BOTTOM  # the branch is not taken
     return kept or target

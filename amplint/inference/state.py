@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from amplint.core.values import Place, Region, Shows, Value, Why
+from amplint.core.values import Evidence, Place, Region, Shows, Value
 from amplint.ir import ops
 from amplint.ir.model import Graph
 
@@ -37,7 +37,7 @@ class Key(NamedTuple):
 
 WHOLE = -1  # in the place of a node: all of a function
 MAX_ROUNDS = 12  # evaluations of one function before its answers are taken as they are
-NO_WHY = Why(
+NO_WHY = Evidence(
     Place("\U0010ffff", 0, 0, 0, 0), "", Shows.OPERATION
 )  # after all reasons, in their order
 

@@ -17,9 +17,9 @@ from amplint.core.values import (
     BOTTOM,
     MAX_ALTERNATIVES,
     UNKNOWN,
+    Evidence,
     Region,
     Value,
-    Why,
     constant,
     join,
     shallow,
@@ -67,7 +67,9 @@ class RegionsOfCalls:
     def __init__(self) -> None:
         self.sites: dict[SiteId, Region | None] = {}
         self._kinds: Counter[tuple[str | None, str | None, bool | None] | None] = Counter()
-        self._first: list[tuple[Why, SiteId]] = []  # a heap; what was replaced may still be in it
+        self._first: list[
+            tuple[Evidence, SiteId]
+        ] = []  # a heap; what was replaced may still be in it
 
     def put(self, site: SiteId, region: Region | None) -> bool:
         """Note the region around a call; False if that is known."""
@@ -78,7 +80,7 @@ class RegionsOfCalls:
         self.sites[site] = region
         self._kinds[_kind(region)] += 1
         if region is not None:
-            heappush(self._first, (region.why or NO_WHY, site))
+            heappush(self._first, (region.evidence or NO_WHY, site))
         return True
 
     def common(self) -> Region | None:
@@ -87,9 +89,9 @@ class RegionsOfCalls:
             return None
         region = None
         while region is None:
-            why, site = self._first[0]
+            evidence, site = self._first[0]
             region = self.sites[site]
-            if region is None or (region.why or NO_WHY) != why:
+            if region is None or (region.evidence or NO_WHY) != evidence:
                 heappop(self._first)
                 region = None
         kinds = [kind for kind, count in self._kinds.items() if count and kind is not None]
@@ -262,7 +264,7 @@ class Store(ABC):
         if not calls.put(site, region):
             return
         after = calls.common()
-        if after != before or (after and after.why) != (before and before.why):
+        if after != before or (after and after.evidence) != (before and before.evidence):
             self._tell(self._readers.get(Key("region", function), ()))
 
     def dispatches(self, function: str) -> Mapping[Dispatch, frozenset[str]]:

@@ -20,7 +20,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Scope = ast.Module | ast.ClassDef | FunctionNode | ast.Lambda
 
 
-class Standing(NamedTuple):
+class NodePlace(NamedTuple):
     """Where an expression of the `ast` stands: its function, its node there, and its block."""
 
     function: str
@@ -41,7 +41,7 @@ class Parsed:
     def __init__(self, module: ast.Module) -> None:
         self.module = module
         self.scopes: dict[str, Scope] = {}
-        self.standings: dict[str, dict[ast.AST, Standing]] = {}
+        self.standings: dict[str, dict[ast.AST, NodePlace]] = {}
 
 
 class Holder(Protocol):
@@ -52,7 +52,7 @@ class Holder(Protocol):
     def forget(self) -> None: ...
 
 
-class Shelf:
+class TreeCache:
     """The trees that were asked for last.
 
     Args:

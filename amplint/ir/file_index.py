@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from amplint.core.text import LINE_END, code_of
-from amplint.ir.ast_cache import FunctionNode, Parsed, Scope, Shelf, Standing, function_alone
+from amplint.ir.ast_cache import FunctionNode, NodePlace, Parsed, Scope, TreeCache, function_alone
 from amplint.ir.codec import Record, encode
 from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts, Graph, Location, Param
 from amplint.ir.ssa import build, where
@@ -27,7 +27,11 @@ class File:
     """One indexed file: its facts, and on demand its tree and its value graphs."""
 
     def __init__(
-        self, path: str, text: str, shelf: Shelf | None = None, record: Record | None = None
+        self,
+        path: str,
+        text: str,
+        tree_cache: TreeCache | None = None,
+        record: Record | None = None,
     ) -> None:
         """Parse and scan, or take what is recorded of the same path and text.
 
@@ -42,7 +46,7 @@ class File:
         """
         self.path = path
         self.text = text
-        self._shelf = shelf
+        self._shelf = tree_cache
         self._record = record
         self._parsed: Parsed | None = None
         self._functions: dict[str, FunctionFacts] = {}
@@ -97,7 +101,7 @@ class File:
         """Its tree, and where the expressions stand in the graphs that were asked for."""
         return Placed(self, self.parsed)
 
-    def standings(self, parsed: Parsed, function: str) -> Mapping[ast.AST, Standing]:
+    def standings(self, parsed: Parsed, function: str) -> Mapping[ast.AST, NodePlace]:
         """Where the expressions of a tree of this file stand in the graph of a function; none, if
         nobody has asked for that graph."""
         if function not in self._graphs:
@@ -165,7 +169,7 @@ class File:
             self._build(parsed, facts.parent)  # a lambda is found where it is defined
         graph, places = build(parsed.scopes[function], facts, self._define)
         parsed.standings[function] = {
-            node: Standing(function, number, block) for node, (number, block) in places.items()
+            node: NodePlace(function, number, block) for node, (number, block) in places.items()
         }
         return graph
 
@@ -291,9 +295,9 @@ class Placed:
         self.module = parsed.module
         self._file = file
         self._parsed = parsed
-        self._known: dict[ast.AST, Standing | None] = {}
+        self._known: dict[ast.AST, NodePlace | None] = {}
 
-    def get(self, node: ast.AST) -> Standing | None:
+    def get(self, node: ast.AST) -> NodePlace | None:
         """Where an expression stands; None for one that is in no graph."""
         if node not in self._known:
             functions = self._around.get(getattr(node, "lineno", 0), ())
@@ -301,7 +305,7 @@ class Placed:
             self._known[node] = next(filter(None, inside), None)
         return self._known[node]
 
-    def within(self, function: str) -> Mapping[ast.AST, Standing]:
+    def within(self, function: str) -> Mapping[ast.AST, NodePlace]:
         """Where the expressions of a function stand."""
         return self._file.standings(self._parsed, function)
 

@@ -37,7 +37,7 @@ def build(
     """
     builder = Builder(facts, define)
     builder.run(scope)
-    return builder.finish(), {n: (i, builder.standing[n]) for n, i in builder.places.items()}
+    return builder.finish(), {n: (i, builder.node_place[n]) for n, i in builder.places.items()}
 
 
 class Builder:
@@ -49,7 +49,7 @@ class Builder:
         self.block = 0
         self.env: Env | None = {}
         self.places: dict[ast.AST, int] = {}
-        self.standing: dict[ast.AST, int] = {}
+        self.node_place: dict[ast.AST, int] = {}
         self.bindings: dict[str, list[int]] = {}
         self.bound: list[tuple[str, int]] = []  # the same, in their order
         self.outer: dict[str, list[int]] = {}
@@ -224,7 +224,7 @@ class Builder:
             container, index = self.expr(target.value), self.expr(target.slice)
             updated = self.emit(ops.PUT, (container, index, value), None, place)
             self.places[target] = updated
-            self.standing[target] = self.block
+            self.node_place[target] = self.block
             holder = target.value
             if isinstance(holder, ast.Name) and holder.id in self.locals:
                 self.bind(holder.id, updated)
@@ -519,7 +519,7 @@ class Builder:
 
     def expr(self, node: ast.expr) -> int:
         handler = getattr(self, f"on_{type(node).__name__}", None)
-        self.standing[node] = self.block
+        self.node_place[node] = self.block
         number: int = handler(node) if handler is not None else self.on_other(node)
         self.places[node] = number
         return number
@@ -608,7 +608,7 @@ class Builder:
         value = self.expr(node.value)
         self.assign(node.target, value)
         self.places[node.target] = value
-        self.standing[node.target] = self.block
+        self.node_place[node.target] = self.block
         return value
 
     def on_Lambda(self, node: ast.Lambda) -> int:

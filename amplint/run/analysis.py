@@ -23,7 +23,7 @@ from amplint.core.progress import SILENT, Progress
 from amplint.core.registry import UNPARSABLE
 from amplint.core.rule import Rule
 from amplint.core.text import Text
-from amplint.ir.ast_cache import Shelf
+from amplint.ir.ast_cache import TreeCache
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.run.indexing import Indexer, Store
@@ -87,7 +87,7 @@ class Task:
     reported: frozenset[str]
     rules: Sequence[Rule]
     indexed: dict[tuple[str, str], File] = field(default_factory=dict)
-    shelf: Shelf | None = None
+    tree_cache: TreeCache | None = None
     store: Store | None = None
     progress: Progress = SILENT
     timed: bool = False
@@ -99,7 +99,7 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
     gc.disable()  # see `session.without_collector`; the part before this one has enabled it
     own: dict[str, File] = {}
     unread: dict[str, Seen] = {}
-    indexer = Indexer(task.texts, task.indexed, task.shelf, task.store, task.progress)
+    indexer = Indexer(task.texts, task.indexed, task.tree_cache, task.store, task.progress)
     parsed = indexer.prepare(part, processes)
     for path in part:
         # Read at the usual recursion limit, by which `ast.parse` decides what is nested too deeply.

@@ -15,7 +15,7 @@ from amplint.run.request import Request
 from amplint.run.suppressions import Suppressions
 
 
-def settle(
+def solve(
     path: str, seen: Seen, text: Text, rules: Sequence[Rule], request: Request, complete: bool
 ) -> Iterator[Finding]:
     """What is to be reported of what was seen in a file.
@@ -31,7 +31,7 @@ def settle(
     settings = request.settings
     file = request.project.root / path
     suppressions = Suppressions(text)
-    findings = without_outranked(seen.findings, request.rules, settings)
+    findings = without_superseded(seen.findings, request.rules, settings)
     left = [finding for finding in findings if not suppressions.hide(finding)]
     if complete and not (seen.problems or seen.notices):
         default = registry.for_target(request.rules, settings.target_torch)
@@ -42,7 +42,7 @@ def settle(
             yield finding
 
 
-def without_outranked(
+def without_superseded(
     findings: Iterable[Finding], rules: Iterable[Rule], settings: Settings
 ) -> list[Finding]:
     """The findings at whose place no rule speaks that comes before theirs.
@@ -51,11 +51,11 @@ def without_outranked(
     beginnings of what it names as related: AMP204 speaks at the write, of the factory elsewhere.
     """
     findings = list(findings)
-    outranked = {rule.code: rule.outranks for rule in rules if rule.outranks}
+    superseded = {rule.code: rule.supersedes for rule in rules if rule.supersedes}
     speakers: dict[str, list[Finding]] = {}  # by code that they come before
     for finding in findings:
-        if finding.code in outranked and settings.selects_finding(finding):
-            for code in outranked[finding.code]:
+        if finding.code in superseded and settings.selects_finding(finding):
+            for code in superseded[finding.code]:
                 speakers.setdefault(code, []).append(finding)
     places = {code: Places(those) for code, those in speakers.items()}
     return [f for f in findings if f.code not in places or f not in places[f.code]]

@@ -13,7 +13,7 @@ import msgspec
 from amplint.core.process_pool import spread
 from amplint.core.progress import Progress
 from amplint.core.text import Text
-from amplint.ir.ast_cache import Shelf
+from amplint.ir.ast_cache import TreeCache
 from amplint.ir.codec import Record
 from amplint.ir.file_index import File
 from amplint.run.cache import Cache, digest, environment, key_of
@@ -114,7 +114,7 @@ class Indexer:
 
     texts: Mapping[str, Text]
     indexed: dict[tuple[str, str], File]
-    shelf: Shelf | None
+    tree_cache: TreeCache | None
     store: Store | None
     progress: Progress
 
@@ -122,8 +122,8 @@ class Indexer:
         """An indexed file. Raises as `File` does."""
         key = (path, self.texts[path].text)
         if key not in self.indexed:
-            self.indexed[key] = File(*key, self.shelf)
-            if self.shelf is not None:
+            self.indexed[key] = File(*key, self.tree_cache)
+            if self.tree_cache is not None:
                 self.indexed[key].build_graphs()  # nearly all are asked for, when its tree is gone
         return self.indexed[key]
 
@@ -131,7 +131,9 @@ class Indexer:
         """A file of another part, whose graphs are built as they are asked for, if the store does
         not have them. Raises as `File` does."""
         known = self.store.recall([path]) if self.store is not None else {}
-        return File(path, text, self.shelf, Record(path, known[path]) if path in known else None)
+        return File(
+            path, text, self.tree_cache, Record(path, known[path]) if path in known else None
+        )
 
     def prepare(self, part: Sequence[str], processes: int) -> int:
         """Index what can be had from the store, and the rest in processes.
@@ -169,5 +171,5 @@ class Indexer:
         for path, record in (records | new).items():
             key = (path, self.texts[path].text)
             if key not in self.indexed:
-                self.indexed[key] = File(*key, self.shelf, Record(path, record))
+                self.indexed[key] = File(*key, self.tree_cache, Record(path, record))
         return len(anew)

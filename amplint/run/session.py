@@ -13,13 +13,13 @@ from amplint.core.finding import Finding, Position, Span
 from amplint.core.process_pool import available, each
 from amplint.core.rule import Rule
 from amplint.core.text import Text, UndecodableError
-from amplint.ir.ast_cache import ROOM, Shelf
+from amplint.ir.ast_cache import ROOM, TreeCache
 from amplint.ir.file_set import QUESTIONS
 from amplint.project.config import check_selectors
 from amplint.project.reading import Reading
 from amplint.run import cache as caching
 from amplint.run.analysis import Analysed, Seen, Task, analyse_part, unparsable
-from amplint.run.filtering import settle
+from amplint.run.filtering import solve
 from amplint.run.indexing import LEAST_KEPT, Store
 from amplint.run.parts import divide
 from amplint.run.request import Request, Told
@@ -48,7 +48,7 @@ def analyse(request: Request, reading: Reading) -> Told:
         parts = analyse_parts(task, request, reading)
         if timing is not None:
             timing.parts += [part.measured for part in parts]
-        return settled(request, texts, rules, [*parts, undecoded])
+        return filtered(request, texts, rules, [*parts, undecoded])
 
 
 @contextlib.contextmanager
@@ -95,7 +95,7 @@ def rules_of(request: Request) -> list[Rule]:
     ]
 
 
-def settled(
+def filtered(
     request: Request, texts: Mapping[str, Text], rules: Sequence[Rule], parts: Sequence[Analysed]
 ) -> Told:
     """What is to be told of what was seen."""
@@ -111,7 +111,7 @@ def settled(
             problems += seen.problems
             notices += seen.notices
             text = texts.get(path, Text(""))
-            findings += settle(path, seen, text, rules, request, project.whole and read)
+            findings += solve(path, seen, text, rules, request, project.whole and read)
     widened = sorted({function for part in parts for function in part.widened})
     return Told(
         tuple(sorted(findings, key=by_place)), tuple(problems), tuple(notices), tuple(widened)
@@ -136,9 +136,9 @@ def analyse_parts(task: Task, request: Request, reading: Reading) -> list[Analys
     if len(divided) == 1:
         # The whole project, of which something has changed: the cache was asked for it before.
         return [analyse_part(*divided[0], available())]
-    shelf = Shelf(ROOM)
+    tree_cache = TreeCache(ROOM)
     memories = {
-        part: Memory(replace(one, shelf=shelf), request, reading)
+        part: Memory(replace(one, tree_cache=tree_cache), request, reading)
         for part, one in divided
         if not task.reported.isdisjoint(part)
     }

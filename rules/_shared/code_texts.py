@@ -10,7 +10,7 @@ from amplint import CalledTexts, FunctionTexts
 if TYPE_CHECKING:
     import libcst as cst
 
-    from amplint import Source, Why
+    from amplint import Evidence, Source
 
 
 def called_texts(call: cst.Call, src: Source) -> Sequence[str]:
@@ -18,6 +18,6 @@ def called_texts(call: cst.Call, src: Source) -> Sequence[str]:
     return src.ask(CalledTexts, call) or ()
 
 
-def text_around(evidence: Why, src: Source) -> str:
+def text_around(evidence: Evidence, src: Source) -> str:
     """The text of the innermost function in which evidence stands, in whatever file."""
     return src.fact(FunctionTexts).around(evidence.place)

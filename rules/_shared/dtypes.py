@@ -69,8 +69,8 @@ def device_type(region: Region, tensors: Iterable[Tensor]) -> str | None:
 
 def made_by_autocast(tensor: Tensor) -> bool:
     """Whether a tensor is half since a region made it so."""
-    why = tensor.settled_dtype
-    return tensor.dtype in HALF and why is not None and why.kind is Shows.AUTOCAST
+    evidence = tensor.dtype_evidence
+    return tensor.dtype in HALF and evidence is not None and evidence.kind is Shows.AUTOCAST
 
 
 def outputs_are_cast(src: Source) -> bool:
@@ -83,8 +83,8 @@ def outputs_are_cast(src: Source) -> bool:
 
 def dtype_places(src: Source, *tensors: Tensor | None) -> tuple[Related, ...]:
     """Why the tensors have their dtypes, each reason once."""
-    reasons = [t.settled_dtype for t in tensors if t is not None and t.settled_dtype is not None]
-    return tuple(src.related(why) for why in dict.fromkeys(reasons))
+    reasons = [t.dtype_evidence for t in tensors if t is not None and t.dtype_evidence is not None]
+    return tuple(src.related(evidence) for evidence in dict.fromkeys(reasons))
 
 
 def cast_dtype(call: cst.Call, src: Source) -> str | None:
@@ -175,19 +175,19 @@ def elements(node: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
     return (node,)
 
 
-def settled_within(tensor: Tensor, node: cst.CSTNode, src: Source) -> bool:
+def decided_within(tensor: Tensor, node: cst.CSTNode, src: Source) -> bool:
     """Whether what gives a tensor its dtype stands in the function around a node.
 
     What callers pass may have another dtype in calls that nobody sees, or be no tensor.
     """
-    why, function = tensor.settled_dtype, src.function(node)
-    if why is None or why.place.path != src.path or function is None:
+    evidence, function = tensor.dtype_evidence, src.function(node)
+    if evidence is None or evidence.place.path != src.path or function is None:
         return False
     span = src.span(function.body)
-    return span.start.row <= why.place.row <= span.end.row
+    return span.start.row <= evidence.place.row <= span.end.row
 
 
-def surely_settled(tensor: Tensor, node: cst.BaseExpression, src: Source) -> bool:
+def surely_decided(tensor: Tensor, node: cst.BaseExpression, src: Source) -> bool:
     """The same, where no dtype that is given on the way comes from a caller.
 
     Ex) not for `torch.zeros(3, dtype=kind)` after `def f(kind):`
@@ -199,7 +199,7 @@ def surely_settled(tensor: Tensor, node: cst.BaseExpression, src: Source) -> boo
         for arg in call.args
         if may_name_dtype(arg, call, src)
     )
-    return settled_within(tensor, node, src) and all(surely_dtype(each, src) for each in given)
+    return decided_within(tensor, node, src) and all(surely_dtype(each, src) for each in given)
 
 
 def may_name_dtype(arg: cst.Arg, call: cst.Call, src: Source) -> bool:

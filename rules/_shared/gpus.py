@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from amplint import Blob, Edit, Tensor, calls, nodes, only
+from amplint import Edit, Tensor, TensorTree, calls, nodes, only
 
 from .guards import is_wished
 
@@ -28,7 +28,7 @@ def names_gpu(call: cst.Call, src: Source) -> cst.BaseExpression | None:
         return call if len(call.args) == 1 and is_gpu(call.args[0].value) else None
     method = function.attr.value if isinstance(function, cst.Attribute) else ""
     if method in ("cuda", "to") and isinstance(function, cst.Attribute):
-        if not isinstance(only(src.value(function.value)), Tensor | Blob):
+        if not isinstance(only(src.value(function.value)), Tensor | TensorTree):
             return None
         given = src.argument(call, "device", 0)
         if method == "cuda" and (given is None or isinstance(given.value, cst.Integer)):
@@ -114,7 +114,7 @@ def input_of(call: cst.Call, src: Source) -> str | None:
 def may_name_gpu(at: Spot) -> bool:
     """As `names_gpu`."""
     if at.method in ("cuda", "to"):
-        if not isinstance(only(at.of(at.receiver)), Tensor | Blob):
+        if not isinstance(only(at.of(at.receiver)), Tensor | TensorTree):
             return False
         device = at.given("device", 0)
         return at.method == "cuda" or (device >= 0 and is_gpu_constant(at, device))

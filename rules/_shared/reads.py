@@ -10,7 +10,6 @@ from amplint import (
     ACCELERATOR,
     TRAINING,
     UNKNOWN,
-    Blob,
     Device,
     Heat,
     Host,
@@ -20,6 +19,7 @@ from amplint import (
     Shows,
     Tensor,
     TensorCertainty,
+    TensorTree,
     Value,
     calls,
     constant,
@@ -39,7 +39,7 @@ READING_FUNCTIONS = frozenset({"numpy.asarray", "numpy.array", "numpy.ascontiguo
 
 def device_tensor(
     value: Value, certain: bool = False, receiver: bool = False, presumed: bool = False
-) -> Tensor | Blob | None:
+) -> Tensor | TensorTree | None:
     """The tensor on an accelerator that the value is; None where it may be anything else.
 
     Args:
@@ -58,14 +58,16 @@ def device_tensor(
         )
     if any(isinstance(atom, Tensor) for atom in value):
         value -= UNKNOWN
-    nests = [atom for atom in value if isinstance(atom, Blob)]
+    nests = [atom for atom in value if isinstance(atom, TensorTree)]
     if nests and not certain:
         # A tensor on one path, a nest on another: what holds of both is that they are nests.
-        value = frozenset(a for a in value if not isinstance(a, Tensor | Blob)) | {
-            Blob(join_devices([a.device for a in value if isinstance(a, Tensor | Blob)]))
+        value = frozenset(a for a in value if not isinstance(a, Tensor | TensorTree)) | {
+            TensorTree(
+                join_devices([a.device for a in value if isinstance(a, Tensor | TensorTree)])
+            )
         }
     atom = only(value)
-    kinds = Tensor if certain else Tensor | Blob
+    kinds = Tensor if certain else Tensor | TensorTree
     if not isinstance(atom, kinds):
         return None
     somewhere = presumed and isinstance(atom, Tensor) and atom.device.kind is None
@@ -74,7 +76,7 @@ def device_tensor(
 
 def tensor_of_training(
     node: cst.BaseExpression, src: Source, receiver: bool = False
-) -> Tensor | Blob | None:
+) -> Tensor | TensorTree | None:
     """The tensor on the device that an expression is, where the place runs for every batch.
 
     Where nothing says where it lives, it has to be a tensor by more than a guess (what is compared
@@ -86,7 +88,7 @@ def tensor_of_training(
     return tensor if receiver or src.ask(TensorCertainty, node) else None
 
 
-def tensor_read(call: cst.Call, src: Source) -> Tensor | Blob | None:
+def tensor_read(call: cst.Call, src: Source) -> Tensor | TensorTree | None:
     """The tensor on the device whose value the call brings to the host: t.item(), float(t)."""
     operand = operand_read(call, src)
     if operand is None:
@@ -113,7 +115,7 @@ def operand_read(call: cst.Call, src: Source) -> cst.BaseExpression | None:
 
 
 def hot_evidence(
-    node: cst.CSTNode, tensor: Tensor | Blob | None, src: Source, temperature: str = TRAINING
+    node: cst.CSTNode, tensor: Tensor | TensorTree | None, src: Source, temperature: str = TRAINING
 ) -> tuple[Related, ...] | None:
     """Why the tensor is on the device and the place runs for every batch of training, or of
     evaluation; None unless both hold."""
@@ -157,7 +159,7 @@ def runs_in_forward(heat: Heat) -> bool:
 
 
 def heat_places(heat: Heat, src: Source) -> tuple[Related, ...]:
-    return tuple(src.related(why) for why in heat.chain)
+    return tuple(src.related(evidence) for evidence in heat.chain)
 
 
 def own_loop(node: cst.CSTNode, heat: Heat, src: Source) -> cst.For | cst.While | None:
@@ -178,18 +180,18 @@ def hot_texts(node: cst.CSTNode, heat: Heat, src: Source) -> list[str]:
     own = src.function(node)
     return [
         *([src.text(own)] if own is not None else []),
-        *(text_around(why, src) for why in heat.chain),
+        *(text_around(evidence, src) for evidence in heat.chain),
     ]
 
 
-def device_places(tensor: Tensor | Blob, src: Source) -> tuple[Related, ...]:
-    return (src.related(tensor.device.why),) if tensor.device.why is not None else ()
+def device_places(tensor: Tensor | TensorTree, src: Source) -> tuple[Related, ...]:
+    return (src.related(tensor.device.evidence),) if tensor.device.evidence is not None else ()
 
 
 # ------------------------------------------------------------------------------------ candidates
 
 
-def presumed_tensor(at: Spot, number: int) -> Tensor | Blob | None:
+def presumed_tensor(at: Spot, number: int) -> Tensor | TensorTree | None:
     """As `tensor_of_training`, of what is no receiver."""
     tensor = device_tensor(at.of(number), certain=True, presumed=True)
     if tensor is None or tensor.device.kind == ACCELERATOR:

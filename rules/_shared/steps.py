@@ -34,7 +34,7 @@ def report(rule: Rule, message: Message, find_fix: FindFix | None = None) -> Non
             text = message(call, misuse, src)
         if text is not None:
             fix = find_fix(misuse, call, src) if find_fix is not None else None
-            related = [src.related(why) for why in (*misuse.inner, misuse.other)]
+            related = [src.related(evidence) for evidence in (*misuse.inner, misuse.other)]
             yield src.finding(rule, call, text, fix, related)
 
 

@@ -15,7 +15,6 @@ import libcst as cst
 from amplint import (
     CPU,
     GRADIENT_NORMS,
-    Blob,
     DType,
     Host,
     Mapping,
@@ -23,6 +22,7 @@ from amplint import (
     Object,
     Sequence,
     Tensor,
+    TensorTree,
     Unknown,
     Value,
     is_autocast,
@@ -168,7 +168,7 @@ def operation_may_wait(name: str) -> bool:
 
 def method_may_wait(method: Method, call: cst.Call, src: Source) -> bool:
     of, name = method.of, method.name
-    if isinstance(of, Tensor | Blob):
+    if isinstance(of, Tensor | TensorTree):
         full = f"Tensor.{name}"
         if full in MOVES and name != "type":
             return not (is_non_blocking(call, src) or casts(call, src))
@@ -217,6 +217,6 @@ def on_device(value: Value) -> bool:
     """Whether the value may be a tensor of a device."""
     return any(
         isinstance(atom, Unknown)
-        or (isinstance(atom, Tensor | Blob) and atom.device.kind != CPU.kind)
+        or (isinstance(atom, Tensor | TensorTree) and atom.device.kind != CPU.kind)
         for atom in value
     )

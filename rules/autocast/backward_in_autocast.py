@@ -81,9 +81,11 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     assert support is not None  # as there is a chain
     group = Group.CORRECTNESS if support.island or support.linalg else Group.PRECISION
     places = [
-        why for why in (*chain, region.why, support.island, support.linalg, support.function) if why
+        evidence
+        for evidence in (*chain, region.evidence, support.island, support.linalg, support.function)
+        if evidence
     ]
-    related: Sequence[Related] = tuple(src.related(why) for why in places)
+    related: Sequence[Related] = tuple(src.related(evidence) for evidence in places)
     message = f"`{src.brief(call)}` runs the backward pass inside autocast"
     yield src.finding(rule, call, message, leave(call, support, src), related, group)
 

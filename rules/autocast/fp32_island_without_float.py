@@ -76,7 +76,7 @@ rule = Rule(
     since="0.1",
     witness=Raises("must have the same dtype"),
     changes=frozenset({Change.DTYPE}),
-    outranks=("AMP206",),
+    supersedes=("AMP206",),
     candidates=nodes("call", "binop") & is_given_half & WITHIN_REGION,
 )
 
@@ -96,7 +96,7 @@ def check(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[Finding
     message = f"`{src.brief(wrong)}` is {tensor.dtype}, and autocast is off here: this raises"
     fix = Fix("Cast it to float32", (src.edits.append_call(wrong, "float()"),), Safety.UNSAFE)
     places = dtype_places(src, tensor)
-    opened = (src.related(region.why),) if region.why is not None else ()
+    opened = (src.related(region.evidence),) if region.evidence is not None else ()
     yield src.finding(rule, wrong, message, fix, (*places, *opened))
 
 

@@ -75,8 +75,8 @@ def check(forward: cst.FunctionDef, src: Source) -> Iterator[Finding]:
         return
     message = "this runs in an autocast region, its `backward` outside, and neither is decorated"
     related = [src.related_node(clash, "half with float32")]
-    if region.why is not None:
-        related.append(src.related(region.why))
+    if region.evidence is not None:
+        related.append(src.related(region.evidence))
     yield src.finding(rule, forward.name, message, related=related)
 
 

@@ -145,5 +145,5 @@ def report_half(
 
 
 def places(region: Region, src: Source, *tensors: Tensor) -> tuple[Related, ...]:
-    opened = (src.related(region.why),) if region.why is not None else ()
+    opened = (src.related(region.evidence),) if region.evidence is not None else ()
     return tuple(dict.fromkeys((*dtype_places(src, *tensors), *opened)))

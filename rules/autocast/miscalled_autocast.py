@@ -33,7 +33,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint import (
-    Blob,
     Device,
     DType,
     Edit,
@@ -48,6 +47,7 @@ from amplint import (
     Source,
     Spot,
     Tensor,
+    TensorTree,
     Value,
     calls,
     constant,
@@ -92,7 +92,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("Expected `device_type` of type `str`"),
-    outranks=("AMP701",),
+    supersedes=("AMP701",),
     safe_if=(RAISES, KIND, UNCAUGHT),
     candidates=calls(*AUTOCASTS) & is_miscalled
     | nodes("context") & (lambda at: symbol(at.value) in AUTOCASTS),
@@ -172,7 +172,7 @@ def is_device(node: cst.BaseExpression, src: Source) -> bool:
         return False
     if isinstance(node, cst.Attribute) and node.attr.value == "device":
         owner = only(src.value(node.value))
-        return isinstance(owner, Tensor | Blob | Object)
+        return isinstance(owner, Tensor | TensorTree | Object)
     made = src.origin(node) if isinstance(node, cst.Name) else node
     called = isinstance(made, cst.Call) and src.name(made.func) == "torch.device"
     return called or atom.kind is not None

@@ -57,7 +57,7 @@ rule = Rule(
     since="0.1",
     witness=Differs(rtol=0.1),
     changes=frozenset({Change.ROUNDING}),
-    outranks=("AMP301", "AMP303"),
+    supersedes=("AMP301", "AMP303"),
     candidates=nodes("context") & (lambda at: at.is_stale),
 )
 
@@ -81,7 +81,7 @@ def check(context: cst.BaseExpression, src: Source) -> Iterator[Finding]:
         return
     message = f"weights change inside `{src.brief(context)}`, which keeps old casts of them"
     places = (stale.loop, stale.update, stale.forward, *stale.backwards)
-    related = tuple(src.related(why) for why in places)
+    related = tuple(src.related(evidence) for evidence in places)
     yield src.finding(rule, context, message, keep_no_casts(context, stale, src), related)
 
 

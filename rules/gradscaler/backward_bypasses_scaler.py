@@ -35,7 +35,7 @@ rule = Rule(
     since="0.1",
     witness=Raises("_scale is None"),
     violation=Violation.BACKWARD_BYPASSES_SCALER,
-    outranks=("AMP308",),
+    supersedes=("AMP308",),
     candidates=MISUSED,
 )
 

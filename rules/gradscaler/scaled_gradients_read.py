@@ -43,7 +43,7 @@ KNOWS_THE_SCALE = ("get_scale", "inv_scale", "loss_scale", "cur_scale", "._scale
 
 def message(call: cst.Call, misuse: Misuse, src: Source) -> str | None:
     function = src.function(call)
-    texts = [text_around(why, src) for why in (*misuse.inner, misuse.other)]
+    texts = [text_around(evidence, src) for evidence in (*misuse.inner, misuse.other)]
     texts.append(src.text(function) if function is not None else "")
     if any(word in text for word in KNOWS_THE_SCALE for text in texts):
         return None

@@ -44,7 +44,7 @@ rule = Rule(
     since="0.1",
     witness=Raises("outputs must be a Tensor or an iterable of Tensors"),
     safe_if=(SCALER, TENSOR, UNCAUGHT),
-    outranks=("AMP101",),
+    supersedes=("AMP101",),
     candidates=calls(".scale") & scales_number,
 )
 

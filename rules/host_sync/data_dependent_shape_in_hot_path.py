@@ -34,7 +34,6 @@ import libcst as cst
 
 from amplint import (
     HOT,
-    Blob,
     Finding,
     Group,
     Method,
@@ -43,6 +42,7 @@ from amplint import (
     Spot,
     Syncs,
     Tensor,
+    TensorTree,
     calls,
     constant,
     nodes,
@@ -60,7 +60,7 @@ def is_masked(at: Spot) -> bool:
     container, index = at.node.operands[:2]
     inner = at.graph.nodes[index]
     elements = inner.operands if inner.op == "tuple" else (index,)
-    return isinstance(only(at.of(container)), Tensor | Blob) and any(
+    return isinstance(only(at.of(container)), Tensor | TensorTree) and any(
         isinstance(mask := device_tensor(at.of(each), certain=True), Tensor) and mask.dtype in MASKS
         for each in elements
     )
@@ -87,7 +87,7 @@ rule = Rule(
 @rule.on(cst.Subscript)
 def check_mask(node: cst.Subscript, src: Source) -> Iterator[Finding]:
     """Ex) losses[y != ignored], x[mask, 0], total[mask] += part"""
-    if not isinstance(only(src.value(node.value)), Tensor | Blob) or is_filled(node, src):
+    if not isinstance(only(src.value(node.value)), Tensor | TensorTree) or is_filled(node, src):
         return
     for element in node.slice:
         if isinstance(element.slice, cst.Index):
@@ -103,7 +103,9 @@ def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
     yield from told(call, counted(call, src), src)
 
 
-def told(node: cst.BaseExpression, tensor: Tensor | Blob | None, src: Source) -> Iterator[Finding]:
+def told(
+    node: cst.BaseExpression, tensor: Tensor | TensorTree | None, src: Source
+) -> Iterator[Finding]:
     evidence = hot_evidence(node, tensor, src)
     if evidence is not None:
         message = f"the shape of `{src.brief(node)}` is read from the device in every iteration"
@@ -119,13 +121,13 @@ def is_filled(node: cst.Subscript, src: Source) -> bool:
     return device_tensor(src.value(statement.value), certain=True) is None
 
 
-def counted(call: cst.Call, src: Source) -> Tensor | Blob | None:
+def counted(call: cst.Call, src: Source) -> Tensor | TensorTree | None:
     """The tensor on the device whose values decide the shape of what the call gives."""
     name = src.name(call.func)
     operands = [arg.value for arg in call.args if not arg.star]
     method = only(src.value(call.func)) if isinstance(call.func, cst.Attribute) else None
     if isinstance(call.func, cst.Attribute) and isinstance(method, Method):
-        name = f"Tensor.{method.name}" if isinstance(method.of, Tensor | Blob) else None
+        name = f"Tensor.{method.name}" if isinstance(method.of, Tensor | TensorTree) else None
         operands.insert(0, call.func.value)
     if name not in DATA_DEPENDENT or src.has_star(call) or not operands:
         return None

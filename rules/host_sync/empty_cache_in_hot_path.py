@@ -30,7 +30,20 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint import HOT, Blob, Finding, Fix, Group, Rule, Safety, Source, Syncs, Tensor, calls, only
+from amplint import (
+    HOT,
+    Finding,
+    Fix,
+    Group,
+    Rule,
+    Safety,
+    Source,
+    Syncs,
+    Tensor,
+    TensorTree,
+    calls,
+    only,
+)
 from amplint.knowledge.host_reads import EMPTIES_CACHE
 
 from .._shared.clocks import measures
@@ -69,7 +82,7 @@ def makes_room(function: cst.FunctionDef | cst.Lambda, src: Source) -> bool:
     return any(
         isinstance(call.func, cst.Attribute)
         and (call.func.attr.value == "cpu" or moves_to_host(call, src))
-        and not isinstance(only(src.value(call.func.value)), Tensor | Blob)
+        and not isinstance(only(src.value(call.func.value)), Tensor | TensorTree)
         for call in src.calls(function)
     )
 

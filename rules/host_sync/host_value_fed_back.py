@@ -51,7 +51,7 @@ from amplint import (
 )
 from amplint.knowledge.host_reads import TAKES_TENSOR
 
-from .._shared.dtypes import settled_within
+from .._shared.dtypes import decided_within
 from .._shared.reads import READS, device_tensor, hot_evidence, tensor_of_training
 from .._shared.tensors import has_own_classes
 
@@ -78,7 +78,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=8, after=0),
-    outranks=("AMP101",),
+    supersedes=("AMP101",),
     safe_if=(INLINE, ROUNDS, NEW, PLAIN, HERE, ALIKE),
     changes=frozenset({Change.ROUNDING}),
     candidates=READS & HOT,
@@ -295,7 +295,7 @@ def pass_tensor(call: cst.Call, read: Read, uses: Sequence[Use], src: Source) ->
         ROUNDS: all(use.exact for use in uses),
         NEW: not any(writes(use.node, read.operand, src) for use in uses),
         PLAIN: not has_own_classes(src),
-        HERE: all(settled_within(each, call, src) for each in (tensor, *others)),
+        HERE: all(decided_within(each, call, src) for each in (tensor, *others)),
         ALIKE: all(same_kind(tensor, other) for other in others),
     }
     # A name outlives what it is read from: that may be changed in place before it is used.

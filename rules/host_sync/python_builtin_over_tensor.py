@@ -84,7 +84,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=21, after=0),
-    outranks=("AMP103",),
+    supersedes=("AMP103",),
     candidates=calls("builtins.map", *(f"builtins.{name}" for name in ELEMENT_READS))
     & goes_through
     & HOT,

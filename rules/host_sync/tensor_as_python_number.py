@@ -34,7 +34,6 @@ import libcst as cst
 from amplint import (
     FLOATS,
     HOT,
-    Blob,
     Finding,
     Group,
     Host,
@@ -47,6 +46,7 @@ from amplint import (
     Syncs,
     Tensor,
     TensorCertainty,
+    TensorTree,
     Value,
     nodes,
     only,
@@ -207,7 +207,7 @@ def called(call: cst.Call, src: Source) -> str | None:
     """The canonical name of what is called: "torch.arange", "Tensor.view", "math.sqrt"."""
     if isinstance(call.func, cst.Attribute):
         method = only(src.value(call.func))
-        if isinstance(method, Method) and isinstance(method.of, Tensor | Blob):
+        if isinstance(method, Method) and isinstance(method.of, Tensor | TensorTree):
             return f"Tensor.{method.name}"
     return src.name(call.func)
 
@@ -244,7 +244,7 @@ def index_read(index: Value, of: Value) -> Tensor | None:
     if tensor is None or tensor.dtype in MASKS:
         return None
     container = only(of)
-    if isinstance(container, Tensor | Blob):
+    if isinstance(container, Tensor | TensorTree):
         return tensor if tensor.rank == 0 else None
     is_list = (
         isinstance(container, Sequence)

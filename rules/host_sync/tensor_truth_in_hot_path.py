@@ -25,7 +25,6 @@ import libcst as cst
 
 from amplint import (
     HOT,
-    Blob,
     Finding,
     Group,
     Rule,
@@ -34,6 +33,7 @@ from amplint import (
     Spot,
     Syncs,
     Tensor,
+    TensorTree,
     calls,
     constant,
     nodes,
@@ -139,7 +139,7 @@ def truth(test: cst.BaseExpression, src: Source) -> Iterator[Finding]:
         yield src.finding(rule, test, message, None, evidence)
 
 
-def may_be_size(test: cst.BaseExpression, tensor: Tensor | Blob, src: Source) -> bool:
+def may_be_size(test: cst.BaseExpression, tensor: Tensor | TensorTree, src: Source) -> bool:
     """Whether what is tested may be a size, which a tensor of the CPU holds: `if channels`,
     `x.shape[1] == channels`. Asked only where nothing says where the tensor lives."""
     if isinstance(test, cst.Comparison):

@@ -34,7 +34,6 @@ import libcst as cst
 
 from amplint import (
     ACCELERATOR,
-    Blob,
     Device,
     Finding,
     Group,
@@ -46,6 +45,7 @@ from amplint import (
     Source,
     Spot,
     Tensor,
+    TensorTree,
     Unrun,
     calls,
     only,
@@ -170,7 +170,7 @@ def works(call: cst.Call, src: Source) -> bool:
     if isinstance(atom, Instance) or (isinstance(atom, Object) and atom.kind in RUN):
         return True
     name = src.name(call.func) or ""
-    if isinstance(atom, Method) and isinstance(atom.of, Tensor | Blob):
+    if isinstance(atom, Method) and isinstance(atom.of, Tensor | TensorTree):
         name = f"Tensor.{atom.name}"
     launched = name in RESULTS and RESULTS[name].kind in LAUNCHED and name not in MOVES
     return launched and not operation_may_wait(name)
@@ -187,4 +187,4 @@ def seen_device(call: cst.Call, src: Source) -> Device | None:
 
 
 def is_seen(device: Device) -> bool:
-    return device.why is not None and device.why.kind is Shows.PLACEMENT
+    return device.evidence is not None and device.evidence.kind is Shows.PLACEMENT

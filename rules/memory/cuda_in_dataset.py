@@ -97,7 +97,7 @@ def uses_gpu(call: cst.Call, src: Source) -> bool:
 def is_gpu(value: Value) -> bool:
     """Whether an argument is a CUDA device where there is one: "cuda" if available else "cpu"."""
     return any(
-        (isinstance(atom, Device) and atom.kind == ACCELERATOR and atom.why is not None)
+        (isinstance(atom, Device) and atom.kind == ACCELERATOR and atom.evidence is not None)
         or (isinstance(atom, Host) and str(atom.const).startswith("cuda"))
         for atom in value
     )

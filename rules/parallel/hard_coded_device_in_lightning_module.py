@@ -62,7 +62,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     witness=Raises("cuda", devices=True),
-    outranks=("AMP501", "AMP502", "AMP508"),
+    supersedes=("AMP501", "AMP502", "AMP508"),
     candidates=NAMES_GPU & (lambda at: at.mentions("LightningModule")),
 )
 

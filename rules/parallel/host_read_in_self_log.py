@@ -54,7 +54,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=4, after=0),
-    outranks=("AMP101",),
+    supersedes=("AMP101",),
     candidates=READS & (lambda at: not at.bases.isdisjoint(LIGHTNING_MODULES)) & HOT,
 )
 

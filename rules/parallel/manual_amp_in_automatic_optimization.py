@@ -151,8 +151,8 @@ def is_backpropagated(
         steps = function is not None and "optimizers" in map(method, src.calls(function))
         return steps and same(receiver, loss, src)
     if not elsewhere:
-        why = src.ask(BackpropagatedLosses, loss)
-        return why is not None and src.related(why).span.start == src.span(call).start
+        evidence = src.ask(BackpropagatedLosses, loss)
+        return evidence is not None and src.related(evidence).span.start == src.span(call).start
     if any(same(arg.value, loss, src) for arg in call.args):
         return True
     return same(call, loss, src) and src.ask(BackpropagatedValues, loss) is not None

@@ -58,7 +58,7 @@ rule = Rule(
         "https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
     ),
     safe_if=(READ,),
-    outranks=("AMP101",),
+    supersedes=("AMP101",),
     candidates=calls(".to") & copies_to_host,
 )
 

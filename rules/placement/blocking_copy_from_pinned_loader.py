@@ -29,7 +29,6 @@ import libcst as cst
 
 from amplint import (
     ACCELERATOR,
-    Blob,
     Finding,
     Fix,
     Group,
@@ -40,6 +39,7 @@ from amplint import (
     Source,
     Spot,
     Tensor,
+    TensorTree,
     calls,
     only,
 )
@@ -53,7 +53,7 @@ UNWRITTEN = "nothing writes into the batch later"
 
 def moves_pinned(at: Spot) -> bool:
     batch = only(at.of(at.receiver))
-    pinned = isinstance(batch, Tensor | Blob) and batch.device.pinned
+    pinned = isinstance(batch, Tensor | TensorTree) and batch.device.pinned
     return pinned and at.given("non_blocking") < 0 and at.heat is not None
 
 
@@ -79,11 +79,15 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if src.keyword(call, "non_blocking") is not None or len(call.args) > 1:
         return
     batch = only(src.value(call.func.value))
-    if not isinstance(batch, Tensor | Blob) or not batch.device.pinned:
+    if not isinstance(batch, Tensor | TensorTree) or not batch.device.pinned:
         return
     there = only(src.value(call))
     heat = src.heat(call)
-    if heat is None or not isinstance(there, Tensor | Blob) or there.device.kind != ACCELERATOR:
+    if (
+        heat is None
+        or not isinstance(there, Tensor | TensorTree)
+        or there.device.kind != ACCELERATOR
+    ):
         return
     message = f"`{src.brief(call)}` waits for a copy from pinned memory"
     evidence = (*heat_places(heat, src), *device_places(batch, src))
@@ -122,7 +126,7 @@ def is_passed(name: cst.Name, src: Source) -> bool:
     """Whether a name reads a parameter that is given a batch, or a loader: that of another caller
     may give batches that cannot be moved in this way, or are written into while they are copied."""
     given = only(src.value(name))
-    pinned = isinstance(given, Tensor | Blob) and given.device.pinned
+    pinned = isinstance(given, Tensor | TensorTree) and given.device.pinned
     draws = isinstance(given, Sequence) and given.batches
     loader = isinstance(given, Object) and given.kind == "loader"
     return (pinned or draws or loader) and src.parameter(name) is not None

@@ -72,7 +72,7 @@ rule = Rule(
     witness=Same(),
     safe_if=(VALUES, STEPS, OPERANDS, NOT_SHARED, WHOLE, LEAF, DTYPE, CERTAIN),
     changes=frozenset({Change.ROUNDING, Change.STREAM}),
-    outranks=("AMP201", "AMP508"),
+    supersedes=("AMP201", "AMP508"),
     candidates=calls(".to", ".cuda") & moves_new,
 )
 

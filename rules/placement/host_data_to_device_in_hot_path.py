@@ -44,9 +44,9 @@ from amplint import (
     CPU,
     HOT,
     UNKNOWN,
-    Blob,
     Change,
     ConstantTensors,
+    Evidence,
     Finding,
     Fix,
     Group,
@@ -59,7 +59,7 @@ from amplint import (
     Source,
     Spot,
     Tensor,
-    Why,
+    TensorTree,
     calls,
     constant,
     literal,
@@ -114,7 +114,7 @@ rule = Rule(
     witness=Same(),
     safe_if=(LITERAL, FITS, LIKE, UNTOUCHED, PLACED),
     changes=frozenset({Change.ROUNDING}),
-    outranks=("AMP508",),
+    supersedes=("AMP508",),
     candidates=(
         calls(".new_tensor", *OF_DATA, *LEGACY_CONSTRUCTORS) & is_on_device
         | calls(*(f".{name}" for name in MOVES)) & moves_host_data
@@ -162,7 +162,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     yield src.finding(rule, at, message, fix, evidence)
 
 
-def host_tensor(call: cst.Call, src: Source) -> Why | None:
+def host_tensor(call: cst.Call, src: Source) -> Evidence | None:
     """Where the tensor that a call moves is built of constants: `kernel.to(x.device)`."""
     if not isinstance(call.func, cst.Attribute) or not moves(call, src):
         return None
@@ -362,7 +362,7 @@ def placement(copy: Copy, src: Source) -> tuple[str, bool] | None:
         dtype = f", dtype={move.dtype}"
         return f"device={move.device}{dtype}", False
     like = copy.move.args[0].value if len(copy.move.args) == 1 else None
-    if isinstance(like, cst.Name) and isinstance(only(src.value(like)), Tensor | Blob):
+    if isinstance(like, cst.Name) and isinstance(only(src.value(like)), Tensor | TensorTree):
         other = src.text(like)
         return f"dtype={other}.dtype, device={other}.device", False
     return None

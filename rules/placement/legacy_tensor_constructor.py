@@ -41,7 +41,6 @@ import libcst as cst
 from amplint import (
     ACCELERATOR,
     FLOATS,
-    Blob,
     Finding,
     Fix,
     Group,
@@ -52,6 +51,7 @@ from amplint import (
     Source,
     Symbol,
     Tensor,
+    TensorTree,
     Value,
     Warns,
     calls,
@@ -99,7 +99,7 @@ rule = Rule(
     witness=Warns("torch.set_default_tensor_type() is deprecated"),
     # What it is rewritten to may be another mistake.
     safe_if=(SIZES, DATA, SAME_TYPE, TENSOR, TO_CPU, CPU_DEFAULT),
-    outranks=("AMP101", "AMP102", "AMP201", "AMP202", "AMP501", "AMP502", "AMP503", "AMP508"),
+    supersedes=("AMP101", "AMP102", "AMP201", "AMP202", "AMP501", "AMP502", "AMP503", "AMP508"),
     candidates=calls(DEFAULT_TYPE, ".new", *NAMED_AFTER_DTYPE)
     | calls(".type") & (lambda at: any(names_type(at.of(each)) for each in at.arguments)),
 )
@@ -127,12 +127,12 @@ def is_new_tensor(call: cst.Call, function: cst.Attribute, src: Source) -> bool:
 
     Of a nest of containers, only tensors have a method `new`.
     """
-    known = isinstance(only(src.value(function.value)), Tensor | Blob)
+    known = isinstance(only(src.value(function.value)), Tensor | TensorTree)
     return known and (arguments(call, src) is not None or is_tensor(call.args[0].value, src))
 
 
 def is_tensor(node: cst.BaseExpression, src: Source) -> bool:
-    return isinstance(only(src.value(node)), Tensor | Blob)
+    return isinstance(only(src.value(node)), Tensor | TensorTree)
 
 
 def legacy_types(node: cst.BaseExpression, src: Source) -> list[str]:

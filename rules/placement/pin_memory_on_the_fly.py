@@ -33,7 +33,6 @@ from amplint import (
     ACCELERATOR,
     HOT,
     TRAINING,
-    Blob,
     Finding,
     Fix,
     Group,
@@ -41,6 +40,7 @@ from amplint import (
     Source,
     Spot,
     Tensor,
+    TensorTree,
     Unrun,
     calls,
     only,
@@ -59,7 +59,7 @@ THREADS = ("threading.Thread", "concurrent.futures.ThreadPoolExecutor")
 
 
 def pins_tensor(at: Spot) -> bool:
-    return isinstance(only(at.of(at.receiver)), Tensor | Blob)
+    return isinstance(only(at.of(at.receiver)), Tensor | TensorTree)
 
 
 rule = Rule(
@@ -73,7 +73,7 @@ rule = Rule(
         "https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
     ),
     safe_if=(ONLY_MOVED, LEAVES_HOST),
-    outranks=("AMP911",),
+    supersedes=("AMP911",),
     candidates=calls(".pin_memory") & pins_tensor & HOT,
 )
 
@@ -105,7 +105,7 @@ def pinning(moved: cst.BaseExpression, src: Source) -> cst.Call | None:
     if call.func.attr.value != "pin_memory":
         return None
     tensor = only(src.value(call.func.value))
-    on_host = isinstance(tensor, Tensor | Blob) and tensor.device.kind != ACCELERATOR
+    on_host = isinstance(tensor, Tensor | TensorTree) and tensor.device.kind != ACCELERATOR
     return call if on_host else None
 
 
@@ -135,5 +135,5 @@ def leaves_host(move: cst.Call, src: Source) -> bool:
     if target is None or method_of(move) == "cuda":
         return True
     there = only(src.value(move))
-    moved = isinstance(there, Tensor | Blob) and there.device.kind == ACCELERATOR
+    moved = isinstance(there, Tensor | TensorTree) and there.device.kind == ACCELERATOR
     return moved and is_local(target.value, src)

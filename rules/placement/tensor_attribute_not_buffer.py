@@ -34,7 +34,6 @@ from amplint import (
     CPU,
     HOT,
     TRAINING,
-    Blob,
     Classes,
     Finding,
     Fix,
@@ -47,6 +46,7 @@ from amplint import (
     Source,
     Spot,
     Tensor,
+    TensorTree,
     calls,
     only,
 )
@@ -62,7 +62,7 @@ MOVES = frozenset({"to", "cuda", "type_as"})
 def moves_kept(at: Spot) -> bool:
     """Whether a tensor on the CPU, in a field of an object, is moved to the device."""
     there = only(at.value)
-    if not isinstance(there, Tensor | Blob) or there.device.kind != ACCELERATOR:
+    if not isinstance(there, Tensor | TensorTree) or there.device.kind != ACCELERATOR:
         return False
     return any(is_kept(at, each) for each in taken_from(at, at.receiver))
 
@@ -80,7 +80,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Same(),
-    outranks=("AMP508", "AMP613"),
+    supersedes=("AMP508", "AMP613"),
     candidates=calls(*(f".{name}" for name in MOVES)) & moves_kept & HOT,
 )
 
@@ -92,7 +92,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         return
     kept = kept_tensor(function.value, src)
     there = only(src.value(call))
-    if kept is None or not stays_on_host(kept, src) or not isinstance(there, Tensor | Blob):
+    if kept is None or not stays_on_host(kept, src) or not isinstance(there, Tensor | TensorTree):
         return
     heat = src.heat(call)
     if there.device.kind != ACCELERATOR or heat is None or heat.temperature != TRAINING:

@@ -56,7 +56,7 @@ from amplint import (
 )
 from amplint.knowledge.factories import FACTORIES
 
-from .._shared.dtypes import surely_settled
+from .._shared.dtypes import surely_decided
 from .._shared.factories import Built, built, is_built, same_numbers
 from .._shared.local_values import is_local
 from .._shared.tensors import has_own_classes, surely_tensor
@@ -110,7 +110,7 @@ rule = Rule(
     witness=Same(),
     safe_if=(VALUES, OPERANDS, NOT_SHARED, WHOLE, PLAIN, DENSE, CAST),
     changes=frozenset({Change.ROUNDING, Change.STREAM}),
-    outranks=("AMP201",),
+    supersedes=("AMP201",),
     candidates=calls(".type_as", ".to", ".type") & is_cast_of_new,
 )
 
@@ -255,7 +255,7 @@ def conditions(
     like = src.tensor(target)
     exact = same_numbers(made, src)
     # Of a dtype that a caller has decided, another caller may know nothing.
-    dtype = like.dtype if like is not None and surely_settled(like, target, src) else None
+    dtype = like.dtype if like is not None and surely_decided(like, target, src) else None
     if made.name == "torch.full":
         fill = src.argument(made.call, "fill_value", 1)
         exact = fill is not None and holds(dtype, fill.value, src)

@@ -112,13 +112,13 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if meeting is None:
         return
     half = src.tensor(meeting.half)
-    why = half.settled_dtype if half is not None else None
+    evidence = half.dtype_evidence if half is not None else None
     place = "raises" if meeting.raises else "widens the result to float32"
     related = (
         src.related_node(
             meeting.node, f"meets `{src.brief(meeting.half)}`, which is half, and {place}"
         ),
-        *((src.related(why),) if why is not None else ()),
+        *((src.related(evidence),) if evidence is not None else ()),
     )
     message = f"`{src.text(call.func)}` makes float32, which {place} where it meets half data"
     yield src.finding(rule, call, message, follow(call, meeting, src), related)

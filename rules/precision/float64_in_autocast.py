@@ -111,8 +111,8 @@ def report(
 ) -> Finding:
     fix = Fix("Cast the operand to float32", (cast_to_float32(operand, src),), Safety.UNSAFE)
     related: list[Related] = [*dtype_places(src, src.tensor(operand))]
-    if region.why is not None:
-        related.append(src.related(region.why))
+    if region.evidence is not None:
+        related.append(src.related(region.evidence))
     return src.finding(rule, operand, message, fix, related, group)
 
 

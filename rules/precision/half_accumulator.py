@@ -120,8 +120,8 @@ def over_batches(
     """Whether the variable lives longer than a batch."""
     if isinstance(variable, cst.Name):
         block: cst.CSTNode | None = loop_over_batches(node, src)
-    elif isinstance(variable, cst.Attribute) and tensor.settled_dtype is not None:
-        made_in = text_around(tensor.settled_dtype, src)
+    elif isinstance(variable, cst.Attribute) and tensor.dtype_evidence is not None:
+        made_in = text_around(tensor.dtype_evidence, src)
         block = src.function(node) if made_in.lstrip().startswith(LASTING) else None
     else:
         return False

@@ -111,23 +111,23 @@ def check_downcast(call: cst.Call, src: Source) -> Iterator[Finding]:
     if tensor is not None and tensor.dtype not in (None, *FLOATS):
         return  # integers are another matter
     if low in ("float16", "bfloat16") and low != dtype:
-        why = f"in a region of {low}"
+        evidence = f"in a region of {low}"
     elif low == "half":
-        why = "whatever dtype the region has"
+        evidence = "whatever dtype the region has"
     elif region.enabled is None:
-        why = "also where the region is off"
+        evidence = "also where the region is off"
     else:
         return
     used = next(uses_in_products(call, src), None) or mixed(call, low, src)
     if used is None:
         return
-    message = f"`{src.brief(call.func.value)}` is cast to {dtype} {why}"
+    message = f"`{src.brief(call.func.value)}` is cast to {dtype} {evidence}"
     related = (src.related_node(used, "used here"), *opened(region, src))
     yield src.finding(rule, call, message, related=related)
 
 
 def opened(region: Region, src: Source) -> tuple[Related, ...]:
-    return (src.related(region.why),) if region.why is not None else ()
+    return (src.related(region.evidence),) if region.evidence is not None else ()
 
 
 def cast_product(node: cst.CSTNode, src: Source) -> Operation | None:

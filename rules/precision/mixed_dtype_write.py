@@ -49,12 +49,12 @@ from amplint.knowledge.casts import SAME_DTYPE_WRITES, policy
 from amplint.knowledge.dtypes import SIGNED_INTEGERS
 
 from .._shared.dtypes import (
+    decided_within,
     default_may_be_half,
     differ,
     dtype_places,
     enabled_region,
-    settled_within,
-    surely_settled,
+    surely_decided,
 )
 from .._shared.guards import is_caught
 from .._shared.parameters import holds_unannotated
@@ -91,7 +91,7 @@ rule = Rule(
     since="0.1",
     witness=Raises("source and destination dtypes match"),
     safe_if=(RAISES, TENSOR, BUFFER, UNCAUGHT),
-    outranks=("AMP201",),
+    supersedes=("AMP201",),
     candidates=(
         nodes("put") & (lambda at: clash(at, at.node.operands[0], at.node.operands[2]))
         | calls(*(f".{name}" for name in METHODS)) & writes_mixed
@@ -221,7 +221,7 @@ def may_be_converted(buffer: cst.BaseExpression, tensor: Tensor, src: Source) ->
     """
     if enabled_region(buffer, src) is not None:
         return False
-    return not settled_within(tensor, buffer, src)
+    return not decided_within(tensor, buffer, src)
 
 
 def is_surely_written_to(buffer: cst.BaseExpression, tensor: Tensor, src: Source) -> bool:
@@ -229,7 +229,7 @@ def is_surely_written_to(buffer: cst.BaseExpression, tensor: Tensor, src: Source
 
     After a first write, a variable no longer holds just what was assigned to it.
     """
-    made_here = settled_within(tensor, buffer, src) and not holds_unannotated(buffer, src)
+    made_here = decided_within(tensor, buffer, src) and not holds_unannotated(buffer, src)
     return made_here or is_registered(buffer, src) or surely_tensor(buffer, src)
 
 
@@ -248,7 +248,7 @@ def cast(
         title = f"Cast the source to the dtype of `{src.brief(buffer)}`"
         return Fix.safe_if(title, (edit,), conditions)
     if to.dtype == "float32":
-        conditions[RAISES] = surely_settled(to, buffer, src)
+        conditions[RAISES] = surely_decided(to, buffer, src)
         edit = src.edits.append_call(source, "float()")
         return Fix.safe_if("Cast the source to float32", (edit,), conditions)
     return None

@@ -13,7 +13,7 @@ from amplint.core.finding import Position, Span
 from amplint.project.config import load
 from amplint.project.discover import project
 from amplint.run.engine import run
-from amplint.run.filtering import without_outranked
+from amplint.run.filtering import without_superseded
 from amplint.run.judge import judge
 from amplint.run.request import Outcome, Request
 
@@ -213,9 +213,9 @@ INSIDE = Span(Position(1, 5), Position(1, 10))
 BESIDE = Span(Position(1, 20), Position(1, 25))
 
 
-def rule(code: str, *outranks: str, group: Group = Group.PERFORMANCE) -> Rule:
+def rule(code: str, *supersedes: str, group: Group = Group.PERFORMANCE) -> Rule:
     return Rule(
-        code, "doc", group, "0.1", Unrun("", ""), frozenset({"x"}), outranks, name=code.lower()
+        code, "doc", group, "0.1", Unrun("", ""), frozenset({"x"}), supersedes, name=code.lower()
     )
 
 
@@ -225,7 +225,7 @@ def finding(code: str, span: Span, *related: Related, group: Group = Group.PERFO
 
 def left(rules: Sequence[Rule], *findings: Finding) -> list[str]:
     settings = load(Path.cwd())
-    return [one.code for one in without_outranked(findings, rules, settings)]
+    return [one.code for one in without_superseded(findings, rules, settings)]
 
 
 @pytest.mark.parametrize(

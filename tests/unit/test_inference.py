@@ -21,7 +21,6 @@ from amplint.core.values import (
     PERHAPS_CPU,
     UNKNOWN,
     Autocast,
-    Blob,
     Device,
     Heat,
     Host,
@@ -29,6 +28,7 @@ from amplint.core.values import (
     Region,
     Sequence,
     Tensor,
+    TensorTree,
     Value,
     join_devices,
     only,
@@ -66,9 +66,9 @@ def tensor(text: str, main: str, **others: str) -> Tensor:
     return atom
 
 
-def batch(text: str, main: str) -> Blob:
+def batch(text: str, main: str) -> TensorTree:
     atom = only(value(text, main))
-    assert isinstance(atom, Blob), atom
+    assert isinstance(atom, TensorTree), atom
     return atom
 
 
@@ -404,11 +404,11 @@ class TestValues:
                     {expression}
             """
         known = only(value(expression, program.replace("{options}", "pin_memory=True")))
-        assert isinstance(known, Tensor | Blob)
+        assert isinstance(known, Tensor | TensorTree)
         assert known.device.pinned is pinned
         for options in ("pin_memory=data", "pin_memory=True, collate_fn=collate"):
             other = only(value("batch", program.replace("{options}", options)))
-            assert isinstance(other, Blob)
+            assert isinstance(other, TensorTree)
             assert not other.device.pinned
 
 
@@ -597,7 +597,7 @@ class TestHeat:
             """
         found = heat("use(loss)", main, other=other)
         assert found is not None and found.temperature == TRAINING
-        assert [why.place.path for why in found.chain] == ["other.py", "other.py"]
+        assert [evidence.place.path for evidence in found.chain] == ["other.py", "other.py"]
 
     def test_a_loop_over_epochs_is_not_one_over_batches(self) -> None:
         program = """
@@ -837,7 +837,7 @@ class TestBackward:
         call = expression(file, "finish(loss)")
         assert isinstance(call, ast.Call)
         chain = facts.ask(BackwardCalls, call)
-        assert chain is not None and [why.place.row for why in chain] == [3]
+        assert chain is not None and [evidence.place.row for evidence in chain] == [3]
 
     def test_not_in_a_function_that_is_only_defined(self) -> None:
         program = """
@@ -933,7 +933,7 @@ def test_what_a_batch_holds_is_a_tensor_where_a_nest_would_fail() -> None:
                 optimizer.step()
         """
     assert isinstance(only(value("items", program)), Tensor)
-    assert isinstance(only(value("lengths", program)), Blob)  # it may be a nest
+    assert isinstance(only(value("lengths", program)), TensorTree)  # it may be a nest
     assert tensor("lengths > limit", program).dtype == "bool"
 
 

@@ -109,7 +109,7 @@ PROGRAMS: dict[str, Callable[[int], str]] = {
 def linked(text: str) -> Inference:
     file = File("train.py", text)
     inference = Inference(Files({"train.py": file}, {}))
-    inference.settle(list(file.facts.functions))
+    inference.solve(list(file.facts.functions))
     return inference
 
 

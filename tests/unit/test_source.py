@@ -29,10 +29,10 @@ from amplint.core.values import (
     NONE,
     UNKNOWN,
     Autocast,
+    Evidence,
     Host,
     Place,
     Shows,
-    Why,
     is_autocast,
     one,
     only,
@@ -979,7 +979,7 @@ def test_reasons_are_shown_in_characters_in_this_and_other_files() -> None:
     facts = about(text)
     src = Source(Layout("a.py", Text(text), facts.module), facts, others.get)
     spans = [
-        src.related(Why(Place(path, 1, 5, 1, end), "because", Shows.CALL)).span
+        src.related(Evidence(Place(path, 1, 5, 1, end), "because", Shows.CALL)).span
         for path, end in (("a.py", 6), ("b.py", 7), ("unread.py", 7))
     ]
     assert spans == [((1, 5), (1, 6)), ((1, 5), (1, 6)), ((1, 6), (1, 8))]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from amplint.core.text import Text
-from amplint.ir.ast_cache import FunctionNode, Shelf, function_alone
+from amplint.ir.ast_cache import FunctionNode, TreeCache, function_alone
 from amplint.ir.file_index import File
 from amplint.ir.model import Graph
 from amplint.ir.ssa import where
@@ -158,23 +158,23 @@ class Tree:
 
 
 def test_a_shelf_keeps_what_was_asked_for_last() -> None:
-    shelf = Shelf(10)
+    tree_cache = TreeCache(10)
     first, second, third = Tree(4), Tree(4), Tree(4)
-    shelf.put(first)
-    shelf.put(second)
-    shelf.put(first)
-    shelf.put(third)
+    tree_cache.put(first)
+    tree_cache.put(second)
+    tree_cache.put(first)
+    tree_cache.put(third)
     assert [first.forgotten, second.forgotten, third.forgotten] == [0, 1, 0]
-    shelf.put(second)
+    tree_cache.put(second)
     assert [first.forgotten, second.forgotten, third.forgotten] == [1, 1, 0]
 
 
 def test_a_tree_without_room_is_kept_until_the_next() -> None:
-    shelf = Shelf(3)
+    tree_cache = TreeCache(3)
     large, small = Tree(9), Tree(1)
-    shelf.put(large)
+    tree_cache.put(large)
     assert large.forgotten == 0
-    shelf.put(small)
+    tree_cache.put(small)
     assert [large.forgotten, small.forgotten] == [1, 0]
 
 
@@ -195,8 +195,8 @@ def test_what_is_found_does_not_depend_on_the_trees_that_are_kept(
     analyse_part, shelves = session.analyse_part, []
 
     def forgetful(part, task, processes=1):  # type: ignore[no-untyped-def]
-        shelves.append(Shelf(0))
-        return analyse_part(part, replace(task, shelf=shelves[-1]), processes)
+        shelves.append(TreeCache(0))
+        return analyse_part(part, replace(task, tree_cache=shelves[-1]), processes)
 
     monkeypatch.setattr(session, "analyse_part", forgetful)
     forgotten = run(replace(request(files, tmp_path), indexed={}))

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from amplint.core.values import (
     ACCELERATOR,
     Autocast,
-    Blob,
     Device,
+    Evidence,
     Function,
     Host,
     Instance,
@@ -29,10 +29,10 @@ from amplint.core.values import (
     Sequence,
     Shows,
     Tensor,
+    TensorTree,
     Unknown,
     Value,
-    Why,
-    evidence,
+    evidence_text,
     join,
     normalise,
     one,
@@ -41,18 +41,19 @@ from amplint.inference.transfer.arithmetic import without_nests
 from tests.helpers import ROOT
 
 WHYS = st.integers(1, 4).map(
-    lambda row: Why(Place("a.py", row, 0, row, 9), f"reason {row}", Shows.CALL)
+    lambda row: Evidence(Place("a.py", row, 0, row, 9), f"reason {row}", Shows.CALL)
 )
 DEVICES = st.one_of(
-    WHYS.map(lambda why: Device(ACCELERATOR, why)), WHYS.map(lambda why: Device("cpu", why))
+    WHYS.map(lambda evidence: Device(ACCELERATOR, evidence)),
+    WHYS.map(lambda evidence: Device("cpu", evidence)),
 )
-TENSORS = st.builds(Tensor, st.sampled_from([None, "float16"]), DEVICES, settled_dtype=WHYS)
+TENSORS = st.builds(Tensor, st.sampled_from([None, "float16"]), DEVICES, dtype_evidence=WHYS)
 LEAVES = st.one_of(
     TENSORS,
-    st.builds(Blob, DEVICES),
+    st.builds(TensorTree, DEVICES),
     st.builds(Instance, st.just("a.py::C"), DEVICES),
     st.builds(Object, st.just("module"), st.sampled_from(["A", "B"]), DEVICES),
-    st.builds(Autocast, st.just("cuda"), why=WHYS),
+    st.builds(Autocast, st.just("cuda"), evidence=WHYS),
     st.builds(Method, TENSORS, st.sampled_from(["item", "cpu"])),
     st.builds(Function, st.just("a.py::C.f"), st.builds(Instance, st.just("a.py::C"), DEVICES)),
     st.sampled_from([Unknown(), Host("int"), Host("str", "a", True), Host("none", None, True)]),
@@ -70,7 +71,7 @@ VALUES = st.lists(ATOMS, min_size=1, max_size=2).map(lambda atoms: normalise(fro
 
 
 def told(value: Value) -> tuple[Value, str]:
-    return value, evidence(value)
+    return value, evidence_text(value)
 
 
 @given(st.lists(VALUES, min_size=2, max_size=3))
@@ -80,16 +81,16 @@ def test_a_join_is_the_same_in_every_order(values: list[Value]) -> None:
 
 
 @given(st.lists(ATOMS, min_size=2, max_size=3))
-def test_of_equal_alternatives_the_same_is_kept(atoms: list[Tensor | Blob]) -> None:
-    kept = {evidence(join(map(one, order))) for order in permutations(atoms)}
+def test_of_equal_alternatives_the_same_is_kept(atoms: list[Tensor | TensorTree]) -> None:
+    kept = {evidence_text(join(map(one, order))) for order in permutations(atoms)}
     assert len(kept) == 1
 
 
 @given(DEVICES, DEVICES)
 def test_a_nest_that_is_a_tensor_gives_its_evidence(nest: Device, tensor: Device) -> None:
-    value = frozenset({Tensor(device=tensor), Blob(nest)})
+    value = frozenset({Tensor(device=tensor), TensorTree(nest)})
     if nest == tensor:
-        assert evidence(without_nests(value)) == evidence(one(Tensor(device=nest)))
+        assert evidence_text(without_nests(value)) == evidence_text(one(Tensor(device=nest)))
 
 
 def test_a_report_is_the_same_whatever_strings_hash_to(tmp_path: Path) -> None:

@@ -8,15 +8,15 @@ from amplint.core.values import (
     NO_DEVICE,
     UNKNOWN,
     Atom,
-    Blob,
     Device,
     DType,
+    Evidence,
     Host,
     Shows,
     Symbol,
     Tensor,
+    TensorTree,
     Value,
-    Why,
     constant,
     only,
 )
@@ -56,15 +56,15 @@ def device_of(value: Value, hint: str, site: Site) -> Device:
     """
     kinds: set[str | None] = set()
     names: set[str] = set()
-    reasons: set[Why] = set()
+    reasons: set[Evidence] = set()
     for atom in value:
         device = device_of_atom(atom, site)
         kinds.add(device.kind)
         if device.name:
             names.add(device.name)
-        if device.why is not None:
-            reasons.add(device.why)
-    reason = min(reasons) if reasons else site.why("moved to the device here", Shows.PLACEMENT)
+        if device.evidence is not None:
+            reasons.add(device.evidence)
+    reason = min(reasons) if reasons else site.evidence("moved to the device here", Shows.PLACEMENT)
     if ACCELERATOR in kinds:
         name = names.pop() if len(names) == 1 and kinds == {ACCELERATOR} else None
         return Device(ACCELERATOR, reason, name)
@@ -78,7 +78,7 @@ def device_of(value: Value, hint: str, site: Site) -> Device:
 def device_of_atom(atom: Atom, site: Site) -> Device:
     if isinstance(atom, Device):
         return atom
-    if isinstance(atom, Tensor | Blob):
+    if isinstance(atom, Tensor | TensorTree):
         return atom.device
     if isinstance(atom, Host) and atom.known and isinstance(atom.const, str):
         kind = atom.const.partition(":")[0]
@@ -86,12 +86,12 @@ def device_of_atom(atom: Atom, site: Site) -> Device:
             return CPU
         return Device(
             ACCELERATOR,
-            site.why(f"moved to `{atom.const}` here", Shows.PLACEMENT),
+            site.evidence(f"moved to `{atom.const}` here", Shows.PLACEMENT),
             atom.const,
         )
     if isinstance(atom, Host) and atom.kind == "int":
         name = f"cuda:{atom.const}" if atom.known else None
-        return Device(ACCELERATOR, site.why("moved to the device here", Shows.PLACEMENT), name)
+        return Device(ACCELERATOR, site.evidence("moved to the device here", Shows.PLACEMENT), name)
     return NO_DEVICE
 
 

@@ -12,12 +12,12 @@ from amplint.core.values import (
     UNKNOWN,
     Arguments,
     Atom,
-    Blob,
     Host,
     Instance,
     Object,
     Sequence,
     Tensor,
+    TensorTree,
     Unknown,
     Value,
     join,
@@ -43,15 +43,15 @@ def binary_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
     if isinstance(left, Host) and left.kind == "str" and operator == "Mod":
         return STR
     operands = tensors_in([one(left), one(right)])
-    if isinstance(left, Tensor | Blob) or isinstance(right, Tensor | Blob):
-        other = right if isinstance(left, Tensor | Blob) else left
+    if isinstance(left, Tensor | TensorTree) or isinstance(right, Tensor | TensorTree):
+        other = right if isinstance(left, Tensor | TensorTree) else left
         if isinstance(other, Unknown):
             operands.append(Tensor())
-            if len(operands) == 2 and isinstance(right, Tensor | Blob):
+            if len(operands) == 2 and isinstance(right, Tensor | TensorTree):
                 operands.reverse()
         elif isinstance(other, Sequence):
             return UNKNOWN
-        reflected = not isinstance(left, Tensor | Blob)
+        reflected = not isinstance(left, Tensor | TensorTree)
         table = REFLECTED if reflected else OPERATORS
         name = f"Tensor.{table.get(operator, '__add__')}"
         result = RESULTS.get(name)
@@ -125,7 +125,7 @@ def unary(operator: str, operand: Value, site: Site) -> Value:
                 results.append(one(replace(atom, const=-atom.const)))
             else:
                 results.append(one(Host(atom.kind)))
-        elif isinstance(atom, Tensor | Blob):
+        elif isinstance(atom, Tensor | TensorTree):
             name = f"Tensor.{OPERATORS.get(operator, '__neg__')}"
             results.append(
                 from_result(name, RESULTS[name], tensors_in([one(atom)]), Arguments(), site)
@@ -146,11 +146,11 @@ def compare(operators: tuple[str, ...], operands: list[Value], site: Site) -> Va
             return join(compare_atoms(operators[0], a, b, site) for a in left for b in right)
         if any(isinstance(a, Unknown | Instance | Object) for a in (*left, *right)):
             return UNKNOWN
-        blobs = [a for a in (*left, *right) if isinstance(a, Blob)]
+        blobs = [a for a in (*left, *right) if isinstance(a, TensorTree)]
         if blobs:
             # A mask if it is a tensor that is compared, and one answer if it is anything else.
-            numbers = all(isinstance(a, Blob) or _is_number(a) for a in (*left, *right))
-            return one(Blob(join_devices([b.device for b in blobs]))) if numbers else UNKNOWN
+            numbers = all(isinstance(a, TensorTree) or _is_number(a) for a in (*left, *right))
+            return one(TensorTree(join_devices([b.device for b in blobs]))) if numbers else UNKNOWN
         if any(isinstance(a, Host) and a.kind == "numpy" for a in (*left, *right)):
             return one(Host("numpy", dtype="bool"))
     return BOOL
@@ -161,7 +161,9 @@ ORDERING = frozenset({"Lt", "LtE", "Gt", "GtE"})
 
 def without_nests(value: Value) -> Value:
     """The value, where it cannot be a nest of tensors: what may be one is a tensor."""
-    return frozenset(Tensor(device=a.device) if isinstance(a, Blob) else a for a in ordered(value))
+    return frozenset(
+        Tensor(device=a.device) if isinstance(a, TensorTree) else a for a in ordered(value)
+    )
 
 
 def _is_number(atom: Atom) -> bool:
@@ -180,7 +182,7 @@ def compare_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         operands.append(Tensor())
     name = f"Tensor.{OPERATORS[operator]}"
-    other = right if isinstance(left, Tensor | Blob) else left
+    other = right if isinstance(left, Tensor | TensorTree) else left
     given = Arguments((one(other),))
     value = from_result(name, RESULTS[name], operands, given, site)
     if alone == PERHAPS_CPU:  # as likely a size or a count that is compared on the host

@@ -11,9 +11,9 @@ from amplint.core.values import (
     Arguments,
     Atom,
     Autocast,
-    Blob,
     Device,
     DType,
+    Evidence,
     Host,
     Mapping,
     Method,
@@ -23,8 +23,8 @@ from amplint.core.values import (
     Sequence,
     Symbol,
     Tensor,
+    TensorTree,
     Value,
-    Why,
     one,
 )
 from amplint.inference.transfer.containers import ON_DEVICE
@@ -42,7 +42,7 @@ def attribute(atom: Atom, name: str, site: Site) -> Value:
         return symbol_attribute(atom.name, name)
     if isinstance(atom, Tensor):
         return tensor_attribute(atom, name, site)
-    if isinstance(atom, Blob):
+    if isinstance(atom, TensorTree):
         return blob_attribute(atom, name)
     if isinstance(atom, Object):
         return object_attribute(atom, name)
@@ -92,7 +92,7 @@ ATTRIBUTES = frozenset(
 )
 
 
-def blob_attribute(blob: Blob, name: str) -> Value:
+def blob_attribute(blob: TensorTree, name: str) -> Value:
     """A blob may be a tensor or a container: its methods are those of both."""
     if name == "device":
         return one(blob.device) if blob.device.kind else UNKNOWN
@@ -111,7 +111,7 @@ def blob_attribute(blob: Blob, name: str) -> Value:
 CONTAINER_METHODS = frozenset({"items", "values", "keys", "get", "pop", "copy"})
 
 
-_NOWHERE = Site(None, lambda text, kind: Why(Place("", 0, 0, 0, 0), text, kind))
+_NOWHERE = Site(None, lambda text, kind: Evidence(Place("", 0, 0, 0, 0), text, kind))
 
 
 MODULE_TENSORS = frozenset(

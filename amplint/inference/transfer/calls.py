@@ -81,7 +81,7 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
     name = canonical(name)
     if name in GRADIENT_NORMS:
         device = Device(
-            ACCELERATOR, site.why("the norm of gradients on the device", Shows.CONVENTION)
+            ACCELERATOR, site.evidence("the norm of gradients on the device", Shows.CONVENTION)
         )
         return one(Tensor("float32", device, 0, False))
     if name in PARAMETERS:
@@ -98,7 +98,7 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
         given = arguments.get("type", 0) or arguments.get("device") or UNKNOWN
         device = device_of(given, "device", site)
         return one(
-            replace(device, why=site.why("the device is chosen here", Shows.PLACEMENT))
+            replace(device, evidence=site.evidence("the device is chosen here", Shows.PLACEMENT))
             if device.kind == ACCELERATOR
             else device
         )
@@ -207,7 +207,7 @@ def autocast(name: str, arguments: Arguments, site: Site) -> Autocast:
         dtype,
         enabled,
         cache,
-        site.why("the autocast region is opened here", Shows.AUTOCAST),
+        site.evidence("the autocast region is opened here", Shows.AUTOCAST),
     )
 
 
@@ -220,13 +220,13 @@ def library_object(kind: str, name: str, arguments: Arguments, site: Site) -> Ob
         device = scaler_device(libraries.SCALERS[name], arguments, site)
         return Object(kind, name, device, enabled=None if arguments.stars else enabled)
     if kind == "accelerator":
-        device = Device(ACCELERATOR, site.why("the device is chosen here", Shows.PLACEMENT))
+        device = Device(ACCELERATOR, site.evidence("the device is chosen here", Shows.PLACEMENT))
         return Object(kind, name, device)
     if name in libraries.LOADERS_ON_DEVICE:
         return Object(
             kind,
             name,
-            Device(ACCELERATOR, site.why("its batches come on the device", Shows.PLACEMENT)),
+            Device(ACCELERATOR, site.evidence("its batches come on the device", Shows.PLACEMENT)),
         )
     return Object(kind, name, host_memory(name, arguments, site) if kind == "loader" else NO_DEVICE)
 
@@ -239,7 +239,9 @@ def host_memory(name: str, arguments: Arguments, site: Site) -> Device:
     pins = constant(arguments.get("pin_memory", 7)) is True
     own = arguments.get("collate_fn", 6) or NOTHING
     if pins and own == NOTHING and name.startswith(libraries.PINNING_LOADERS):
-        return Device("cpu", site.why("this loader pins its batches", Shows.LOADER), pinned=True)
+        return Device(
+            "cpu", site.evidence("this loader pins its batches", Shows.LOADER), pinned=True
+        )
     return CPU
 
 

@@ -12,7 +12,6 @@ from amplint.core.values import (
     NONE,
     UNKNOWN,
     Atom,
-    Blob,
     Device,
     Host,
     Instance,
@@ -20,6 +19,7 @@ from amplint.core.values import (
     Object,
     Sequence,
     Tensor,
+    TensorTree,
     Unknown,
     Value,
     constant,
@@ -98,7 +98,7 @@ def as_sequence(atom: Atom) -> Value:
 
 def as_mapping(atom: Atom) -> Value:
     """`dict(x)` of a mapping, or of pairs."""
-    if isinstance(atom, Mapping | Blob):
+    if isinstance(atom, Mapping | TensorTree):
         return one(atom)
     if not isinstance(atom, Sequence):
         return UNKNOWN
@@ -136,7 +136,7 @@ def iterate_atom(atom: Atom) -> Value:
         return STR
     if isinstance(atom, Object):
         if atom.kind == "loader":
-            return one(Blob(atom.device))
+            return one(TensorTree(atom.device))
         if atom.kind == "parameters":
             return one(Tensor(device=atom.device, rank=1, grad=True))
         if atom.type in KEYED:
@@ -144,7 +144,7 @@ def iterate_atom(atom: Atom) -> Value:
         return content(atom) or UNKNOWN
     if isinstance(atom, Tensor):
         return one(row(atom))
-    if isinstance(atom, Blob):
+    if isinstance(atom, TensorTree):
         return one(atom)
     if isinstance(atom, Host):
         if atom.kind == "numpy":
@@ -178,7 +178,7 @@ def subscript_tensor(tensor: Tensor, index: Value, keys: tuple[Value, ...]) -> T
     gathers = isinstance(key, Tensor) and (key.dtype == "bool" or key.rank == 1)
     # A slice and None leave a dimension, whatever else there is between the brackets.
     some = gathers or any(ranks.is_slice(k) or k == NOTHING for k in keys)
-    chosen = isinstance(key, Tensor | Blob)
+    chosen = isinstance(key, Tensor | TensorTree)
     device = unpinned(tensor.device) if chosen else tensor.device
     left = replace(tensor, rank=1 if some else None, dims=None, device=device, fresh=None)
     return with_dims(left, ranks.of_item(ranks.count(one(tensor)), keys) if keys else None)
@@ -188,8 +188,8 @@ def subscript_atom(atom: Atom, index: Value, keys: tuple[Value, ...] = ()) -> Va
     """`atom[index]`; `keys` are what stands between the brackets, where that is known."""
     if isinstance(atom, Tensor):
         return one(subscript_tensor(atom, index, keys))
-    if isinstance(atom, Blob):
-        chosen = isinstance(only(index), Tensor | Blob)
+    if isinstance(atom, TensorTree):
+        chosen = isinstance(only(index), Tensor | TensorTree)
         return one(replace(atom, device=unpinned(atom.device)) if chosen else atom)
     if isinstance(atom, Sequence):
         position = constant(index)
@@ -237,7 +237,7 @@ def put(container: Value, index: Value, value: Value) -> Value:
             else:
                 crowded = atom.crowded or len(items) >= MAX_KEYS
                 results.append(one(Mapping(join([atom.element, value]), (), crowded)))
-        elif isinstance(atom, Blob):
+        elif isinstance(atom, TensorTree):
             devices = {t.device.kind for t in tensors_in([value])}
             results.append(
                 one(

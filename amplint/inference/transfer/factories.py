@@ -74,10 +74,10 @@ def legacy_tensor(name: str, site: Site) -> Tensor:
     device = (
         CPU
         if where == "cpu"
-        else Device(ACCELERATOR, site.why("built on the device here", Shows.PLACEMENT))
+        else Device(ACCELERATOR, site.evidence("built on the device here", Shows.PLACEMENT))
     )
     dtype = "float32" if dtype == "default" else dtype
-    return Tensor(dtype, device, 1, False, site.why(f"made as {dtype} here", Shows.DTYPE))
+    return Tensor(dtype, device, 1, False, site.evidence(f"made as {dtype} here", Shows.DTYPE))
 
 
 PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
@@ -88,7 +88,7 @@ def parameter(arguments: Arguments, site: Site) -> Tensor:
     given = arguments.get("data", 0)
     data = tensors_in([given]) if given is not None else []
     device = Device(
-        ACCELERATOR, site.why("the module's tensors live on the device", Shows.CONVENTION)
+        ACCELERATOR, site.evidence("the module's tensors live on the device", Shows.CONVENTION)
     )
     first = data[0] if data else Tensor()
     grad = constant(arguments.get("requires_grad", 1)) is not False
@@ -114,8 +114,10 @@ def factory(name: str, facts: Factory, arguments: Arguments, site: Site) -> Valu
     rank = factory_rank(facts, shaped)
     grad = constant(arguments.get("requires_grad")) is True
     inherits = bool(like) and arguments.get("dtype") is None
-    why = like[0].settled_dtype if inherits else site.why(f"made as {dtype} here", Shows.DTYPE)
-    made = Tensor(dtype, device, rank, grad, why if dtype is not None else None, fresh=name)
+    evidence = (
+        like[0].dtype_evidence if inherits else site.evidence(f"made as {dtype} here", Shows.DTYPE)
+    )
+    made = Tensor(dtype, device, rank, grad, evidence if dtype is not None else None, fresh=name)
     return one(with_dims(made, ranks.of_factory(name, facts, shaped)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from amplint.core.values import NONE, Host, Region, Shows, Why, one
+from amplint.core.values import NONE, Evidence, Host, Region, Shows, one
 
 INT = one(Host("int"))
 
@@ -36,4 +36,4 @@ class Site:
     """Where an operation stands: the autocast region around it, and how to give it as a reason."""
 
     region: Region | None
-    why: Callable[[str, Shows], Why]
+    evidence: Callable[[str, Shows], Evidence]

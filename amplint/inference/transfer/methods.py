@@ -11,9 +11,9 @@ from amplint.core.values import (
     UNKNOWN,
     Arguments,
     Autocast,
-    Blob,
     Device,
     DType,
+    Evidence,
     Host,
     Instance,
     Mapping,
@@ -22,8 +22,8 @@ from amplint.core.values import (
     Sequence,
     Shows,
     Tensor,
+    TensorTree,
     Value,
-    Why,
     constant,
     join,
     moved,
@@ -47,7 +47,7 @@ def call_method(method: Method, arguments: Arguments, site: Site) -> Value:
     of, name = method.of, method.name
     if isinstance(of, Tensor):
         return call_tensor_method(of, name, arguments, site)
-    if isinstance(of, Blob):
+    if isinstance(of, TensorTree):
         return call_blob_method(of, name, arguments, site)
     if isinstance(of, Object):
         return call_object_method(of, name, arguments, site)
@@ -81,7 +81,7 @@ def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Si
                 tensor,
                 Device(
                     ACCELERATOR,
-                    site.why(f"moved by `.{name}()` here", Shows.PLACEMENT),
+                    site.evidence(f"moved by `.{name}()` here", Shows.PLACEMENT),
                     label,
                 ),
             )
@@ -92,7 +92,7 @@ def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Si
         other = tensors_in(arguments.positional)
         like = other[0] if other else Tensor()
         placed = replace(tensor, device=like.device)
-        return one(as_dtype(placed, like.dtype, like.settled_dtype))
+        return one(as_dtype(placed, like.dtype, like.dtype_evidence))
     if name == "type":
         given = arguments.get("dtype", 0)
         legacy = legacy_type(given)
@@ -119,9 +119,9 @@ def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Si
     return from_result(full, result, operands, arguments, site)
 
 
-def to(tensor: Tensor | Blob, arguments: Arguments, site: Site) -> Value:
+def to(tensor: Tensor | TensorTree, arguments: Arguments, site: Site) -> Value:
     """`x.to(device)`, `x.to(dtype)`, `x.to(device, dtype)`, `x.to(other)` and their keywords."""
-    result: Tensor | Blob = tensor
+    result: Tensor | TensorTree = tensor
     target = arguments.get("device", 0)
     dtype = arguments.get("dtype")
     if target is not None:
@@ -129,11 +129,11 @@ def to(tensor: Tensor | Blob, arguments: Arguments, site: Site) -> Value:
         if isinstance(atom, DType):
             dtype = target
             target = None
-        elif isinstance(atom, Tensor | Blob):
+        elif isinstance(atom, Tensor | TensorTree):
             result = moved(result, atom.device)
             if isinstance(result, Tensor):
                 like = atom if isinstance(atom, Tensor) else Tensor()
-                result = as_dtype(result, like.dtype, like.settled_dtype)
+                result = as_dtype(result, like.dtype, like.dtype_evidence)
             target = None
     if target is not None:
         device = device_of(target, arguments.hint, site)
@@ -164,22 +164,22 @@ def cast_to(tensor: Tensor, dtype: Value, site: Site) -> Tensor:
     return as_dtype(
         tensor,
         name,
-        site.why(f"cast to {name} here", Shows.DTYPE) if name is not None else None,
+        site.evidence(f"cast to {name} here", Shows.DTYPE) if name is not None else None,
     )
 
 
-def as_dtype(tensor: Tensor, dtype: str | None, why: Why | None) -> Tensor:
-    return replace(tensor, dtype=dtype, settled_dtype=why, fresh=None)
+def as_dtype(tensor: Tensor, dtype: str | None, evidence: Evidence | None) -> Tensor:
+    return replace(tensor, dtype=dtype, dtype_evidence=evidence, fresh=None)
 
 
-def call_blob_method(blob: Blob, name: str, arguments: Arguments, site: Site) -> Value:
+def call_blob_method(blob: TensorTree, name: str, arguments: Arguments, site: Site) -> Value:
     if name in ("to", "cuda", "cpu"):
         if name == "to":
             return to(blob, arguments, site)
         device = (
             CPU
             if name == "cpu"
-            else Device(ACCELERATOR, site.why(f"moved by `.{name}()` here", Shows.PLACEMENT))
+            else Device(ACCELERATOR, site.evidence(f"moved by `.{name}()` here", Shows.PLACEMENT))
         )
         return one(moved(blob, device))
     if name == "items":
@@ -260,6 +260,6 @@ def call_accelerator_method(thing: Object, name: str, arguments: Arguments, site
         return NOTHING
     if name == "autocast":
         # Whether, and in which dtype, is up to how the accelerator was set up.
-        why = site.why("the autocast region is opened here", Shows.AUTOCAST)
-        return one(Autocast(None, "half", None, why=why))
+        evidence = site.evidence("the autocast region is opened here", Shows.AUTOCAST)
+        return one(Autocast(None, "half", None, evidence=evidence))
     return UNKNOWN

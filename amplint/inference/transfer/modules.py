@@ -12,7 +12,6 @@ from amplint.core.values import (
     UNKNOWN,
     Arguments,
     Atom,
-    Blob,
     Device,
     DType,
     Instance,
@@ -21,6 +20,7 @@ from amplint.core.values import (
     Sequence,
     Shows,
     Tensor,
+    TensorTree,
     Value,
     constant,
     join,
@@ -81,10 +81,12 @@ def call_object(thing: Object, arguments: Arguments, site: Site) -> Value:
         operands = tensors_in(arguments.all)
         device = common_device(operands)
         if device.kind is None and not any(t.device.kind == "cpu" for t in operands):
-            device = Device(ACCELERATOR, site.why("a criterion's output", Shows.CONVENTION))
+            device = Device(ACCELERATOR, site.evidence("a criterion's output", Shows.CONVENTION))
         cast = autocast_dtype(thing.type, operands, arguments, site)
-        dtype, why = cast if cast is not None else (promote(operands) if operands else None, None)
-        return one(Tensor(dtype, device, thing.rank, True, why))
+        dtype, evidence = (
+            cast if cast is not None else (promote(operands) if operands else None, None)
+        )
+        return one(Tensor(dtype, device, thing.rank, True, evidence))
     if thing.kind == "module":
         return call_module(thing, arguments, site)
     if thing.kind == "namedtuple":
@@ -101,20 +103,20 @@ def call_module(thing: Object, arguments: Arguments, site: Site) -> Value:
         cast = autocast_dtype(thing.last, operands, arguments, site) if thing.last else None
         if cast is not None and cast[0] is not None:
             return one(Tensor(cast[0], device, None, True, cast[1]))
-        return one(Blob(device, "output"))
+        return one(TensorTree(device, "output"))
     first = operands[0] if operands else Tensor()
-    dtype, why = (
-        (first.dtype, first.settled_dtype) if facts.dtype == "same" else (thing.dtype, None)
+    dtype, evidence = (
+        (first.dtype, first.dtype_evidence) if facts.dtype == "same" else (thing.dtype, None)
     )
     cast = autocast_dtype(thing.type, operands, arguments, site)
     if cast is not None:
-        dtype, why = cast
+        dtype, evidence = cast
     rank = {"some": 1, "same": first.rank}.get(facts.rank)
-    made = Tensor(dtype, device, rank, True, why)
+    made = Tensor(dtype, device, rank, True, evidence)
     tensor = with_dims(made, ranks.of_layer(thing.type, facts, ranks.of_function(arguments)))
     if facts.returns == "tensors":
         # The second is a state, which may be a pair itself, or weights.
-        rest = one(Blob(device, "output"))
+        rest = one(TensorTree(device, "output"))
         return one(Sequence((one(tensor), rest), join([one(tensor), rest])))
     return one(tensor)
 
@@ -124,7 +126,7 @@ def output_device(operands: list[Tensor], own: Device, site: Site) -> Device:
     if device.kind is None:
         device = own
     if device.kind is None and not any(t.device.kind == "cpu" for t in operands):
-        device = Device(ACCELERATOR, site.why("a model's output", Shows.CONVENTION))
+        device = Device(ACCELERATOR, site.evidence("a model's output", Shows.CONVENTION))
     return device
 
 
@@ -133,7 +135,7 @@ def call_module_method(
 ) -> Value:
     """Methods of nn.Module, which move in place and return the module."""
     if name in ("to", "cuda", "xpu"):
-        device = Device(ACCELERATOR, site.why("the model is moved here", Shows.PLACEMENT))
+        device = Device(ACCELERATOR, site.evidence("the model is moved here", Shows.PLACEMENT))
         given = arguments.get("device", 0)
         if name == "to" and given is not None:
             if isinstance(only(given), DType):
@@ -166,7 +168,9 @@ def call_module_method(
         device = (
             own
             if own.kind
-            else Device(ACCELERATOR, site.why("parameters live on the device", Shows.CONVENTION))
+            else Device(
+                ACCELERATOR, site.evidence("parameters live on the device", Shows.CONVENTION)
+            )
         )
         parameters = one(Object("parameters", "torch.nn.Parameter", device))
         if name != "named_parameters":
@@ -177,7 +181,7 @@ def call_module_method(
         device = (
             own
             if own.kind
-            else Device(ACCELERATOR, site.why("the module's tensors", Shows.CONVENTION))
+            else Device(ACCELERATOR, site.evidence("the module's tensors", Shows.CONVENTION))
         )
         return one(Mapping(one(Tensor(None, device, None, False))))
     return UNKNOWN
@@ -192,7 +196,7 @@ def module_in(thing: Object | Instance, dtype: str | None) -> Object | Instance:
 
 
 def on_device(atom: Atom, device: Device) -> Value:
-    if isinstance(atom, Tensor | Blob):
+    if isinstance(atom, Tensor | TensorTree):
         return one(moved(atom, device))
     if isinstance(atom, Object | Instance):
         return one(replace(atom, device=device))

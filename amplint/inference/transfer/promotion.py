@@ -11,17 +11,17 @@ from amplint.core.values import (
     CPU,
     NO_DEVICE,
     Arguments,
-    Blob,
     Device,
+    Evidence,
     Host,
     Place,
     Region,
     Sequence,
     Shows,
     Tensor,
+    TensorTree,
     Unknown,
     Value,
-    Why,
     join_tensors,
     ordered,
 )
@@ -42,7 +42,7 @@ def tensors_in(values: Iterable[Value]) -> list[Tensor]:
         for atom in ordered(value):
             if isinstance(atom, Tensor):
                 ways.append(atom)
-            elif isinstance(atom, Blob):
+            elif isinstance(atom, TensorTree):
                 ways.append(Tensor(device=atom.device))
             elif isinstance(atom, Sequence):
                 inner = atom.items if atom.items is not None else (atom.element,)
@@ -56,14 +56,14 @@ def common_device(operands: list[Tensor]) -> Device:
     """Where an operation on these runs: only a 0-dim CPU tensor may join tensors elsewhere."""
     known = [t for t in operands if t.device.kind == ACCELERATOR]
     if known:
-        return min((t.device for t in known), key=lambda d: d.why or _LAST)
+        return min((t.device for t in known), key=lambda d: d.evidence or _LAST)
     hosts = [t for t in operands if t.device.kind == "cpu"]
     if hosts and (len(hosts) == len(operands) or any(t.rank == 1 for t in hosts)):
         return CPU  # in memory of its own, which is not pinned
     return NO_DEVICE
 
 
-_LAST = Why(Place("\U0010ffff", 0, 0, 0, 0), "", Shows.OPERATION)
+_LAST = Evidence(Place("\U0010ffff", 0, 0, 0, 0), "", Shows.OPERATION)
 
 
 MAX_UNSURE = 3  # operands that may or may not be 0-dim, told apart in all combinations
@@ -151,7 +151,7 @@ def region_dtype(region: Region) -> str:
 
 def autocast_dtype(
     name: str, operands: list[Tensor], arguments: Arguments, site: Site
-) -> tuple[str | None, Why | None] | None:
+) -> tuple[str | None, Evidence | None] | None:
     """The dtype of a result under autocast; None where autocast leaves the operation alone."""
     region = site.region
     if region is None or region.enabled is False:
@@ -171,11 +171,11 @@ def autocast_dtype(
     if operands and all(t.dtype is not None and t.dtype not in FLOATS for t in operands):
         return None  # only floating tensors are eligible
     if rule == "half":
-        return (region_dtype(region), region.why)
+        return (region_dtype(region), region.evidence)
     if rule == "fp32" or (rule == "fp32-unless-dtype" and not arguments.has("dtype")):
-        return ("float32", site.why("autocast runs this in float32", Shows.AUTOCAST))
+        return ("float32", site.evidence("autocast runs this in float32", Shows.AUTOCAST))
     if rule == "promote":
         dtypes = [t.dtype for t in operands]
         if all(d is not None for d in dtypes):
-            return (widest([d for d in dtypes if d in FLOATS] or ["float32"]), region.why)
+            return (widest([d for d in dtypes if d in FLOATS] or ["float32"]), region.evidence)
     return (None, None)

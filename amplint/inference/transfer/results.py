@@ -9,14 +9,14 @@ from amplint.core.values import (
     NONE,
     UNKNOWN,
     Arguments,
-    Blob,
     DType,
+    Evidence,
     Host,
     Sequence,
     Shows,
     Tensor,
+    TensorTree,
     Value,
-    Why,
     constant,
     one,
     only,
@@ -45,10 +45,10 @@ def tensor_result(
     stays = result.kind == "same" or result.rank == "sizes"
     device = CPU if result.device == "cpu" else common_device(operands[: 1 if stays else None])
     dtype: str | None
-    why: Why | None = None
+    evidence: Evidence | None = None
     word = division_dtype(arguments) or result.dtype
     if word in ("same", "float-of", "long-of"):
-        dtype, why = first.dtype, first.settled_dtype
+        dtype, evidence = first.dtype, first.dtype_evidence
         if word == "float-of" and dtype is not None and dtype not in FLOATS:
             dtype = "float32"
         if word == "long-of" and dtype is not None and dtype not in FLOATS:
@@ -57,29 +57,33 @@ def tensor_result(
         # What is joined has the same number of dimensions.
         ranked = [replace(t, rank=1) for t in operands] if result.rank == "some" else operands
         dtype = promote(ranked, word == "promote-float", number_kinds(arguments.all))
-        reasons = [t.settled_dtype for t in operands if t.dtype == dtype and t.settled_dtype]
-        why = min(reasons) if reasons else None
+        reasons = [t.dtype_evidence for t in operands if t.dtype == dtype and t.dtype_evidence]
+        evidence = min(reasons) if reasons else None
     elif word in ("default",):
         dtype = "float32"
     elif word in ("arg", "unknown"):
         dtype = None
     else:
         dtype = word
-        why = site.why(f"cast to {dtype} here", Shows.DTYPE) if name in DTYPE_OF_CAST else None
+        evidence = (
+            site.evidence(f"cast to {dtype} here", Shows.DTYPE) if name in DTYPE_OF_CAST else None
+        )
     if result.rank == "reduction" and len({t.dtype for t in operands}) > 1:
-        dtype, why = None, None  # losses of mixed dtypes do not agree on what they do
+        dtype, evidence = None, None  # losses of mixed dtypes do not agree on what they do
     cast = autocast_dtype(name, operands, arguments, site)
     if cast is not None and word not in ("bool", "int64"):
-        dtype, why = (None, None) if word == "unknown" else cast
+        dtype, evidence = (None, None) if word == "unknown" else cast
     explicit = arguments.get("dtype")
     for given in arguments.positional if explicit is None else ():
         if isinstance(only(given), DType):  # `x.softmax(-1, torch.float32)`
             explicit = given
     if explicit is not None and explicit != NOTHING:
         dtype = dtype_of(explicit)
-        why = site.why(f"made as {dtype} here", Shows.DTYPE) if dtype is not None else None
+        evidence = (
+            site.evidence(f"made as {dtype} here", Shows.DTYPE) if dtype is not None else None
+        )
     rank = result_rank(result.rank, operands, arguments)
-    made = Tensor(dtype, device, rank, result_grad(name, dtype, operands), why)
+    made = Tensor(dtype, device, rank, result_grad(name, dtype, operands), evidence)
     of_method = name.startswith("Tensor.") and operands
     call = Call(one(first), arguments) if of_method else ranks.of_function(arguments)
     return with_dims(made, ranks.of_result(name, result.rank, call))
@@ -167,7 +171,7 @@ def at_dim(name: str, result: Result, arguments: Arguments) -> Value | None:
 def tensor_for_dim(name: str, result: Result, arguments: Arguments) -> bool:
     """Ex) torch.max(a, b), which is elementwise"""
     given = arguments.get("other") or at_dim(name, result, arguments)
-    return given is not None and isinstance(only(given), Tensor | Blob)
+    return given is not None and isinstance(only(given), Tensor | TensorTree)
 
 
 def has_dim(name: str, result: Result, arguments: Arguments) -> bool:

@@ -194,7 +194,7 @@ def verify(request: Request, unsafe: bool, lab: Lab) -> Verified:
             for finding in fixing.fixable(current.outcome.findings, allow)
             if current.identity(finding) not in refused
         ]
-        result = current.settle(current.applicable(tried))
+        result = current.solve(current.applicable(tried))
         if not result:
             break
         judged += result
@@ -268,7 +268,7 @@ class Round:
         chosen = replace(self.outcome, findings=tuple(findings))
         return fixing.fix_round(chosen, self.request, self.allow).fixed
 
-    def settle(self, findings: Sequence[Finding]) -> list[Judged]:
+    def solve(self, findings: Sequence[Finding]) -> list[Judged]:
         """A verdict for each fix: that of all together if this is exact, or if the original is
         why nothing can be said; else of either half."""
         if not findings:
@@ -278,7 +278,7 @@ class Round:
         same = all(e.verdict is Verdict.EXACT or e.of_original for e in by_backend.values())
         if len(findings) > 1 and not same:
             middle = len(findings) // 2
-            return [*self.settle(findings[:middle]), *self.settle(findings[middle:])]
+            return [*self.solve(findings[:middle]), *self.solve(findings[middle:])]
         return [self.judged(finding, after, by_backend) for finding in findings]
 
     def judge(self, after: Texts, findings: Iterable[Finding]) -> dict[str, Judgement]:
