@@ -32,7 +32,7 @@ from typing import Any
 from amplint.knowledge.casts import AUTOCAST
 from amplint.knowledge.operations import RESULTS
 from amplint.verify import selftest
-from amplint.verify.recording.observation import Observation, Outcome
+from amplint.verify.recording.observation import Observation, RunOutcome
 from amplint.verify.runs.run import Runner, running
 from amplint.verify.runs.spec import Spec
 
@@ -162,7 +162,7 @@ def measured(runner: Runner, every: int) -> tuple[list[Row], list[Row], set[str]
     for name in BACKENDS:
         spec = Spec(str(ROOT), target, name, ("{device}", every), seconds=1800, memory=32 << 30)
         seen[name] = runner.run(spec)
-        if seen[name].outcome is not Outcome.OK:
+        if seen[name].outcome is not RunOutcome.OK:
             raise RuntimeError(f"{name}: {seen[name].error}: {seen[name].text}")
     flagged = {flag.op.split(".")[1].rstrip("_") for flag in seen["sim"].flags}
     sim, policy = (rows(seen[name]) for name in BACKENDS)

@@ -20,20 +20,20 @@ from amplint.run.request import Request
 from amplint.verify import projects
 from amplint.verify.backends.choice import BACKENDS
 from amplint.verify.report import findings as report
-from amplint.verify.runs.drivers import Kind, Program
+from amplint.verify.runs.drivers import Kind, UserProgram
 
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "verify_programs"
 RESULT = HERE / "results" / "programs.json"
 # One of each kind, so that all ways to run a program are taken.
 RUN = {
-    "cifar": Program(Kind.ENTRY, "train:main"),
-    "gan": Program(Kind.SCRIPT, "train.py"),
-    "lm": Program(Kind.PYTEST),
+    "cifar": UserProgram(Kind.ENTRY, "train:main"),
+    "gan": UserProgram(Kind.SCRIPT, "train.py"),
+    "lm": UserProgram(Kind.PYTEST),
 }
 
 
-def verified(directory: Path, program: Program) -> report.Report:
+def verified(directory: Path, program: UserProgram) -> report.Report:
     """The fixes of the project in a directory, all of them, on both back ends."""
     settings = Settings(directory)
     request = Request(project([directory], settings), settings, registry.all_rules())

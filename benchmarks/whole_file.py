@@ -46,7 +46,7 @@ from amplint.ir.file_set import Files
 from amplint.project.config import Settings
 from amplint.project.discover import Project
 from amplint.run import analysis, engine, parts, session
-from amplint.run.judge import CandidateRows, Judged, show
+from amplint.run.judge import CandidateRows, JudgedFile, show
 from amplint.run.request import Outcome, Request
 from amplint.source import Source, Texts
 from benchmarks.packages import RESULTS, Package, arguments, fetch, load, sources
@@ -120,7 +120,7 @@ def judge_whole(
     rules: Sequence[Rule],
     texts: Texts = lambda _: None,
     _watch: None = None,
-) -> Judged:
+) -> JudgedFile:
     """`amplint.run.judge.judge`, but for what it leaves out: every node is shown to every rule."""
     source = Source(WholeLayout(path, text, facts.module), facts, texts)
     return show(source, [(unit, rules) for unit in source.layout.units.units])
@@ -252,7 +252,7 @@ def run_whole(request: Request, divide: Divide = parts.divide) -> Whole:
     """`engine.run` the long way; nothing that was indexed or found before is used."""
     count = multiprocessing.Value("i")  # files are judged in several processes
 
-    def judged(*arguments: object) -> Judged:
+    def judged(*arguments: object) -> JudgedFile:
         with count.get_lock():
             count.value += 1
         return judge_whole(*arguments)  # type: ignore[arg-type]  # they are those of `judge`

@@ -312,15 +312,25 @@ def ordered(value: Value) -> list[Atom]:
     return sorted(value, key=_order)
 
 
+# By position and not by name, so that no report changes with the name of a class. A tensor tree
+# comes before a tensor: where both become one tensor, the evidence of the tree is shown.
+KINDS = (
+    Autocast, TensorTree, Class, DType, Device, Function, Host, Instance, Mapping, Method, Module,
+    NoGrad, Object, Sequence, Super, Symbol, Tensor, Unknown,
+)  # fmt: skip
+POSITION = {kind: f"{position:02}" for position, kind in enumerate(KINDS)}
+
+
 def _order(atom: Atom) -> tuple[str, ...]:
+    position = POSITION[type(atom)]
     if isinstance(atom, Function):
         given = f"{atom.given} {sorted(atom.given_names)}"
         bound = ("",) if atom.bound is None else _order(atom.bound)
-        return ("Function", atom.id, given, *bound)
+        return (position, atom.id, given, *bound)
     if isinstance(atom, Method):
-        return ("Method", atom.name, *_order(atom.of))
+        return (position, atom.name, *_order(atom.of))
     parts = ("id", "cls", "name", "type", "kind", "path", "const", "dtype")
-    return (type(atom).__name__, *(str(getattr(atom, part, "")) for part in parts))
+    return (position, *(str(getattr(atom, part, "")) for part in parts))
 
 
 def join(values: Iterable[Value]) -> Value:

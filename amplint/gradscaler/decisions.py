@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amplint.gradscaler.decision_diagram import FALSE, TRUE, Condition, DecisionDiagrams
-from amplint.gradscaler.paths import Decision, Frame, Knowledge, Path, Step, Steps
+from amplint.gradscaler.paths import Activation, Decision, Knowledge, Path, Step, Steps
 from amplint.gradscaler.symbolic_values import Symbolic, SymbolicValues
 from amplint.inference import SiteId
 from amplint.ir import ops
@@ -33,7 +33,7 @@ class Decisions:
         self.places: dict[Symbolic, set[SiteId]] = {}
 
     def outcomes(
-        self, frame: Frame, path: Path, test: Symbolic, number: int, steps: Steps
+        self, frame: Activation, path: Path, test: Symbolic, number: int, steps: Steps
     ) -> Iterator[tuple[Path, bool, frozenset[Decision]]]:
         """The paths into which a test splits one, each with the outcome, and with those of the
         tests that it is made of."""
@@ -90,7 +90,9 @@ class Decisions:
             return frozenset()
         return frozenset({(atom, outcome is not negated)})
 
-    def assume(self, frame: Frame, path: Path, test: Symbolic, outcome: bool, steps: Steps) -> bool:
+    def assume(
+        self, frame: Activation, path: Path, test: Symbolic, outcome: bool, steps: Steps
+    ) -> bool:
         """Decide that a test has this outcome on a path; False if it cannot have."""
         condition = self._condition(test, {})
         if condition in (TRUE, FALSE):

@@ -6,7 +6,7 @@ from amplint.core.values import Class, Function, Instance
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import Role
 from amplint.gradscaler.instructions import EXITS
-from amplint.gradscaler.paths import Frame, Knowledge, Path
+from amplint.gradscaler.paths import Activation, Knowledge, Path
 from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, SymbolicValues
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node
@@ -28,15 +28,15 @@ class Evaluator:
         self.knowledge = knowledge
         self.may_be_off: set[Symbolic] = set()  # what may be a scaler that is off, or None
 
-    def unique(self, frame: Frame, number: int) -> Symbolic:
+    def unique(self, frame: Activation, number: int) -> Symbolic:
         """An unknown value, known by its node and iteration."""
         return self.symbols.of("result", frame.key, number, frame.iterations)
 
-    def several(self, frame: Frame, number: int) -> Symbolic:
+    def several(self, frame: Activation, number: int) -> Symbolic:
         """The value of a node on paths that became one by force; -1 is that of the function."""
         return self.symbols.of("several", frame.key, number, frame.iterations)
 
-    def at(self, frame: Frame, path: Path, number: int) -> Symbolic:
+    def at(self, frame: Activation, path: Path, number: int) -> Symbolic:
         """The value of a node, whether it was run or not."""
         if number < 0:
             return NOTHING
@@ -60,12 +60,12 @@ class Evaluator:
             derived[last] = self.unique(frame, last) if unread else self.value(frame, path, last)
         return derived[number]
 
-    def value(self, frame: Frame, path: Path, number: int) -> Symbolic:
+    def value(self, frame: Activation, path: Path, number: int) -> Symbolic:
         """The value of a node that calls nothing, from those of its operands."""
         found = self._evaluate(frame, path, number, frame.graph.nodes[number])
         return self.unique(frame, number) if self.symbols.is_deep(found) else found
 
-    def joined(self, frame: Frame, path: Path, number: int) -> Symbolic:
+    def joined(self, frame: Activation, path: Path, number: int) -> Symbolic:
         """The value of a name where paths meet: what this path has put into it."""
         node, code, nodes = frame.graph.nodes[number], frame.code, frame.graph.nodes
         held = [operand for operand in node.operands if operand in path.values]
@@ -81,18 +81,18 @@ class Evaluator:
                 return path.values[max(candidates, key=lambda each: code.order.get(each, -1))]
         return self.unique(frame, number)
 
-    def call(self, frame: Frame, path: Path, number: int, node: Node) -> Symbolic:
+    def call(self, frame: Activation, path: Path, number: int, node: Node) -> Symbolic:
         """The result of an unknown function: the same for the same arguments in one iteration."""
         operands = [self.at(frame, path, operand) for operand in node.operands]
         if any(map(self.symbols.is_deep, operands)):
             return self.unique(frame, number)
         return self.symbols.of("call", node.data.keywords, frame.all_iterations, *operands)
 
-    def scaled(self, frame: Frame, number: int, scaler: Symbolic, loss: Symbolic) -> Symbolic:
+    def scaled(self, frame: Activation, number: int, scaler: Symbolic, loss: Symbolic) -> Symbolic:
         found = self.symbols.of("scaled", scaler, loss)
         return self.unique(frame, number) if self.symbols.is_deep(found) else found
 
-    def role(self, frame: Frame, path: Path, number: int) -> Role:
+    def role(self, frame: Activation, path: Path, number: int) -> Role:
         """The role of a node's object; noted for its symbolic value, if it is known."""
         if number < 0:
             return Role.OTHER
@@ -112,7 +112,7 @@ class Evaluator:
     # -- arguments
 
     def arguments(
-        self, frame: Frame, path: Path, number: int, node: Node, function: str
+        self, frame: Activation, path: Path, number: int, node: Node, function: str
     ) -> dict[str, Symbolic]:
         """The values of the parameters of a function that is called, as far as they are known."""
         facts = self.inference.functions[function]
@@ -137,7 +137,7 @@ class Evaluator:
         return given
 
     def _receiver(
-        self, frame: Frame, path: Path, number: int, node: Node, function: str
+        self, frame: Activation, path: Path, number: int, node: Node, function: str
     ) -> Symbolic | None:
         """The value of `self` in a function that is called; None where it takes none."""
         facts = self.inference.functions[function]
@@ -160,7 +160,7 @@ class Evaluator:
 
     # -- by operation
 
-    def _evaluate(self, frame: Frame, path: Path, number: int, node: Node) -> Symbolic:
+    def _evaluate(self, frame: Activation, path: Path, number: int, node: Node) -> Symbolic:
         match node.op:
             case ops.CONST:
                 return self.symbols.constant(node.data)
@@ -191,7 +191,7 @@ class Evaluator:
             case _:
                 return self.unique(frame, number)
 
-    def _attribute(self, frame: Frame, path: Path, thing: Symbolic, node: Node) -> Symbolic:
+    def _attribute(self, frame: Activation, path: Path, thing: Symbolic, node: Node) -> Symbolic:
         self.knowledge.ask((thing, node.data), frame.time)
         found = path.fields.get((thing, node.data))
         return found if found is not None else self.symbols.of("attr", thing, node.data)
@@ -203,7 +203,7 @@ class Evaluator:
             return Symbolic(term[3 + index])
         return self.symbols.of("unpack", whole, index)
 
-    def _free(self, frame: Frame, path: Path, name: str) -> Symbolic:
+    def _free(self, frame: Activation, path: Path, name: str) -> Symbolic:
         """A name of a function around this one, which may be running, or of a module."""
         scope = self.inference.functions[frame.function].parent
         while scope is not None:
@@ -214,7 +214,7 @@ class Evaluator:
             scope = facts.parent
         return self.symbols.of("name", name)
 
-    def _bound(self, frame: Frame, path: Path, scope: str, name: str) -> Symbolic:
+    def _bound(self, frame: Activation, path: Path, scope: str, name: str) -> Symbolic:
         values, caller = path.values, path.caller
         for running in frame.chain:
             if running.function == scope:

@@ -6,7 +6,15 @@ from collections.abc import Iterable, Mapping
 
 from amplint.core.values import Object
 from amplint.core.walks import reachable
-from amplint.gradscaler.events import Event, Kind, Role, divides_by_zero, event, role, surely_scaler
+from amplint.gradscaler.events import (
+    Kind,
+    Role,
+    TrainingEvent,
+    divides_by_zero,
+    event,
+    role,
+    surely_scaler,
+)
 from amplint.inference import Inference, SiteId, State
 from amplint.ir import ops
 
@@ -25,7 +33,7 @@ class EventIndex:
 
     def __init__(self, inference: Inference) -> None:
         self.inference = inference
-        self.of: dict[str, dict[int, Event]] = {}
+        self.of: dict[str, dict[int, TrainingEvent]] = {}
         scaling: set[str] = set()
         backward: set[str] = set()
         halving: set[str] = set()
@@ -77,7 +85,7 @@ class EventIndex:
         inside = (functions[each].words for each in self._within.get(function, ()))
         return frozenset().union(*inside)
 
-    def _events(self, function: str, state: State) -> Iterable[tuple[int, Event]]:
+    def _events(self, function: str, state: State) -> Iterable[tuple[int, TrainingEvent]]:
         for number in calls(state):
             found = event(self.inference, state, number)
             if found is None or self.inference.edges.get((function, number)):

@@ -63,7 +63,7 @@ class Role(Enum):
     OTHER = "something else"
 
 
-class Event(NamedTuple):
+class TrainingEvent(NamedTuple):
     """A call that does something to training, by nodes of its function.
 
     object: the node of what the method is called on; -1 without one.
@@ -132,12 +132,12 @@ def role_of(atom: object, inference: Inference) -> Role:
     return Role.OTHER
 
 
-def event(inference: Inference, state: State, number: int) -> Event | None:
+def event(inference: Inference, state: State, number: int) -> TrainingEvent | None:
     """The event that a call is; None if it is none, as far as the call alone can say."""
     node = state.graph.nodes[number]
     callee = state.graph.nodes[node.operands[0]]
     if callee.op in (ops.ATTR, ops.NAME) and callee.data in SIZES:
-        return Event(Kind.READ, -1) if is_size_of_gradient(state, node) else None
+        return TrainingEvent(Kind.READ, -1) if is_size_of_gradient(state, node) else None
     if callee.op == ops.ATTR and callee.data not in NAMES:
         return None
     symbols = {
@@ -147,40 +147,40 @@ def event(inference: Inference, state: State, number: int) -> Event | None:
     }
     first = argument(node, 0)
     if symbols & CLIPPING:
-        return Event(Kind.CLIP, -1, argument(node, 0, "parameters"))
+        return TrainingEvent(Kind.CLIP, -1, argument(node, 0, "parameters"))
     if symbols & BACKWARD:
-        return Event(Kind.BACKWARD, argument(node, 0, "tensors"))
+        return TrainingEvent(Kind.BACKWARD, argument(node, 0, "tensors"))
     if callee.op != ops.ATTR:
         return None
     thing = callee.operands[0]
     value = state.values[thing]
     if callee.data in PRETRAINED:
-        return Event(Kind.HALF, number) if dtypes(state, node) == {"float16"} else None
+        return TrainingEvent(Kind.HALF, number) if dtypes(state, node) == {"float16"} else None
     if callee.data in MODULE_CASTS:
         cast = cast_by(state, node, callee.data) if is_module(value, inference) else None
-        return Event(cast, thing) if cast is not None else None
+        return TrainingEvent(cast, thing) if cast is not None else None
     owner = role(value, inference)
     scaler = owner in (Role.SCALER, Role.DISABLED, Role.UNKNOWN)
     optimizer = argument(node, 0, "optimizer")
     match callee.data:
         case "backward" if first < 0 or is_loss(value):
-            return Event(Kind.BACKWARD, thing) if not symbols else None
+            return TrainingEvent(Kind.BACKWARD, thing) if not symbols else None
         case "scale" if scaler and first >= 0 and node.data.positional == 1:
-            return Event(Kind.SCALE, thing, argument(node, 0, "outputs"))
+            return TrainingEvent(Kind.SCALE, thing, argument(node, 0, "outputs"))
         case "unscale_" if scaler and optimizer >= 0:
-            return Event(Kind.UNSCALE, thing, optimizer)
+            return TrainingEvent(Kind.UNSCALE, thing, optimizer)
         case "step" if owner is Role.SCHEDULER:
-            return Event(Kind.STEP, thing) if node.data.positional == 0 else None
+            return TrainingEvent(Kind.STEP, thing) if node.data.positional == 0 else None
         case "step" if scaler or owner is Role.OPTIMIZER:
-            return Event(Kind.STEP, thing, optimizer)
+            return TrainingEvent(Kind.STEP, thing, optimizer)
         case "update" if scaler and first < 0:
-            return Event(Kind.UPDATE, thing)
+            return TrainingEvent(Kind.UPDATE, thing)
         case "is_enabled" if owner is Role.SCALER:
-            return Event(Kind.IS_ENABLED, thing)
+            return TrainingEvent(Kind.IS_ENABLED, thing)
         case "zero_grad":
-            return Event(Kind.ZERO, thing, argument(node, 0, "set_to_none"))
+            return TrainingEvent(Kind.ZERO, thing, argument(node, 0, "set_to_none"))
         case name if name in ELSEWHERE and not symbols:
-            return Event(Kind.ELSEWHERE, thing)
+            return TrainingEvent(Kind.ELSEWHERE, thing)
     return None
 
 
@@ -298,7 +298,7 @@ def argument(node: Node, position: int, keyword: str = "") -> int:
     return -1
 
 
-def surely_scaler(inference: Inference, state: State, number: int, found: Event) -> bool:
+def surely_scaler(inference: Inference, state: State, number: int, found: TrainingEvent) -> bool:
     """Whether a call is one of a scaler, by its value or by what only a scaler has."""
     if found.kind not in (Kind.SCALE, Kind.UNSCALE, Kind.STEP, Kind.UPDATE):
         return False

@@ -23,9 +23,9 @@ from amplint.gradscaler.evaluator import Evaluator
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import (
     CHAINED,
-    Event,
     Kind,
     Role,
+    TrainingEvent,
     divides_by_zero,
     is_module,
     may_recast,
@@ -35,8 +35,8 @@ from amplint.gradscaler.events import (
 )
 from amplint.gradscaler.instructions import Code, Compiler, Do, Instruction
 from amplint.gradscaler.paths import (
+    Activation,
     Decision,
-    Frame,
     Knowledge,
     Occurrence,
     Path,
@@ -114,7 +114,7 @@ class Explorer:
         self.steps = Steps()
         self.ran, self.widened = 0, False
         key = self.symbols.of("function", function)
-        frame = Frame(function, self.inference.states[function], self.code(function), key)
+        frame = Activation(function, self.inference.states[function], self.code(function), key)
         return tuple(path.step for path in self.run(frame, [Path({}, 0)]))
 
     def code(self, function: str) -> Code:
@@ -124,7 +124,7 @@ class Explorer:
 
     # -- running
 
-    def run(self, frame: Frame, paths: list[Path]) -> list[Path]:
+    def run(self, frame: Activation, paths: list[Path]) -> list[Path]:
         """The paths at the end of a function."""
         code = frame.code
         waiting: dict[int, list[Path]] = {}
@@ -141,7 +141,7 @@ class Explorer:
 
     def step(
         self,
-        frame: Frame,
+        frame: Activation,
         instruction: Instruction,
         paths: list[Path],
         waiting: dict[int, list[Path]],
@@ -177,7 +177,7 @@ class Explorer:
                 pass
         return paths
 
-    def iterate(self, frame: Frame, path: Path, block: int) -> None:
+    def iterate(self, frame: Activation, path: Path, block: int) -> None:
         """Begin an iteration: a name holds what the last one left in it."""
         code, nodes = frame.code, frame.graph.nodes
         carried = {
@@ -192,7 +192,7 @@ class Explorer:
         }
         path.values |= carried
 
-    def node(self, frame: Frame, number: int, paths: list[Path]) -> list[Path]:
+    def node(self, frame: Activation, number: int, paths: list[Path]) -> list[Path]:
         self.ran += len(paths)
         node = frame.graph.nodes[number]
         if node.op == ops.CALL:
@@ -207,7 +207,7 @@ class Explorer:
 
     def test(
         self,
-        frame: Frame,
+        frame: Activation,
         instruction: Instruction,
         paths: list[Path],
         waiting: dict[int, list[Path]],
@@ -228,15 +228,15 @@ class Explorer:
                     jumping.append(each)
         return entering
 
-    def assume(self, frame: Frame, path: Path, test: Symbolic, outcome: bool) -> bool:
+    def assume(self, frame: Activation, path: Path, test: Symbolic, outcome: bool) -> bool:
         return self.decisions.assume(frame, path, test, outcome, self.steps)
 
-    def at(self, frame: Frame, path: Path, number: int) -> Symbolic:
+    def at(self, frame: Activation, path: Path, number: int) -> Symbolic:
         return self.evaluator.at(frame, path, number)
 
     # -- where paths meet
 
-    def join(self, frame: Frame, paths: list[Path], depth: int) -> list[Path]:
+    def join(self, frame: Activation, paths: list[Path], depth: int) -> list[Path]:
         """The paths that meet at the present instruction, as few as possible."""
         for path in paths:
             self.forget(frame, path)
@@ -254,7 +254,7 @@ class Explorer:
     def is_full(self) -> bool:
         return self.ran > LIMITS["nodes"] or len(self.diagrams) > LIMITS["conditions"]
 
-    def forget(self, frame: Frame, path: Path) -> None:
+    def forget(self, frame: Activation, path: Path) -> None:
         """Drop what is not read any more."""
         now, knowledge = frame.time, self.knowledge
         self.forget_values(frame, path)
@@ -262,14 +262,14 @@ class Explorer:
             each: value for each, value in path.fields.items() if knowledge.is_asked_from(each, now)
         }
 
-    def forget_values(self, frame: Frame, path: Path) -> None:
+    def forget_values(self, frame: Activation, path: Path) -> None:
         position, code = frame.position, frame.code
         path.derived = {}
         path.values = {
             number: value for number, value in path.values.items() if code.is_read(number, position)
         }
 
-    def merged(self, frame: Frame, paths: list[Path]) -> Path:
+    def merged(self, frame: Activation, paths: list[Path]) -> Path:
         """One path for several that hold the same values."""
         now, one = frame.time, paths[0]
         one.step = self.steps.join([path.step for path in paths])
@@ -279,7 +279,7 @@ class Explorer:
         )
         return one
 
-    def widen(self, frame: Frame, paths: list[Path]) -> Path:
+    def widen(self, frame: Activation, paths: list[Path]) -> Path:
         """One path for several by force: what they differ in is unknown."""
         self.widened = True
         values = self.common_values(frame, [path.values for path in paths])
@@ -300,7 +300,7 @@ class Explorer:
         return one
 
     def common_values(
-        self, frame: Frame, all_values: list[dict[int, Symbolic]]
+        self, frame: Activation, all_values: list[dict[int, Symbolic]]
     ) -> dict[int, Symbolic]:
         return {
             number: value
@@ -311,7 +311,7 @@ class Explorer:
         }
 
     def common_caller(
-        self, frame: Frame | None, callers: list[Suspended | None]
+        self, frame: Activation | None, callers: list[Suspended | None]
     ) -> Suspended | None:
         if frame is None or len(set(callers)) == 1:
             return callers[0]
@@ -322,7 +322,7 @@ class Explorer:
 
     # -- calls
 
-    def call(self, frame: Frame, number: int, node: Node, paths: list[Path]) -> list[Path]:
+    def call(self, frame: Activation, number: int, node: Node, paths: list[Path]) -> list[Path]:
         """Run a call on all paths; what it runs of the project is run on all of them together."""
         found = self.index.of[frame.function].get(number)
         if found is not None:
@@ -345,7 +345,7 @@ class Explorer:
         return others + self.run_constructor(frame, number, node, known, constructing)
 
     def unfollowed(
-        self, frame: Frame, path: Path, number: int, node: Node, known: set[str]
+        self, frame: Activation, path: Path, number: int, node: Node, known: set[str]
     ) -> Symbolic | None:
         """The result of a call that leads to no event; None for the constructor of an object that
         may keep a scaler or an optimizer that it is given."""
@@ -364,7 +364,7 @@ class Explorer:
             return self.made(frame, path, number, node)
         return self.evaluator.call(frame, path, number, node)
 
-    def made(self, frame: Frame, path: Path, number: int, node: Node) -> Symbolic:
+    def made(self, frame: Activation, path: Path, number: int, node: Node) -> Symbolic:
         """A new object."""
         made = self.evaluator.unique(frame, number)
         self.decisions.assume_object(path, made)
@@ -374,7 +374,7 @@ class Explorer:
                 self.dividing.add(made)
         return made
 
-    def chained(self, frame: Frame, path: Path, node: Node) -> Symbolic | None:
+    def chained(self, frame: Activation, path: Path, node: Node) -> Symbolic | None:
         """The module that one of its own methods returns."""
         callee = frame.graph.nodes[node.operands[0]]
         if callee.op != ops.ATTR or callee.data not in CHAINED:
@@ -384,7 +384,9 @@ class Explorer:
             return None
         return self.at(frame, path, owner)
 
-    def event(self, frame: Frame, number: int, found: Event, paths: list[Path]) -> list[Path]:
+    def event(
+        self, frame: Activation, number: int, found: TrainingEvent, paths: list[Path]
+    ) -> list[Path]:
         closures: dict[str, list[Path]] = {}
         ready: list[tuple[Path, Symbolic, Symbolic]] = []
         for path in paths:
@@ -412,7 +414,7 @@ class Explorer:
 
     def happen(
         self,
-        frame: Frame,
+        frame: Activation,
         path: Path,
         number: int,
         kind: Kind,
@@ -436,7 +438,7 @@ class Explorer:
                 self.note(frame, path, number, kind, thing, given)
                 return self.evaluator.unique(frame, number)
 
-    def cast(self, frame: Frame, path: Path, number: int, thing: Symbolic) -> None:
+    def cast(self, frame: Activation, path: Path, number: int, thing: Symbolic) -> None:
         """A cast of parameters, to something other than float16; noted where they are."""
         if thing in path.half:
             path.half -= {thing}
@@ -444,7 +446,7 @@ class Explorer:
 
     def note(
         self,
-        frame: Frame,
+        frame: Activation,
         path: Path,
         number: int,
         kind: Kind,
@@ -466,14 +468,14 @@ class Explorer:
         return kind is Kind.STEP and thing >= 0 and self.symbols.is_handed_out(thing)
 
     def run_closure(
-        self, frame: Frame, number: int, function: str, paths: list[Path]
+        self, frame: Activation, number: int, function: str, paths: list[Path]
     ) -> list[Path]:
         if function not in self.inference.states:
             return paths
         return self.run_function(frame, number, function, [(path, {}) for path in paths])
 
     def run_constructor(
-        self, frame: Frame, number: int, node: Node, callees: set[str], paths: list[Path]
+        self, frame: Activation, number: int, node: Node, callees: set[str], paths: list[Path]
     ) -> list[Path]:
         """An object that is given a scaler or an optimizer may keep it as a field."""
         if len(callees) == 1:
@@ -485,7 +487,7 @@ class Explorer:
         return paths
 
     def run_callees(
-        self, frame: Frame, number: int, node: Node, callees: set[str], paths: list[Path]
+        self, frame: Activation, number: int, node: Node, callees: set[str], paths: list[Path]
     ) -> list[Path]:
         if len(callees) == 1 and not self.inference.drawn.get((frame.function, number)):
             (function,) = callees
@@ -502,7 +504,7 @@ class Explorer:
                 return paths
         return self.elsewhere(frame, number, paths)
 
-    def elsewhere(self, frame: Frame, number: int, paths: list[Path]) -> list[Path]:
+    def elsewhere(self, frame: Activation, number: int, paths: list[Path]) -> list[Path]:
         """A call that may do anything to the gradients."""
         for path in paths:
             self.note(frame, path, number, Kind.ELSEWHERE)
@@ -511,7 +513,7 @@ class Explorer:
 
     def run_function(
         self,
-        frame: Frame,
+        frame: Activation,
         number: int,
         function: str,
         given: list[tuple[Path, dict[str, Symbolic]]],
@@ -529,7 +531,7 @@ class Explorer:
         state, code = self.inference.states[function], self.code(function)
         key = self.symbols.of("called", frame.key, number, frame.iterations)
         around = frame.depth + frame.code.instructions[frame.position].depth
-        inner = Frame(
+        inner = Activation(
             function, state, code, key, frame, number, around, frame.time, frame.all_iterations
         )
         parameters = {

@@ -143,7 +143,7 @@ class Path:
 
 
 @dataclass
-class Frame:
+class Activation:
     """A function that is being run.
 
     Args:
@@ -159,7 +159,7 @@ class Frame:
     state: State
     code: Code
     key: Symbolic
-    around: Frame | None = None
+    around: Activation | None = None
     call: int = -1
     depth: int = 0
     began: Time = ()
@@ -172,9 +172,9 @@ class Frame:
         return self.state.graph
 
     @property
-    def chain(self) -> Iterator[Frame]:
+    def chain(self) -> Iterator[Activation]:
         """It, and those that run it."""
-        frame: Frame | None = self
+        frame: Activation | None = self
         while frame is not None:
             yield frame
             frame = frame.around

@@ -13,7 +13,7 @@ from typing import TypeVar
 from amplint.core.errors import describe, function_at_fault
 from amplint.core.values import BOTTOM
 from amplint.inference.evaluation import Evaluation
-from amplint.inference.project import Project
+from amplint.inference.project import ProjectFacts
 from amplint.inference.state import WHOLE, Key, State
 from amplint.ir.file_set import Files
 
@@ -21,7 +21,7 @@ MAX_GIVEN_UP = 20  # functions that an analysis is repeated without
 Result = TypeVar("Result")
 
 
-class Inference(Project):
+class Inference(ProjectFacts):
     """Values, call edges and autocast regions of a project."""
 
     def __init__(self, files: Files) -> None:

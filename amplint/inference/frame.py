@@ -24,7 +24,7 @@ from amplint.core.values import (
     ordered,
 )
 from amplint.inference import transfer
-from amplint.inference.project import Project
+from amplint.inference.project import ProjectFacts
 from amplint.inference.state import Key, State
 from amplint.inference.transfer import Site
 from amplint.ir import ops
@@ -34,7 +34,7 @@ from amplint.ir.model import FunctionFacts, Node
 class Frame:
     """The facts about a function while it is evaluated."""
 
-    def __init__(self, inference: Project, facts: FunctionFacts, state: State) -> None:
+    def __init__(self, inference: ProjectFacts, facts: FunctionFacts, state: State) -> None:
         self.inference = inference
         self.facts = facts
         self.state = state

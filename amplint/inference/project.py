@@ -12,7 +12,7 @@ from amplint.inference.store import TEST_PATH
 from amplint.ir.file_set import Files
 
 
-class Project(Hierarchy):
+class ProjectFacts(Hierarchy):
     """The facts about all functions together, during their evaluation and afterwards."""
 
     def __init__(self, files: Files) -> None:

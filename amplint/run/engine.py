@@ -14,7 +14,7 @@ from amplint.core.errors import how_to_report
 from amplint.project.reading import Reading, Texts, read
 from amplint.run import cache as caching
 from amplint.run.cache import Cache
-from amplint.run.request import Outcome, Request, Told
+from amplint.run.request import AnalysisResult, Outcome, Request
 
 
 def run(request: Request) -> Outcome:
@@ -55,10 +55,10 @@ def repeating(faults: Sequence[str], request: Request, reading: Reading) -> str:
     return f"amplint check --no-cache {shlex.quote(path)}"
 
 
-def remembered(request: Request, cache: Cache, reading: Reading) -> Told:
+def remembered(request: Request, cache: Cache, reading: Reading) -> AnalysisResult:
     """What the cache tells of the same run, else what an analysis tells."""
     key = key_of(request, reading)
-    told = cache.get(key, Told)
+    told = cache.get(key, AnalysisResult)
     if told is None:
         told = analysed(request, reading)
         if not told.problems:
@@ -79,7 +79,7 @@ def key_of(request: Request, reading: Reading) -> str:
     )
 
 
-def analysed(request: Request, reading: Reading) -> Told:
+def analysed(request: Request, reading: Reading) -> AnalysisResult:
     from amplint.run.session import analyse  # noqa: PLC0415  (imports LibCST and all rules)
 
     return analyse(request, reading)

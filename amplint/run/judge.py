@@ -25,7 +25,7 @@ CandidateRows = Mapping[int, Collection[str]]
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedFile:
     """What the rules said about a file.
 
     Args:
@@ -49,7 +49,7 @@ def judge(
     rules: Sequence[Rule],
     texts: Texts = lambda _: None,
     watch: Watch | None = None,
-) -> Judged:
+) -> JudgedFile:
     """Show a file to the rules: each unit with candidates, once, to the rules that have them.
 
     A rule that raises is a problem of its own; what it and the others have found stays.
@@ -72,7 +72,7 @@ def with_candidates(
         yield unit, [rule for rule in rules if rule.code in codes]
 
 
-def show(source: Source, shown: Iterable[tuple[Unit, Sequence[Rule]]]) -> Judged:
+def show(source: Source, shown: Iterable[tuple[Unit, Sequence[Rule]]]) -> JudgedFile:
     """Show units of a file to rules: every node of theirs to the checks for its kind."""
     findings: list[Finding] = []
     problems: list[tuple[str, str]] = []
@@ -94,7 +94,7 @@ def show(source: Source, shown: Iterable[tuple[Unit, Sequence[Rule]]]) -> Judged
                     findings.extend(check(node, source))
                 except Exception as error:
                     problems.append((rule.code, _describe(error, node, unit, source)))
-    return Judged(tuple(findings), tuple(problems), tuple(notices), tuple(faults))
+    return JudgedFile(tuple(findings), tuple(problems), tuple(notices), tuple(faults))
 
 
 class Checks:

@@ -51,7 +51,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Told:
+class AnalysisResult:
     """What an analysis has to say, as it is kept."""
 
     findings: tuple[Finding, ...]

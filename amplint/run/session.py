@@ -22,10 +22,10 @@ from amplint.run.analysis import Analysed, Seen, Task, analyse_part, unparsable
 from amplint.run.filtering import solve
 from amplint.run.indexing import LEAST_KEPT, Store
 from amplint.run.parts import divide
-from amplint.run.request import Request, Told
+from amplint.run.request import AnalysisResult, Request
 
 
-def analyse(request: Request, reading: Reading) -> Told:
+def analyse(request: Request, reading: Reading) -> AnalysisResult:
     """What is to be told of the files that were asked for.
 
     Raises ConfigError for settings that name a rule which does not exist.
@@ -97,7 +97,7 @@ def rules_of(request: Request) -> list[Rule]:
 
 def filtered(
     request: Request, texts: Mapping[str, Text], rules: Sequence[Rule], parts: Sequence[Analysed]
-) -> Told:
+) -> AnalysisResult:
     """What is to be told of what was seen."""
     project = request.project
     findings: list[Finding] = []
@@ -113,7 +113,7 @@ def filtered(
             text = texts.get(path, Text(""))
             findings += solve(path, seen, text, rules, request, project.whole and read)
     widened = sorted({function for part in parts for function in part.widened})
-    return Told(
+    return AnalysisResult(
         tuple(sorted(findings, key=by_place)), tuple(problems), tuple(notices), tuple(widened)
     )
 

@@ -14,7 +14,7 @@ import amplint
 from amplint.core.rule import Rule, Same, Syncs
 from amplint.verify import witnesses
 from amplint.verify.compare.bench import AS_WRITTEN, Subject
-from amplint.verify.runs.drivers import Kind, Program
+from amplint.verify.runs.drivers import Kind, UserProgram
 
 PROGRAMS = ("cifar", "gan", "lm")
 SAVES = (Same, Syncs)  # witnesses of fixes that change nothing but what a program costs
@@ -40,7 +40,7 @@ def of_programs(directory: Path) -> Iterator[Subject]:
         folder = programs() / name
         files = {"train.py": (folder / "train.py").read_bytes()}
         after = witnesses.fixed(files, directory / name)
-        program = Program(Kind.ENTRY, "train:main")
+        program = UserProgram(Kind.ENTRY, "train:main")
         yield Subject(name, program, folder, partial(write, files, after))
 
 
@@ -55,7 +55,7 @@ def of_rules(rules: Sequence[Rule], directory: Path) -> Iterator[Subject]:
         if isinstance(rule.witness, SAVES):
             before = witnesses.modules(rule)
             after = witnesses.fixed(before, directory / rule.code)
-            program = Program(Kind.ENTRY, "bad:run")
+            program = UserProgram(Kind.ENTRY, "bad:run")
             copy = partial(write, before, after)
             if witnesses.source_of_run(before["bad.py"]) != witnesses.source_of_run(
                 after["bad.py"]

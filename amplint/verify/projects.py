@@ -27,7 +27,7 @@ from amplint.verify.compare.lab import Lab
 from amplint.verify.report import findings as report
 from amplint.verify.report import page
 from amplint.verify.report.findings import Report
-from amplint.verify.runs.drivers import Kind, Program
+from amplint.verify.runs.drivers import Kind, UserProgram
 from amplint.verify.runs.run import running
 
 
@@ -44,7 +44,7 @@ class Options:
         sizes: of the batches to measure the good fixes with; None for not to measure.
     """
 
-    program: Program
+    program: UserProgram
     backends: Sequence[Backend]
     unsafe: bool
     seconds: float
@@ -148,7 +148,7 @@ def options(
         name, arguments = within(request, file), [*first, *arguments]
     elif pytest is not None:
         kind, arguments = Kind.PYTEST, [*shlex.split(pytest), *arguments]
-    program = Program(
+    program = UserProgram(
         kind=kind,
         name=name,
         inputs=inputs or "",

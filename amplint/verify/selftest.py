@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from amplint.verify.backends.choice import Aspect, Backend, Shows
-from amplint.verify.recording.observation import Observation, Outcome
+from amplint.verify.recording.observation import Observation, RunOutcome
 from amplint.verify.runs.run import Runner
 from amplint.verify.runs.spec import Spec
 
@@ -203,7 +203,7 @@ def run(backends: Sequence[Backend], runner: Runner) -> Iterator[Report]:
 
 def read(seen: Observation) -> tuple[tuple[Row, ...], str]:
     """The rows that a child wrote, or why there are none."""
-    if seen.outcome is not Outcome.OK:
+    if seen.outcome is not RunOutcome.OK:
         return (), f"{seen.outcome.value}: {seen.error}: {seen.text}".partition("\n")[0]
     return tuple(Row(**row) for row in json.loads(ast.literal_eval(seen.result[0].text))), ""
 

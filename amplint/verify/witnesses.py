@@ -25,7 +25,7 @@ from amplint.project.config import Settings
 from amplint.project.discover import Project
 from amplint.run.request import Request
 from amplint.verify.backends.choice import BACKENDS, Aspect, Backend, Shows
-from amplint.verify.recording.observation import Leaf, Observation, Outcome
+from amplint.verify.recording.observation import Leaf, Observation, RunOutcome
 from amplint.verify.runs.run import Runner
 from amplint.verify.runs.spec import Spec
 
@@ -175,7 +175,7 @@ def aspect_of_error(witness: Raises) -> Aspect:
 
 
 def raises(witness: Raises, bad: Observation, _: Observation) -> tuple[bool, str]:
-    if bad.outcome is Outcome.EXCEPTION:
+    if bad.outcome is RunOutcome.EXCEPTION:
         error = f"{bad.error}: {bad.text}"
         return witness.text.casefold() in error.casefold(), error.partition("\n")[0]
     if bad.flags:
@@ -274,10 +274,10 @@ def judged(
     """
     demand = DEMANDS[type(witness)]
     for name, seen in (("bad", bad), ("fixed", good)):
-        if seen.outcome is Outcome.NOT_SIMULABLE:
+        if seen.outcome is RunOutcome.NOT_SIMULABLE:
             return Verdict.INCONCLUSIVE, f"{name} program not simulable: {seen.text}"
-        if seen.outcome is not Outcome.OK and not (
-            seen.outcome is Outcome.EXCEPTION and name == "bad" and isinstance(witness, Raises)
+        if seen.outcome is not RunOutcome.OK and not (
+            seen.outcome is RunOutcome.EXCEPTION and name == "bad" and isinstance(witness, Raises)
         ):
             return Verdict.CRASHES, f"{name} program: {seen.error}: {seen.text}".partition("\n")[0]
     aspect = demand.aspect(witness)

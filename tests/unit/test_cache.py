@@ -16,7 +16,7 @@ from amplint.cli import main as cli
 from amplint.run import cache as caching
 from amplint.run import session
 from amplint.run.cache import NAME, TAG, Cache, key_of
-from amplint.run.request import Told
+from amplint.run.request import AnalysisResult
 
 ROOT = Path(__file__).resolve().parents[2]
 LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
@@ -194,12 +194,12 @@ def test_problems_are_told_each_time(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_entries_of_no_use_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = Cache(tmp_path / NAME)
-    told = Told((), (), ("x" * 1000,))
+    told = AnalysisResult((), (), ("x" * 1000,))
     for name in ("old", "older", "used"):
         cache.put(name, told)
         then = time.time() - caching.MOST_AGE - 60
         os.utime(tmp_path / NAME / name, (then, then))
-    assert cache.get("used", Told) == told  # which makes it of use
+    assert cache.get("used", AnalysisResult) == told  # which makes it of use
     cache.put("new", told)
     assert sorted(file.name for file in entries(tmp_path)) == ["new", "used"]
     monkeypatch.setattr(caching, "MOST_BYTES", 2500)
@@ -294,7 +294,7 @@ def test_a_directory_that_another_process_cleans_meanwhile_is_no_error(
         raise FileNotFoundError(2, "No such file or directory", str(directory))
 
     monkeypatch.setattr(os, "scandir", cleaned)
-    cache.put("key", Told((), (), ()))
+    cache.put("key", AnalysisResult((), (), ()))
     assert cache.notices == [
         f"{NAME} cannot be written: No such file or directory (--no-cache does without)"
     ]

@@ -8,7 +8,7 @@ import libcst as cst
 
 from amplint import Finding, Group, Rule, Source, Unrun, nodes
 from amplint.core.text import Text
-from amplint.run.judge import Judged, judge
+from amplint.run.judge import JudgedFile, judge
 from tests.unit.test_source import about
 
 
@@ -17,7 +17,7 @@ def rule(code: str) -> Rule:
     return Rule(code, "Doc.", Group.PRECISION, "0.1", unrun, nodes("call"), name=code.lower())
 
 
-def judged(text: str, rows: Mapping[int, frozenset[str]], *rules: Rule) -> Judged:
+def judged(text: str, rows: Mapping[int, frozenset[str]], *rules: Rule) -> JudgedFile:
     return judge("a.py", Text(text), about(text), rows, rules)
 
 

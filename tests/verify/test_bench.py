@@ -10,7 +10,7 @@ import pytest
 from amplint.verify.backends.choice import BACKENDS
 from amplint.verify.compare.bench import PAIRS, Bench, Counts, Point, Subject, text
 from amplint.verify.compare.ratios import Claim
-from amplint.verify.runs.drivers import Kind, Program
+from amplint.verify.runs.drivers import Kind, UserProgram
 from tests.helpers import write
 
 pytest.importorskip("torch")
@@ -52,7 +52,7 @@ def subject(
         files = {"train.py": TRAIN, "wait.py": WAIT, "late.py": number}
         return write({name: text.encode() for name, text in files.items()}, place)
 
-    named = Program(Kind.ENTRY, f"train:{entry}", **program)
+    named = UserProgram(Kind.ENTRY, f"train:{entry}", **program)
     return Subject("it", named, directory / "original", copy)
 
 

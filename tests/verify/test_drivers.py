@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from amplint.verify.recording.observation import Observation, Outcome, to_json
-from amplint.verify.runs.drivers import Kind, Program
+from amplint.verify.recording.observation import Observation, RunOutcome, to_json
+from amplint.verify.runs.drivers import Kind, UserProgram
 from amplint.verify.runs.spec import Spec
 from tests.helpers import write
 
 pytest.importorskip("torch")
 
 
-def ran(runner: Any, tree: Path, program: Program, backend: str = "cpu") -> Observation:
+def ran(runner: Any, tree: Path, program: UserProgram, backend: str = "cpu") -> Observation:
     """Run a program in a tree that stands for its own copy."""
     original = tree.parent / "original"
     original.mkdir(exist_ok=True)
@@ -89,14 +89,14 @@ def fails():
 def test_entry(name: str, inputs: str, found: dict[str, str], tmp_path: Path, runner: Any) -> None:
     tree = write({"pkg/__init__.py": b"", "pkg/mod.py": ENTRIES}, tmp_path / "tree")
     made_by = f"pkg.mod:{inputs}" if inputs else ""
-    program = Program(Kind.ENTRY, f"pkg.mod:{name}", made_by)
+    program = UserProgram(Kind.ENTRY, f"pkg.mod:{name}", made_by)
     assert texts(ran(runner, tree, program)) == found
 
 
 def test_entry_that_exits(tmp_path: Path, runner: Any) -> None:
     tree = write({"mod.py": ENTRIES}, tmp_path / "tree")
-    observation = ran(runner, tree, Program(Kind.ENTRY, "mod:fails"))
-    assert observation.outcome is Outcome.EXCEPTION
+    observation = ran(runner, tree, UserProgram(Kind.ENTRY, "mod:fails"))
+    assert observation.outcome is RunOutcome.EXCEPTION
     assert observation.text == "the program exited with 'no data'"
 
 
@@ -138,8 +138,8 @@ def test_entry_that_cannot_be_started(
     name: str, inputs: str, error: str, text: str, tmp_path: Path, runner: Any
 ) -> None:
     tree = write({"mod.py": ENTRIES, "lost.py": b"import nowhere"}, tmp_path / "tree")
-    observation = ran(runner, tree, Program(Kind.ENTRY, name, inputs))
-    assert (observation.outcome, observation.error) == (Outcome.EXCEPTION, error)
+    observation = ran(runner, tree, UserProgram(Kind.ENTRY, name, inputs))
+    assert (observation.outcome, observation.error) == (RunOutcome.EXCEPTION, error)
     assert observation.text == text
 
 
@@ -148,7 +148,7 @@ def test_dtype_of_regions_that_name_none(
     dtype: str, found: str, tmp_path: Path, runner: Any
 ) -> None:
     tree = write({"src/mod.py": ENTRIES}, tmp_path / "tree")
-    program = Program(Kind.ENTRY, "mod:default", dtype=dtype)
+    program = UserProgram(Kind.ENTRY, "mod:default", dtype=dtype)
     assert texts(ran(runner, tree, program, "policy")) == {"result": f"'torch.{found}'"}
 
 
@@ -176,9 +176,9 @@ def script(tmp_path: Path, status: int) -> Path:
 
 def test_script_and_its_landmarks(tmp_path: Path, runner: Any) -> None:
     """It has its arguments and its neighbours, and is compared by what it passes on its way."""
-    program = Program(Kind.SCRIPT, "tools/train.py", arguments=("2",))
+    program = UserProgram(Kind.SCRIPT, "tools/train.py", arguments=("2",))
     observation = ran(runner, script(tmp_path, 0), program)
-    assert observation.outcome is Outcome.OK
+    assert observation.outcome is RunOutcome.OK
     state = texts(observation, "state")
     passed = [state[f"state['passed'][{index}][0]"] for index in range(4)]
     assert passed == ["'Linear'", "'backward'", "'Linear'", "'backward'"]
@@ -192,17 +192,17 @@ def test_script_and_its_landmarks(tmp_path: Path, runner: Any) -> None:
 
 
 def test_steps_end_a_script(tmp_path: Path, runner: Any) -> None:
-    program = Program(Kind.SCRIPT, "tools/train.py", arguments=("1000000",), steps=3)
+    program = UserProgram(Kind.SCRIPT, "tools/train.py", arguments=("1000000",), steps=3)
     observation = ran(runner, script(tmp_path, 1), program)
-    assert observation.outcome is Outcome.OK
+    assert observation.outcome is RunOutcome.OK
     assert texts(observation, "state")["state['passed']"] == "6"
 
 
 def test_script_that_fails(tmp_path: Path, runner: Any) -> None:
-    program = Program(Kind.SCRIPT, "tools/train.py", arguments=("1",))
+    program = UserProgram(Kind.SCRIPT, "tools/train.py", arguments=("1",))
     observation = ran(runner, script(tmp_path, 3), program)
     assert (observation.outcome, observation.text) == (
-        Outcome.EXCEPTION,
+        RunOutcome.EXCEPTION,
         "the program exited with 3",
     )
 
@@ -226,7 +226,7 @@ def test_is_skipped():
 
 def test_suite(tmp_path: Path, runner: Any) -> None:
     tree = write({"tests/test_it.py": SUITE, "pyproject.toml": b""}, tmp_path / "tree")
-    observation = ran(runner, tree, Program(Kind.PYTEST))
+    observation = ran(runner, tree, UserProgram(Kind.PYTEST))
     place = "tests/test_it.py::"
     found = texts(observation)
     assert found[f"result['tests']['{place}test_loss']"] == "'passed'"
@@ -240,8 +240,8 @@ def test_suite(tmp_path: Path, runner: Any) -> None:
 def test_order_of_tests_does_not_matter(tmp_path: Path, runner: Any) -> None:
     """Every test is seeded, so that another order, or a test less, changes no other test."""
     tree = write({"test_it.py": SUITE}, tmp_path / "tree")
-    alone = ran(runner, tree, Program(Kind.PYTEST, arguments=("-k", "loss")))
-    among = ran(runner, tree, Program(Kind.PYTEST))
+    alone = ran(runner, tree, UserProgram(Kind.PYTEST, arguments=("-k", "loss")))
+    among = ran(runner, tree, UserProgram(Kind.PYTEST))
     ours = {leaf for leaf in among.state if "test_loss" in leaf.where}
     assert {leaf for leaf in alone.state if "test_loss" in leaf.where} == ours
 
@@ -266,13 +266,13 @@ def test_suite_that_cannot_be_run(
     arguments: str, error: str, text: str, tmp_path: Path, runner: Any
 ) -> None:
     tree = write({"empty.py": b"", "test_lost.py": b"import nowhere"}, tmp_path / "tree")
-    observation = ran(runner, tree, Program(Kind.PYTEST, arguments=tuple(arguments.split())))
-    assert (observation.outcome, observation.error) == (Outcome.EXCEPTION, error)
+    observation = ran(runner, tree, UserProgram(Kind.PYTEST, arguments=tuple(arguments.split())))
+    assert (observation.outcome, observation.error) == (RunOutcome.EXCEPTION, error)
     assert observation.text == text
 
 
 def test_program_in_words() -> None:
-    assert str(Program(Kind.ENTRY, "a:f")) == "a:f()"
-    assert str(Program(Kind.ENTRY, "a:f", "a:g")) == "a:f(*a:g())"
-    assert str(Program(Kind.SCRIPT, "t.py", arguments=("-x", "1"))) == "python t.py -x 1"
-    assert str(Program(Kind.PYTEST)) == "pytest"
+    assert str(UserProgram(Kind.ENTRY, "a:f")) == "a:f()"
+    assert str(UserProgram(Kind.ENTRY, "a:f", "a:g")) == "a:f(*a:g())"
+    assert str(UserProgram(Kind.SCRIPT, "t.py", arguments=("-x", "1"))) == "python t.py -x 1"
+    assert str(UserProgram(Kind.PYTEST)) == "pytest"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint.verify.recording.observation import Observation, Outcome, Tensor, Wait
+from amplint.verify.recording.observation import Observation, RunOutcome, Tensor, Wait
 from amplint.verify.runs.run import Runner, running
 from amplint.verify.runs.spec import Spec
 
@@ -27,7 +27,7 @@ def run(runner: Runner, name: str, backend: str) -> Observation:
 
 
 def tensors(seen: Observation) -> dict[str, Tensor]:
-    assert seen.outcome is Outcome.OK, f"{seen.error}: {seen.text} ({seen.place})"
+    assert seen.outcome is RunOutcome.OK, f"{seen.error}: {seen.text} ({seen.place})"
     return {leaf.where: leaf.tensor for leaf in (*seen.result, *seen.state) if leaf.tensor}
 
 
@@ -74,7 +74,7 @@ def test_cpu_autocast_is_another(runner: Runner) -> None:
 @BOTH
 def test_what_cuda_autocast_refuses_is_refused(backend: str, runner: Runner) -> None:
     seen = run(runner, "banned", backend)
-    assert seen.outcome is Outcome.EXCEPTION
+    assert seen.outcome is RunOutcome.EXCEPTION
     assert "unsafe to autocast" in seen.text
     assert "return nn.functional" in TEXT[int(seen.place.partition(":")[2]) - 1]
 
@@ -111,7 +111,7 @@ def test_memory_is_pinned_by_name_only(backend: str, runner: Runner) -> None:
 @BOTH
 def test_events_and_streams_have_stand_ins(backend: str, runner: Runner) -> None:
     seen = run(runner, "waits", backend)
-    assert seen.outcome is Outcome.OK, seen.text
+    assert seen.outcome is RunOutcome.OK, seen.text
     assert seen.waits[Wait.SYNCHRONIZE.value].total == 3
 
 
@@ -120,7 +120,7 @@ def test_events_and_streams_have_stand_ins(backend: str, runner: Runner) -> None
 
 def test_every_read_of_the_device_is_found_at_its_line(runner: Runner) -> None:
     seen = run(runner, "reads", "sim")
-    assert seen.outcome is Outcome.OK, seen.text
+    assert seen.outcome is RunOutcome.OK, seen.text
     first = next(row for row, line in enumerate(TEXT, 1) if "x.sum().item()" in line)
     last = next(row for row, line in enumerate(TEXT, 1) if "x.repeat_interleave" in line)
     found = [row.row for row in seen.rows if row.wait is not None and row.wait.reads]
@@ -131,7 +131,7 @@ def test_every_read_of_the_device_is_found_at_its_line(runner: Runner) -> None:
 
 def test_both_guesses_are_tried(runner: Runner) -> None:
     seen = run(runner, "branches", "sim")
-    assert seen.outcome is Outcome.OK
+    assert seen.outcome is RunOutcome.OK
     assert seen.notes == ("depends on values: another guess met ValueError: not finite",)
 
 
@@ -146,7 +146,7 @@ def test_what_is_on_the_host_keeps_its_values(runner: Runner) -> None:
 
 def test_two_devices_do_not_meet(runner: Runner) -> None:
     seen = run(runner, "mismatch", "sim")
-    assert seen.outcome is Outcome.EXCEPTION
+    assert seen.outcome is RunOutcome.EXCEPTION
     assert "cuda:0" in seen.text
 
 
@@ -155,14 +155,14 @@ def test_what_fake_kernels_let_pass_is_flagged_and_policy_confirms(runner: Runne
     assert (flag.op, flag.dtypes) == ("aten.mm.default", ("float16", "float32"))
     assert "return x @" in TEXT[flag.row - 1]
     seen = run(runner, "unequal", "policy")
-    assert (seen.outcome, seen.flags) == (Outcome.EXCEPTION, ())
+    assert (seen.outcome, seen.flags) == (RunOutcome.EXCEPTION, ())
     assert "same dtype" in seen.text
 
 
 def test_what_cannot_be_simulated_is_said(runner: Runner) -> None:
     seen = run(runner, "gradient_of_gradient", "sim")
-    assert (seen.outcome, seen.text) == (Outcome.NOT_SIMULABLE, "the derivative of a gradient")
-    assert run(runner, "gradient_of_gradient", "policy").outcome is Outcome.OK
+    assert (seen.outcome, seen.text) == (RunOutcome.NOT_SIMULABLE, "the derivative of a gradient")
+    assert run(runner, "gradient_of_gradient", "policy").outcome is RunOutcome.OK
 
 
 def test_copies_stay_on_the_device(runner: Runner) -> None:

@@ -16,7 +16,7 @@ from amplint.core.rule import Change
 from amplint.verify.backends.choice import BACKENDS
 from amplint.verify.compare.lab import Lab, Verified, verify
 from amplint.verify.compare.verdicts import Verdict
-from amplint.verify.runs.drivers import Kind, Program
+from amplint.verify.runs.drivers import Kind, UserProgram
 from tests.verify import wrong
 
 pytest.importorskip("torch")
@@ -25,7 +25,7 @@ pytest.importorskip("torch")
 def laboratory(
     directory: Path,
     runner: Any,
-    program: Program,
+    program: UserProgram,
     backends: str = "sim policy",
     seconds: float = 60,
 ) -> Lab:
@@ -48,7 +48,7 @@ def verified(main: str, directory: Path, runner: Any, **given: Any) -> Verified:
     """Verify the fixes of a program, the body of whose function is given."""
     text = HEAD + textwrap.indent(textwrap.dedent(main).strip(), "    ") + "\n"
     request = wrong.request({"train.py": text.encode()}, directory / "tree")
-    program = Program(Kind.ENTRY, "train:main")
+    program = UserProgram(Kind.ENTRY, "train:main")
     return verify(request, True, laboratory(directory, runner, program, **given))
 
 

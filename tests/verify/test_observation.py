@@ -9,8 +9,8 @@ from amplint.verify.recording.observation import (
     Flag,
     Leaf,
     Observation,
-    Outcome,
     Row,
+    RunOutcome,
     SchemaError,
     Tensor,
     Wait,
@@ -23,7 +23,7 @@ TENSOR = Tensor("float16", "cuda:0", (2, 3), (3, 1), "torch.Tensor", False, "ab"
 FULL = Observation(
     backend="sim",
     torch="2.13.0",
-    outcome=Outcome.EXCEPTION,
+    outcome=RunOutcome.EXCEPTION,
     error="RuntimeError",
     text="expected",
     place="train.py:3",
@@ -44,7 +44,7 @@ FULL = Observation(
 )
 
 
-@pytest.mark.parametrize("seen", [FULL, Observation("cpu", "", Outcome.OK)])
+@pytest.mark.parametrize("seen", [FULL, Observation("cpu", "", RunOutcome.OK)])
 def test_an_observation_survives_json(seen: Observation) -> None:
     assert Observation.from_json(json.loads(json.dumps(seen.to_json()))) == seen
 
@@ -72,7 +72,7 @@ def test_what_is_no_observation_is_refused(data: object) -> None:
 
 def test_some_waits_are_reads_and_copies_need_not_block() -> None:
     waits = {"d2h-copy": Count(2, 1), "h2d-copy": Count(4, 0), "h2d-copy-async": Count(5, 0)}
-    seen = Observation("cpu", "", Outcome.OK, waits=waits)
+    seen = Observation("cpu", "", RunOutcome.OK, waits=waits)
     assert seen.blocking == Count(6, 1)
     assert seen.reads == Count(2, 1)
     assert seen.reads.total == 3

@@ -23,7 +23,7 @@ from amplint.verify.compare import lab
 from amplint.verify.compare.verdicts import Judgement, Verdict
 from amplint.verify.recording.observation import to_json
 from amplint.verify.report import findings as report
-from amplint.verify.runs.drivers import Kind, Program
+from amplint.verify.runs.drivers import Kind, UserProgram
 from amplint.verify.runs.spec import Spec
 from benchmarks import programs
 from tests.helpers import ROOT
@@ -38,7 +38,7 @@ def request(directory: Path) -> Request:
     return Request(project([directory], settings), settings, registry.all_rules())
 
 
-def options(program: Program) -> projects.Options:
+def options(program: UserProgram) -> projects.Options:
     backends = [BACKENDS["sim"], BACKENDS["policy"]]
     return projects.Options(program, backends, unsafe=True, seconds=120, memory=4 << 30)
 
@@ -66,7 +66,7 @@ def test_before_and_after(name: str, tmp_path: Path, runner: Any) -> None:
     assert fixing.write_project(asked, projects.as_fixed(found)) == ()
     again = engine.run(request(tree))
     assert not fixing.fixable(again.findings, fixing.UNSAFE)
-    suite = (to_json(Program(Kind.PYTEST)), str(PROGRAMS), "{device}")
+    suite = (to_json(UserProgram(Kind.PYTEST)), str(PROGRAMS), "{device}")
     after = runner.run(Spec(str(tree), lab.TARGET, "policy", suite))
     outcomes = {leaf.text for leaf in after.result if leaf.where.startswith("result['tests'][")}
     assert outcomes == {"'passed'"}
@@ -87,7 +87,7 @@ def test_before_and_after(name: str, tmp_path: Path, runner: Any) -> None:
 def test_exit_status(verdicts: str, undeclared: Change | None, status: int) -> None:
     """The worst of all fixes decides; a change that no rule declares is a difference."""
     judged = tuple(
-        mock.Mock(spec=lab.Judged, judgement=Judgement(Verdict(each), "", undeclared=undeclared))
+        mock.Mock(spec=lab.JudgedFix, judgement=Judgement(Verdict(each), "", undeclared=undeclared))
         for each in verdicts.split()
     )
     verified = mock.Mock(spec=lab.Verified, judged=judged)
@@ -98,7 +98,7 @@ def test_report(tmp_path: Path) -> None:
     """Steps that are too few leave an evaluation unverified; the report says so, in all forms."""
     tree = tmp_path / "cifar"
     shutil.copytree(PROGRAMS / "cifar", tree)
-    program = Program(Kind.SCRIPT, "train.py", steps=2)
+    program = UserProgram(Kind.SCRIPT, "train.py", steps=2)
     found = projects.verified(request(tree), options(program))
     assert found.status == report.UNDECIDED
     text = report.text(found)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplint.verify.recording.observation import Observation, Outcome
+from amplint.verify.recording.observation import Observation, RunOutcome
 from amplint.verify.runs.run import Runner, fresh, running
 from amplint.verify.runs.spec import Spec
 
@@ -27,7 +27,7 @@ def spec(name: str, backend: str = "cpu", **changes: Any) -> Spec:
 
 
 def check_returns(seen: Observation) -> None:
-    assert (seen.outcome, seen.text) == (Outcome.OK, "")
+    assert (seen.outcome, seen.text) == (RunOutcome.OK, "")
     leaves = {leaf.where: leaf for leaf in seen.result}
     assert leaves["result['n']"].text == "3"
     total = leaves["result['sum']"].tensor
@@ -50,7 +50,7 @@ def test_a_back_end_that_does_not_start_says_why(
     monkeypatch.syspath_prepend(tmp_path)
     with running() as runner:
         seen = [runner.run(spec("returns")) for _ in range(2)]
-    assert {each.outcome for each in seen} == {Outcome.NOT_SIMULABLE}
+    assert {each.outcome for each in seen} == {RunOutcome.NOT_SIMULABLE}
     said = "the back end cpu did not start: ImportError: no driver of this age"
     assert [each.text for each in seen] == [said, said]
 
@@ -69,17 +69,17 @@ def test_a_result_comes_from_a_fork(runner: Runner) -> None:
 @pytest.mark.parametrize(
     ("name", "outcome", "error", "text"),
     [
-        ("raises", Outcome.EXCEPTION, "ValueError", "not today"),
-        ("leaves", Outcome.NO_RESULT, "SystemExit", "sys.exit(7)"),
-        ("vanishes", Outcome.NO_RESULT, "exit 3", "gone"),
-        ("crashes", Outcome.KILLED, "SIGSEGV", "Segmentation fault"),
-        ("grows", Outcome.EXCEPTION, "RuntimeError", "allocate"),
-        ("floods", Outcome.OK, "", ""),
-        ("leaves_others_behind", Outcome.OK, "", ""),
+        ("raises", RunOutcome.EXCEPTION, "ValueError", "not today"),
+        ("leaves", RunOutcome.NO_RESULT, "SystemExit", "sys.exit(7)"),
+        ("vanishes", RunOutcome.NO_RESULT, "exit 3", "gone"),
+        ("crashes", RunOutcome.KILLED, "SIGSEGV", "Segmentation fault"),
+        ("grows", RunOutcome.EXCEPTION, "RuntimeError", "allocate"),
+        ("floods", RunOutcome.OK, "", ""),
+        ("leaves_others_behind", RunOutcome.OK, "", ""),
     ],
 )
 def test_how_a_program_ends(
-    name: str, outcome: Outcome, error: str, text: str, runner: Runner
+    name: str, outcome: RunOutcome, error: str, text: str, runner: Runner
 ) -> None:
     args = ("{device}",) if name == "raises" else ()
     start = time.monotonic()
@@ -88,13 +88,13 @@ def test_how_a_program_ends(
     assert text in seen.text
     assert time.monotonic() - start < 30
     # And the next one is none the worse for it.
-    assert runner.run(spec("branch", args=(0,))).outcome is Outcome.OK
+    assert runner.run(spec("branch", args=(0,))).outcome is RunOutcome.OK
 
 
 def test_a_program_that_hangs_is_ended(runner: Runner) -> None:
     start = time.monotonic()
     seen = runner.run(spec("hangs", seconds=2.0))
-    assert (seen.outcome, seen.text) == (Outcome.TIMEOUT, "no answer within 2 s")
+    assert (seen.outcome, seen.text) == (RunOutcome.TIMEOUT, "no answer within 2 s")
     assert time.monotonic() - start < 20
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from amplint.verify import selftest
 from amplint.verify.backends.choice import BACKENDS
-from amplint.verify.recording.observation import Observation, Outcome
+from amplint.verify.recording.observation import Observation, RunOutcome
 from amplint.verify.runs.run import Runner, running
 from amplint.verify.selftest import ABSENT, RIGHT, WRONG, Call, Report, Row
 
@@ -96,7 +96,9 @@ def test_what_was_not_right_is_printed_and_decides_the_status() -> None:
 
 
 def test_without_the_lists_it_is_said_why() -> None:
-    seen = Observation("sim", "", Outcome.EXCEPTION, "ModuleNotFoundError", "No module named 'x'")
+    seen = Observation(
+        "sim", "", RunOutcome.EXCEPTION, "ModuleNotFoundError", "No module named 'x'"
+    )
     rows, obstacle = selftest.read(seen)
     assert (rows, obstacle) == ((), "exception: ModuleNotFoundError: No module named 'x'")
     assert selftest.status([Report(BACKENDS["sim"], rows, obstacle)]) == 3

@@ -13,7 +13,7 @@ from amplint.cli import main as cli
 from amplint.core.rule import Differs, Dtype, Raises, Rule, Same, Syncs, Unrun, Warns, Witness
 from amplint.verify import witnesses
 from amplint.verify.backends.choice import BACKENDS, Shows
-from amplint.verify.recording.observation import Count, Flag, Leaf, Observation, Outcome, Tensor
+from amplint.verify.recording.observation import Count, Flag, Leaf, Observation, RunOutcome, Tensor
 from amplint.verify.runs.run import Runner, running
 from amplint.verify.witnesses import DEMANDS, Result, Verdict
 from tests.helpers import FIXTURES, ROOT, expectations, fixture_rules
@@ -85,12 +85,12 @@ TWO = "AAAAQA=="  # 2.0
 FLAG = Flag("bad.py", 3, "aten.mm.default", ("float16", "float32"))
 
 
-def seen(outcome: Outcome = Outcome.OK, **fields: object) -> Observation:
+def seen(outcome: RunOutcome = RunOutcome.OK, **fields: object) -> Observation:
     return Observation("cpu", "", outcome, **fields)  # type: ignore[arg-type]
 
 
 def raised(text: str) -> Observation:
-    return seen(Outcome.EXCEPTION, error="RuntimeError", text=text)
+    return seen(RunOutcome.EXCEPTION, error="RuntimeError", text=text)
 
 
 def reads(count: int) -> Observation:
@@ -104,7 +104,7 @@ CASES: list[tuple[Witness, Observation, Observation, Verdict]] = [
     (Raises("same dtype"), seen(), seen(), Verdict.DIFFERS),
     (Raises("same dtype"), seen(flags=(FLAG,)), seen(), Verdict.VERIFIED),
     (Raises("same dtype"), raised("the same dtype"), raised("the same"), Verdict.CRASHES),
-    (Raises("same dtype"), seen(Outcome.TIMEOUT), seen(), Verdict.CRASHES),
+    (Raises("same dtype"), seen(RunOutcome.TIMEOUT), seen(), Verdict.CRASHES),
     (
         Dtype("float32", "float16"),
         seen(result=tensor()),
@@ -116,8 +116,8 @@ CASES: list[tuple[Witness, Observation, Observation, Verdict]] = [
     (Same(), seen(result=tensor()), seen(result=tensor(data=TWO)), Verdict.DIFFERS),
     (Same(), seen(result=tensor()), seen(result=()), Verdict.DIFFERS),
     (Same(), raised("no"), seen(), Verdict.CRASHES),
-    (Same(), seen(Outcome.NOT_SIMULABLE, text="why"), seen(), Verdict.INCONCLUSIVE),
-    (Same(), seen(result=tensor()), seen(Outcome.KILLED, error="SIGSEGV"), Verdict.CRASHES),
+    (Same(), seen(RunOutcome.NOT_SIMULABLE, text="why"), seen(), Verdict.INCONCLUSIVE),
+    (Same(), seen(result=tensor()), seen(RunOutcome.KILLED, error="SIGSEGV"), Verdict.CRASHES),
     (Differs(0.4), seen(result=tensor()), seen(result=tensor(data=TWO)), Verdict.VERIFIED),
     (Differs(0.6), seen(result=tensor()), seen(result=tensor(data=TWO)), Verdict.DIFFERS),
     (Syncs(3, 1), reads(3), reads(1), Verdict.VERIFIED),

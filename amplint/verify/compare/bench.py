@@ -19,8 +19,8 @@ from typing import Any
 from amplint.verify.backends.choice import Aspect, Backend, Shows
 from amplint.verify.compare.ratios import Claim, Ratio, claim, ratio
 from amplint.verify.compare.verdicts import ending
-from amplint.verify.recording.observation import Observation, Outcome, to_json
-from amplint.verify.runs.drivers import Kind, Program
+from amplint.verify.recording.observation import Observation, RunOutcome, to_json
+from amplint.verify.runs.drivers import Kind, UserProgram
 from amplint.verify.runs.spec import Spec
 
 PRECISIONS = ("fp32", "fp16", "bf16")
@@ -105,7 +105,7 @@ class Subject:
     """
 
     name: str
-    program: Program
+    program: UserProgram
     of: Path
     copy: Callable[[bool, Path], None]
     precisions: Sequence[str] = PRECISIONS
@@ -141,7 +141,7 @@ class Bench:
     def takes_size(self, subject: Subject, backend: Backend) -> bool:
         args = (to_json(subject.program), str(subject.of), SIZE)
         found = self.observe(subject, backend, "takes", args)
-        return found.outcome is Outcome.OK and bool(value(found))
+        return found.outcome is RunOutcome.OK and bool(value(found))
 
     def point(self, subject: Subject, backend: Backend, precision: str, size: int | None) -> Point:
         """One setting. What goes wrong in it is told in its `missing`."""
@@ -151,7 +151,7 @@ class Bench:
         args = (to_json(asked.program), str(subject.of), "{device}", precision)
         runs = [self.observe(asked, backend, "count", args, fixed) for fixed in (False, True)]
         for run, name in zip(runs, ("the original", "the fixed program"), strict=True):
-            if run.outcome is not Outcome.OK:
+            if run.outcome is not RunOutcome.OK:
                 return replace(empty, missing=f"{name} {ending(run)}")
         if precision in ("fp16", "bf16") and not all(value(run)["regions"] for run in runs):
             return replace(empty, missing="no region of autocast was on")
@@ -160,7 +160,7 @@ class Bench:
         if backend.shows[Aspect.TIME] is Shows.NO:
             return found
         timed = self.observe(asked, backend, "durations", args)
-        if timed.outcome is not Outcome.OK:
+        if timed.outcome is not RunOutcome.OK:
             return replace(found, missing=f"no durations: a run {ending(timed)}")
         return replace(found, times=times(value(timed)))
 

@@ -19,14 +19,13 @@ from amplint.core.text import Text
 from amplint.output import fixing
 from amplint.output.fixing import MAX_ROUNDS
 from amplint.run import engine
-from amplint.run.request import Outcome as Linted
-from amplint.run.request import Request
+from amplint.run.request import Outcome, Request
 from amplint.verify.backends.choice import Backend
 from amplint.verify.compare import executed, verdicts
 from amplint.verify.compare.operations import Place
 from amplint.verify.compare.verdicts import Judgement, Runs, Verdict
-from amplint.verify.recording.observation import Observation, Outcome, Row, to_json
-from amplint.verify.runs.drivers import Program, UnstartedError
+from amplint.verify.recording.observation import Observation, Row, RunOutcome, to_json
+from amplint.verify.runs.drivers import UnstartedError, UserProgram
 from amplint.verify.runs.mirrors import mirror
 from amplint.verify.runs.spec import Spec
 
@@ -43,7 +42,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedFix:
     """A fix and what was found of it.
 
     Args:
@@ -81,7 +80,7 @@ class Lab:
     root: Path
     files: Sequence[str]
     encode: Callable[[str, str], bytes]
-    program: Program
+    program: UserProgram
     backends: Sequence[Backend]
     directory: Path
     run: Callable[[Spec], Observation]
@@ -166,10 +165,10 @@ class Verified:
         runs: by back end, the program as it was and with all the good fixes.
     """
 
-    judged: tuple[Judged, ...]
+    judged: tuple[JudgedFix, ...]
     before: Mapping[str, Text]
     texts: Texts
-    outcome: Linted
+    outcome: Outcome
     runs: Mapping[str, tuple[Observation, Observation]]
 
 
@@ -186,7 +185,7 @@ def verify(request: Request, unsafe: bool, lab: Lab) -> Verified:
         original = lab.observe({}, backend.name)
         if original.error == UnstartedError.__name__:
             raise NotStartedError(original.text)
-    judged: list[Judged] = []
+    judged: list[JudgedFix] = []
     refused: set[tuple[str, ...]] = set()
     for _ in range(MAX_ROUNDS):
         tried = [
@@ -217,7 +216,7 @@ def verify(request: Request, unsafe: bool, lab: Lab) -> Verified:
     )
 
 
-def spoilt(judged: Judged, together: Judgement) -> Judged:
+def spoilt(judged: JudgedFix, together: Judgement) -> JudgedFix:
     """A fix that is good by itself, of several that are not good together."""
     reason = f"{judged.judgement.verdict.value} by itself, but with the others: {together.reason}"
     return replace(judged, judgement=Judgement(Verdict.INCONCLUSIVE, reason))
@@ -236,7 +235,7 @@ class Round:
     """
 
     request: Request
-    outcome: Linted
+    outcome: Outcome
     allow: frozenset[Safety]
     texts: Texts
     lab: Lab
@@ -268,7 +267,7 @@ class Round:
         chosen = replace(self.outcome, findings=tuple(findings))
         return fixing.fix_round(chosen, self.request, self.allow).fixed
 
-    def solve(self, findings: Sequence[Finding]) -> list[Judged]:
+    def solve(self, findings: Sequence[Finding]) -> list[JudgedFix]:
         """A verdict for each fix: that of all together if this is exact, or if the original is
         why nothing can be said; else of either half."""
         if not findings:
@@ -312,13 +311,15 @@ class Round:
         """The text of a file that findings are placed in."""
         return self.outcome.texts[path].text
 
-    def judged(self, finding: Finding, after: Texts, by_backend: Mapping[str, Judgement]) -> Judged:
+    def judged(
+        self, finding: Finding, after: Texts, by_backend: Mapping[str, Judgement]
+    ) -> JudgedFix:
         """The verdict of one fix among those that were tried together: theirs, if it ran."""
         mine = {
             name: self.if_it_ran(finding, after, name, judgement)
             for name, judgement in by_backend.items()
         }
-        return Judged(
+        return JudgedFix(
             finding=finding,
             line=self.line_of(finding),
             judgement=verdicts.overall(mine, self.lab.backends),
@@ -352,7 +353,7 @@ class Round:
         rows = executed.touched(self.before(path), after[path], finding.fix.edits)
         original, fixed = (self.lab.observe(texts, backend) for texts in (self.texts, after))
         sides = [(after[path], rows.after, fixed)]
-        if original.outcome is Outcome.OK:  # else the edited line may be the one that raised
+        if original.outcome is RunOutcome.OK:  # else the edited line may be the one that raised
             sides.insert(0, (self.before(path), rows.before, original))
         for text, lines, seen in sides:
             recorded = {each.row for each in seen.rows if each.path == path}

@@ -28,7 +28,7 @@ from amplint.verify.compare.operations import (
     kinds,
     operations,
 )
-from amplint.verify.recording.observation import Leaf, Observation, Outcome
+from amplint.verify.recording.observation import Leaf, Observation, RunOutcome
 
 NORMALISED = "amplint.verify.runs.rng:normalised"
 REFERENCE = "amplint.verify.runs.reference:in_float64"
@@ -121,9 +121,9 @@ def by_original(original: Observation) -> Judgement | None:
 
     One that raises does: a change may be what it needs.
     """
-    if original.outcome in (Outcome.OK, Outcome.EXCEPTION):
+    if original.outcome in (RunOutcome.OK, RunOutcome.EXCEPTION):
         return None
-    if original.outcome is Outcome.NOT_SIMULABLE:
+    if original.outcome is RunOutcome.NOT_SIMULABLE:
         return undecidable(f"this cannot be simulated: {original.text}")
     return undecidable(f"the original {ending(original)}")
 
@@ -138,15 +138,15 @@ def by_outcome(runs: Runs) -> Judgement | None:
     nothing = by_original(before)
     if nothing is not None:
         return nothing
-    if after.outcome is Outcome.NOT_SIMULABLE:
+    if after.outcome is RunOutcome.NOT_SIMULABLE:
         return Judgement(Verdict.INCONCLUSIVE, f"this cannot be simulated: {after.text}")
-    if before.outcome is Outcome.OK:
-        if after.outcome is Outcome.OK:
+    if before.outcome is RunOutcome.OK:
+        if after.outcome is RunOutcome.OK:
             return None
         return Judgement(Verdict.CRASHES, f"the fixed program {ending(after)}")
     if (runs.again.outcome, runs.again.error) != (before.outcome, before.error):
         return undecidable(f"the original {ending(before)}, and then {ending(runs.again)}")
-    if after.outcome is Outcome.OK:
+    if after.outcome is RunOutcome.OK:
         return Judgement(Verdict.IMPROVED, f"the original {ending(before)}; the fixed program runs")
     if (after.outcome, after.error) == (before.outcome, before.error):
         return undecidable(f"both programs {ending(before, many=True)}")
@@ -158,11 +158,11 @@ def by_outcome(runs: Runs) -> Judgement | None:
 def ending(run: Observation, *, many: bool = False) -> str:
     """How a run ended, as a predicate."""
     s = "" if many else "s"
-    if run.outcome is Outcome.OK:
+    if run.outcome is RunOutcome.OK:
         return f"run{s}"
-    if run.outcome is Outcome.TIMEOUT:
+    if run.outcome is RunOutcome.TIMEOUT:
         return f"run{s} into the time limit"
-    if run.outcome in (Outcome.KILLED, Outcome.NO_RESULT):
+    if run.outcome in (RunOutcome.KILLED, RunOutcome.NO_RESULT):
         return f"end{s} without a result ({run.error})"
     place = f" at {run.place}" if run.place else ""
     first = run.text.partition("\n")[0]
@@ -171,7 +171,7 @@ def ending(run: Observation, *, many: bool = False) -> str:
 
 def by_noise(runs: Runs) -> Judgement | None:
     """No verdict on a program that differs from itself."""
-    if runs.again.outcome is not Outcome.OK:
+    if runs.again.outcome is not RunOutcome.OK:
         return undecidable(f"the original runs, and then {ending(runs.again)}")
     own = compared(runs.original, runs.again, strictest(runs))
     if own:
@@ -255,7 +255,7 @@ def by_normalised_results(runs: Runs, changes: frozenset[Change]) -> Judgement |
     if not drawn and runs.original.rng == runs.fixed.rng:
         return None
     before, after = runs.more(False, NORMALISED), runs.more(True, NORMALISED)
-    both_ran = before.outcome is after.outcome is Outcome.OK
+    both_ran = before.outcome is after.outcome is RunOutcome.OK
     if not both_ran or compared(before, after, bits):
         return None
     return stream_changed(runs, changes, "otherwise exact")
@@ -306,7 +306,7 @@ def by_reference(
     exact = runs.more(False, REFERENCE)
     before, after = runs.more(False, NORMALISED), runs.more(True, NORMALISED)
     for run, name in ((exact, "the float64 run"), (before, "the original"), (after, "the fix")):
-        if run.outcome is not Outcome.OK:
+        if run.outcome is not RunOutcome.OK:
             return Judgement(Verdict.INCONCLUSIVE, f"no reference: {name} {ending(run)}", found)
     reference = {leaf.where: leaf for leaf in leaves(exact)}
     worse = compared(before, after, partial(accurate, reference, 0.0))

@@ -23,7 +23,7 @@ class SchemaError(ValueError):
     """A JSON document is no observation, or one of another schema."""
 
 
-class Outcome(Enum):
+class RunOutcome(Enum):
     """How a run ended."""
 
     OK = "ok"
@@ -185,7 +185,7 @@ class Observation:
 
     backend: str
     torch: str
-    outcome: Outcome
+    outcome: RunOutcome
     error: str = ""
     text: str = ""
     place: str = ""

@@ -196,7 +196,7 @@ def described(values: Any) -> tuple[str, ...]:
 # ------------------------------------------------------------------------------- where it was asked
 
 
-class Place(NamedTuple):
+class SourceLine(NamedTuple):
     """The caller of an operation.
 
     Args:
@@ -226,7 +226,7 @@ class Places:
             self._known[code] = real[len(self.root) :].replace(os.sep, "/") if ours else None
         return self._known[code]
 
-    def here(self) -> Place:
+    def here(self) -> SourceLine:
         """The line below the root that asks; without path where none does."""
         frame: FrameType | None = sys._getframe(1)
         direct, of_host = True, False
@@ -234,13 +234,13 @@ class Places:
             code = frame.f_code
             path = self.path(code)
             if path is not None:
-                return Place(path, frame.f_lineno, direct, of_host)
+                return SourceLine(path, frame.f_lineno, direct, of_host)
             name = code.co_filename
             if name not in WRAPPERS and not name.startswith(HARNESS):
                 direct = False
             of_host = of_host or name.startswith(OF_THE_HOST)
             frame = frame.f_back
-        return Place("", 0, False, of_host)
+        return SourceLine("", 0, False, of_host)
 
 
 # ------------------------------------------------------------------------------- the recorder

@@ -13,7 +13,7 @@ from amplint import __version__
 from amplint.verify.backends.choice import BACKENDS, Aspect, Backend, Shows
 from amplint.verify.compare import bench
 from amplint.verify.compare.bench import Point
-from amplint.verify.compare.lab import Judged, Step, Verified
+from amplint.verify.compare.lab import JudgedFix, Step, Verified
 from amplint.verify.compare.verdicts import BAD, Judgement, Verdict
 from amplint.verify.recording.observation import Count, Observation, Wait, to_json
 from amplint.verify.report import page
@@ -74,7 +74,7 @@ def text(report: Report) -> str:
     return "\n".join(lines)
 
 
-def heading(judged: Judged) -> str:
+def heading(judged: JudgedFix) -> str:
     """Ex) "train.py:3:5: AMP501 exact (safe fix: Create the tensor on the device)" """
     finding = judged.finding
     assert finding.fix is not None
@@ -85,7 +85,7 @@ def heading(judged: Judged) -> str:
     )
 
 
-def why(judged: Judged) -> Iterator[str]:
+def why(judged: JudgedFix) -> Iterator[str]:
     """The lines below the heading of a fix."""
     reason = judged.judgement.reason
     if reason:
@@ -190,7 +190,7 @@ def as_json(report: Report) -> dict[str, Any]:
     }
 
 
-def fix_as_json(judged: Judged) -> dict[str, Any]:
+def fix_as_json(judged: JudgedFix) -> dict[str, Any]:
     finding = judged.finding
     assert finding.fix is not None
     return {
@@ -268,7 +268,7 @@ def as_html(report: Report) -> str:
     return page.page("amplint verify", parts)
 
 
-def fix_cells(judged: Judged, backends: Sequence[Backend]) -> list[str]:
+def fix_cells(judged: JudgedFix, backends: Sequence[Backend]) -> list[str]:
     finding = judged.finding
     assert finding.fix is not None
     return [
@@ -284,7 +284,7 @@ def fix_cells(judged: Judged, backends: Sequence[Backend]) -> list[str]:
     ]
 
 
-def parting_html(judged: Judged) -> str:
+def parting_html(judged: JudgedFix) -> str:
     found = []
     for name, (before, after) in judged.partings.items():
         steps = [f"- {told(step)}" for step in before[:SHOWN]]

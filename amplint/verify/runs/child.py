@@ -29,7 +29,7 @@ from typing import Any, cast
 import torch
 
 from amplint.verify.backends.choice import BACKENDS
-from amplint.verify.recording.observation import Observation, Outcome, from_json
+from amplint.verify.recording.observation import Observation, RunOutcome, from_json
 from amplint.verify.runs.run import collect
 from amplint.verify.runs.spec import Spec
 
@@ -44,7 +44,7 @@ def observe(spec: Spec) -> Observation:
     root = Path(os.path.realpath(spec.root))
     recorder = Recorder(root)
     lines = Lines(recorder.places.path) if spec.lines else None
-    fields: dict[str, Any] = {"outcome": Outcome.OK}
+    fields: dict[str, Any] = {"outcome": RunOutcome.OK}
     extra: dict[str, Any] = {}
     prepare(root, spec)
     with warnings.catch_warnings(record=True) as caught, ExitStack() as stack:
@@ -62,7 +62,7 @@ def observe(spec: Spec) -> Observation:
             fields = {**ended(error, spec), "place": place(error, root)}
             result = None
     rng = snapshot.generators()
-    if fields["outcome"] is Outcome.OK:
+    if fields["outcome"] is RunOutcome.OK:
         given = result if isinstance(result, snapshot.Returned) else snapshot.Returned(result, None)
         fields["result"] = tuple(snapshot.leaves(given.result, "result"))
         fields["state"] = tuple(snapshot.leaves(given.state, "state")) if given.state else ()
@@ -135,14 +135,14 @@ def ended(error: BaseException, spec: Spec) -> dict[str, Any]:
     """The outcome that an exception stands for."""
     kind, text = type(error).__name__, str(error)
     if isinstance(error, SystemExit):
-        return {"outcome": Outcome.NO_RESULT, "error": kind, "text": f"sys.exit({error.code!r})"}
+        return {"outcome": RunOutcome.NO_RESULT, "error": kind, "text": f"sys.exit({error.code!r})"}
     if spec.backend == "sim":
         from amplint.verify.backends import sim  # noqa: PLC0415
 
         reason = sim.reason(error)
         if reason is not None:
-            return {"outcome": Outcome.NOT_SIMULABLE, "error": kind, "text": reason}
-    return {"outcome": Outcome.EXCEPTION, "error": kind, "text": text}
+            return {"outcome": RunOutcome.NOT_SIMULABLE, "error": kind, "text": reason}
+    return {"outcome": RunOutcome.EXCEPTION, "error": kind, "text": text}
 
 
 def place(error: BaseException, root: Path) -> str:

@@ -49,7 +49,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True)
-class Program:
+class UserProgram:
     """The program that the user names.
 
     Args:
@@ -97,7 +97,7 @@ def run(program: Mapping[str, Any], of: str, device: str) -> Returned:
     """Run the program in the working directory, which is a mirror.
 
     Args:
-        program: a `Program` as JSON.
+        program: a `UserProgram` as JSON.
         of: the tree that the working directory mirrors, which is guarded.
         device: the back end's, for an entry that takes a `device`.
 
@@ -105,7 +105,7 @@ def run(program: Mapping[str, Any], of: str, device: str) -> Returned:
     """
     from amplint.verify.recording.snapshot import Returned
 
-    given = from_json(Program, program)
+    given = from_json(UserProgram, program)
     guard(Mirror(Path.cwd(), Path(of)))
     for directory in reversed(import_roots(Path.cwd(), given)):
         sys.path.insert(0, str(directory))
@@ -120,7 +120,7 @@ def run(program: Mapping[str, Any], of: str, device: str) -> Returned:
     return Returned(result, landmarks.all())
 
 
-def import_roots(root: Path, program: Program) -> list[Path]:
+def import_roots(root: Path, program: UserProgram) -> list[Path]:
     """The directory that Python would put at the front of sys.path, besides the root."""
     roots = [root / "src"] if (root / "src").is_dir() else []
     if program.kind is Kind.SCRIPT:
@@ -128,7 +128,7 @@ def import_roots(root: Path, program: Program) -> list[Path]:
     return roots
 
 
-def start(program: Program, device: str) -> object:
+def start(program: UserProgram, device: str) -> object:
     if program.kind is Kind.SCRIPT:
         path = str(Path.cwd() / program.name)
         with mock.patch.object(sys, "argv", [path, *program.arguments]):
@@ -173,7 +173,10 @@ def resolve(name: str) -> Callable[..., Any]:
 
 
 def check_call(
-    program: Program, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    program: UserProgram,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> None:
     """Raises UnstartedError for arguments that the function does not take."""
     try:
@@ -367,7 +370,7 @@ class Suite:
         self.uncollected: list[str] = []
         self.state: dict[str, object] = {}
 
-    def run(self, program: Program) -> dict[str, object]:
+    def run(self, program: UserProgram) -> dict[str, object]:
         """Run pytest: the outcome of each test.
 
         Without its cache, which would be written; without the plugins that shuffle tests or hand

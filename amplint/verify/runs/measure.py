@@ -33,7 +33,7 @@ from torch.utils._pytree import tree_leaves
 from amplint.project.discover import lies_in
 from amplint.verify.recording.observation import from_json
 from amplint.verify.runs import drivers
-from amplint.verify.runs.drivers import Enough, Program
+from amplint.verify.runs.drivers import Enough, UserProgram
 from amplint.verify.runs.mirrors import Mirror, guard
 
 WARM_UPS = 5
@@ -167,12 +167,12 @@ def count(program: Mapping[str, Any], of: str, device: str, precision: str) -> s
     """Run a program once, for what the recorder counts, and a few numbers more as JSON.
 
     Args:
-        program: a `Program` as JSON.
+        program: a `UserProgram` as JSON.
         of: the tree that the working directory mirrors.
         device: the back end's.
         precision: as in `bench.Point`.
     """
-    steps, live = Steps(from_json(Program, program).steps), Live()
+    steps, live = Steps(from_json(UserProgram, program).steps), Live()
     with forced(precision) as regions, steps.counted(), live:
         drivers.run({**program, "steps": None}, of, device)
     return json.dumps({"steps": steps.made, "peak": live.peak, "regions": regions.on})
@@ -182,7 +182,7 @@ def takes(program: Mapping[str, Any], of: str, name: str) -> str:
     """Whether the entry of a program has a parameter of that name, as JSON."""
     import inspect
 
-    given = from_json(Program, program)
+    given = from_json(UserProgram, program)
     guard(Mirror(Path.cwd(), Path(of)))
     with Version(Path.cwd(), given).entered():
         parameters = inspect.signature(drivers.resolve(given.name)).parameters
@@ -200,7 +200,7 @@ class Version:
         program: what it is.
     """
 
-    def __init__(self, tree: Path, program: Program) -> None:
+    def __init__(self, tree: Path, program: UserProgram) -> None:
         self.tree = tree
         self.program = program
         self.modules: dict[str, ModuleType] = {}
@@ -252,7 +252,7 @@ def durations(
     changes with time falls on one version.
 
     Args:
-        program: a `Program` as JSON.
+        program: a `UserProgram` as JSON.
         trees: two directories: before and after.
         of: the tree that both mirror.
         device: the back end's.
@@ -260,7 +260,7 @@ def durations(
         pairs: how many are wanted.
         seconds: after how long no more are begun.
     """
-    given = from_json(Program, program)
+    given = from_json(UserProgram, program)
     before, after = (Path(os.path.realpath(tree)) for tree in trees)
     sys.path[:] = [path for path in sys.path if not lies_in(os.path.realpath(path), str(before))]
     guard(Mirror(before.parent, Path(of)))

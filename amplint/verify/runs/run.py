@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from amplint.verify.backends.choice import BACKENDS
-from amplint.verify.recording.observation import Observation, Outcome, to_json
+from amplint.verify.recording.observation import Observation, RunOutcome, to_json
 from amplint.verify.runs.spec import Spec
 
 KEPT = 8192  # bytes of what a program printed last
@@ -42,7 +42,7 @@ WITHOUT_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 
 @dataclass
-class Told:
+class ChildOutput:
     """The output of a process.
 
     Args:
@@ -65,7 +65,7 @@ def collect(pid: int, answers: int, output: int, spec: Spec) -> Observation:
         output: what it prints; closed here, and read, so that it cannot block.
         spec: what it was asked.
     """
-    told = Told()
+    told = ChildOutput()
     try:
         listen(pid, answers, output, time.monotonic() + spec.seconds, told)
     finally:
@@ -79,7 +79,7 @@ def collect(pid: int, answers: int, output: int, spec: Spec) -> Observation:
     return judged(told, spec)
 
 
-def listen(pid: int, answers: int, output: int, deadline: float, told: Told) -> None:
+def listen(pid: int, answers: int, output: int, deadline: float, told: ChildOutput) -> None:
     """Read both pipes until there is an answer, or the process or its time has come to an end."""
     with selectors.DefaultSelector() as selector:
         for pipe in (answers, output):
@@ -101,19 +101,19 @@ def listen(pid: int, answers: int, output: int, deadline: float, told: Told) -> 
                 return  # it has ended, and nothing is left to read
 
 
-def judged(told: Told, spec: Spec) -> Observation:
+def judged(told: ChildOutput, spec: Spec) -> Observation:
     """The observation that a process gave, or what its silence means."""
     if told.answer.endswith(b"\n"):
         return Observation.from_json(json.loads(told.answer))
     printed = told.printed.decode(errors="replace").strip()
     if told.status is None:
         text = f"no answer within {spec.seconds:g} s"
-        return Observation(spec.backend, "", Outcome.TIMEOUT, "timeout", text)
+        return Observation(spec.backend, "", RunOutcome.TIMEOUT, "timeout", text)
     if os.WIFSIGNALED(told.status):
         name = signal.Signals(os.WTERMSIG(told.status)).name
-        return Observation(spec.backend, "", Outcome.KILLED, name, printed)
+        return Observation(spec.backend, "", RunOutcome.KILLED, name, printed)
     code = os.WEXITSTATUS(told.status)
-    return Observation(spec.backend, "", Outcome.NO_RESULT, f"exit {code}", printed)
+    return Observation(spec.backend, "", RunOutcome.NO_RESULT, f"exit {code}", printed)
 
 
 def fresh(spec: Spec) -> Observation:
@@ -177,7 +177,7 @@ class Server:
         self.errors.seek(0)
         said = self.errors.read()[-KEPT:].decode(errors="replace").strip().rpartition("\n")[2]
         text = f"the back end {spec.backend} did not start: {said}"
-        return Observation(spec.backend, "", Outcome.NOT_SIMULABLE, "RuntimeError", text)
+        return Observation(spec.backend, "", RunOutcome.NOT_SIMULABLE, "RuntimeError", text)
 
     def close(self) -> None:
         with contextlib.suppress(BrokenPipeError):
@@ -199,7 +199,7 @@ class Runner:
     def run(self, spec: Spec) -> Observation:
         """The observation of a spec. On `sim`, both guesses are tried if any was needed."""
         first = self._once(spec)
-        if spec.backend != "sim" or not (first.guesses or first.outcome is not Outcome.OK):
+        if spec.backend != "sim" or not (first.guesses or first.outcome is not RunOutcome.OK):
             return first
         return merged(first, self._once(replace(spec, guess=not spec.guess)))
 
@@ -220,8 +220,8 @@ def merged(one: Observation, other: Observation) -> Observation:
     """Two runs that guessed differently, as one: what only one of them met depends on the guess."""
     if one.outcome is other.outcome:
         return one
-    good, bad = (one, other) if one.outcome is Outcome.OK else (other, one)
-    if good.outcome is not Outcome.OK:
+    good, bad = (one, other) if one.outcome is RunOutcome.OK else (other, one)
+    if good.outcome is not RunOutcome.OK:
         return one
     met = f"{bad.error}: {bad.text}".partition("\n")[0]
     return replace(good, notes=(*good.notes, f"depends on values: another guess met {met}"))
