@@ -104,7 +104,7 @@ class Source:
         return Place(self.path, *where(thing)) if isinstance(thing, ast.expr | ast.stmt) else None
 
     def value(self, node: cst.CSTNode) -> Value:
-        """What an expression evaluates to."""
+        """The value of an expression."""
         known = literal(node)
         return one(known) if known is not None else self.ask(Values, node) or UNKNOWN
 

@@ -46,7 +46,7 @@ At = tuple[str, int, int]  # a function, a node of it, and how many calls lead t
 
 
 class Backpropagations(Fact):
-    """What of the functions of a project has been given to `backward()`, each node solved once.
+    """The values of a project that are given to `backward()`; each node is solved once.
 
     A function is looked at anew for each number of calls that lead to it, up to `MAX_CALLS`.
     """
@@ -91,7 +91,7 @@ class Backpropagations(Fact):
 
 
 class Backpropagated:
-    """What of one function has been given to `backward()`, by itself.
+    """The values of one function that it gives to `backward()` itself.
 
     Args:
         heat: of the project.
@@ -153,7 +153,7 @@ class Backpropagated:
 
     @cached_property
     def _losses(self) -> dict[Key, Evidence]:
-        """What is backpropagated in this function itself -> where."""
+        """Where this function itself backpropagates, by the value that it backpropagates."""
         found: dict[Key, Evidence] = {}
         for number in self._calls.events[self._function]:
             if not self._calls.is_backward(self._function, number):
@@ -181,7 +181,7 @@ class Backpropagated:
         return -1 if shape.stars else loss
 
     def _into(self, number: int) -> Iterator[int]:
-        """What a loss is made of that certainly has a graph too."""
+        """The terms of a loss that certainly have a graph too."""
         node = self._graph.nodes[number] if number >= 0 else None
         if node is None:
             return

@@ -1,4 +1,4 @@
-"""What a backward pass inside an autocast region rests on: may it be moved out without a change?
+"""The forward work behind a backward pass in a region: may the pass be moved out without a change?
 
 A network whose whole forward pass ran in the region gives bit-identical gradients inside and
 outside. They differ where the forward ran wider than autocast would pick: an `enabled=False`
@@ -59,7 +59,7 @@ WIDE = ("torch.linalg.", "torch.inverse")
 
 @dataclass(frozen=True)
 class Support:
-    """What is known of the forward work behind a backward pass.
+    """The known facts about the forward work behind a backward pass.
 
     Args:
         island: a region with `enabled=False` inside, or float32 work outside the region.
@@ -80,14 +80,14 @@ class Support:
 
 
 class Own(NamedTuple):
-    """What calls and blocks show by themselves, be they those of a region or of a function."""
+    """Facts that calls and blocks show by themselves, those of a region or of a function."""
 
     found: ReadOnly[str, Evidence]  # by the field of `Support`
     complete: bool
 
 
 class BackwardSupport(CallFact[Support]):
-    """What is known of the forward work behind a backward pass in an autocast region.
+    """The known facts about the forward work behind a backward pass in an autocast region.
 
     What a function shows, in itself and in what it calls, is found for all of them by a walk for
     each field of `Support`, from the functions that show it back to their callers.
@@ -173,7 +173,7 @@ class BackwardSupport(CallFact[Support]):
         return set(reachable([*unknown, *unseen], lambda f: self._callers.get(f, ())))
 
     def _shown(self, function: str, outer: int) -> Own:
-        """What a block of a function shows, or the whole function for -1."""
+        """The facts that a block of a function shows, or the whole function for -1."""
         state = self.inference.states[function]
         found: dict[str, Evidence] = {}
         complete = True

@@ -104,7 +104,7 @@ class Spot:
 
     @property
     def decorators(self) -> Value:
-        """What its function is decorated with."""
+        """The decorators of its function."""
         return self.search.facts.inference.decorators(self.function)
 
     @property
@@ -220,7 +220,7 @@ class Spot:
 
     @property
     def receiver(self) -> int:
-        """What a method is called on; -1 for another call."""
+        """The receiver of a method call; -1 for another call."""
         callee = self.graph.nodes[self.node.operands[0]]
         return callee.operands[0] if callee.op == ops.ATTR else -1
 
@@ -472,7 +472,7 @@ def tests(graph: Graph) -> Iterator[tuple[int, int, Location]]:
 
 
 def contexts(graph: Graph) -> Iterator[tuple[int, int, Location]]:
-    """What `with`s enter, and what decorates: in which block, and where."""
+    """The contexts of `with` statements, and decorators: in which block, and where."""
     for block in graph.blocks:
         if block.kind == "with":
             yield block.node, block.parent, block.location

@@ -345,7 +345,7 @@ class CastCache(Fact):
     # -- calls, under an autocast state
 
     def _called_in(self, function: str, outer: int, around: Around) -> Iterator[Entered]:
-        """What the calls in a block run, in their order, where `around` holds in that block."""
+        """The functions that calls in a block run, in order, where `around` holds in the block."""
         state = self.inference.states[function]
         for number in self._calls(state, outer):
             inside = self._within(function, state.graph.nodes[number].block, outer, around)
@@ -385,7 +385,7 @@ class CastCache(Fact):
         ]
 
     def _within(self, function: str, block: int, outer: int, around: Around) -> Around:
-        """What holds in a block, where `around` holds in the block `outer` that it lies in."""
+        """The autocast state in a block, where `around` holds in the block `outer` around it."""
         opener, opened = self._innermost(function)[block]
         graph = self.inference.states[function].graph
         if opened is None or opener == outer or not graph.is_in(opener, outer):
@@ -416,7 +416,7 @@ class CastCache(Fact):
         return self._bodies[function]
 
     def _entered(self, function: str, around: Around) -> Around:
-        """What holds in a function that is called where `around` holds."""
+        """The autocast state in a function that is called where `around` holds."""
         if self.inference.functions[function].decorated:
             for atom in self.inference.decorators(function):
                 if isinstance(atom, Autocast):
@@ -432,7 +432,7 @@ class CastCache(Fact):
 
 
 def nested(context: Autocast) -> Around:
-    """What holds in the body of a context inside the one that a search began at."""
+    """The autocast state in the body of a context inside the one that a search began at."""
     return Around(context.enabled is not False and context.cache is not False, nested=True)
 
 

@@ -1,4 +1,4 @@
-"""What is known of classes of the project, by their ids or by the values that they make."""
+"""Facts about classes of the project, by their ids or by the values that they make."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class DataFlow:
         return at.node in self._joined_in(at.function)
 
     def same(self, node: ast.expr) -> tuple[str, int] | None:
-        """What is the same for all expressions that read one value within its function."""
+        """Facts that all expressions share which read one value within its function."""
         at = self.at(node)
         return (at.function, at.node) if at is not None else None
 

@@ -81,7 +81,7 @@ class Reached:
 
 
 class Surroundings(NamedTuple):
-    """What is around a block of a function.
+    """The surroundings of a block of a function.
 
     loop: the innermost batch loop; -1 without one.
     cold, evaluation: whether a guard within that loop makes it cold, or lets it run in evaluation
@@ -281,7 +281,7 @@ class Hotness(PlaceFact[Heat]):
         return None
 
     def _declared(self, function: str) -> list[Value]:
-        """What the annotations say of the parameters."""
+        """The evidence that annotations give about parameters."""
         state = self.inference.states[function]
         return [
             annotated(state.values[node.operands[0]], NO_DEVICE)

@@ -12,7 +12,7 @@ from amplint.ir.ast_cache import NodePlace
 
 
 class Values(NodeFact[Value]):
-    """What an expression evaluates to."""
+    """The value of an expression."""
 
     def of(self, at: NodePlace) -> Value | None:
         return self.inference.states[at.function].values[at.node] or None

@@ -108,7 +108,7 @@ class Workers(PlaceFact[tuple[Evidence, ...]]):
         return any(isinstance(atom, Symbol) and atom.name in COUNTS for atom in called)
 
     def _run(self, state: State, call: Node) -> Iterator[str]:
-        """What the workers of a loader run."""
+        """The functions that the workers of a loader run."""
         for value in given(state, call, "dataset", 0):
             for atom in ordered(value):
                 if isinstance(atom, Instance):

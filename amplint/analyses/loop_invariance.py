@@ -108,7 +108,7 @@ class Constants(Fact):
         self._solved = Solver(self._find, None)
 
     def of(self, at: NodePlace) -> Answer:
-        """What is known of a node that has the same value in every iteration; else None."""
+        """The facts about a node that has the same value in every iteration; else None."""
         return self._solved(at[:2])
 
     def _find(self, at: At, ask: Ask) -> Answer:
@@ -250,7 +250,7 @@ class Step:
         return Constant() if holder and all(isinstance(a, Symbol) for a in holder) else None
 
     def _stored(self, cls: str, name: str) -> list[At | None]:
-        """What is stored in a field of a module, if only its constructors do so; None for what is
+        """The value stored in a field of a module, if only its constructors do so; None for what is
         not, or is a tensor, or has a life of its own."""
         infer = self._inference
         if not infer.is_module(cls):

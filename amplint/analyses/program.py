@@ -103,7 +103,7 @@ class FileView:
         return self._facts[kind].of(at) if at is not None else None
 
     def value(self, node: ast.AST) -> Value:
-        """What an expression evaluates to."""
+        """The value of an expression."""
         return self.ask(Values, node) or UNKNOWN
 
     def class_id(self, cls: ast.ClassDef) -> str | None:

@@ -113,7 +113,7 @@ class Origins(Fact):
         )
 
     def _names(self, call: At) -> frozenset[str]:
-        """What of a library is called, or what a class that is called derives from."""
+        """The library name that is called, or that a called class derives from."""
         names: set[str] = set()
         for atom in self.inference.states[call[0]].values[self._node(call).operands[0]]:
             if isinstance(atom, Symbol):
@@ -206,7 +206,7 @@ class Origins(Fact):
                 yield function, node.operands[1]
 
     def _stored(self, at: At) -> Iterator[At]:
-        """What methods store in a field: self.model"""
+        """The values that methods store in a field: self.model"""
         node, infer = self._node(at), self.inference
         holders = infer.states[at[0]].values[node.operands[0]]
         for cls in sorted(atom.cls for atom in holders if isinstance(atom, Instance)):
@@ -217,7 +217,7 @@ class Origins(Fact):
                             yield method, state.graph.nodes[store].operands[1]
 
     def _given(self, function: str, name: str) -> Iterator[At]:
-        """What the callers give for a parameter."""
+        """The values that callers pass for a parameter."""
         facts = self.inference.functions[function]
         positional = [param.name for param in facts.params if param.kind == "positional"]
         if facts.cls is not None and "staticmethod" not in facts.decorated:
@@ -229,7 +229,7 @@ class Origins(Fact):
                 yield caller, given
 
     def _bound(self, function: str, name: str) -> Iterator[At]:
-        """What a name of a function around, or of the module, is bound to."""
+        """The values that a name of a surrounding function, or of the module, is bound to."""
         outer = self.inference.functions[function].parent
         while outer is not None:
             state = self.inference.states.get(outer)
@@ -240,7 +240,7 @@ class Origins(Fact):
             outer = self.inference.functions[outer].parent
 
     def _returned(self, function: str, number: int, index: int | None) -> Iterator[At]:
-        """What a call returns; of a tuple, one of its elements."""
+        """The values that a call returns; of a tuple, one of its elements."""
         for callee in sorted(self.inference.edges.get((function, number), ())):
             state = self.inference.states.get(callee)
             for returned in state.graph.returns if state is not None else ():

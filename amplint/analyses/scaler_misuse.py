@@ -1,4 +1,4 @@
-"""What is wrong between a scaler and its optimizers, by call."""
+"""Mistakes between a scaler and its optimizers, by call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from amplint.ir.ast_cache import NodePlace
 
 
 class ScalerMisuse(CallFact[Sequence[Misuse]]):
-    """What is wrong with a call on the paths of a training step with a scaler.
+    """The mistakes of a call on the paths of a training step with a scaler.
 
     `functions`: those in which something is wrong. `widened`: those with more paths than were kept
     apart.

@@ -30,7 +30,7 @@ KNOWN = frozenset({ops.ATTR, ops.NAME, ops.IMPORT})
 
 
 class Grounds(NamedTuple):
-    """What speaks for and against a value being a tensor.
+    """Evidence for and against a value being a tensor.
 
     sure: something that it is made of is a tensor for certain.
     guessed: something that decides what it is may be a guess.

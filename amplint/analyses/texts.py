@@ -1,4 +1,4 @@
-"""What the code of the project says, as text: all of it, a function, the functions a call runs."""
+"""Code of the project as text: all of it, one function, the functions that a call runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CALLS_DEEP = 3  # how far the texts of what a call runs are followed
 
 
 class ProjectText(Fact):
-    """What some file of the project says."""
+    """The text of some file of the project."""
 
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)

@@ -1,4 +1,4 @@
-"""What a thread computes that an autocast region would have cast, had the thread seen it."""
+"""Work of a thread that an autocast region would have cast, had the thread seen the region."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def settings_options(command: Command) -> Command:
 
 
 def program_options(command: Command) -> Command:
-    """What `verify` and `fix --verify` run, and how. `projects.options` reads them."""
+    """The program that `verify` and `fix --verify` run, and how; for `projects.options`."""
     decorators = [
         click.option("--entry", metavar="MODULE:FUNCTION", help="Run this function."),
         click.option(

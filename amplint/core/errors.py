@@ -1,4 +1,4 @@
-"""What ends a command with status 2 and a sentence for the user; and faults of amplint itself.
+"""Errors that end a command with status 2 and a sentence for the user; faults of amplint itself.
 
 A fault costs what it was about: one function, one file, one rule at one place. The rest of the run
 goes on, ends with status 2, and says how to report the fault.
@@ -49,7 +49,7 @@ def function_at_fault(error: BaseException, known: Collection[str]) -> str | Non
 
 
 def how_to_report(command: str) -> str:
-    """What to do about faults that have been told.
+    """The line that says how to report faults.
 
     Args:
         command: brings them up again.

@@ -100,7 +100,7 @@ class Change(Enum):
 
 @dataclass(frozen=True)
 class Rule:
-    """What a rule claims.
+    """The claim of a rule.
 
     Args:
         code: `AMPnnn`; never reused, never given another meaning.
@@ -112,7 +112,7 @@ class Rule:
         witness: what running the rule's fixture must show.
         candidates: the nodes of the value graph of which the rule may speak: where none lies in a
             segment, it is not shown that segment.
-        outranks: codes that stay silent where this rule speaks about the same node.
+        supersedes: codes that stay silent where this rule speaks about the same node.
         safe_if: the conditions that its safe fixes rest on; each fix names those that it needs.
         changes: what its unsafe fixes may change.
         violation: what it reports, if that is a violation of the protocol of a GradScaler.

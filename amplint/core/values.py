@@ -1,4 +1,4 @@
-"""What amplint knows of a value: a small union of kinds, with Unknown as a kind of its own.
+"""Values of inference: a small union of kinds, with Unknown as a kind of its own.
 
 A `Value` is a frozenset of alternatives ("a tensor or None"). The empty set is bottom: nothing has
 been seen yet. Joins are unions, capped: a value that could be too many things is Unknown.
@@ -367,7 +367,7 @@ PLAIN = frozenset({Host, Symbol, Module, Class, Super, NoGrad, DType, Unknown}) 
 
 
 def evidence_text(thing: object) -> str:
-    """What is known of a value, or of a part of it, that does not count when it is compared."""
+    """The evidence of a value, or of a part of it, as text: comparison ignores it."""
     if isinstance(thing, Device):
         return repr(thing.evidence)
     if isinstance(thing, Tensor):
@@ -436,7 +436,7 @@ def join_devices(devices: list[Device]) -> Device:
 
 
 def join_tensors(tensors: list[Tensor]) -> Tensor:
-    """What holds for all the given tensors."""
+    """A tensor with the facts that hold for all the given ones."""
     if len(tensors) == 1:
         return tensors[0]
     dtypes = {tensor.dtype for tensor in tensors}
@@ -545,7 +545,7 @@ def shallow(value: Value) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What a call is given. `stars`: `*args` or `**kwargs` is among it, so positions are unsure.
+    """The arguments of a call. `stars`: `*args` or `**kwargs` is among them: positions are unsure.
 
     `more_keywords`: `**kwargs` is, so that any keyword may be given.
     `hint` is the last identifier of the device or first argument, as written.

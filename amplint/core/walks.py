@@ -83,7 +83,7 @@ def nearest(
 
 
 def derivable(clauses: Iterable[tuple[Item, Collection[Item]]]) -> Mapping[Item, int]:
-    """What follows from clauses, each item with the height of its lowest derivation.
+    """The items that follow from clauses, each with the height of its lowest derivation.
 
     A clause (item, conditions) says that the item holds where all its conditions do; without any it
     holds at height 1. Each condition is looked at once, so time is linear in the clauses.

@@ -163,7 +163,7 @@ class Variables:
         return [self._layout.node_for(use) for use in self._flow.uses(thing)]
 
     def _assigned_values(self, name: ast.Name) -> Sequence[ast.expr]:
-        """What a variable holds where it is read, of what statements `name = value` assign to it in
+        """The value of a variable where it is read, if statements `name = value` assign it in
         its function."""
         scope = self._scopes.scope(name)
         if scope not in self._assigned:  # one walk for all names: rules ask for many

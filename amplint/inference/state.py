@@ -23,7 +23,7 @@ KeyKind = Literal[
 
 
 class Key(NamedTuple):
-    """What functions write and read of each other.
+    """A value that functions write and read of each other.
 
     Args:
         owner: the id of the function or class, or the name of the operator.

@@ -45,7 +45,7 @@ class Parsed:
 
 
 class Holder(Protocol):
-    """What has a tree that it can make again."""
+    """The holder of a tree that it can make again."""
 
     text: str
 

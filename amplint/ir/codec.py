@@ -1,4 +1,4 @@
-"""What index writes down about a file, as bytes: plain data, and back.
+"""The index of a file as bytes: plain data, and back.
 
 A record is MessagePack. All that may be shared or needs more than numbers to say (names, constants,
 the shapes of calls) stands once in its table; facts and graphs are numbers, most of them places in
@@ -281,7 +281,7 @@ _block = partial(tuple.__new__, Block)
 
 
 class Record:
-    """What is kept of a file.
+    """The record of a file.
 
     Args:
         path: the file.

@@ -62,7 +62,7 @@ class Files(Mapping[str, File]):
 
     @cached_property
     def modules(self) -> Modules:
-        """What imports mean among these files."""
+        """The meaning of imports among these files."""
         return Modules(self)
 
     @property

@@ -1,4 +1,4 @@
-"""What index writes down about one file: definitions, and a value graph for each function.
+"""The index of one file: definitions, and a value graph for each function.
 
 A value graph is in static single assignment form: a node is an operation on earlier nodes, a name
 is gone as soon as its reads point to what was written, and a `phi` joins what several paths wrote.
@@ -215,7 +215,7 @@ class ClassFacts:
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What one file says. `functions` holds the module itself under `path::`."""
+    """The definitions of one file. `functions` holds the module itself under `path::`."""
 
     path: str
     functions: Mapping[str, FunctionFacts]

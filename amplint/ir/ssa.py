@@ -412,7 +412,7 @@ class Builder:
     do_AsyncFunctionDef = do_FunctionDef
 
     def defaults(self, arguments: ast.arguments, identity: str) -> None:
-        """What a parameter holds when nobody gives it; constants stand in the function's facts."""
+        """The default of a parameter; constants stand in the function's facts."""
         positional = [*arguments.posonlyargs, *arguments.args]
         given = positional[len(positional) - len(arguments.defaults) :]
         pairs = [
@@ -474,7 +474,7 @@ class Builder:
     # -- narrowing
 
     def narrow(self, test: ast.expr, holds: bool) -> None:
-        """What the outcome of a test says about the names in it."""
+        """The names that the outcome of a test narrows."""
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             self.narrow(test.operand, not holds)
         elif isinstance(test, ast.BoolOp):

@@ -13,7 +13,7 @@ from amplint.project.discover import Project
 
 
 class Reading:
-    """What was read: the bytes of each file, or its text from when somebody has asked for it. (Both
+    """The files that were read: the bytes of each, or its text once that was needed. (Both
     would be a tenth more memory for each process of transformers, 52 MB of bytes.)
 
     Args:

@@ -38,7 +38,7 @@ DEEP_STACK = 512 * 1024 * 1024  # of address space; memory is taken as it is use
 
 @dataclass(frozen=True)
 class Seen:
-    """What the rules said about one file."""
+    """The result of judging one file."""
 
     findings: tuple[Finding, ...] = ()
     problems: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Analysed:
-    """What came of one part.
+    """The result of analysing one part.
 
     Args:
         seen: by path, of the files that were asked for.
@@ -70,7 +70,7 @@ class Analysed:
 
 @dataclass(frozen=True)
 class Task:
-    """What to analyse, and how.
+    """The request to analyse a part.
 
     Args:
         texts: of all files of the project, by path.
@@ -130,7 +130,7 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
 
 
 def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
-    """What came of the files that could be read."""
+    """The result for the files that could be read."""
     begun = time.process_time()
     program = Program(files, task.progress)
     program.facts[Hotness]  # nearly all rules ask for it: not once in each process
@@ -209,7 +209,7 @@ def look_at(
 
 
 def why_unread(path: str, text: str, error: Exception) -> Seen:
-    """What is said of a file that could not be indexed: by Python's fault, or by amplint's."""
+    """The result for a file that could not be indexed: by Python's fault, or by amplint's."""
     refusal = why_python_refuses(text)
     if refusal is None:
         return Seen(problems=(f"{path}: amplint cannot read it: {describe(error)}",))

@@ -1,4 +1,4 @@
-"""What was found before, kept on disk.
+"""Results of earlier runs, kept on disk.
 
 An entry is a file behind a line with its own digest. It is written beside its place and moved
 there, so that processes may share a directory without a lock; it is plain data, and nothing in it
@@ -133,7 +133,7 @@ def key_of(*parts: object) -> str:
 
 @cache
 def environment() -> list[str]:
-    """What decides, beside the files and the settings, what is found: amplint's own code, LibCST,
+    """All that decides on findings beside the files and the settings: amplint's own code, LibCST,
     and the Python whose grammar reads the files."""
     spec = find_spec("libcst")
     version = Path(spec.origin).with_name("_version.py") if spec and spec.origin else None

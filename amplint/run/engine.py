@@ -56,7 +56,7 @@ def repeating(faults: Sequence[str], request: Request, reading: Reading) -> str:
 
 
 def remembered(request: Request, cache: Cache, reading: Reading) -> AnalysisResult:
-    """What the cache tells of the same run, else what an analysis tells."""
+    """The result of the same run in the cache, else that of an analysis."""
     key = key_of(request, reading)
     told = cache.get(key, AnalysisResult)
     if told is None:

@@ -18,7 +18,7 @@ from amplint.run.suppressions import Suppressions
 def solve(
     path: str, seen: Seen, text: Text, rules: Sequence[Rule], request: Request, complete: bool
 ) -> Iterator[Finding]:
-    """What is to be reported of what was seen in a file.
+    """The findings in a file that are to be reported.
 
     Args:
         path: the file.

@@ -26,7 +26,7 @@ CandidateRows = Mapping[int, Collection[str]]
 
 @dataclass(frozen=True)
 class JudgedFile:
-    """What the rules said about a file.
+    """The findings of the rules in a file, and their faults.
 
     Args:
         findings: by the order in which the file was walked.

@@ -1,4 +1,4 @@
-"""What a run is asked, and what comes of it: plain data that the other modules of a run share."""
+"""Requests to a run, and results: plain data that the other modules of a run share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """What to do.
+    """The request to a run.
 
     Args:
         project: the files.
@@ -52,7 +52,7 @@ class Request:
 
 @dataclass(frozen=True)
 class AnalysisResult:
-    """What an analysis has to say, as it is kept."""
+    """The result of an analysis, as the cache keeps it."""
 
     findings: tuple[Finding, ...]
     problems: tuple[str, ...]
@@ -62,7 +62,7 @@ class AnalysisResult:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of it.
+    """The outcome of a run.
 
     Args:
         root: the directory that paths are relative to.

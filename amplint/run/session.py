@@ -26,7 +26,7 @@ from amplint.run.request import AnalysisResult, Request
 
 
 def analyse(request: Request, reading: Reading) -> AnalysisResult:
-    """What is to be told of the files that were asked for.
+    """The findings of the requested files.
 
     Raises ConfigError for settings that name a rule which does not exist.
     """
@@ -98,7 +98,7 @@ def rules_of(request: Request) -> list[Rule]:
 def filtered(
     request: Request, texts: Mapping[str, Text], rules: Sequence[Rule], parts: Sequence[Analysed]
 ) -> AnalysisResult:
-    """What is to be told of what was seen."""
+    """The result to report, of all that was judged."""
     project = request.project
     findings: list[Finding] = []
     problems: list[str] = []
@@ -170,7 +170,7 @@ def by_root(texts: Mapping[str, Text], request: Request) -> list[dict[str, Text]
 
 @dataclass(frozen=True)
 class Question:
-    """What an analysis has asked of the texts of other files: see `files.QUESTIONS`.
+    """A question that an analysis asked of the texts of other files: see `file_set.QUESTIONS`.
 
     Args:
         kind: the question.

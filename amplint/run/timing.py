@@ -1,4 +1,4 @@
-"""What a run takes: measured where somebody asks for it, and told on standard error.
+"""The time of a run: measured with `--timing`, and printed on standard error.
 
 All but the time on the clock are seconds of a processor, so that they can be added up over the
 processes that share the work, and say the same on a busy machine.
@@ -28,7 +28,7 @@ clock = time.thread_time  # of the thread that judges: another one may draw a ba
 
 @dataclass(frozen=True)
 class Judging:
-    """What it took to judge one file.
+    """The cost of judging one file.
 
     Args:
         path: the file.
@@ -49,7 +49,7 @@ class Judging:
 
 @dataclass(frozen=True)
 class Measured:
-    """What it took to analyse one part of a project.
+    """The cost of analysing one part of a project.
 
     Args:
         index, link: seconds.
@@ -71,7 +71,7 @@ class Measured:
 
 @dataclass
 class Timing:
-    """What is known of a run, filled in as it goes.
+    """The measurements of a run, filled in as it goes.
 
     Args:
         begun: what the clock on the wall showed.
@@ -110,7 +110,7 @@ class Watch:
             yield unit, [self._with_clock(rule) for rule in rules]
 
     def judging(self) -> Judging:
-        """What was measured until now."""
+        """The measurements until now."""
         units = self._units
         return Judging(
             self._path,
@@ -146,7 +146,7 @@ def label(rule: Rule) -> str:
 
 
 def until_now(timing: Timing) -> tuple[float, float]:
-    """What has passed on the clock, and the seconds of processors that it took."""
+    """The seconds on the clock, and those of processors."""
     return time.perf_counter() - timing.begun, processor_time()
 
 
@@ -160,7 +160,7 @@ def processor_time() -> float:
 def render(
     timing: Timing, elapsed: float, processor: float, shown: Callable[[str], str] = str
 ) -> str:
-    """What is told of a run.
+    """The lines that `--timing` prints.
 
     Args:
         timing: what was measured.
@@ -198,7 +198,7 @@ def widened(timing: Timing, shown: Callable[[str], str]) -> list[str]:
 def stages(
     timing: Timing, parts: Sequence[Measured], judged: Sequence[Judging], processor: float
 ) -> list[tuple[float, str]]:
-    """What each stage of a run took, and how much it had to do."""
+    """The cost of each stage of a run, and how much it had to do."""
     files = counted(sum(part.files for part in parts), "file")
     functions = counted(sum(part.functions for part in parts), "function")
     anew = sum(part.parsed for part in parts)
@@ -219,7 +219,7 @@ def stages(
 
 
 def by_rule(judged: Iterable[Judging]) -> list[tuple[float, str]]:
-    """What the slowest rules took, and how much they were shown."""
+    """The cost of the slowest rules, and how much they were shown."""
     seconds: dict[str, float] = defaultdict(float)
     units: Counter[str] = Counter()
     for judging in judged:

@@ -1,4 +1,4 @@
-"""What the rules about time share: who reads a clock, and what is there to be timed."""
+"""Clocks: who reads one, and what is there to be timed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules about dtypes share: what differs, since where, and what may not be as it seems."""
+"""Dtypes: what differs, since where, and what may not be as it seems."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def cast_dtype(call: cst.Call, src: Source) -> str | None:
 
 
 def behind(use: cst.BaseExpression, through: Collection[str], src: Source) -> cst.BaseExpression:
-    """What methods of these names make of an expression: ids.view(-1).long(), for `ids`"""
+    """The expressions that methods of these names make of one: ids.view(-1).long(), for `ids`"""
     while True:
         method = src.parent(use)
         call = src.parent(method)
@@ -126,7 +126,7 @@ def before(node: cst.BaseExpression, through: Collection[str], src: Source) -> c
 
 @dataclass(frozen=True)
 class Operation:
-    """What torch computes of operands: a function, a method of a tensor, or a layer.
+    """An operation of torch: a function, a method of a tensor, or a layer.
 
     Args:
         name: as in the tables of amplint.knowledge: "torch.matmul", "Tensor.mm", "torch.nn.Linear".

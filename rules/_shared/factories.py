@@ -1,4 +1,4 @@
-"""What the rules about factories share: a tensor is built, and only then made what it is for."""
+"""Factories: a tensor is built, and only then made what it is for."""
 
 from __future__ import annotations
 
@@ -334,7 +334,7 @@ def taken_from(at: Spot, number: int) -> Iterator[int]:
 
 
 def alone(at: Spot, number: int) -> Iterator[int]:
-    """What an operation may take beside what is of the host, as `operand_alone` tells."""
+    """The operands that an operation may take beside values of the host: see `operand_alone`."""
     node = at.graph.nodes[number]
     if node.op in ("narrow", "subscript", "unary"):
         yield node.operands[0]

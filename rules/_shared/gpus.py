@@ -1,4 +1,4 @@
-"""What the rules about devices that modules name share: which call names a GPU, and what can be put
+"""Devices that modules name: which call names a GPU, and what can be put
 in its place."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SEVERAL = re.compile(r"(?:cuda:|\.cuda\()(\d+)")
 
 
 def names_gpu(call: cst.Call, src: Source) -> cst.BaseExpression | None:
-    """What names the GPU: the call itself, `x.cuda()`, or an argument, `x.to("cuda")`."""
+    """The node that names the GPU: the call itself, `x.cuda()`, or an argument, `x.to("cuda")`."""
     function = call.func
     if src.name(function) == "torch.device":
         return call if len(call.args) == 1 and is_gpu(call.args[0].value) else None

@@ -1,4 +1,4 @@
-"""What rules about sums over batches share: a variable that grows, and how long it lives."""
+"""Sums over batches: a variable that grows, and how long it lives."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def growth_of(node: cst.CSTNode, src: Source) -> Growth | None:
 
 
 def grown_by(value: cst.BaseExpression, name: str, src: Source) -> Growth | None:
-    """What the new value has of the old one: itself, or a share of it."""
+    """The part of the old value in the new one: itself, or a share of it."""
     if not isinstance(value, cst.BinaryOperation):
         return None
     if not isinstance(value.operator, cst.Add | cst.Subtract):

@@ -1,4 +1,4 @@
-"""What rules share that make something once instead of in every iteration: the line, moved up."""
+"""Hoisting: a line that is moved up, so that it runs once and not in every iteration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules about Lightning share: whether a node stands in a LightningModule, and of which
+"""Lightning: whether a node stands in a LightningModule, and of which
 kind."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an expression is, whoever calls the function that it stands in.
+"""Values of expressions that hold whoever calls the function around them.
 
 `Source.value` joins the calls that are seen. A safe fix must hold for all others, too: a function
 that is given an int in every call of the project may be given a tensor by its users.
@@ -84,7 +84,7 @@ def surely_int(node: cst.BaseExpression, src: Source) -> bool:
 
 
 def operands_of_int(node: cst.BaseExpression, src: Source) -> tuple[cst.BaseExpression, ...]:
-    """What must be ints for the expression to be one."""
+    """The parts that must be ints for the expression to be one."""
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, KEEP_INTS):
         return (node.left, node.right)
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus | cst.Plus):
@@ -130,7 +130,7 @@ def has_kind(node: cst.BaseExpression, kinds: set[str], src: Source) -> bool:
 
 
 def shaped(node: cst.BaseExpression, src: Source) -> cst.BaseExpression | None:
-    """What a shape, or a part of one, is the shape of: x of x.shape, x.size() and x.shape[1:]"""
+    """The tensor that a shape, or a part of it, is of: x of x.shape, x.size() and x.shape[1:]"""
 
     def operand(part: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
         if isinstance(part, cst.Subscript):

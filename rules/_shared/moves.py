@@ -1,4 +1,4 @@
-"""What the rules about placement share: a call that moves a tensor to a device."""
+"""Moves: calls that move a tensor to a device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMING = frozenset({"str", "int"})  # "cuda:0", or the index of a GPU
 
 @dataclass(frozen=True)
 class Move:
-    """What moves a tensor.
+    """A call that moves a tensor.
 
     Args:
         device: as it is to be written in `device=`.

@@ -1,4 +1,4 @@
-"""What callers may pass for a name."""
+"""Parameters: values that callers may pass for a name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules about host synchronisation share: a tensor on the device, read in a hot place."""
+"""Host reads: a tensor on the device, read in a hot place."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def surely_dtype(node: cst.BaseExpression, src: Source) -> bool:
 
 
 def tensor_operands(node: cst.BaseExpression, src: Source) -> tuple[cst.BaseExpression, ...]:
-    """What makes an expression a tensor by being one: each of these does."""
+    """The operands each of which makes an expression a tensor by being one."""
     if isinstance(node, cst.Call):
         a_method = isinstance(node.func, cst.Attribute) and src.name(node.func) is None
         return tensor_operands(node.func, src) if a_method else ()

@@ -1,4 +1,4 @@
-"""What may make the host wait for the device between two places of a function.
+"""Waits: what may make the host wait for the device between two places of a function.
 
 Who waits once, waits for all that was given to the device before: a read of another tensor makes
 an earlier copy arrive as well. So these answers err towards a wait; only what is known to return at

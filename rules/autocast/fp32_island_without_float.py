@@ -101,7 +101,7 @@ def check(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[Finding
 
 
 def half_operand(node: cst.Call | cst.BinaryOperation, src: Source) -> cst.BaseExpression | None:
-    """What a layer in float32, or a product with an operand in float32, is given in half."""
+    """The half operand of a layer in float32, or of a product with an operand in float32."""
     found = product(node, src)
     if found is None or not found.operands:
         return None

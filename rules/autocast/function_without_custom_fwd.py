@@ -87,7 +87,7 @@ def casts(method: cst.FunctionDef, src: Source) -> bool:
 
 
 def saved_inputs(forward: cst.FunctionDef, src: Source) -> tuple[cst.BaseExpression, ...]:
-    """What `save_for_backward` is given, in its order."""
+    """The arguments of `save_for_backward`, in order."""
     for call in src.calls(forward.body):
         function = call.func
         if isinstance(function, cst.Attribute) and function.attr.value == "save_for_backward":

@@ -130,7 +130,7 @@ def report_product(call: cst.Call, tensors: list[Tensor], src: Source) -> Iterat
 def report_half(
     node: cst.CSTNode, operands: list[cst.BaseExpression], name: str, src: Source
 ) -> Iterator[Finding]:
-    """What autocast would run in float32, where operand and result are half."""
+    """An operation that autocast would run in float32, where operand and result are half."""
     first, *others = (src.tensor(operand) for operand in operands)
     if first is None or not made_by_autocast(first):
         return

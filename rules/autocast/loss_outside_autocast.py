@@ -114,7 +114,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
 def operands_of_loss(
     found: Operation, call: cst.Call, src: Source
 ) -> tuple[cst.BaseExpression, ...]:
-    """What decides the dtype of a loss: logits alone, or both sides."""
+    """The operands that decide the dtype of a loss: logits alone, or both sides."""
     first, second = src.argument(call, "input", 0), src.argument(call, "target", 1)
     if first is None:
         return ()

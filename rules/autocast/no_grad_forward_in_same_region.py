@@ -113,7 +113,7 @@ def blocks_around(node: cst.CSTNode, src: Source) -> Iterator[cst.With]:
 
 
 def region_of(call: cst.Call, src: Source) -> cst.CSTNode | None:
-    """What opens the outermost region around a call, as far as its function shows: a `with`, or the
+    """The outermost context around a call, as far as its function shows: a `with`, or the
     function itself; None where autocast does not cast."""
     if enabled_region(call, src) is None:
         return None

@@ -97,7 +97,7 @@ def keep_on_device(call: cst.Call, src: Source) -> Fix | None:
 
 
 def kind_of_sum(start: object, read: object) -> str | None:
-    """What a number of Python's plus numbers of this tensor are: "int", "float", None if unknown"""
+    """The kind of a Python number plus numbers of this tensor: "int", "float", None if unknown"""
     if not (isinstance(start, Host) and start.kind in ("int", "float", "number")):
         return None
     if start.kind == "float":

@@ -115,7 +115,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
 
 
 def operands_read(name: str, call: cst.Call, src: Source) -> list[cst.BaseExpression]:
-    """What the builtin goes through, if it is one thing; else what it compares."""
+    """The one thing that the builtin goes through; else the things that it compares."""
     if src.has_star(call) or src.keyword(call, "key") is not None:
         return []
     given = [arg.value for arg in call.args if arg.keyword is None]
@@ -201,7 +201,7 @@ def is_tensor_on_every_path(node: cst.BaseExpression, src: Source) -> bool:
 
 
 def operands(node: cst.BaseExpression, src: Source) -> tuple[cst.BaseExpression, ...]:
-    """What makes an expression a tensor by being one; what a function of the project gives is known
+    """The operands that make an expression a tensor; what a function of the project gives is known
     from its returns."""
     if isinstance(node, cst.Comparison):
         return (node.left, *(each.comparator for each in node.comparisons))

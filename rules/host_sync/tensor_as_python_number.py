@@ -98,7 +98,7 @@ def takes_number_of_tensor(at: Spot) -> bool:
 def numbers_for(
     name: str, position: int, keyword: str | None, argument: int, at: Spot
 ) -> Iterator[tuple[int, Tensor | None]]:
-    """What stands for a number in an argument, as `in_arguments` has it."""
+    """The expressions that stand for a number in an argument, as `in_arguments` has it."""
     of_math = name.startswith("math.") and name not in NOT_OF_ONE_NUMBER
     if name in INTEGER_BUILTINS:
         yield argument, integer_read(at.of(argument))

@@ -127,7 +127,7 @@ def kept_in(node: cst.CSTNode, src: Source) -> tuple[cst.BaseExpression, cst.Bas
 
 
 def is_sum(variable: cst.BaseExpression, src: Source) -> bool:
-    """What a class of the project does with what is added to it, only the class knows."""
+    """Only a class of the project knows what it does with what is added to it."""
     value = src.value(variable)
     return any(isinstance(atom, Tensor) for atom in value) and not any(
         isinstance(atom, Instance | Object) for atom in value
@@ -152,7 +152,7 @@ def heat_within(loop: cst.For | cst.While, src: Source) -> Heat | None:
 
 
 def holds_tensor(loss: cst.BaseExpression, src: Source) -> bool:
-    """What is backpropagated may be an object of the project's own, that has no graph."""
+    """An object of the project's own may be backpropagated, too, and has no graph."""
     return any(isinstance(atom, Tensor) for atom in src.value(loss))
 
 

@@ -99,7 +99,7 @@ def check(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[Finding
 
 
 def operands(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[cst.BaseExpression]:
-    """What becomes half by an expression that is half, and was not before."""
+    """The operand that an expression makes half, and that was not half before."""
     found: tuple[cst.BaseExpression, ...] = ()
     if isinstance(node, cst.BinaryOperation):
         if isinstance(node.operator, ARITHMETIC):

@@ -81,7 +81,7 @@ def check(copy: cst.Call, src: Source) -> Iterator[Finding]:
 
 
 def reads(copy: cst.BaseExpression, src: Source) -> Iterator[cst.BaseExpression]:
-    """What reads the copy on the host: at once, or by the name it is given."""
+    """The node that reads the copy on the host: at once, or by the name it is given."""
     if src.assigned_name(copy) is None:
         yield from reads_of(copy, src)
     elif not src.joined(copy):

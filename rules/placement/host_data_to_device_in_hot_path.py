@@ -190,7 +190,7 @@ def moves(call: cst.Call, src: Source) -> bool:
 
 
 def kind_of_data(copy: Copy, src: Source) -> str | None:
-    """What is copied, if the copy could be spared or made once."""
+    """The data that is copied, if the copy could be spared or made once."""
     data = copy.data.value
     if is_shape(data, src):
         return SHAPE

@@ -172,7 +172,7 @@ def constructor(call: cst.Call, types: list[str], src: Source) -> Iterator[Findi
 
 
 def move_after(call: cst.Call, src: Source) -> cst.Call | None:
-    """What moves the tensor, in the same expression or where its variable is read."""
+    """The call that moves the tensor, in the same expression or where its variable is read."""
     for read in (call, *src.uses(call)):
         node: cst.CSTNode | None = src.parent(read)
         while isinstance(node, cst.Attribute | cst.Call):
@@ -214,7 +214,7 @@ def new_of(call: cst.Call, function: cst.Attribute, src: Source) -> Fix | None:
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a legacy constructor is given: sizes, or else data; and whether it is so whoever calls,
+    """The arguments of a legacy constructor: sizes, or else data; whether it is so whoever calls,
     not only in the calls that were seen."""
 
     sizes: bool
@@ -226,7 +226,7 @@ class Arguments:
 
 
 def arguments(call: cst.Call, src: Source) -> Arguments | None:
-    """What the arguments are; None where they may be tensors, whose memory would be shared."""
+    """The kind of the arguments; None where they may be tensors, whose memory would be shared."""
     if any(arg.keyword is not None or arg.star == "**" for arg in call.args):
         return None
     if len(call.args) == 1 and not call.args[0].star:
@@ -268,7 +268,7 @@ def is_size(arg: cst.Arg, src: Source) -> bool:
 
 
 def of_one(given: cst.BaseExpression, src: Source) -> Arguments | None:
-    """What the only argument is."""
+    """The kind of the only argument."""
     atom = only(src.value(given))
     if isinstance(given, SEQUENCES):
         return Arguments(False, True)

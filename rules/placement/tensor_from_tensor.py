@@ -116,7 +116,7 @@ def receiver(call: cst.Call, src: Source) -> cst.BaseExpression | None:
 
 
 def on_device(node: cst.BaseExpression, src: Source) -> Tensor | None:
-    """What the elements of a list are, if they are tensors on the device."""
+    """The elements of a list, if they are tensors on the device."""
     atom = only(src.value(node))
     if not isinstance(atom, Sequence):
         return None

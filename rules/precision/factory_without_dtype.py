@@ -153,7 +153,7 @@ def still_the_buffer(use: cst.BaseExpression, src: Source) -> cst.BaseExpression
 
 
 def meets_half(use: cst.BaseExpression, src: Source) -> Meeting | None:
-    """What the expression that reads the buffer does with it."""
+    """The use that an expression makes of the buffer that it reads."""
     parent = src.parent(use)
     if isinstance(parent, cst.BinaryOperation):
         return multiplied(use, parent, src) or widened_by_operator(use, parent, src)

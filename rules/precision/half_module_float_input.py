@@ -152,7 +152,7 @@ def input_of_another_dtype(
 
 
 def module_of(call: cst.Call, src: Source) -> Object | Instance | None:
-    """What is called, if it is a layer, a model of a library, or a module of the project."""
+    """The callee, if it is a layer, a model of a library, or a module of the project."""
     called = only(src.value(call.func))
     if isinstance(called, Instance):
         bases = src.fact(Classes).bases_of(src.value(call.func))

@@ -126,7 +126,7 @@ def check_cast(call: cst.Call, src: Source) -> Iterator[Finding]:
 
 @rule.on(cst.Call, cst.Subscript)
 def check_index(node: cst.Call | cst.Subscript, src: Source) -> Iterator[Finding]:
-    """What is half by the time it arrives here; a cast in sight is reported itself."""
+    """The operands that are half on arrival here; a cast in sight is reported itself."""
     for index in indices_of(node, src):
         tensor = src.tensor(index)
         made = src.origin(index) if isinstance(index, cst.Name) else index

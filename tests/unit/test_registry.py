@@ -82,7 +82,7 @@ def test_a_module_becomes_a_rule_named_after_it(package: ModuleType) -> None:
         ('since="0.1"', 'since="now"', "since='now' is not a version"),
         ('nodes("call")', "HOT", "candidates must say which operations"),
         ('nodes("call")', "Candidates()", "candidates must say where"),
-        ('since="0.1"', 'since="0.1", outranks=("AMP1",)', "are not codes"),
+        ('since="0.1"', 'since="0.1", supersedes=("AMP1",)', "are not codes"),
         ('since="0.1"', 'since="0.1", torch="two"', "torch='two' is not a version"),
         ("@rule.on(cst.Call)", "", "no check is registered"),
         ("rule = Rule(", "other = Rule(", "has no `rule = Rule(...)`"),
