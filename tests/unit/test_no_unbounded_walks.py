@@ -52,6 +52,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     },
     "amplint/gradscaler/decision_diagram.py": {"DecisionDiagrams._choose": ANSWERED},
     "amplint/gradscaler/decisions.py": {
+        "Decisions._asked Decisions._find_asked": ANSWERED,
         "Decisions._condition Decisions._find_condition": ANSWERED,
     },
     "amplint/gradscaler/evaluator.py": {
