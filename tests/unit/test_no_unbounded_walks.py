@@ -43,7 +43,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "amplint/analyses/tensor_certainty.py": {"tensors_held": VALUES},
     "amplint/analyses/traits.py": {"_is_half is_half": VALUES},
     "amplint/core/registry.py": {"rule_modules": FOLDERS},
-    "amplint/core/values.py": {"_order": VALUES, "depth": VALUES, "evidence": VALUES},
+    "amplint/core/values.py": {"_order": VALUES, "depth": VALUES, "evidence_text": VALUES},
     "amplint/cst/imports.py": {"_scopes": SYNTAX},
     "amplint/cst/navigation.py": {"_dotted": SYNTAX},
     "amplint/cst/pairing.py": {"_ast_kinds": SYNTAX, "_is_formatted": SYNTAX},
