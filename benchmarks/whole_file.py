@@ -33,6 +33,7 @@ from unittest import mock
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
+from amplint.analyses.candidates import FileCandidates
 from amplint.analyses.fact import Facts
 from amplint.analyses.program import FileView
 from amplint.core import registry
@@ -132,8 +133,8 @@ class Everywhere:
     def __init__(self, _files: Files, _facts: Facts, rules: Sequence[Rule]) -> None:
         self._codes = frozenset(rule.code for rule in rules)
 
-    def of(self, _: str) -> Mapping[int, frozenset[str]]:
-        return {1: self._codes}
+    def of(self, _: str) -> FileCandidates:
+        return FileCandidates({1: self._codes}, faults={})
 
 
 def parsed(text: Text, module: ast.Module, unit: Unit) -> Tree:
