@@ -1,7 +1,8 @@
 """amplint: a linter for PyTorch training code that knows mixed precision.
 
 This module offers all that the author of a rule needs. A name is imported when it is first used, so
-that `amplint --help` does not pay for LibCST.
+that `amplint --help` pays for none of it. `libcst` is LibCST, imported when a rule first uses a
+name of it; `Source` imports it, and so rules name that one where types are checked alone.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from amplint.core.lazy import LazyModule
 
 __version__ = "0.1.0"
 
@@ -54,6 +57,8 @@ _EXPORTS = {
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names.split()}
 
 if TYPE_CHECKING:
+    import libcst as libcst
+
     from amplint.analyses.backward_reach import BackpropagatedLosses as BackpropagatedLosses
     from amplint.analyses.backward_reach import BackpropagatedValues as BackpropagatedValues
     from amplint.analyses.backward_support import BackwardSupport as BackwardSupport
@@ -150,9 +155,10 @@ if TYPE_CHECKING:
     from amplint.knowledge.dtypes import FLOATS as FLOATS
     from amplint.knowledge.dtypes import HALF as HALF
     from amplint.source import Source as Source
+else:
+    libcst = LazyModule("libcst")
 
-else:  # mypy would take any name for one that `__getattr__` gives
-
+    # Of types alone there is no such method: mypy would take any name for one that it gives.
     def __getattr__(name: str) -> Any:
         if name not in _HOME:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

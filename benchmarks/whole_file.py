@@ -46,7 +46,7 @@ from amplint.cst.segments import RefusedUnitError, Spans, Tree, Unit, Units, pla
 from amplint.ir.file_set import Files
 from amplint.project.config import Settings
 from amplint.project.discover import Project
-from amplint.run import analysis, engine, parts, session
+from amplint.run import analysis, engine, judge, parts, session
 from amplint.run.judge import CandidateRows, JudgedFile, show
 from amplint.run.request import Outcome, Request
 from amplint.source import Source, Texts
@@ -260,7 +260,7 @@ def run_whole(request: Request, divide: Divide = parts.divide) -> Whole:
 
     with (
         mock.patch.object(session, "divide", divide),
-        mock.patch.object(analysis, "judge", judged),
+        mock.patch.object(judge, "judge", judged),
         mock.patch.object(analysis, "Search", Everywhere),
     ):
         outcome = engine.run(replace(request, indexed={}, cache=None))

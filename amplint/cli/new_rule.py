@@ -24,9 +24,13 @@ Known limits: what the rule does not see, and why it stays silent there.
 
 from collections.abc import Iterator
 
-import libcst as cst
+from typing import TYPE_CHECKING
 
-from amplint import Finding, Group, Rule, Source, Unrun, calls
+from amplint import Finding, Group, Rule, Unrun, calls
+from amplint import libcst as cst
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 rule = Rule(
     code="{code}",
@@ -39,7 +43,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     # Guards first, each a reason to stay silent; then one `yield`.
     if src.name(call.func) != "torch.{word}":

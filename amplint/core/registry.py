@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
 import itertools
 import pkgutil
 import re
@@ -177,7 +178,10 @@ def complaints_about(rule: Rule) -> Iterable[str]:
         if bound is not None and not SINCE.fullmatch(bound):
             yield f"torch={bound!r} is not a version like 2.4"
     if not rule.checks:
-        yield "no check is registered with @rule.on(...)"
+        yield "no check is registered with @rule.check"
+    for check in rule.checks:
+        if next(iter(inspect.signature(check).parameters)) not in check.__annotations__:
+            yield "the first parameter of a check must be annotated with the nodes that it is for"
 
 
 def for_target(rules: Iterable[Rule], target: str | None) -> tuple[Rule, ...]:

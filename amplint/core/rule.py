@@ -13,8 +13,6 @@ from amplint.core.finding import Finding, Group
 from amplint.core.violations import Violation
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from amplint.source import Source
 
 Check = Callable[[Any, "Source"], Iterator[Finding]]
@@ -136,22 +134,19 @@ class Rule:
     until: str | None = None
     other_groups: tuple[Group, ...] = ()
     name: str = ""
-    checks: list[tuple[tuple[type[cst.CSTNode], ...], Check]] = field(
-        default_factory=list, compare=False, repr=False
-    )
+    checks: list[Check] = field(default_factory=list, compare=False, repr=False)
 
-    def on(self, *kinds: type[cst.CSTNode]) -> Callable[[CheckT], CheckT]:
-        """Register a check for CST nodes of the given kinds.
+    def check(self, check: CheckT) -> CheckT:
+        """Register a check: `check(node: cst.Call | cst.Subscript, src: Source)`.
+
+        It is shown the nodes of the kinds that its first parameter is annotated with. The
+        annotation is evaluated when a file is judged, so that a rule is imported without LibCST.
 
         The check is a generator of findings. It holds no state between nodes, prints nothing and
         changes nothing.
         """
-
-        def register(check: CheckT) -> CheckT:
-            self.checks.append((kinds, check))
-            return check
-
-        return register
+        self.checks.append(check)
+        return check
 
     @property
     def groups(self) -> tuple[Group, ...]:

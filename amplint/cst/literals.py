@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import libcst as cst
+from typing import TYPE_CHECKING
 
+from amplint.core.lazy import LazyModule
 from amplint.core.values import Host
+
+if TYPE_CHECKING:
+    import libcst as cst
+else:
+    cst = LazyModule("libcst")
 
 
 def literal(node: cst.CSTNode) -> Host | None:

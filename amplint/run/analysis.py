@@ -27,7 +27,6 @@ from amplint.ir.ast_cache import TreeCache
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.run.indexing import Indexer, Store
-from amplint.run.judge import judge
 from amplint.run.timing import Judging, Measured, Watch, processor_time
 
 Result = TypeVar("Result")
@@ -187,6 +186,9 @@ def look_at(
         found = candidates.of(path)
         if not found.rows:
             return Seen()
+        # LibCST comes with it, which nothing else needs.
+        from amplint.run.judge import judge  # noqa: PLC0415
+
         about = program.about(path)
         judged = judge(path, text, about, found.rows, task.rules, task.texts.get, watch)
     except Exception as error:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, get_args, get_type_hints
 
 import libcst as cst
 
@@ -101,7 +102,9 @@ class Checks:
     """The checks of some rules, by the kind of node that they are registered for."""
 
     def __init__(self, rules: Collection[Rule]) -> None:
-        self._registered = [(rule, kinds, check) for rule in rules for kinds, check in rule.checks]
+        self._registered = [
+            (rule, kinds_of(check), check) for rule in rules for check in rule.checks
+        ]
         self._by_kind: dict[type[cst.CSTNode], list[tuple[Rule, Check]]] = {}
 
     def of(self, kind: type[cst.CSTNode]) -> list[tuple[Rule, Check]]:
@@ -111,6 +114,16 @@ class Checks:
                 (rule, check) for rule, kinds, check in self._registered if issubclass(kind, kinds)
             ]
         return found
+
+
+@cache
+def kinds_of(check: Check) -> tuple[type[cst.CSTNode], ...]:
+    """The kinds of nodes that a check is for: those that its first parameter is annotated with.
+
+    Raises NameError for an annotation that names nothing.
+    """
+    kinds = next(iter(get_type_hints(check, localns={"Source": Source}).values()))
+    return get_args(kinds) or (kinds,)
 
 
 def _describe(error: Exception, node: cst.CSTNode, unit: Unit, source: Source) -> str:

@@ -6,6 +6,7 @@ processes that share the work, and say the same on a busy machine.
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections import Counter, defaultdict
@@ -123,11 +124,12 @@ class Watch:
 
     def _with_clock(self, rule: Rule) -> Rule:
         if rule.code not in self._timed:
-            checks = [(kinds, self._measured(label(rule), check)) for kinds, check in rule.checks]
+            checks = [self._measured(label(rule), check) for check in rule.checks]
             self._timed[rule.code] = replace(rule, checks=checks)
         return self._timed[rule.code]
 
     def _measured(self, rule: str, check: Check) -> Check:
+        @functools.wraps(check)
         def measured(node: cst.CSTNode, source: Source) -> Iterator[Finding]:
             begun = clock()
             try:

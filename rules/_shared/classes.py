@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from amplint import Classes
+from amplint import libcst as cst
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from amplint import Source
 
 

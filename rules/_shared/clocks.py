@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import libcst as cst
+from amplint import libcst as cst
 
 from .reads import hot_texts, own_loop
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from amplint import CalledTexts, FunctionTexts
+from amplint import libcst as cst
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from amplint import Evidence, Source
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from amplint import DType, constant, only
+from amplint import libcst as cst
 
 if TYPE_CHECKING:
     from amplint import Source

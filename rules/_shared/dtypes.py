@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from amplint import (
     ACCELERATOR,
     FLOATS,
@@ -23,6 +21,7 @@ from amplint import (
     only,
     reachable,
 )
+from amplint import libcst as cst
 from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES
 from amplint.knowledge.operations import SHAPE_METHODS
 

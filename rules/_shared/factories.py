@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from amplint import CPU, NONE, UNKNOWN, Atom, DType, Host, ProjectText, Sequence, Unknown
+from amplint import libcst as cst
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.operations import SHAPE_METHODS
 

@@ -7,9 +7,8 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from amplint import Edit, Tensor, TensorTree, calls, nodes, only
+from amplint import libcst as cst
 
 from .guards import is_wished
 

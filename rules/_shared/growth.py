@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import libcst as cst
+from amplint import libcst as cst
 
 if TYPE_CHECKING:
     from amplint import Source

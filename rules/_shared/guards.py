@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import libcst as cst
+from amplint import libcst as cst
 
 if TYPE_CHECKING:
     from amplint import Source

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from amplint import Edit
+from amplint import libcst as cst
 
 if TYPE_CHECKING:
     from amplint import Source

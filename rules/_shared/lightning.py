@@ -6,13 +6,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amplint import Classes, ProjectText
+from amplint import libcst as cst
 from amplint.knowledge.libraries import LIGHTNING_MODULES
 
 from .classes import bases_around
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from amplint import Source
 
 KNOWN = ("lightning.", "pytorch_lightning.", "torch.", "abc.", "typing.", "builtins.")

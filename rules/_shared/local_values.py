@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from amplint import Host, reachable
+from amplint import libcst as cst
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 GIVES_INT = frozenset({"builtins.int", "builtins.len"})
 GIVES_NUMBER = GIVES_INT | {"builtins.bool", "builtins.float"}
 INT_METHODS = frozenset({"dim", "nelement", "ndimension", "numel"})
-KEEP_INTS = (cst.Add, cst.Subtract, cst.Multiply, cst.FloorDivide, cst.Modulo)
 
 
 def is_local(node: cst.BaseExpression, src: Source) -> bool:
@@ -85,7 +83,8 @@ def surely_int(node: cst.BaseExpression, src: Source) -> bool:
 
 def operands_of_int(node: cst.BaseExpression, src: Source) -> tuple[cst.BaseExpression, ...]:
     """The parts that must be ints for the expression to be one."""
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, KEEP_INTS):
+    keep_ints = (cst.Add, cst.Subtract, cst.Multiply, cst.FloorDivide, cst.Modulo)
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, keep_ints):
         return (node.left, node.right)
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus | cst.Plus):
         return (node.expression,)

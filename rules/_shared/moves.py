@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from amplint import Device, DType, Edit, Host, Tensor, constant, only, reachable
+from amplint import libcst as cst
 
 from .local_values import definition, is_local
 

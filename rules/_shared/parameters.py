@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import libcst as cst
+from amplint import libcst as cst
 
 if TYPE_CHECKING:
     from amplint import Source

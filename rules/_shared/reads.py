@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from amplint import (
     ACCELERATOR,
     TRAINING,
@@ -26,6 +24,7 @@ from amplint import (
     join_devices,
     only,
 )
+from amplint import libcst as cst
 
 from .code_texts import text_around
 

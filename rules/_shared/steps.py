@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import Autocast, Finding, Fix, Misuse, Rule, Source
+from amplint import Autocast, Finding, Fix, Misuse, Rule
+from amplint import libcst as cst
 from amplint.knowledge.libraries import DEFAULT_DTYPES
 
-Message = str | Callable[[cst.Call, Misuse, Source], str | None]
-FindFix = Callable[[Misuse, cst.Call, Source], Fix | None]
+if TYPE_CHECKING:
+    from amplint import Source
+
+    Message = str | Callable[[cst.Call, Misuse, Source], str | None]
+    FindFix = Callable[[Misuse, cst.Call, Source], Fix | None]
 
 
 def report(rule: Rule, message: Message, find_fix: FindFix | None = None) -> None:
@@ -22,7 +25,7 @@ def report(rule: Rule, message: Message, find_fix: FindFix | None = None) -> Non
         find_fix: gives the fix of a call, if there is one.
     """
 
-    @rule.on(cst.Call)
+    @rule.check
     def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         misuse = src.misuse(call, rule.violation)
         if misuse is None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from amplint import DType, Object, only, reachable
+from amplint import libcst as cst
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import RESULTS

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from amplint import (
     CPU,
     GRADIENT_NORMS,
@@ -29,6 +27,7 @@ from amplint import (
     only,
     tensors_in,
 )
+from amplint import libcst as cst
 from amplint.knowledge import libraries
 from amplint.knowledge.casts import MOVES
 from amplint.knowledge.factories import FACTORIES
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
 
 # Optimizers whose step looks at its tensors.
 LOOKING_OPTIMIZERS = frozenset({"torch.optim.LBFGS", "torch.optim.SparseAdam"})
-TESTS = (cst.If, cst.While, cst.Assert, cst.IfExp, cst.CompIf)
 
 
 def between(start: cst.CSTNode, end: cst.CSTNode, src: Source) -> list[cst.CSTNode] | None:
@@ -92,7 +90,7 @@ def in_block(
 
 def decisive(node: cst.CSTNode) -> cst.CSTNode:
     """The part of a node that is evaluated first: of a statement with a test, the test."""
-    if isinstance(node, TESTS):
+    if isinstance(node, (cst.If, cst.While, cst.Assert, cst.IfExp, cst.CompIf)):
         return node.test
     return node.item if isinstance(node, cst.WithItem) else node
 
@@ -111,7 +109,7 @@ def may_wait(node: cst.CSTNode, src: Source) -> bool:
         return call_may_wait(node, src)
     if isinstance(node, cst.Subscript):
         return on_device(src.value(node.value)) and not plain_index(node, src)
-    if isinstance(node, TESTS):
+    if isinstance(node, (cst.If, cst.While, cst.Assert, cst.IfExp, cst.CompIf)):
         return on_device(src.value(node.test))
     if isinstance(node, cst.BooleanOperation):
         return on_device(src.value(node.left))

@@ -25,12 +25,15 @@ Known limits: threads that are created outside of a region and started in it, an
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import IN_REGION, Dtype, Finding, Group, Rule, Source, ThreadWork, nodes
+from amplint import IN_REGION, Dtype, Finding, Group, Rule, ThreadWork, nodes
+from amplint import libcst as cst
 
 from .._shared.dtypes import enabled_region
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 rule = Rule(
     "AMP310",
@@ -42,7 +45,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     work = src.ask(ThreadWork, call)
     region = enabled_region(call, src) if work is not None else None

@@ -28,12 +28,15 @@ a region.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import Autocast, Dtype, Finding, Group, Rule, Source, Spot, nodes
+from amplint import Autocast, Dtype, Finding, Group, Rule, Spot, nodes
+from amplint import libcst as cst
 
 from .._shared.dtypes import enabled_region
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 # Decorators that leave a generator what it is.
 PLAIN = ("torch.", "builtins.", "functools.", "typing.")
@@ -58,7 +61,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.With)
+@rule.check
 def check_with(block: cst.With, src: Source) -> Iterator[Finding]:
     context = region_of(block, src)
     place = next(suspensions(block.body), None) if context is not None else None
@@ -78,7 +81,7 @@ def check_with(block: cst.With, src: Source) -> Iterator[Finding]:
     yield src.finding(rule, at, message, related=related)
 
 
-@rule.on(cst.FunctionDef)
+@rule.check
 def check_decorators(function: cst.FunctionDef, src: Source) -> Iterator[Finding]:
     generator = any(isinstance(each, cst.Yield) for each in suspensions(function.body))
     if not generator and function.asynchronous is None:

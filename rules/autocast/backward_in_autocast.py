@@ -28,8 +28,7 @@ Known limits: a `backward` that a library runs is not seen.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     IN_REGION,
@@ -43,12 +42,15 @@ from amplint import (
     Instance,
     Related,
     Rule,
-    Source,
     Support,
     is_autocast,
     nodes,
     tensors_in,
 )
+from amplint import libcst as cst
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 ALONE = "nothing else leaves the region"
 KNOWN = "all of the forward pass is seen to run in the region"
@@ -69,7 +71,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     region = src.region(call)
     if region is None or region.inherited or region.enabled is False:

@@ -24,8 +24,7 @@ Known limits: a region whose device type is not known is taken for one of the CP
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     IN_REGION,
@@ -38,11 +37,14 @@ from amplint import (
     Raises,
     Rule,
     Safety,
-    Source,
     calls,
     only,
 )
+from amplint import libcst as cst
 from amplint.knowledge.casts import AUTOCAST, policy
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 BANNED = frozenset(name for name, how in AUTOCAST["cuda"].items() if how == "banned")
 REFUSING = frozenset({"cuda", "xpu"})  # types of devices (registrations in autocast_mode.cpp)
@@ -61,7 +63,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     name = loss_of(call, src)
     region = src.region(call) if name is not None else None

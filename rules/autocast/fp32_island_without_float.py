@@ -20,8 +20,7 @@ known are judged. Nothing is said where some file of the project casts models to
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     HALF,
@@ -34,11 +33,11 @@ from amplint import (
     Raises,
     Rule,
     Safety,
-    Source,
     Spot,
     nodes,
     only,
 )
+from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES
 from amplint.knowledge.modules import MODULES
 
@@ -51,6 +50,9 @@ from .._shared.dtypes import (
     product,
     tensors_of,
 )
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 LAYERS = EQUAL_DTYPES & MODULES.keys()
 # Weights that may not be float32: model.half(), model.to(torch.bfloat16), torch_dtype=...
@@ -81,7 +83,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, cst.BinaryOperation)
+@rule.check
 def check(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[Finding]:
     region = src.region(node)
     if region is None or region.enabled is not False or region.inherited:

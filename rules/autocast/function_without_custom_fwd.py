@@ -29,12 +29,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import WITHIN_REGION, Finding, Group, Raises, Rule, Source, calls
+from amplint import WITHIN_REGION, Finding, Group, Raises, Rule, calls
+from amplint import libcst as cst
 
 from .._shared.classes import bases_around, method_beside
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 BASE = "torch.autograd.Function"
 PRODUCTS = frozenset({"matmul", "mm", "bmm"})
@@ -53,7 +56,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.FunctionDef)
+@rule.check
 def check(forward: cst.FunctionDef, src: Source) -> Iterator[Finding]:
     if forward.name.value != "forward" or BASE not in bases_around(forward, src):
         return

@@ -28,13 +28,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import HOT, Differs, Finding, Group, Rule, Source, Spot, calls
+from amplint import HOT, Differs, Finding, Group, Rule, Spot, calls
+from amplint import libcst as cst
 
 from .._shared.reads import heat_places, training_heat
 from .._shared.steps import region_dtype, regions_before
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 # Somebody scales, by hand or by a library.
 SCALED = re.compile(
@@ -60,7 +63,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if src.backward(call) != () or not isinstance(call.func, cst.Attribute):
         return

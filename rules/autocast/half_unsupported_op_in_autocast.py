@@ -28,8 +28,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     HALF,
@@ -39,12 +38,12 @@ from amplint import (
     Group,
     Raises,
     Rule,
-    Source,
     Spot,
     Tensor,
     calls,
     constant,
 )
+from amplint import libcst as cst
 from amplint.knowledge.casts import NO_BFLOAT16, NO_HALF, policy
 
 from .._shared.dtypes import (
@@ -61,6 +60,9 @@ from .._shared.dtypes import (
     tensors_of,
 )
 from .._shared.guards import is_caught, is_wished
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 MATRIX_NORM = "torch.linalg.matrix_norm"
 BY_SINGULAR_VALUES = (2, -2, "nuc")  # orders of the norm that need them; the others take half
@@ -85,7 +87,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     found = operation(call, src)
     lacking = dtypes_lacking(found, call, src) if found is not None else None

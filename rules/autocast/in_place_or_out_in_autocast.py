@@ -28,8 +28,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     HALF,
@@ -40,12 +39,12 @@ from amplint import (
     Region,
     Related,
     Rule,
-    Source,
     Spot,
     Tensor,
     calls,
     nodes,
 )
+from amplint import libcst as cst
 from amplint.knowledge.casts import AUTOCAST, EQUAL_DTYPES, policy
 from amplint.knowledge.operations import RESULTS
 
@@ -59,6 +58,9 @@ from .._shared.dtypes import (
     tensors_of,
 )
 from .._shared.guards import is_caught
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 PRODUCTS = frozenset(name for name in AUTOCAST["cuda"] if name in EQUAL_DTYPES)
 FLOAT32 = ("fp32", "fp32-unless-dtype")
@@ -89,7 +91,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
     """Ex) h.exp_(), torch.exp(h, out=h), cov.addmm_(a, b), torch.mm(a, b, out=c)"""
     found = operation(call, src)
@@ -107,7 +109,7 @@ def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
         yield from report_half(call, operands, name, src)
 
 
-@rule.on(cst.AugAssign)
+@rule.check
 def check_power(assign: cst.AugAssign, src: Source) -> Iterator[Finding]:
     """Ex) h **= 2"""
     if isinstance(assign.operator, cst.PowerAssign):

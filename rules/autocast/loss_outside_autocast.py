@@ -24,8 +24,7 @@ cast their outputs to float32.
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     WITH_HALF,
@@ -37,10 +36,10 @@ from amplint import (
     OutsideRegions,
     Rule,
     Safety,
-    Source,
     Spot,
     calls,
 )
+from amplint import libcst as cst
 from amplint.knowledge.casts import policy
 from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import RESULTS
@@ -53,6 +52,9 @@ from .._shared.dtypes import (
     outputs_are_cast,
     tensors_of,
 )
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 LOSSES = frozenset(
     name
@@ -90,7 +92,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     found = operation(call, src)
     if found is None or found.name not in LOSSES or not found.operands:

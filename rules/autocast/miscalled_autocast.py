@@ -29,8 +29,7 @@ likewise a flag of the command line.
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     Device,
@@ -44,7 +43,6 @@ from amplint import (
     Raises,
     Rule,
     Safety,
-    Source,
     Spot,
     Tensor,
     TensorTree,
@@ -55,10 +53,14 @@ from amplint import (
     only,
     symbol,
 )
+from amplint import libcst as cst
 from amplint.knowledge.libraries import AUTOCASTS, DEFAULT_DTYPES, AutocastApi
 
 from .._shared.guards import is_caught
 from .._shared.tensors import surely_tensor
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 RAISES = "the line can only raise, and what is meant is known"
 KIND = "the argument is of that kind, whoever calls"
@@ -99,7 +101,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
     api = api_of(call.func, src)
     if api is None or any(arg.star for arg in call.args):
@@ -111,12 +113,12 @@ def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
         yield src.finding(rule, call, f"`{src.brief(call)}` opens no region: nothing enters it")
 
 
-@rule.on(cst.Decorator)
+@rule.check
 def check_decorator(decorator: cst.Decorator, src: Source) -> Iterator[Finding]:
     yield from not_called(decorator.decorator, src)
 
 
-@rule.on(cst.WithItem)
+@rule.check
 def check_with(item: cst.WithItem, src: Source) -> Iterator[Finding]:
     yield from not_called(item.item, src)
 

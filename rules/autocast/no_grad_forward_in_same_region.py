@@ -29,8 +29,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     WITHIN_REGION,
@@ -41,15 +40,16 @@ from amplint import (
     NoGrad,
     Object,
     Rule,
-    Source,
     Unrun,
     nodes,
     only,
 )
+from amplint import libcst as cst
 
 from .._shared.dtypes import enabled_region
 
-LEAVES = cst.Return | cst.Raise | cst.Continue | cst.Break
+if TYPE_CHECKING:
+    from amplint import Source
 
 
 rule = Rule(
@@ -66,7 +66,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.With)
+@rule.check
 def check(block: cst.With, src: Source) -> Iterator[Finding]:
     function = src.function(block)
     if not isinstance(function, cst.FunctionDef) or not forbids_gradients(block, src):
@@ -157,7 +157,8 @@ def is_followed(block: cst.With, later: cst.CSTNode, src: Source) -> bool:
 def leaves(block: cst.CSTNode) -> bool:
     """Whether a block ends with a `return` or the like."""
     last = block.body[-1] if isinstance(block, cst.IndentedBlock) and block.body else None
-    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], LEAVES)
+    leaves = (cst.Return, cst.Raise, cst.Continue, cst.Break)
+    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], leaves)
 
 
 def is_trained(module: cst.BaseExpression, src: Source) -> bool:

@@ -24,8 +24,7 @@ Known limits: a step in a function that the region calls is not seen.
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     IN_REGION,
@@ -37,12 +36,15 @@ from amplint import (
     Object,
     Rule,
     Same,
-    Source,
     Spot,
     calls,
     is_autocast,
     only,
 )
+from amplint import libcst as cst
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 STEPS = "nothing else than steps leaves the region"
 ELEMENTWISE = "the optimizer works element by element"
@@ -71,7 +73,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     stepper = owner(call, "step", src)
     if stepper is None or stepper.kind == "scheduler":

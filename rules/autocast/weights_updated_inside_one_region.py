@@ -32,8 +32,7 @@ weights that change otherwise (`load_state_dict`, averaging).
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     CastCache,
@@ -44,11 +43,14 @@ from amplint import (
     Group,
     Rule,
     Safety,
-    Source,
     Stale,
     nodes,
 )
+from amplint import libcst as cst
 from amplint.knowledge.libraries import AUTOCASTS
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 rule = Rule(
     "AMP302",
@@ -62,12 +64,12 @@ rule = Rule(
 )
 
 
-@rule.on(cst.WithItem)
+@rule.check
 def check_with(item: cst.WithItem, src: Source) -> Iterator[Finding]:
     yield from check(item.item, src)
 
 
-@rule.on(cst.Decorator)
+@rule.check
 def check_decorator(decorator: cst.Decorator, src: Source) -> Iterator[Finding]:
     yield from check(decorator.decorator, src)
 

@@ -22,11 +22,15 @@ that test may say whether the scaler is enabled; and where other optimizers may 
 
 from __future__ import annotations
 
-import libcst as cst
+from typing import TYPE_CHECKING
 
-from amplint import MISUSED, Fix, Group, Misuse, Raises, Rule, Safety, Source, Violation
+from amplint import MISUSED, Fix, Group, Misuse, Raises, Rule, Safety, Violation
+from amplint import libcst as cst
 
 from .._shared.steps import other, report, scaler_of
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 rule = Rule(
     "AMP402",

@@ -23,11 +23,15 @@ optimizers, any one that is unscaled is taken to be the one that is clipped.
 
 from __future__ import annotations
 
-import libcst as cst
+from typing import TYPE_CHECKING
 
-from amplint import MISUSED, Differs, Fix, Group, Misuse, Rule, Safety, Source, Violation
+from amplint import MISUSED, Differs, Fix, Group, Misuse, Rule, Safety, Violation
+from amplint import libcst as cst
 
 from .._shared.steps import methods, other, report, scaler_of
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 rule = Rule(
     "AMP404",

@@ -24,11 +24,15 @@ A function that steps and is called by something unknown may be followed by an u
 
 from __future__ import annotations
 
-import libcst as cst
+from typing import TYPE_CHECKING
 
-from amplint import MISUSED, Fix, Group, Misuse, Raises, Rule, Safety, Source, Violation
+from amplint import MISUSED, Fix, Group, Misuse, Raises, Rule, Safety, Violation
+from amplint import libcst as cst
 
 from .._shared.steps import is_statement, methods, report, scaler_of
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 rule = Rule(
     "AMP403",

@@ -18,11 +18,14 @@ Known limits: a number of which nothing says that it is one is left alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import Differs, Finding, Fix, Group, Host, Rule, Safety, Source, Spot, calls, only
+from amplint import Differs, Finding, Fix, Group, Host, Rule, Safety, Spot, calls, only
+from amplint import libcst as cst
 from amplint.knowledge.libraries import SCALERS
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 
 def is_given_number(at: Spot) -> bool:
@@ -41,7 +44,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     api = SCALERS.get(src.name(call.func) or "")
     if api is None or api.parameters[:1] != ("device",) or not call.args:

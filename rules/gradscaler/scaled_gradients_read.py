@@ -22,12 +22,16 @@ Silent in functions that know the scale, for they may divide by it.
 
 from __future__ import annotations
 
-import libcst as cst
+from typing import TYPE_CHECKING
 
-from amplint import MISUSED, Differs, Group, Misuse, Rule, Source, Violation
+from amplint import MISUSED, Differs, Group, Misuse, Rule, Violation
+from amplint import libcst as cst
 
 from .._shared.code_texts import text_around
 from .._shared.steps import report
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 rule = Rule(
     "AMP414",

@@ -22,14 +22,17 @@ where a function only makes it, for others may keep it, and under a test for Non
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import HOT, Differs, Finding, Fix, Group, Object, Rule, Safety, Source, calls, only
+from amplint import HOT, Differs, Finding, Fix, Group, Object, Rule, Safety, calls, only
+from amplint import libcst as cst
 from amplint.knowledge.libraries import SCALERS
 
 from .._shared.hoisting import above_loops
 from .._shared.reads import heat_places, training_heat
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 rule = Rule(
     "AMP409",
@@ -41,7 +44,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if src.name(call.func) not in SCALERS:
         return

@@ -17,14 +17,17 @@ Known limits: a number that comes from a function of another library is not know
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import Finding, Fix, Group, Host, Object, Raises, Rule, Source, Spot, calls, only
+from amplint import Finding, Fix, Group, Host, Object, Raises, Rule, Spot, calls, only
+from amplint import libcst as cst
 from amplint.knowledge.libraries import SCALERS
 
 from .._shared.guards import is_caught
 from .._shared.tensors import surely_tensor
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 SCALER = "the scaler is made by torch in this function: the line can only raise"
 TENSOR = "the number is read from a tensor, whoever calls"
@@ -49,7 +52,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     function = call.func
     if not isinstance(function, cst.Attribute) or function.attr.value != "scale":

@@ -20,10 +20,13 @@ only torch.optim.LBFGS is known.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
+from amplint import Finding, Function, Group, Object, Raises, Rule, Spot, calls, only
+from amplint import libcst as cst
 
-from amplint import Finding, Function, Group, Object, Raises, Rule, Source, Spot, calls, only
+if TYPE_CHECKING:
+    from amplint import Source
 
 
 def has_closure(at: Spot) -> bool:
@@ -46,7 +49,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     function = call.func
     if not isinstance(function, cst.Attribute) or function.attr.value != "step" or not call.args:

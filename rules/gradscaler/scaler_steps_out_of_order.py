@@ -27,11 +27,15 @@ nothing to work on is said of what follows another `update()` alone.
 
 from __future__ import annotations
 
-import libcst as cst
+from typing import TYPE_CHECKING
 
-from amplint import MISUSED, Group, Misuse, Raises, Rule, Source, Violation
+from amplint import MISUSED, Group, Misuse, Raises, Rule, Violation
+from amplint import libcst as cst
 
 from .._shared.steps import report
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 rule = Rule(
     "AMP407",

@@ -19,12 +19,15 @@ scaler may be switched off.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import Finding, Group, Object, Rule, Same, Source, Spot, calls, only
+from amplint import Finding, Group, Object, Rule, Same, Spot, calls, only
+from amplint import libcst as cst
 
 from .._shared.steps import region_dtype, regions_before
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 
 def scales_bfloat16(at: Spot) -> bool:
@@ -43,7 +46,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     function = call.func
     if not isinstance(function, cst.Attribute) or function.attr.value != "scale":

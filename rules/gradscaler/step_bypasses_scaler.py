@@ -23,11 +23,15 @@ its could be an unscaled one.
 
 from __future__ import annotations
 
-import libcst as cst
+from typing import TYPE_CHECKING
 
-from amplint import MISUSED, Differs, Edit, Fix, Group, Misuse, Rule, Safety, Source, Violation
+from amplint import MISUSED, Differs, Edit, Fix, Group, Misuse, Rule, Safety, Violation
+from amplint import libcst as cst
 
 from .._shared.steps import is_statement, methods, other, report, scaler_of
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 rule = Rule(
     "AMP401",

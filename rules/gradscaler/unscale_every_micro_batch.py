@@ -28,11 +28,15 @@ under another one (`if self.sync_gradients`) all paths have to go wrong.
 
 from __future__ import annotations
 
-import libcst as cst
+from typing import TYPE_CHECKING
 
-from amplint import MISUSED, Group, Misuse, Raises, Rule, Source, Violation
+from amplint import MISUSED, Group, Misuse, Raises, Rule, Violation
+from amplint import libcst as cst
 
 from .._shared.steps import report
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 rule = Rule(
     "AMP412",

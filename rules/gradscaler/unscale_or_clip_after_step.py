@@ -19,11 +19,15 @@ Known limits: it speaks where every path from the step to the call goes wrong.
 
 from __future__ import annotations
 
-import libcst as cst
+from typing import TYPE_CHECKING
 
-from amplint import MISUSED, Group, Misuse, Raises, Rule, Source, Violation
+from amplint import MISUSED, Group, Misuse, Raises, Rule, Violation
+from amplint import libcst as cst
 
 from .._shared.steps import report
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 rule = Rule(
     "AMP406",

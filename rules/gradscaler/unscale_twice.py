@@ -20,12 +20,16 @@ Known limits: it speaks where every path from the first call to the second goes 
 
 from __future__ import annotations
 
-import libcst as cst
+from typing import TYPE_CHECKING
 
-from amplint import MISUSED, Fix, Group, Misuse, Raises, Rule, Source, Violation
+from amplint import MISUSED, Fix, Group, Misuse, Raises, Rule, Violation
+from amplint import libcst as cst
 
 from .._shared.guards import is_caught
 from .._shared.steps import is_statement, other, report
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 DOMINATED = "the first call stands in the same block, before the second"
 UNCAUGHT = "nothing around it catches the error"

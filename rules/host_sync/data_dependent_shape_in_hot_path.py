@@ -29,8 +29,7 @@ a mask.
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     HOT,
@@ -38,7 +37,6 @@ from amplint import (
     Group,
     Method,
     Rule,
-    Source,
     Spot,
     Syncs,
     Tensor,
@@ -48,9 +46,13 @@ from amplint import (
     nodes,
     only,
 )
+from amplint import libcst as cst
 from amplint.knowledge.host_reads import DATA_DEPENDENT
 
 from .._shared.reads import device_tensor, hot_evidence
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 MASKS = frozenset({"bool", "uint8"})
 
@@ -84,7 +86,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Subscript)
+@rule.check
 def check_mask(node: cst.Subscript, src: Source) -> Iterator[Finding]:
     """Ex) losses[y != ignored], x[mask, 0], total[mask] += part"""
     if not isinstance(only(src.value(node.value)), Tensor | TensorTree) or is_filled(node, src):
@@ -97,7 +99,7 @@ def check_mask(node: cst.Subscript, src: Source) -> Iterator[Finding]:
                 return
 
 
-@rule.on(cst.Call)
+@rule.check
 def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
     """Ex) mask.nonzero(), torch.where(mask), F.one_hot(y), x.repeat_interleave(counts, 0)"""
     yield from told(call, counted(call, src), src)

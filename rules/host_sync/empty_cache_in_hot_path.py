@@ -27,8 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     HOT,
@@ -37,18 +36,21 @@ from amplint import (
     Group,
     Rule,
     Safety,
-    Source,
     Syncs,
     Tensor,
     TensorTree,
     calls,
     only,
 )
+from amplint import libcst as cst
 from amplint.knowledge.host_reads import EMPTIES_CACHE
 
 from .._shared.clocks import measures
 from .._shared.guards import is_wished
 from .._shared.reads import heat_places, moves_to_host, training_heat
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 WISHED = re.compile(r"empty|cache|clear|free|mem|oom|gc|debug|offload", re.IGNORECASE)
 
@@ -63,7 +65,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if src.name(call.func) not in EMPTIES_CACHE:
         return

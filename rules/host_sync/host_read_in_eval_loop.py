@@ -27,12 +27,15 @@ that is known as one, and neither it nor what it calls trains; `validation_step`
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import EVALUATED, EVALUATION, Finding, Group, Rule, Source, Syncs
+from amplint import EVALUATED, EVALUATION, Finding, Group, Rule, Syncs
+from amplint import libcst as cst
 
 from .._shared.reads import READS, hot_evidence, tensor_read
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 rule = Rule(
     "AMP102",
@@ -44,7 +47,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     """Ex) loss.item(), logits.cpu(), np.asarray(scores)"""
     evidence = hot_evidence(call, tensor_read(call, src), src, EVALUATION)

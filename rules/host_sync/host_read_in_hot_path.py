@@ -28,8 +28,7 @@ nobody is seen to call, the result of an unknown function) is left alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     FLOATS,
@@ -41,14 +40,17 @@ from amplint import (
     Host,
     Rule,
     Safety,
-    Source,
     Syncs,
     Tensor,
     only,
 )
+from amplint import libcst as cst
 from amplint.knowledge.dtypes import INTEGRAL
 
 from .._shared.reads import READS, hot_evidence, tensor_read
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 rule = Rule(
     "AMP101",
@@ -59,10 +61,9 @@ rule = Rule(
     changes=frozenset({Change.ROUNDING}),
     candidates=READS & HOT,
 )
-LOOPS_AND_SCOPES = (cst.For, cst.While, cst.FunctionDef, cst.Lambda, cst.ClassDef)
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     evidence = hot_evidence(call, tensor_read(call, src), src)
     if evidence is None:
@@ -110,5 +111,6 @@ def kind_of_sum(start: object, read: object) -> str | None:
 
 def enclosing_loop(node: cst.CSTNode, src: Source) -> cst.For | cst.While | None:
     """The innermost loop around a node, within its function."""
-    around = src.layout.innermost(node, LOOPS_AND_SCOPES)
+    loops_and_scopes = (cst.For, cst.While, cst.FunctionDef, cst.Lambda, cst.ClassDef)
+    around = src.layout.innermost(node, loops_and_scopes)
     return around if isinstance(around, cst.For | cst.While) else None

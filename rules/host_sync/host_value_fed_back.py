@@ -31,8 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     FLOATS,
@@ -44,16 +43,19 @@ from amplint import (
     Group,
     Host,
     Rule,
-    Source,
     Syncs,
     Tensor,
     only,
 )
+from amplint import libcst as cst
 from amplint.knowledge.host_reads import TAKES_TENSOR
 
 from .._shared.dtypes import decided_within
 from .._shared.reads import READS, device_tensor, hot_evidence, tensor_of_training
 from .._shared.tensors import has_own_classes
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 INLINE = "the number is used where it is read"
 ROUNDS = "the operation rounds a tensor as it does a number"
@@ -68,8 +70,6 @@ CLAMPS = {
     **dict.fromkeys(("Tensor.clamp", "Tensor.clamp_", "Tensor.clip", "Tensor.clip_"), 1),
     **dict.fromkeys(("torch.clamp", "torch.clip"), 2),
 }
-EXACT = (cst.Add, cst.Subtract, cst.Multiply)
-EXACT_IN_PLACE = (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign)
 
 
 rule = Rule(
@@ -114,7 +114,7 @@ class Use:
     exact: bool
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     read = scalar_read(call, src)
     if read is None:
@@ -171,7 +171,9 @@ def fed_back(number: cst.BaseExpression, src: Source) -> Use | None:
         other = parent.right if parent.left is number else parent.left
         tensor = device_operand(other, src)
         if tensor is not None:
-            return Use(parent, tensor, isinstance(parent.operator, EXACT))
+            return Use(
+                parent, tensor, isinstance(parent.operator, (cst.Add, cst.Subtract, cst.Multiply))
+            )
         # `2 * t.item() * x`: first a number with a number, or with whatever may join tensors.
         joins = is_number(other, src) or src.value(other) == UNKNOWN
         beyond = fed_back(parent, src) if joins else None
@@ -182,7 +184,7 @@ def fed_back(number: cst.BaseExpression, src: Source) -> Use | None:
         return compared(parent, src)
     if isinstance(parent, cst.AugAssign) and parent.value is number:
         tensor = device_operand(parent.target, src)
-        exact = isinstance(parent.operator, EXACT_IN_PLACE)
+        exact = isinstance(parent.operator, (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign))
         return Use(parent, tensor, exact) if tensor is not None else None
     if isinstance(parent, cst.Assign):
         return stored(parent, src)

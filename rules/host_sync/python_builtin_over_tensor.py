@@ -30,8 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     HOT,
@@ -43,7 +42,6 @@ from amplint import (
     Rule,
     Safety,
     Sequence,
-    Source,
     Spot,
     Syncs,
     Tensor,
@@ -54,11 +52,15 @@ from amplint import (
     only,
     reachable,
 )
+from amplint import libcst as cst
 from amplint.knowledge.host_reads import ELEMENT_READS
 
 from .._shared.parameters import holds_argument
 from .._shared.reads import device_tensor, hot_evidence, tensor_of_training
 from .._shared.tensors import surely_tensor, tensor_operands
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 CONVERSIONS = frozenset(f"builtins.{name}" for name in ("bool", "complex", "float", "int", "str"))
 BOUNDS = {"max": "min", "min": "max"}  # max(t, 1) is t.clamp(min=1)
@@ -98,7 +100,7 @@ LARGEST = {
 }
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     """Ex) max(losses), any(t.isnan() for t in losses), max(count, 1), map(float, norms)"""
     name = (src.name(call.func) or "").partition("builtins.")[2]

@@ -25,12 +25,15 @@ field of another library's object) is left alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import CPU, HOT, Finding, Group, Object, Rule, Source, Syncs, calls, only
+from amplint import CPU, HOT, Finding, Group, Object, Rule, Syncs, calls, only
+from amplint import libcst as cst
 
 from .._shared.reads import heat_places, training_heat
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 rule = Rule(
     "AMP112",
@@ -42,7 +45,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     function = call.func
     if not isinstance(function, cst.Attribute) or function.attr.value != "get_scale":

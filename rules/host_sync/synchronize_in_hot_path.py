@@ -26,15 +26,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import HOT, Finding, Group, Rule, Source, Syncs, calls
+from amplint import HOT, Finding, Group, Rule, Syncs, calls
+from amplint import libcst as cst
 from amplint.knowledge.host_reads import SYNCHRONIZES
 
 from .._shared.clocks import is_timed
 from .._shared.guards import fills_cache, is_wished
 from .._shared.reads import heat_places, is_non_blocking, moves_to_host, training_heat
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 STREAMS = frozenset(
     f"torch.{device}.{name}_stream"
@@ -59,7 +62,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if not synchronizes(call, src):
         return

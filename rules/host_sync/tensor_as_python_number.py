@@ -28,8 +28,7 @@ annotation makes it a tensor.
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     FLOATS,
@@ -41,7 +40,6 @@ from amplint import (
     Object,
     Rule,
     Sequence,
-    Source,
     Spot,
     Syncs,
     Tensor,
@@ -51,9 +49,15 @@ from amplint import (
     nodes,
     only,
 )
+from amplint import libcst as cst
 from amplint.knowledge.host_reads import takes_number
 
 from .._shared.reads import device_tensor, hot_evidence
+
+if TYPE_CHECKING:
+    from amplint import Source
+
+    Use = tuple[cst.BaseExpression, Tensor | None, str]
 
 INTEGER_BUILTINS = frozenset(f"builtins.{name}" for name in ("range", "bin", "chr", "hex", "oct"))
 # These take sequences of numbers, or any objects.
@@ -65,7 +69,6 @@ MASKS = frozenset({"bool", "uint8"})
 
 
 # An expression, the tensor on the device that it is (None: it is none), and what it is used as.
-Use = tuple[cst.BaseExpression, Tensor | None, str]
 
 
 def is_index(at: Spot) -> bool:
@@ -137,19 +140,19 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Subscript)
+@rule.check
 def check_subscript(node: cst.Subscript, src: Source) -> Iterator[Finding]:
     """Ex) x[:longest], logits[best], self.experts[choice]"""
     yield from first_read(in_brackets(node, src), src)
 
 
-@rule.on(cst.Call)
+@rule.check
 def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
     """Ex) range(n), torch.arange(n), x.view(n, -1), x.split(sizes), math.sqrt(variance)"""
     yield from first_read(in_arguments(call, src), src)
 
 
-@rule.on(cst.BinaryOperation)
+@rule.check
 def check_repetition(node: cst.BinaryOperation, src: Source) -> Iterator[Finding]:
     """Ex) [pad] * missing"""
     if isinstance(node.operator, cst.Multiply):

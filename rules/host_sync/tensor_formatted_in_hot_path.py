@@ -21,8 +21,7 @@ Known limits: as for AMP101. A logger is recognised by where it comes from (`log
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     HOT,
@@ -32,15 +31,18 @@ from amplint import (
     Method,
     Object,
     Rule,
-    Source,
     Spot,
     Syncs,
     calls,
     nodes,
     only,
 )
+from amplint import libcst as cst
 
 from .._shared.reads import hot_evidence, presumed_tensor, tensor_of_training
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 FORMATTING_BUILTINS = frozenset(
     {"builtins.print", "builtins.str", "builtins.repr", "builtins.format"}
@@ -84,7 +86,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.FormattedString)
+@rule.check
 def check_fstring(node: cst.FormattedString, src: Source) -> Iterator[Finding]:
     if any(isinstance(a, cst.Call) and src.name(a.func) in RARE for a in src.ancestors(node)):
         return
@@ -92,13 +94,13 @@ def check_fstring(node: cst.FormattedString, src: Source) -> Iterator[Finding]:
     yield from formatted(node, parts, src)
 
 
-@rule.on(cst.Call)
+@rule.check
 def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
     operands = formatted_operands(call, src)
     yield from formatted(call, operands, src)
 
 
-@rule.on(cst.BinaryOperation)
+@rule.check
 def check_percent(node: cst.BinaryOperation, src: Source) -> Iterator[Finding]:
     """Ex) "%s" % loss, "%d: %s" % (step, loss)"""
     left = only(src.value(node.left))

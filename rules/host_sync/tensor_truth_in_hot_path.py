@@ -20,8 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     HOT,
@@ -29,7 +28,6 @@ from amplint import (
     Group,
     Rule,
     Sequence,
-    Source,
     Spot,
     Syncs,
     Tensor,
@@ -39,8 +37,12 @@ from amplint import (
     nodes,
     only,
 )
+from amplint import libcst as cst
 
 from .._shared.reads import hot_evidence, presumed_tensor, tensor_of_training
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 SEARCHING = frozenset({"In", "NotIn"})
 
@@ -83,14 +85,14 @@ rule = Rule(
 )
 
 
-@rule.on(cst.If, cst.While, cst.Assert, cst.IfExp, cst.CompIf)
+@rule.check
 def check_test(
     node: cst.If | cst.While | cst.Assert | cst.IfExp | cst.CompIf, src: Source
 ) -> Iterator[Finding]:
     yield from truth(node.test, src)
 
 
-@rule.on(cst.BooleanOperation)
+@rule.check
 def check_operands(node: cst.BooleanOperation, src: Source) -> Iterator[Finding]:
     # The last operand is the result; whoever tests that reads it.
     yield from truth(node.left, src)
@@ -98,19 +100,19 @@ def check_operands(node: cst.BooleanOperation, src: Source) -> Iterator[Finding]
         yield from truth(node.right, src)
 
 
-@rule.on(cst.UnaryOperation)
+@rule.check
 def check_not(node: cst.UnaryOperation, src: Source) -> Iterator[Finding]:
     if isinstance(node.operator, cst.Not):
         yield from truth(node.expression, src)
 
 
-@rule.on(cst.Call)
+@rule.check
 def check_bool(call: cst.Call, src: Source) -> Iterator[Finding]:
     if src.name(call.func) == "builtins.bool" and len(call.args) == 1 and not call.args[0].star:
         yield from truth(call.args[0].value, src)
 
 
-@rule.on(cst.Comparison)
+@rule.check
 def check_membership(node: cst.Comparison, src: Source) -> Iterator[Finding]:
     for comparison in node.comparisons:
         if isinstance(comparison.operator, cst.In | cst.NotIn):

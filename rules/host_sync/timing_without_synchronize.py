@@ -29,8 +29,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     ACCELERATOR,
@@ -42,7 +41,6 @@ from amplint import (
     Object,
     Rule,
     Shows,
-    Source,
     Spot,
     Tensor,
     TensorTree,
@@ -51,6 +49,7 @@ from amplint import (
     only,
     tensors_in,
 )
+from amplint import libcst as cst
 from amplint.knowledge.casts import MOVES
 from amplint.knowledge.operations import RESULTS
 
@@ -58,6 +57,9 @@ from .._shared.clocks import CLOCKS
 from .._shared.code_texts import called_texts
 from .._shared.reads import device_places
 from .._shared.waits import between, may_wait, operation_may_wait
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 # What a model may do to wait for the device, in the text of its functions.
 WAITING = re.compile(
@@ -96,7 +98,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(stop: cst.Call, src: Source) -> Iterator[Finding]:
     start = start_of(stop, src) if src.name(stop.func) in CLOCKS else None
     nodes = between(start, stop, src) if start is not None else None

@@ -25,8 +25,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     ACCELERATOR,
@@ -37,16 +36,19 @@ from amplint import (
     Group,
     Host,
     Rule,
-    Source,
     Unrun,
     Value,
     Workers,
     calls,
     only,
 )
+from amplint import libcst as cst
 from amplint.knowledge.factories import FACTORIES
 
 from .._shared.guards import tests_around
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 ASKS = re.compile(r"cuda|gpu|device|worker", re.IGNORECASE)
 AVAILABLE = re.compile(r"is_available")
@@ -67,7 +69,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if not uses_gpu(call, src) or is_asked_for(call, src):
         return

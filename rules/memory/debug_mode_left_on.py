@@ -18,12 +18,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import Finding, Group, Rule, Same, Source, calls, constant
+from amplint import Finding, Group, Rule, Same, calls, constant
+from amplint import libcst as cst
 
 from .._shared.guards import tests_around
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 SWITCHES = frozenset(
     {"torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly"}
@@ -43,7 +46,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if src.name(call.func) not in SWITCHES or src.layout.value_used(call):
         return

@@ -26,8 +26,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     EVALUATION,
@@ -38,20 +37,22 @@ from amplint import (
     Instance,
     Rule,
     Same,
-    Source,
     Spot,
     calls,
     only,
 )
+from amplint import libcst as cst
 
 from .._shared.code_texts import called_texts
 from .._shared.lightning import in_lightning_module
 from .._shared.reads import heat_places
 
+if TYPE_CHECKING:
+    from amplint import Source
+
 # Attribution and attacks use gradients, and others switch them off by hand.
 ABOUT_GRADIENTS = re.compile(r"grad|backward|inference_mode|attribut|salien|attack|advers", re.I)
 SWITCHES_OFF = re.compile(r"no_grad|inference_mode")
-LOOPS = (cst.For, cst.While, cst.BaseComp)
 GLOBALLY = r"set_grad_enabled\("
 
 
@@ -75,7 +76,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     function = src.function(call)
     if not switches_to_evaluation(call) or function is None or in_lightning_module(call, src):
@@ -113,7 +114,8 @@ def forward_calls(
         around = list(src.ancestors(call))
         if src.text(call.func) != model or block not in around:
             continue
-        if not any(isinstance(each, LOOPS) for each in around[: around.index(function)]):
+        loops = (cst.For, cst.While, cst.BaseComp)
+        if not any(isinstance(each, loops) for each in around[: around.index(function)]):
             continue
         heat = src.heat(call)
         if heat is None or heat.temperature != EVALUATION or not is_module(call.func, src):

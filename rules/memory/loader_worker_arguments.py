@@ -19,13 +19,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import Finding, Group, Raises, Rule, Source, Spot, calls, constant
+from amplint import Finding, Group, Raises, Rule, Spot, calls, constant
+from amplint import libcst as cst
 from amplint.knowledge.libraries import LOADERS, WORKER_ARGUMENTS
 
 from .._shared.guards import is_caught
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 OF_TORCH = frozenset(n for n in LOADERS if re.fullmatch(r"torch.*\.(Stateful)?DataLoader", n))
 
@@ -48,7 +51,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if src.name(call.func) not in OF_TORCH or src.has_star(call) or is_caught(call, src):
         return

@@ -27,8 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     SOMEWHERE_HOT,
@@ -45,15 +44,18 @@ from amplint import (
     Safety,
     Same,
     Sequence,
-    Source,
     Spot,
     Tensor,
     calls,
     nodes,
 )
+from amplint import libcst as cst
 
 from .._shared.growth import begins_anew, growth_of, loop_over_batches
 from .._shared.reads import heat_places, training_heat
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 DETACHING = frozenset({"item", "tolist", "detach"})
 KEEPING = frozenset({"mean", "sum", "cpu", "to", "float", "double"})
@@ -86,7 +88,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.AugAssign, cst.Assign, cst.Call)
+@rule.check
 def check(node: cst.AugAssign | cst.Assign | cst.Call, src: Source) -> Iterator[Finding]:
     kept = kept_in(node, src)
     if kept is None:

@@ -20,11 +20,14 @@ batches. Of loaders that are zipped, nothing is known.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import Finding, Fix, Group, Rule, Safety, Same, Source, UnpinnedMoves, calls
+from amplint import Finding, Fix, Group, Rule, Safety, Same, UnpinnedMoves, calls
+from amplint import libcst as cst
 from amplint.knowledge.libraries import LOADERS
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 rule = Rule(
     "AMP911",
@@ -36,7 +39,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     move = src.ask(UnpinnedMoves, call) if src.name(call.func) in LOADERS else None
     if move is None:

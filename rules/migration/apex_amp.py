@@ -35,8 +35,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     Edit,
@@ -45,13 +44,16 @@ from amplint import (
     Group,
     Rule,
     Safety,
-    Source,
     Unrun,
     calls,
     constant,
     nodes,
     symbol,
 )
+from amplint import libcst as cst
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 INITIALIZE, SCALE_LOSS = "apex.amp.initialize", "apex.amp.scale_loss"
 MASTER_PARAMS = "apex.amp.master_params"
@@ -89,7 +91,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
     name = src.name(call.func) or ""
     if not name.startswith("apex.") or is_option(src):
@@ -108,7 +110,7 @@ def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
         yield src.finding(rule, call, f"`{src.text(call.func)}` is superseded by `torch.amp`")
 
 
-@rule.on(cst.Decorator)
+@rule.check
 def check_decorator(decorator: cst.Decorator, src: Source) -> Iterator[Finding]:
     """Ex) @amp.float_function, without a call"""
     name = src.name(decorator.decorator) or ""

@@ -25,14 +25,17 @@ reported without a fix.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import Edit, Finding, Fix, Group, Rule, Source, Warns, calls, nodes, symbol
+from amplint import Edit, Finding, Fix, Group, Rule, Warns, calls, nodes, symbol
+from amplint import libcst as cst
 from amplint.knowledge.libraries import AUTOCASTS, AutocastApi
 
 from .._shared.guards import is_fallback
 from .._shared.parameters import is_given
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 MEANT = "each argument is known by its place or its name"
 CERTAIN = "no caller could pass another function"
@@ -57,14 +60,14 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
     api = legacy(call.func, src)
     if api is not None and not is_fallback(call, src):
         yield src.finding(rule, call, message(call.func, api, src), migrate(call, api, src))
 
 
-@rule.on(cst.Decorator)
+@rule.check
 def check_decorator(decorator: cst.Decorator, src: Source) -> Iterator[Finding]:
     """Ex) @torch.cuda.amp.autocast, without a call: it is accepted, and the first call raises."""
     api = legacy(decorator.decorator, src)

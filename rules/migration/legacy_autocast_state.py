@@ -19,13 +19,16 @@ alone, and so is a function that is handed on and not called.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import Finding, Fix, Group, Rule, Source, Warns, calls
+from amplint import Finding, Fix, Group, Rule, Warns, calls
+from amplint import libcst as cst
 from amplint.knowledge.libraries import LEGACY_STATE
 
 from .._shared.guards import is_fallback
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 SAME = "the old function is the new one for this device type"
 
@@ -41,7 +44,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     name = src.name(call.func)
     found = LEGACY_STATE.get(name) if name is not None else None

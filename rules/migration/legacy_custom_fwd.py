@@ -22,13 +22,16 @@ under a test of the version, are left alone, and so is what is handed on without
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import Edit, Finding, Fix, Group, Rule, Source, Warns, calls, nodes, symbol
+from amplint import Edit, Finding, Fix, Group, Rule, Warns, calls, nodes, symbol
+from amplint import libcst as cst
 from amplint.knowledge.libraries import LEGACY_CUSTOM
 
 from .._shared.guards import is_fallback
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 SAME = "the old function calls the new one with this device type"
 
@@ -48,14 +51,14 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
     """Ex) @custom_fwd(cast_inputs=torch.float32), custom_bwd(function)"""
     edit = src.edits.add_argument(call, DEVICE)
     yield from check(call.func, edit, src)
 
 
-@rule.on(cst.Decorator)
+@rule.check
 def check_decorator(decorator: cst.Decorator, src: Source) -> Iterator[Finding]:
     """Ex) @custom_fwd, without a call"""
     yield from check(decorator.decorator, None, src)

@@ -26,8 +26,7 @@ under a test of the version, and annotations in quotes are left alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     Edit,
@@ -35,7 +34,6 @@ from amplint import (
     Fix,
     Group,
     Rule,
-    Source,
     Spot,
     Symbol,
     Warns,
@@ -43,10 +41,14 @@ from amplint import (
     canonical,
     nodes,
 )
+from amplint import libcst as cst
 from amplint.knowledge.libraries import SCALERS
 
 from .._shared.guards import is_fallback
 from .._shared.parameters import is_given
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 CERTAIN = "no caller could pass another class"
 NOT_ASKED = "nothing asks for the class of a scaler"
@@ -81,7 +83,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     name = src.name(call.func)
     api = SCALERS.get(name) if name is not None else None
@@ -93,7 +95,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     yield src.finding(rule, call, message, migrate(call, api.device, src))
 
 
-@rule.on(cst.Annotation)
+@rule.check
 def check_annotation(annotation: cst.Annotation, src: Source) -> Iterator[Finding]:
     """Ex) scaler: Optional[torch.cuda.amp.GradScaler] = None"""
     for named in named_in(annotation):

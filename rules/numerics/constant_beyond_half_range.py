@@ -26,8 +26,7 @@ for them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     WITH_HALF,
@@ -39,16 +38,19 @@ from amplint import (
     Host,
     Rule,
     Safety,
-    Source,
     Spot,
     Tensor,
     calls,
     constant,
     nodes,
 )
+from amplint import libcst as cst
 
 from .._shared.constants import number_of
 from .._shared.dtypes import dtype_places
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 HOMES = ("", "torch", "torch.nn.functional")
 
@@ -73,7 +75,6 @@ FILLING = {
 }
 WITHOUT_TENSOR = frozenset({"full"})
 CHOSEN = frozenset({"masked_fill", "masked_fill_", "where"})
-ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply)
 
 
 def fills_half(at: Spot) -> bool:
@@ -108,7 +109,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
     name = function_name(call.func, src)
     if name == "where":
@@ -138,15 +139,15 @@ def check_where(call: cst.Call, src: Source) -> Iterator[Finding]:
         yield from silent(call, branch, other, result, src)
 
 
-@rule.on(cst.BinaryOperation)
+@rule.check
 def check_arithmetic(node: cst.BinaryOperation, src: Source) -> Iterator[Finding]:
     """Ex) scores + -1e9, (1.0 - mask) * -1e9"""
-    if isinstance(node.operator, ARITHMETIC):
+    if isinstance(node.operator, (cst.Add, cst.Subtract, cst.Multiply)):
         for side in (node.left, node.right):
             yield from silent(node, side, None, src.tensor(node), src)
 
 
-@rule.on(cst.Assign)
+@rule.check
 def check_write(node: cst.Assign, src: Source) -> Iterator[Finding]:
     """Ex) scores[mask] = -1e9"""
     for each in node.targets:

@@ -21,14 +21,17 @@ is an option, is taken for bfloat16, which has these numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import WITH_HALF, Differs, Finding, Group, Host, Rule, Source, Spot, nodes
+from amplint import WITH_HALF, Differs, Finding, Group, Host, Rule, Spot, nodes
+from amplint import libcst as cst
 from amplint.knowledge.casts import HALF_OF_LEAST
 
 from .._shared.constants import number_of
 from .._shared.dtypes import dtype_places
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 HALF_STEP_BELOW_ONE = 2.0**-12  # what is not farther from 1 rounds to it
 LIMITING = frozenset({"clamp", "clamp_", "clip", "clip_"})
@@ -65,7 +68,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.BinaryOperation)
+@rule.check
 def check_sum(node: cst.BinaryOperation, src: Source) -> Iterator[Finding]:
     """Ex) x + 1e-8"""
     if isinstance(node.operator, cst.Add):
@@ -74,7 +77,7 @@ def check_sum(node: cst.BinaryOperation, src: Source) -> Iterator[Finding]:
                 yield from in_half(node, f"`{src.brief(side)}` is 0 in float16", src)
 
 
-@rule.on(cst.Call)
+@rule.check
 def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
     name = src.name(call.func)
     if name in DEFAULTS:

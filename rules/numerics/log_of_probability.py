@@ -25,8 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     WITH_HALF,
@@ -37,13 +36,16 @@ from amplint import (
     Group,
     Rule,
     Safety,
-    Source,
     Spot,
     calls,
 )
+from amplint import libcst as cst
 
 from .._shared.constants import number_of
 from .._shared.dtypes import dtype_places, operation
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 SOFTMAX = frozenset(
     {"torch.softmax", "torch.nn.functional.softmax", "torch.special.softmax", "Tensor.softmax"}
@@ -97,7 +99,7 @@ class Probability:
     there: bool
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     found = operation(call, src)
     if found is None or found.name not in LOGARITHMS or not found.operands:

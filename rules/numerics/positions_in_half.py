@@ -26,14 +26,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import HALF, WITH_HALF, Differs, Finding, Group, Rule, Source, Spot, least, nodes
+from amplint import HALF, WITH_HALF, Differs, Finding, Group, Rule, Spot, least, nodes
+from amplint import libcst as cst
 from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF
 
 from .._shared.constants import number_of
 from .._shared.dtypes import SAME_DTYPE, dtype_places, operation, product
+
+if TYPE_CHECKING:
+    from amplint import Source
+
+    Ask = Callable[[cst.BaseExpression], cst.BaseExpression | None]
 
 EXACT = {"float16": 2048, "bfloat16": 256, "half": 2048}  # integers up to here; half: at most
 ANGLES = frozenset({"sin", "cos", "polar"})
@@ -42,9 +47,7 @@ SAME_COUNT = SAME_DTYPE | CASTING | {"float", "double", "long", "int"}
 ELEMENTWISE = frozenset(
     {"torch.outer", "torch.mul", "torch.multiply", "Tensor.outer", "Tensor.mul", "Tensor.multiply"}
 )
-ARITHMETIC = cst.Add | cst.Subtract | cst.Multiply | cst.Divide | cst.MatrixMultiply
 NAMES = ("start", "end", "step")
-Ask = Callable[[cst.BaseExpression], cst.BaseExpression | None]
 READS = 100  # on the way from there to an angle
 
 
@@ -73,7 +76,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, cst.BinaryOperation)
+@rule.check
 def check(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[Finding]:
     result = src.tensor(node)
     if result is None or result.dtype not in HALF:
@@ -102,7 +105,9 @@ def operands(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[cst.
     """The operand that an expression makes half, and that was not half before."""
     found: tuple[cst.BaseExpression, ...] = ()
     if isinstance(node, cst.BinaryOperation):
-        if isinstance(node.operator, ARITHMETIC):
+        if isinstance(
+            node.operator, (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.MatrixMultiply)
+        ):
             found = (node.left, node.right)
     elif is_count(node, src):
         found = (node,)

@@ -21,8 +21,7 @@ constructed. `isinstance` checks and unwrapping (`model.module`) are no findings
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     Class,
@@ -32,14 +31,17 @@ from amplint import (
     Group,
     Rule,
     Safety,
-    Source,
     Spot,
     Unrun,
     calls,
     nodes,
     only,
 )
+from amplint import libcst as cst
 from amplint.knowledge.libraries import DATA_PARALLEL
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 FUNCTIONS = frozenset(
     {"torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel"}
@@ -65,7 +67,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     name = src.name(call.func)
     if name in DATA_PARALLEL or name in FUNCTIONS:

@@ -24,8 +24,7 @@ said where what the model runs opens a region of its own, or where the model com
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     IN_REGION,
@@ -33,13 +32,16 @@ from amplint import (
     Group,
     ReplicatedModules,
     Rule,
-    Source,
     Spot,
     Unrun,
     nodes,
 )
+from amplint import libcst as cst
 
 from .._shared.code_texts import called_texts
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 
 def is_replicated(at: Spot) -> bool:
@@ -62,7 +64,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     region = src.region(call)
     if region is None or (region.device, region.dtype) != ("cuda", "bfloat16"):

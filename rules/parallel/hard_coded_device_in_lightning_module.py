@@ -27,8 +27,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import partial
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     Classes,
@@ -40,14 +39,17 @@ from amplint import (
     Related,
     Rule,
     Safety,
-    Source,
 )
+from amplint import libcst as cst
 from amplint.knowledge.libraries import LIGHTNING_MODULES
 
 from .._shared.classes import constructor_around
 from .._shared.gpus import NAMES_GPU, elsewhere, input_of, is_asked_for, mentions_gpu, names_gpu
 from .._shared.lightning import in_lightning_module
 from .._shared.reads import heat_places
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 # What Lightning calls once the module is on its device.
 HOOK = re.compile(
@@ -67,7 +69,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     named = names_gpu(call, src)
     if named is None or is_asked_for(call, src):

@@ -22,8 +22,7 @@ speaks of the read.
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     HOT,
@@ -34,15 +33,18 @@ from amplint import (
     Group,
     Rule,
     Safety,
-    Source,
     Syncs,
     constant,
     only,
 )
+from amplint import libcst as cst
 from amplint.knowledge.libraries import LIGHTNING_MODULES
 
 from .._shared.lightning import in_lightning_module
 from .._shared.reads import READS, hot_evidence, operand_read, tensor_read
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 # What may follow the read before the value is logged.
 CONVERTING = frozenset({"item", "tolist", "cpu", "numpy", "detach"})
@@ -59,7 +61,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     operand = operand_read(call, src)
     number = converted(call, src)

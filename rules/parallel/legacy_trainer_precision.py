@@ -15,11 +15,14 @@ Known limits: only what is written in the call is seen.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import Finding, Fix, Group, Rule, Safety, Source, Unrun, calls, constant
+from amplint import Finding, Fix, Group, Rule, Safety, Unrun, calls, constant
+from amplint import libcst as cst
 from amplint.knowledge.libraries import TRAINERS
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 NEW: dict[object, str] = {16: "16-mixed", "16": "16-mixed", "bf16": "bf16-mixed"}
 
@@ -37,7 +40,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     given = src.keyword(call, "precision")
     if given is None or not isinstance(given.value, cst.Integer | cst.SimpleString):

@@ -27,8 +27,7 @@ left alone, and so are the other hooks.
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     BackpropagatedLosses,
@@ -39,14 +38,17 @@ from amplint import (
     Object,
     Raises,
     Rule,
-    Source,
     Spot,
     nodes,
     only,
 )
+from amplint import libcst as cst
 from amplint.knowledge.libraries import LIGHTNING_MODULES
 
 from .._shared.lightning import optimizes_automatically
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 OF_SCALER = frozenset({"scale", "unscale_", "step", "update"})
 
@@ -66,7 +68,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.FunctionDef)
+@rule.check
 def check(function: cst.FunctionDef, src: Source) -> Iterator[Finding]:
     if function.name.value != "training_step" or not optimizes_automatically(function, src):
         return

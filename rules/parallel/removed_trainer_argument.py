@@ -16,11 +16,14 @@ Known limits: arguments of subclasses, of command lines and of configuration fil
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import Edit, Finding, Fix, Group, Rule, Safety, Source, Unrun, calls, constant
+from amplint import Edit, Finding, Fix, Group, Rule, Safety, Unrun, calls, constant
+from amplint import libcst as cst
 from amplint.knowledge.libraries import TRAINER_REMOVED, TRAINERS
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 DEVICES = {"gpus": "gpu", "tpu_cores": "tpu", "num_processes": "cpu"}
 STRATEGIES = frozenset({"ddp", "ddp_spawn", "ddp_notebook", "ddp_fork"})  # as an accelerator, once
@@ -42,7 +45,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if src.name(call.func) not in TRAINERS:
         return

@@ -25,10 +25,10 @@ where anything in between may wait for the device, as a function that is not kno
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import Finding, Fix, Group, Rule, Source, Spot, Unrun, calls, constant
+from amplint import Finding, Fix, Group, Rule, Spot, Unrun, calls, constant
+from amplint import libcst as cst
 from amplint.knowledge.host_reads import BUILTIN_READS, HOST_ATTRIBUTES, HOST_READS, NUMPY_READS
 from amplint.knowledge.operations import RESULTS
 
@@ -40,6 +40,9 @@ from .._shared.reads import (
     moves_to_host,
 )
 from .._shared.waits import between, may_wait
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 READ = "the host reads the copy, and nothing waits for it before"
 
@@ -63,7 +66,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(copy: cst.Call, src: Source) -> Iterator[Finding]:
     if not isinstance(copy.func, cst.Attribute) or copy.func.attr.value != "to":
         return

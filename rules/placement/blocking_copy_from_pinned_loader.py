@@ -24,8 +24,7 @@ pinned.
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     ACCELERATOR,
@@ -36,16 +35,19 @@ from amplint import (
     Rule,
     Same,
     Sequence,
-    Source,
     Spot,
     Tensor,
     TensorTree,
     calls,
     only,
 )
+from amplint import libcst as cst
 
 from .._shared.moves import move_of
 from .._shared.reads import device_places, heat_places
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 FRESH = "the batch comes from a loader that no caller passes"
 UNWRITTEN = "nothing writes into the batch later"
@@ -68,7 +70,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if not isinstance(call.func, cst.Attribute) or src.has_star(call):
         return

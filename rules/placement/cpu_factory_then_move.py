@@ -25,8 +25,7 @@ Known limits: `torch.tensor(data).cuda()` is no finding, for `device=` saves no 
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     Change,
@@ -37,15 +36,18 @@ from amplint import (
     Group,
     Rule,
     Same,
-    Source,
     Spot,
     Tensor,
     calls,
 )
+from amplint import libcst as cst
 from amplint.knowledge.factories import FACTORIES
 
 from .._shared.factories import Built, built, is_built, same_numbers
 from .._shared.moves import Move, move_of, without_move
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 VALUES = "every device fills in the same values"
 STEPS = "what is done before the move gives the same bits on every device"
@@ -77,7 +79,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     move = move_of(call, src)
     if move is None or src.function(call) is None or not isinstance(call.func, cst.Attribute):

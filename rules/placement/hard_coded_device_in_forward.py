@@ -26,14 +26,17 @@ file that imports triton, whose kernels run on GPUs only. A name that is bound e
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint import Finding, Fix, Group, Raises, Rule, Safety, Source
+from amplint import Finding, Fix, Group, Raises, Rule, Safety
+from amplint import libcst as cst
 
 from .._shared.classes import constructor_around
 from .._shared.gpus import NAMES_GPU, elsewhere, input_of, is_asked_for, mentions_gpu, names_gpu
 from .._shared.reads import heat_places, runs_in_forward
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 rule = Rule(
     "AMP508",
@@ -45,7 +48,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     named = names_gpu(call, src)
     if named is None:

@@ -36,8 +36,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     ACCELERATOR,
@@ -56,7 +55,6 @@ from amplint import (
     Safety,
     Same,
     Sequence,
-    Source,
     Spot,
     Tensor,
     TensorTree,
@@ -65,6 +63,7 @@ from amplint import (
     literal,
     only,
 )
+from amplint import libcst as cst
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 
 from .._shared.constants import PLAIN_NUMBERS, is_literal
@@ -74,6 +73,9 @@ from .._shared.hoisting import above_loops
 from .._shared.moves import bound_before, move_of, without_move
 from .._shared.reads import hot_evidence
 from .._shared.tensors import surely_tensor
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 LITERAL = "the number is a literal"
 FITS = "every dtype takes the number"
@@ -138,7 +140,7 @@ class Copy:
     move: cst.Call
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     tensor = src.tensor(call)
     if tensor is None or tensor.device.kind != ACCELERATOR:

@@ -35,8 +35,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     ACCELERATOR,
@@ -48,7 +47,6 @@ from amplint import (
     Related,
     Rule,
     Sequence,
-    Source,
     Symbol,
     Tensor,
     TensorTree,
@@ -58,6 +56,7 @@ from amplint import (
     canonical,
     only,
 )
+from amplint import libcst as cst
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 
 from .._shared.factories import SETS_OTHER_TYPE, changes_default_device
@@ -66,6 +65,9 @@ from .._shared.local_values import has_kind, is_local, method_of, resolved, shap
 from .._shared.moves import move_of
 from .._shared.reads import device_places
 from .._shared.tensors import surely_shape, surely_tensor, surely_vector
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 DEFAULT_TYPE = "torch.set_default_tensor_type"
 SIZES = "the arguments are sizes, whoever calls"
@@ -77,7 +79,6 @@ CPU_DEFAULT = "the default type is nowhere one of CUDA"
 NAMED_AFTER_DTYPE = LEGACY_CONSTRUCTORS.keys() - {"torch.Tensor"}
 
 
-SEQUENCES = (cst.List, cst.Tuple, cst.ListComp)
 OF_STORAGE = re.compile("storage", re.IGNORECASE)
 
 
@@ -105,7 +106,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if is_fallback(call, src):
         return
@@ -270,7 +271,7 @@ def is_size(arg: cst.Arg, src: Source) -> bool:
 def of_one(given: cst.BaseExpression, src: Source) -> Arguments | None:
     """The kind of the only argument."""
     atom = only(src.value(given))
-    if isinstance(given, SEQUENCES):
+    if isinstance(given, (cst.List, cst.Tuple, cst.ListComp)):
         return Arguments(False, True)
     if isinstance(atom, Host) and atom.kind in ("int", "size"):
         return Arguments(True, surely_int(given, src) or surely_shape(given, src))
@@ -283,7 +284,7 @@ def surely_list(made: cst.BaseExpression, src: Source) -> bool:
     """Ex) [2.0, 3.0], x.tolist() where x has a dimension, and does not give a number"""
     if isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute):
         return made.func.attr.value == "tolist" and surely_vector(made.func.value, src)
-    return isinstance(made, SEQUENCES)
+    return isinstance(made, (cst.List, cst.Tuple, cst.ListComp))
 
 
 def has_sizes(node: cst.BaseExpression, src: Source) -> bool:

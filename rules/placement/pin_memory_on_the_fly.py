@@ -26,8 +26,7 @@ pinned once and used again, nor outside of what runs for every batch of training
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     ACCELERATOR,
@@ -37,7 +36,6 @@ from amplint import (
     Fix,
     Group,
     Rule,
-    Source,
     Spot,
     Tensor,
     TensorTree,
@@ -45,10 +43,14 @@ from amplint import (
     calls,
     only,
 )
+from amplint import libcst as cst
 
 from .._shared.local_values import is_local, method_of
 from .._shared.moves import bound_before, move_of
 from .._shared.reads import heat_places
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 ONLY_MOVED = "the pinned copy is moved, and nothing else is done with it"
 LEAVES_HOST = "it is moved off the CPU, whoever calls"
@@ -78,7 +80,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(move: cst.Call, src: Source) -> Iterator[Finding]:
     if move_of(move, src) is None or not isinstance(move.func, cst.Attribute):
         return

@@ -26,8 +26,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     ACCELERATOR,
@@ -43,18 +42,21 @@ from amplint import (
     Safety,
     Same,
     Sequence,
-    Source,
     Spot,
     Tensor,
     TensorTree,
     calls,
     only,
 )
+from amplint import libcst as cst
 
 from .._shared.classes import constructor_around
 from .._shared.factories import MAX_STEPS, operand_alone, taken_from
 from .._shared.moves import bound_before
 from .._shared.reads import heat_places
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 MOVES = frozenset({"to", "cuda", "type_as"})
 
@@ -85,7 +87,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     function = call.func
     if not isinstance(function, cst.Attribute) or function.attr.value not in MOVES:

@@ -31,8 +31,7 @@ where they are built for every batch of training.
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     ACCELERATOR,
@@ -45,7 +44,6 @@ from amplint import (
     Host,
     Rule,
     Sequence,
-    Source,
     Spot,
     Tensor,
     TensorCertainty,
@@ -53,12 +51,16 @@ from amplint import (
     calls,
     only,
 )
+from amplint import libcst as cst
 
 from .._shared.factories import changes_default_device
 from .._shared.guards import asks_type
 from .._shared.local_values import has_kind, is_local, resolved
 from .._shared.reads import hot_evidence
 from .._shared.tensors import has_own_classes, surely_tensor
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 TENSOR = "what is copied is a tensor, whoever calls"
 PLAIN = "the project has no tensors of a class of their own"
@@ -87,7 +89,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     like = receiver(call, src)
     if like is None and src.name(call.func) != "torch.tensor":

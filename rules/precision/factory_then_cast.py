@@ -33,8 +33,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     FLOATS,
@@ -47,19 +46,22 @@ from amplint import (
     Group,
     Rule,
     Same,
-    Source,
     Spot,
     Tensor,
     Unknown,
     calls,
     constant,
 )
+from amplint import libcst as cst
 from amplint.knowledge.factories import FACTORIES
 
 from .._shared.dtypes import surely_decided
 from .._shared.factories import Built, built, is_built, same_numbers
 from .._shared.local_values import is_local
 from .._shared.tensors import has_own_classes, surely_tensor
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 VALUES = "every device and dtype is given the same values"
 OPERANDS = "what it is built and shaped with is the same whoever calls"
@@ -115,7 +117,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     target = cast_like(call, src)
     if target is None or src.function(call) is None:

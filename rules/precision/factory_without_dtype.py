@@ -24,8 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     HALF,
@@ -36,17 +35,20 @@ from amplint import (
     Fix,
     Group,
     Rule,
-    Source,
     Spot,
     Tensor,
     calls,
     only,
 )
+from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES
 from amplint.knowledge.operations import SHAPE_METHODS
 
 from .._shared.dtypes import default_may_be_half, enabled_region
 from .._shared.guards import is_caught
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 RAISES = "the operation raises where the dtypes differ"
 UNCAUGHT = "nothing around it catches the error"
@@ -98,7 +100,7 @@ class Meeting:
     raises: bool
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     name = src.name(call.func)
     if name not in FACTORIES or src.keyword(call, "dtype") is not None:

@@ -24,8 +24,7 @@ nothing, are no finding. Where the project sets a default dtype, nothing is said
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     FLOATS,
@@ -41,16 +40,17 @@ from amplint import (
     Related,
     Rule,
     Safety,
-    Source,
     Spot,
     Tensor,
     nodes,
 )
+from amplint import libcst as cst
 from amplint.knowledge.casts import policy
 
 from .._shared.dtypes import Operation, dtype_places, enabled_region, product, tensors_of
 
-ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
+if TYPE_CHECKING:
+    from amplint import Source
 
 
 def has_double(at: Spot) -> bool:
@@ -69,7 +69,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, cst.BinaryOperation)
+@rule.check
 def check_product(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[Finding]:
     region = enabled_region(node, src)
     found = product(node, src) if region is not None else None
@@ -84,10 +84,12 @@ def check_product(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator
             return
 
 
-@rule.on(cst.BinaryOperation)
+@rule.check
 def check_arithmetic(operation: cst.BinaryOperation, src: Source) -> Iterator[Finding]:
     region = enabled_region(operation, src)
-    if region is None or not isinstance(operation.operator, ARITHMETIC):
+    if region is None or not isinstance(
+        operation.operator, (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
+    ):
         return
     for operand, other in (
         (operation.left, operation.right),

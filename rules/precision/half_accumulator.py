@@ -23,8 +23,7 @@ parameters is rarely known, nor are sums whose tensor is handed in by a caller.
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     HALF,
@@ -35,18 +34,21 @@ from amplint import (
     Group,
     Host,
     Rule,
-    Source,
     Spot,
     Tensor,
     Value,
     calls,
     nodes,
 )
+from amplint import libcst as cst
 
 from .._shared.code_texts import text_around
 from .._shared.dtypes import dtype_places
 from .._shared.growth import begins_anew, growth_of, growths, loop_over_batches
 from .._shared.reads import heat_places
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 LIMITS = {"float16": 2048, "bfloat16": 256, "half": 2048}
 # Where what lives as long as the object is made.
@@ -86,7 +88,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.AugAssign, cst.Assign, cst.Call)
+@rule.check
 def check(node: cst.AugAssign | cst.Assign | cst.Call, src: Source) -> Iterator[Finding]:
     growth = growth_of(node, src)
     if growth is None:

@@ -29,8 +29,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     FLOATS,
@@ -49,12 +48,12 @@ from amplint import (
     Rule,
     Safety,
     Sequence,
-    Source,
     Spot,
     Tensor,
     nodes,
     only,
 )
+from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES
 from amplint.knowledge.modules import MODULES
 
@@ -68,6 +67,9 @@ from .._shared.dtypes import (
 )
 from .._shared.guards import is_caught
 from .._shared.tensors import surely_tensor
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 RECURRENT = frozenset(
     f"torch.nn.{name}{cell}" for name in ("LSTM", "GRU", "RNN") for cell in ("", "Cell")
@@ -119,7 +121,7 @@ class Parameters:
     made: cst.CSTNode | None
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     module = module_of(call, src)
     if module is None or not call.args or may_be_cast(call, src):

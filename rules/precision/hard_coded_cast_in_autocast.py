@@ -24,8 +24,7 @@ whose dtype cannot be told are not taken to be half: `.float()` may be there for
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     FLOATS,
@@ -37,11 +36,11 @@ from amplint import (
     Region,
     Related,
     Rule,
-    Source,
     Spot,
     calls,
     region_dtype,
 )
+from amplint import libcst as cst
 from amplint.knowledge.casts import DTYPE_OF_CAST, policy
 
 from .._shared.dtypes import (
@@ -55,6 +54,9 @@ from .._shared.dtypes import (
     enabled_region,
     product,
 )
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 CASTING = frozenset(f".{name.rpartition('.')[2]}" for name in DTYPE_OF_CAST) | {".to", ".type"}
 
@@ -78,7 +80,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, cst.BinaryOperation)
+@rule.check
 def check_upcast(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[Finding]:
     """Ex) linear(h.float()), which runs in half"""
     found = cast_product(node, src)
@@ -99,7 +101,7 @@ def check_upcast(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[
         return
 
 
-@rule.on(cst.Call)
+@rule.check
 def check_downcast(call: cst.Call, src: Source) -> Iterator[Finding]:
     """Ex) linear(x.half()), where the region is bfloat16, or may be off"""
     dtype, region = cast_dtype(call, src), enabled_region(call, src)

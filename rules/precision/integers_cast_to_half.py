@@ -23,8 +23,7 @@ known. A loop that guards its cast with any condition is taken to know what it d
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     HALF,
@@ -38,7 +37,6 @@ from amplint import (
     Related,
     Rule,
     Sequence,
-    Source,
     Spot,
     Tensor,
     Value,
@@ -47,10 +45,14 @@ from amplint import (
     nodes,
     only,
 )
+from amplint import libcst as cst
 from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF
 from amplint.knowledge.operations import INDEX_ARGUMENTS
 
 from .._shared.dtypes import SAME_DTYPE, behind, cast_dtype, cast_of, dtype_places
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 LIMITS = {"float16": 2048, "bfloat16": 256}  # integers are exact up to here
 DIGITS = {"float16": 11, "bfloat16": 8}
@@ -99,7 +101,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check_cast(call: cst.Call, src: Source) -> Iterator[Finding]:
     dtype = cast_dtype(call, src)
     if dtype not in LIMITS:
@@ -124,7 +126,7 @@ def check_cast(call: cst.Call, src: Source) -> Iterator[Finding]:
         yield src.finding(rule, call, message, related=dtype_places(src, entry))
 
 
-@rule.on(cst.Call, cst.Subscript)
+@rule.check
 def check_index(node: cst.Call | cst.Subscript, src: Source) -> Iterator[Finding]:
     """The operands that are half on arrival here; a cast in sight is reported itself."""
     for index in indices_of(node, src):

@@ -20,8 +20,7 @@ Known limits: branches whose dtype cannot be told are left alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     FLOATS,
@@ -33,12 +32,15 @@ from amplint import (
     Group,
     Rule,
     Safety,
-    Source,
     Spot,
     Tensor,
     calls,
     only,
 )
+from amplint import libcst as cst
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 TENSOR_CASTS = frozenset({"to", "float", "half", "bfloat16", "double", "type", "type_as"})
 WIDTH = {"float16": 16, "bfloat16": 16, "half": 16, "float32": 32, "float64": 64}
@@ -62,7 +64,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     branches = branches_of(call, src)
     if branches is None:

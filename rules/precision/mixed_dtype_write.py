@@ -25,8 +25,7 @@ only writes within an autocast region are judged, since the whole module may be 
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from amplint import (
     WITH_HALF,
@@ -37,7 +36,6 @@ from amplint import (
     Raises,
     Rule,
     Sequence,
-    Source,
     Spot,
     Tensor,
     Value,
@@ -45,6 +43,7 @@ from amplint import (
     nodes,
     only,
 )
+from amplint import libcst as cst
 from amplint.knowledge.casts import SAME_DTYPE_WRITES, policy
 from amplint.knowledge.dtypes import SIGNED_INTEGERS
 
@@ -59,6 +58,9 @@ from .._shared.dtypes import (
 from .._shared.guards import is_caught
 from .._shared.parameters import holds_unannotated
 from .._shared.tensors import is_registered, surely_tensor
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 METHODS = frozenset({*SAME_DTYPE_WRITES, *(f"{name}_" for name in SAME_DTYPE_WRITES)})
 
@@ -100,7 +102,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Assign)
+@rule.check
 def check_assignment(assign: cst.Assign, src: Source) -> Iterator[Finding]:
     """Ex) buffer[index] = source"""
     for target in assign.targets:
@@ -109,7 +111,7 @@ def check_assignment(assign: cst.Assign, src: Source) -> Iterator[Finding]:
             yield from report(subscript.value, assign.value, src)
 
 
-@rule.on(cst.Call)
+@rule.check
 def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
     """Ex) buffer.index_add_(0, index, source), torch.scatter(buffer, 0, index, source)"""
     if isinstance(call.func, cst.Attribute) and call.func.attr.value in METHODS:

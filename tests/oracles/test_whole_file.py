@@ -67,11 +67,12 @@ def finds(kind: type[cst.CSTNode], text: str) -> Rule:
         name="made-up",
     )
 
-    @rule.on(kind)
     def check(node: cst.CSTNode, src: Source) -> Iterator[Finding]:
         if src.text(node) == text:
             yield src.finding(rule, node, "known" if src.value(node) != UNKNOWN else "unknown")
 
+    check.__annotations__["node"] = kind
+    rule.check(check)
     return rule
 
 

@@ -317,7 +317,7 @@ def failing_rule() -> Rule:
         name="always-fails",
     )
 
-    @rule.on(cst.Call)
+    @rule.check
     def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         yield src.finding(rule, call, "found before it failed")
         raise ZeroDivisionError("division by zero")
@@ -548,6 +548,26 @@ def test_help_waits_neither_for_libcst_nor_for_the_rules() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout.endswith("\n[]\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "imported"),
+    [
+        ("import torch\n\n\ndef double(x):\n    return x + x\n", ["amplint.rules"]),
+        (LEGACY, ["amplint.rules", "libcst"]),
+    ],
+)
+def test_libcst_is_imported_for_candidates_alone(
+    project: Path, text: str, imported: list[str]
+) -> None:
+    (project / "a.py").write_text(text)
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from amplint.cli.main import main;"
+        "main(['check', '--no-cache', '.']);"
+        "print(sorted({'libcst', 'amplint.rules', 'torch'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout.splitlines()[-1] == str(imported)
 
 
 # ------------------------------------------------------------------------------ new

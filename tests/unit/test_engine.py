@@ -7,7 +7,7 @@ from typing import Any
 import libcst as cst
 import pytest
 
-from amplint import Edit, Finding, Fix, Group, Related, Rule, Safety, Source, Unrun
+from amplint import Edit, Finding, Fix, Group, Related, Rule, Safety, Source, Unrun, calls
 from amplint.core import registry
 from amplint.core.finding import Position, Span
 from amplint.project.config import load
@@ -119,7 +119,7 @@ def test_what_fails_in_one_file_hides_no_other(monkeypatch: pytest.MonkeyPatch) 
 
     Path("a.py").write_text(LEGACY)
     Path("b.py").write_text(LEGACY)
-    monkeypatch.setattr("amplint.run.analysis.judge", fail)
+    monkeypatch.setattr("amplint.run.judge.judge", fail)
     outcome = look()
     assert codes(outcome) == [("b.py", 3, "AMP701")]
     fault, _ = outcome.problems
@@ -183,11 +183,11 @@ def failing() -> Rule:
         Group.PERFORMANCE,
         "0.1",
         Unrun("", ""),
-        frozenset({"autocast"}),
+        calls("torch.cuda.amp.autocast"),
         name="fails",
     )
 
-    @rule.on(cst.Call)
+    @rule.check
     def check(_call: cst.Call, _src: Source) -> Iterator[Finding]:
         raise ValueError("no")
 

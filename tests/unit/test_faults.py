@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -65,6 +66,7 @@ def found(outcome: Outcome) -> set[tuple[str, int, str]]:
 
 
 def failing(work: Callable[..., Any], at: Callable[..., bool]) -> Callable[..., Any]:
+    @functools.wraps(work)
     def fail(*arguments: Any, **named: Any) -> Any:
         if at(*arguments):
             raise ZeroDivisionError("division by zero")
@@ -155,7 +157,7 @@ def test_a_question_that_fails_leaves_out_the_rules_that_ask_it(
 def test_a_rule_that_fails_is_told_once_for_a_file_and_leaves_all_others() -> None:
     rules = [replace(rule, checks=list(rule.checks)) for rule in registry.all_rules()]
     (rule,) = (rule for rule in rules if rule.code == "AMP101")
-    rule.checks[:] = [(kinds, failing(check, lambda *_: True)) for kinds, check in rule.checks]
+    rule.checks[:] = [failing(check, lambda *_: True) for check in rule.checks]
     outcome = look(rules)
     assert found(outcome) >= {finding for finding in WHOLE if finding[2] != "AMP101"}
     assert outcome.status == 2
@@ -186,7 +188,7 @@ def test_one_unit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_judge_of_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    fail(monkeypatch, "amplint.run.analysis.judge", lambda path, *_: path == "a.py")
+    fail(monkeypatch, "amplint.run.judge.judge", lambda path, *_: path == "a.py")
     outcome = look()
     told(outcome, "a.py", "amplint failed on this file")
     assert found(outcome) >= {finding for finding in WHOLE if finding[0] == "b.py"}

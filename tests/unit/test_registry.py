@@ -34,8 +34,8 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
-def check(call, src):
+@rule.check
+def check(call: cst.Call, src):
     yield from ()
 '''
 
@@ -84,7 +84,8 @@ def test_a_module_becomes_a_rule_named_after_it(package: ModuleType) -> None:
         ('nodes("call")', "Candidates()", "candidates must say where"),
         ('since="0.1"', 'since="0.1", supersedes=("AMP1",)', "are not codes"),
         ('since="0.1"', 'since="0.1", torch="two"', "torch='two' is not a version"),
-        ("@rule.on(cst.Call)", "", "no check is registered"),
+        ("@rule.check", "", "no check is registered"),
+        ("call: cst.Call", "call", "must be annotated with the nodes"),
         ("rule = Rule(", "other = Rule(", "has no `rule = Rule(...)`"),
         ("import libcst as cst", "import nowhere", "cannot be imported: ModuleNotFoundError"),
     ],
@@ -94,7 +95,7 @@ def test_a_module_that_breaks_a_rule_is_named(
 ) -> None:
     broken = GOOD.replace(old, new)
     if old == "rule = Rule(":
-        broken = broken.replace("@rule.on(cst.Call)", "@other.on(cst.Call)")
+        broken = broken.replace("@rule.check", "@other.check")
     write(package, "my_pattern", broken)
     with pytest.raises(RegistryError, match="my_pattern") as caught:
         registry.collect(package)

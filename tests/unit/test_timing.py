@@ -52,7 +52,7 @@ def busy_rule() -> Rule:
         name="always-busy",
     )
 
-    @rule.on(cst.Call)
+    @rule.check
     def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         until = time.thread_time() + 0.3
         while time.thread_time() < until:

@@ -36,7 +36,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.SimpleStatementLine)
+@rule.check
 def check(line: cst.SimpleStatementLine, src: Source) -> Iterator[Finding]:
     comment = line.leading_lines[-1].comment if line.leading_lines else None
     if comment is None:
