@@ -157,8 +157,8 @@ def is_followed(block: cst.With, later: cst.CSTNode, src: Source) -> bool:
 def leaves(block: cst.CSTNode) -> bool:
     """Whether a block ends with a `return` or the like."""
     last = block.body[-1] if isinstance(block, cst.IndentedBlock) and block.body else None
-    leaves = (cst.Return, cst.Raise, cst.Continue, cst.Break)
-    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], leaves)
+    exits = (cst.Return, cst.Raise, cst.Continue, cst.Break)
+    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], exits)
 
 
 def is_trained(module: cst.BaseExpression, src: Source) -> bool:
