@@ -89,6 +89,8 @@ def annotation_subscript(symbol: Symbol, index: Value) -> Value:
             inner = list(atom.items)
     if name == "Optional":
         return join([index, one(NONE)])
+    if not inner:
+        return UNKNOWN  # `list[()]`
     if name == "Union":
         return join(inner)
     if name in ("List", "list", "Sequence", "Iterable", "Iterator", "Set", "set"):

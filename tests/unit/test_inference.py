@@ -260,6 +260,15 @@ class TestValues:
         assert isinstance(only(value("x", program)), Tensor)
         assert value("mean", program) == UNKNOWN
 
+    @pytest.mark.parametrize("annotation", ["list[()]", "tuple[()]", "Union[()]", "dict[()]"])
+    def test_an_annotation_with_nothing_between_its_brackets(self, annotation: str) -> None:
+        program = f"""
+            from typing import Union
+            def f(x: {annotation}):
+                use(x)
+            """
+        assert not isinstance(only(value("x", program)), Tensor)
+
     def test_isinstance_narrows(self) -> None:
         program = """
             import torch
