@@ -22,8 +22,9 @@ Fix safety: there is no fix. (Or: safe when ..., because ...; unsafe when ...)
 Known limits: what the rule does not see, and why it stays silent there.
 """
 
-from collections.abc import Iterator
+from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint import Finding, Group, Rule, Unrun, calls

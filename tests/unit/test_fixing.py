@@ -189,7 +189,7 @@ def on_calls(code: str, name: str, build: Builder, safety: Safety = Safety.SAFE)
     """A rule that finds the calls of a function and fixes them."""
     made = rule(code, name)
 
-    @made.on(cst.Call)
+    @made.check
     def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         if src.text(call.func) == name:
             edits = [edit for edit in build(call, src) if edit is not None]
@@ -322,7 +322,7 @@ def test_an_import_of_a_function_goes_also_where_those_of_the_file_are_for_other
 def test_a_rule_that_raises_does_not_keep_others_from_fixing(tmp_path: Path) -> None:
     broken = rule("AMP902", "old")
 
-    @broken.on(cst.Call)
+    @broken.check
     def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         raise ValueError("no")
         yield

@@ -24,7 +24,7 @@ def judged(text: str, rows: Mapping[int, frozenset[str]], *rules: Rule) -> Judge
 def finds_calls(code: str) -> Rule:
     found = rule(code)
 
-    @found.on(cst.Call)
+    @found.check
     def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         yield src.finding(found, call, src.text(call))
 
@@ -55,8 +55,8 @@ def test_a_rule_may_ask_for_several_kinds_or_all_of_a_family() -> None:
     several = rule("AMP900")
     seen: list[str] = []
 
-    @several.on(cst.BaseSmallStatement, cst.If)
-    def check(node: cst.CSTNode, _: Source) -> Iterator[Finding]:
+    @several.check
+    def check(node: cst.BaseSmallStatement | cst.If, _: Source) -> Iterator[Finding]:
         seen.append(type(node).__name__)
         yield from ()
 
@@ -67,7 +67,7 @@ def test_a_rule_may_ask_for_several_kinds_or_all_of_a_family() -> None:
 def test_a_rule_that_raises_hides_nothing() -> None:
     broken = rule("AMP900")
 
-    @broken.on(cst.Call)
+    @broken.check
     def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         yield src.finding(broken, call, "found")
         raise KeyError(src.text(call))
