@@ -27,11 +27,12 @@ _EXPORTS = {
     "core.candidate": "Candidates calls nodes where",
     "ir.model": "CallShape",
     "core.finding": "Edit Finding Fix Group Related Safety",
+    "core.lattice": "is_open is_unknown join_devices known only",
     "core.rule": "Change Differs Dtype Raises Rule Same Syncs Unrun Warns Witness",
     "core.values": (
         "ACCELERATOR CPU NONE NUMBER_KINDS UNKNOWN Atom Autocast Class DType Device Evidence "
         "Function Heat Host Instance Mapping Method NoGrad Object Region Sequence Shows Symbol "
-        "Tensor TensorTree Unknown Value constant is_autocast join_devices only"
+        "Tensor TensorTree Unknown Value constant evidence_of is_autocast"
     ),
     "core.walks": "least reachable",
     "inference.transfer": ("DEVICE_HINTS GRADIENT_NORMS canonical region_dtype tensors_in"),
@@ -100,6 +101,11 @@ if TYPE_CHECKING:
     from amplint.core.finding import Group as Group
     from amplint.core.finding import Related as Related
     from amplint.core.finding import Safety as Safety
+    from amplint.core.lattice import is_open as is_open
+    from amplint.core.lattice import is_unknown as is_unknown
+    from amplint.core.lattice import join_devices as join_devices
+    from amplint.core.lattice import known as known
+    from amplint.core.lattice import only as only
     from amplint.core.rule import Change as Change
     from amplint.core.rule import Differs as Differs
     from amplint.core.rule import Dtype as Dtype
@@ -138,9 +144,8 @@ if TYPE_CHECKING:
     from amplint.core.values import Unknown as Unknown
     from amplint.core.values import Value as Value
     from amplint.core.values import constant as constant
+    from amplint.core.values import evidence_of as evidence_of
     from amplint.core.values import is_autocast as is_autocast
-    from amplint.core.values import join_devices as join_devices
-    from amplint.core.values import only as only
     from amplint.core.violations import Violation as Violation
     from amplint.core.walks import least as least
     from amplint.core.walks import reachable as reachable

@@ -22,6 +22,7 @@ from amplint.analyses.program import FileView
 from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.analyses.texts import ProjectText
 from amplint.core.finding import Finding, Fix, Group, Related, Safety, Span
+from amplint.core.lattice import only
 from amplint.core.rule import Rule
 from amplint.core.text import Text
 from amplint.core.values import (
@@ -29,12 +30,13 @@ from amplint.core.values import (
     Evidence,
     Heat,
     Place,
+    Reason,
     Region,
     Symbol,
     Tensor,
     Value,
+    evidence_of,
     one,
-    only,
 )
 from amplint.core.violations import Violation
 from amplint.cst.edits import REFUSED, Edits
@@ -227,6 +229,11 @@ class Source:
         return self.layout.span(node)
 
     # ------------------------------------------------------------------------------ findings
+
+    def reasons(self, *evidence: Reason | None) -> tuple[Related, ...]:
+        """The places of some evidence to show, as far as there is any, each once."""
+        found = (evidence_of(each) for each in evidence)
+        return tuple(self.related(each) for each in dict.fromkeys(found) if each is not None)
 
     def related(self, evidence: Evidence) -> Related:
         """A reason as a place to show."""

@@ -28,7 +28,7 @@ from typing import Any
 
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.program import Program
-from amplint.core import values
+from amplint.core import lattice
 from amplint.inference import Evaluation, Inference
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
@@ -143,7 +143,7 @@ def counting() -> Iterator[Counter[str]]:
     patch(Inference, "read", "reads")
     patch(Inference, "need", "demands")
     patch(Hotness, "_heat_of", "heats")
-    join = values.join
+    join = lattice.join
     for name, module in sorted(sys.modules.items()):
         if name.startswith("amplint.") and getattr(module, "join", None) is join:
             count_joins(module)

@@ -14,6 +14,7 @@ from amplint.analyses.callers import Callers
 from amplint.analyses.fact import CallFact
 from amplint.core.values import (
     NUMBER_KINDS,
+    Atom,
     Autocast,
     Evidence,
     Host,
@@ -32,6 +33,7 @@ from amplint.inference.use_evidence import BACKWARD_KEYWORDS
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 
+BACKWARD_METHODS = ("backward", "manual_backward")
 MAX_BACKWARD_CALLS = 8  # calls between a region and the backward pass in it
 
 
@@ -225,17 +227,17 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
         if node.op != ops.CALL:
             return False
         callee = state.graph.nodes[node.operands[0]]
-        for atom in state.values[node.operands[0]]:
-            if isinstance(atom, Symbol) and atom.name == "torch.autograd.backward":
-                return True
-            if isinstance(atom, Symbol) and atom.name == "torch.autograd.grad":
-                # With `create_graph` it is part of a forward pass: a gradient penalty.
-                return "create_graph" not in node.data.keywords
-            if isinstance(atom, Method) and atom.name in ("backward", "manual_backward"):
-                # Numbers have no such method: what is known of the loss is then not all.
-                number = isinstance(atom.of, Host) and atom.of.kind in NUMBER_KINDS
-                return number or not isinstance(atom.of, Host | Sequence)
-        if callee.op == ops.ATTR and callee.data in ("backward", "manual_backward"):
+        called = state.values[node.operands[0]]
+        names = {atom.name for atom in called if isinstance(atom, Symbol)}
+        if "torch.autograd.backward" in names:
+            return True
+        if "torch.autograd.grad" in names:
+            # With `create_graph` it is part of a forward pass: a gradient penalty.
+            return "create_graph" not in node.data.keywords
+        methods = [a for a in called if isinstance(a, Method) and a.name in BACKWARD_METHODS]
+        if methods:
+            return any(has_backward(method.of) for method in methods)
+        if callee.op == ops.ATTR and callee.data in BACKWARD_METHODS:
             owners = state.values[callee.operands[0]]
             known = all(isinstance(a, Instance | Module | Symbol) for a in owners) and owners
             return not known and set(node.data.keywords) <= BACKWARD_KEYWORDS
@@ -252,3 +254,11 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
         }
         # `model, optimizer, scheduler = prepare(...)` of whatever order leaves both.
         return bool(kinds & {"optimizer", "scaler"}) and "scheduler" not in kinds
+
+
+def has_backward(owner: Atom) -> bool:
+    """Whether a call of `backward()` may be one of this: arrays, texts and sequences have no such
+    method, and neither have numbers, but what is known of a loss that is one is not all."""
+    if isinstance(owner, Host):
+        return owner.kind in NUMBER_KINDS
+    return not isinstance(owner, Sequence)

@@ -150,7 +150,7 @@ class BackwardSupport(CallFact[Support]):
     def _callers(self) -> ReadOnly[str, list[str]]:
         callers: dict[str, list[str]] = {}
         for (caller, _), callees in sorted(self.inference.edges.items()):
-            for callee in callees:
+            for callee in sorted(callees):
                 callers.setdefault(callee, []).append(caller)
         return callers
 

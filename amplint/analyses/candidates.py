@@ -28,6 +28,7 @@ from amplint.analyses.thread_escape import ThreadWork
 from amplint.analyses.traits import Traits
 from amplint.core.candidate import Test, Trait, in_functions, nodes, where
 from amplint.core.errors import describe
+from amplint.core.lattice import only
 from amplint.core.rule import Rule
 from amplint.core.values import (
     UNKNOWN,
@@ -43,7 +44,6 @@ from amplint.core.values import (
     Tensor,
     TensorTree,
     Value,
-    only,
 )
 from amplint.core.walks import reachable
 from amplint.inference import State

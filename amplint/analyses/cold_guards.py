@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 
 from amplint.analyses.fact import Fact
+from amplint.core.lattice import known
 from amplint.core.values import NONE, Host, Symbol, Tensor, TensorTree, Unknown, Value
 from amplint.core.walks import Solver
 from amplint.inference import Inference, State
@@ -297,7 +298,7 @@ class ColdGuards(Fact):
         if node.op in (ops.ATTR, ops.NAME, ops.PHI):
             value: Value = state.values[number]
             off = Host("bool", False, True)
-            return off in value and value <= {off, NONE, Unknown()}
+            return off in value and known(value) <= {off, NONE}
         return False
 
 

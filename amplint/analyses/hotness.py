@@ -202,7 +202,7 @@ class Hotness(PlaceFact[Heat]):
         for atom in state.values[facts.node]:
             if isinstance(atom, Sequence) and not atom.batches:
                 inside = atom.items if atom.items is not None else (atom.element,)
-                kinds = [a for value in inside for a in value if a != Unknown()]
+                kinds = [a for value in inside for a in value if not isinstance(a, Unknown)]
                 few |= bool(kinds) and all(isinstance(a, Object | Instance) for a in kinds)
             few |= isinstance(atom, Object) and atom.kind == "parameters"
         return few

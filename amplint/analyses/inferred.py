@@ -3,26 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from functools import cached_property
 
-from amplint.analyses.fact import NodeFact, PlaceFact
+from amplint.analyses.fact import Fact, NodeFact, PlaceFact
 from amplint.core.values import Region, Value
 from amplint.inference import Inference
+from amplint.inference.explanation import Explanations
 from amplint.ir.ast_cache import NodePlace
 
 
+class Reasons(Fact):
+    """The evidence for what inference has found."""
+
+    def __init__(self, inference: Inference) -> None:
+        super().__init__(inference)
+        self.explanations = Explanations(inference)
+
+
 class Values(NodeFact[Value]):
-    """The value of an expression."""
+    """The value of an expression, with its evidence."""
+
+    requires = (Reasons,)
+
+    def __init__(self, inference: Inference, reasons: Reasons) -> None:
+        super().__init__(inference)
+        self._explanations = reasons.explanations
 
     def of(self, at: NodePlace) -> Value | None:
-        return self.inference.states[at.function].values[at.node] or None
+        return self._explanations.explained(at.function, at.node) or None
 
 
 class Regions(PlaceFact[Region]):
-    """The innermost autocast region around a node, opened here or by all known callers."""
+    """The innermost autocast region around a node, opened here or by all known callers, with its
+    evidence."""
+
+    requires = (Reasons,)
+
+    def __init__(self, inference: Inference, reasons: Reasons) -> None:
+        super().__init__(inference)
+        self._explanations = reasons.explanations
 
     def of(self, at: NodePlace) -> Region | None:
-        return self.inference.states[at.function].regions.get(at.block)
+        region = self.inference.states[at.function].regions.get(at.block)
+        if region is None:
+            return None
+        return replace(region, evidence=self._explanations.of_region(at.function, at.block))
 
 
 class OutsideRegions(PlaceFact[bool]):

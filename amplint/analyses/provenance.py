@@ -12,6 +12,7 @@ from functools import cached_property
 
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import CallFact, Fact, NodeFact
+from amplint.core.lattice import only
 from amplint.core.values import (
     ACCELERATOR,
     CPU,
@@ -24,7 +25,6 @@ from amplint.core.values import (
     Symbol,
     Tensor,
     TensorTree,
-    only,
 )
 from amplint.inference import Inference, transfer
 from amplint.ir import ops

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from amplint.analyses.fact import NodeFact
+from amplint.analyses.inferred import Reasons
 from amplint.core.values import Device, Evidence, Mapping, Sequence, Symbol, Tensor, Value
 from amplint.core.walks import Solver
 from amplint.inference import HOT_METHODS, Inference, State, annotated
@@ -53,8 +54,11 @@ class TensorCertainty(NodeFact[bool]):
     A loop's variable does not speak for itself: in a circle both grounds begin with False.
     """
 
-    def __init__(self, inference: Inference) -> None:
+    requires = (Reasons,)
+
+    def __init__(self, inference: Inference, reasons: Reasons) -> None:
         super().__init__(inference)
+        self._explanations = reasons.explanations
         self._grounds = Solver(self._find, Grounds())
         self._parameters: dict[str, dict[Location, list[At]]] = {}
         self._used: dict[str, Collection[int]] = {}
@@ -116,7 +120,7 @@ class TensorCertainty(NodeFact[bool]):
             return SURE
         if number in self._used_as_tensors(function, state):
             return SURE
-        reasons = {tensor.device.evidence for tensor in tensors_held(state.values[number])}
+        reasons = self._explanations.of_devices(function, number)
         guesses = [at for evidence in reasons if evidence for at in self._guessed(evidence)]
         own = (function, number)
         return together([GUESS if own == at else ask(at) for at in guesses] or [SURE])
@@ -137,8 +141,7 @@ class TensorCertainty(NodeFact[bool]):
         for function, number in self._of_hot_methods(evidence.place.path).get(
             evidence.place[1:], ()
         ):
-            given = tensors_held(self.inference.states[function].values[number])
-            if any(tensor.device.evidence == evidence for tensor in given):
+            if evidence in self._explanations.of_devices(function, number):
                 yield function, number
 
     def _of_hot_methods(self, path: str) -> dict[Location, list[At]]:

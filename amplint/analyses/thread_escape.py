@@ -60,7 +60,7 @@ class ThreadWork(CallFact[Evidence]):
                     continue
                 if is_product(node, state):
                     direct.setdefault(function, number)
-                for callee in self.inference.edges.get((function, number), ()):
+                for callee in sorted(self.inference.edges.get((function, number), ())):
                     callers.setdefault(callee, []).append(function)
         found = nearest(direct, lambda function: callers.get(function, ()))
         return {function: self._why(goal, direct[goal]) for function, (_, goal) in found.items()}

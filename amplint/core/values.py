@@ -1,7 +1,7 @@
 """Values of inference: a small union of kinds, with Unknown as a kind of its own.
 
 A `Value` is a frozenset of alternatives ("a tensor or None"). The empty set is bottom: nothing has
-been seen yet. Joins are unions, capped: a value that could be too many things is Unknown.
+been seen yet. `amplint.core.lattice` joins values.
 
 `Evidence` never takes part in comparison, so that a fixpoint over values does not depend on which
 chain of reasons was found first.
@@ -9,17 +9,10 @@ chain of reasons was found first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, NamedTuple, Union
-
-MAX_ALTERNATIVES = 6
-MAX_FUNCTIONS = 48  # together they are one alternative: a table of losses, of backends
-MAX_MODULES = 2  # library modules that are told apart; of more, all that is known is the kind
-MAX_DEPTH = 3
-MAX_KEYS = 32  # constant keys of a dict that are told apart
-MAX_STRINGS = 3  # `"cuda" if torch.cuda.is_available() else "cpu"` keeps both
+from typing import NamedTuple, Union
 
 
 class Place(NamedTuple):
@@ -58,6 +51,46 @@ class Evidence(NamedTuple):
     kind: Shows
 
 
+class LazyEvidence:
+    """Evidence that is looked for when somebody asks: only what a finding rests on is ever told.
+
+    Args:
+        order: of what it is the evidence, by which it is compared with others.
+        find: gives it, or None where there is none.
+    """
+
+    __slots__ = ("_find", "_found", "order")
+
+    def __init__(self, order: tuple[str, int], find: Callable[[], Evidence | None]) -> None:
+        self.order = order
+        self._find = find
+        self._found: list[Evidence | None] = []
+
+    def get(self) -> Evidence | None:
+        if not self._found:
+            self._found.append(self._find())
+        return self._found[0]
+
+
+Reason = Union[Evidence, LazyEvidence]  # noqa: UP007 - as below
+
+
+def evidence_of(reason: Reason | None) -> Evidence | None:
+    """The evidence, looked for if it was not yet."""
+    return reason.get() if isinstance(reason, LazyEvidence) else reason
+
+
+def first_of(reasons: Iterable[Reason | None]) -> Reason | None:
+    """The first of several in a fixed order, if there is any."""
+    return min((each for each in reasons if each is not None), key=_place_of, default=None)
+
+
+def _place_of(reason: Reason) -> tuple[str | int, ...]:
+    if isinstance(reason, LazyEvidence):
+        return reason.order
+    return (*reason.place, reason.text)
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """Where a tensor lives: `accelerator` (cuda, xpu, mps ...), `cpu`, or unknown (None).
@@ -66,7 +99,7 @@ class Device:
     """
 
     kind: str | None
-    evidence: Evidence | None = field(default=None, compare=False)
+    evidence: Reason | None = field(default=None, compare=False)
     name: str | None = None  # "cuda", "cuda:1" where the text says so
     pinned: bool = False
 
@@ -96,7 +129,7 @@ class Tensor:
     device: Device = NO_DEVICE
     rank: int | None = None
     grad: bool | None = None
-    dtype_evidence: Evidence | None = field(default=None, compare=False)
+    dtype_evidence: Reason | None = field(default=None, compare=False)
     fresh: str | None = None
     dims: int | None = None
 
@@ -114,7 +147,7 @@ class TensorTree:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A value of the host: kind is int, float, bool, str, number, numpy, none, size or object."""
+    """A value of the host; kind is one of HOST_KINDS."""
 
     kind: str
     const: int | float | bool | str | None = None
@@ -236,7 +269,7 @@ class Autocast:
     dtype: str | None = None
     enabled: bool | None = True
     cache: bool | None = True
-    evidence: Evidence | None = field(default=None, compare=False)
+    evidence: Reason | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +286,10 @@ class DType:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Anything at all."""
+    """Anything at all; or, with `of`, anything of one part of the lattice (`amplint.core.lattice`)
+    of which there are too many alternatives. Beside such a one there always is a plain one."""
+
+    of: str = ""
 
 
 Atom = Union[  # noqa: UP007 - a forward reference in `X | Y` fails on Python 3.10
@@ -263,6 +299,7 @@ Atom = Union[  # noqa: UP007 - a forward reference in `X | Y` fails on Python 3.
 Value = frozenset[Atom]
 
 # Kinds of `Host`. "number" is an int or a float.
+HOST_KINDS = ("int", "float", "bool", "str", "number", "numpy", "none", "size", "object")
 NUMBER_KINDS = frozenset({"int", "float", "number"})
 NUMBER_OR_BOOL_KINDS = NUMBER_KINDS | {"bool"}
 INTEGER_KINDS = frozenset({"int", "number"})
@@ -274,21 +311,6 @@ NONE = Host("none", None, True)
 def one(atom: Atom) -> Value:
     """The value that is exactly this kind of thing."""
     return frozenset({atom})
-
-
-def only(value: Value) -> Atom | None:
-    """The one alternative, leaving None aside; None where there are several or it is Unknown.
-
-    Tensors that differ in what is known of them are joined into one.
-    """
-    atoms = [atom for atom in value if atom != NONE]
-    if not atoms:
-        return None
-    if all(isinstance(atom, Tensor) for atom in atoms):
-        return join_tensors([atom for atom in atoms if isinstance(atom, Tensor)])
-    if len(atoms) == 1 and not isinstance(atoms[0], Unknown):
-        return atoms[0]
-    return None
 
 
 def constant(value: Value | None) -> object:
@@ -333,36 +355,6 @@ def _order(atom: Atom) -> tuple[str, ...]:
     return (position, *(str(getattr(atom, part, "")) for part in parts))
 
 
-def join(values: Iterable[Value]) -> Value:
-    """The least value that covers all the given ones."""
-    rest = iter(values)
-    joined = BOTTOM
-    for value in rest:
-        if not joined:
-            joined = value
-        elif value and value is not joined:
-            return normalise(united([joined, value, *rest]))
-    return joined if len(joined) <= 1 else normalise(joined)
-
-
-def united(values: list[Value]) -> Value:
-    """The alternatives of all. Of those that are equal, the one whose evidence comes first: which
-    one a set would keep depends on its order, and so on the hashes of this process."""
-    union = BOTTOM.union(*values)
-    if len(union) == sum(map(len, values)):
-        return union
-    first: dict[Atom, Atom] = {}
-    for value in values:
-        for atom in value:
-            if type(atom) not in PLAIN:
-                known = first.setdefault(atom, atom)
-                if known is not atom and evidence_text(atom) < evidence_text(known):
-                    first[atom] = atom
-    if not first:
-        return union
-    return frozenset([*first.values(), *(atom for atom in union if type(atom) in PLAIN)])
-
-
 PLAIN = frozenset({Host, Symbol, Module, Class, Super, NoGrad, DType, Unknown})  # no evidence
 
 
@@ -391,156 +383,6 @@ def evidence_text(thing: object) -> str:
     if isinstance(thing, tuple):
         return " ".join(map(evidence_text, thing))
     return ""
-
-
-def normalise(atoms: Iterable[Atom]) -> Value:
-    """Merge alternatives of the same kind; a union that grows too large is Unknown."""
-    atoms = frozenset(atoms)
-    if len(atoms) <= 1:
-        return atoms
-    if len(set(map(type, atoms))) == len(atoms) <= MAX_ALTERNATIVES:
-        return atoms
-    by_type: dict[type, list[Atom]] = {}
-    for atom in atoms:
-        by_type.setdefault(type(atom), []).append(atom)
-    merged: set[Atom] = set()
-    for kind, alike in by_type.items():
-        merge = MERGES.get(kind)
-        merged.update(merge(alike) if merge is not None and len(alike) > 1 else alike)
-    functions = sum(isinstance(atom, Function) and atom.bound is None for atom in merged)
-    others = len(merged) - functions
-    if functions > MAX_FUNCTIONS or others + min(functions, 1) > MAX_ALTERNATIVES:
-        return UNKNOWN
-    return frozenset(merged)
-
-
-def join_devices(devices: list[Device]) -> Device:
-    """The accelerator if something says so and nothing says the CPU; the CPU only if all agree.
-
-    A value on the accelerator on one path, and of unknown device on the others, is read from the
-    accelerator on that path: this is what a finding needs to know. What may be on the CPU stays so,
-    whatever else is joined to it later: the order of joins must not matter.
-    """
-    kinds = {device.kind for device in devices}
-    reasons = sorted(device.evidence for device in devices if device.evidence is not None)
-    if kinds == {CPU.kind}:
-        pinned = all(device.pinned for device in devices)
-        return Device("cpu", reasons[0] if reasons else None, pinned=True) if pinned else CPU
-    if kinds & {CPU.kind, PERHAPS_CPU.kind}:
-        return PERHAPS_CPU
-    if kinds == {None}:
-        return NO_DEVICE
-    names = {device.name for device in devices}
-    name = names.pop() if len(names) == 1 else None
-    return Device(ACCELERATOR, reasons[0] if reasons else None, name)
-
-
-def join_tensors(tensors: list[Tensor]) -> Tensor:
-    """A tensor with the facts that hold for all the given ones."""
-    if len(tensors) == 1:
-        return tensors[0]
-    dtypes = {tensor.dtype for tensor in tensors}
-    ranks = {tensor.rank for tensor in tensors}
-    dims = {tensor.dims for tensor in tensors}
-    grads = {tensor.grad for tensor in tensors}
-    fresh = {tensor.fresh for tensor in tensors}
-    reasons = sorted(t.dtype_evidence for t in tensors if t.dtype_evidence is not None)
-    return Tensor(
-        dtype=dtypes.pop() if len(dtypes) == 1 else None,
-        device=join_devices([tensor.device for tensor in tensors]),
-        rank=ranks.pop() if len(ranks) == 1 else None,
-        dims=dims.pop() if len(dims) == 1 else None,
-        grad=grads.pop() if len(grads) == 1 else None,
-        dtype_evidence=reasons[0] if reasons else None,
-        fresh=fresh.pop() if len(fresh) == 1 else None,
-    )
-
-
-def join_blobs(blobs: list[TensorTree]) -> TensorTree:
-    source = blobs[0].source if len({blob.source for blob in blobs}) == 1 else "batch"
-    return TensorTree(join_devices([blob.device for blob in blobs]), source)
-
-
-def join_hosts(hosts: list[Host]) -> Iterator[Host]:
-    """A value of each kind; of strings, some whose text is known may stand beside each other."""
-    for kind in dict.fromkeys(host.kind for host in hosts):
-        alike = [host for host in hosts if host.kind == kind]
-        known = kind == "str" and all(host.known for host in alike)
-        if kind in MERGED_HOSTS and len(alike) > (MAX_STRINGS if known else 1):
-            yield Host(kind)
-        else:
-            yield from alike
-
-
-def join_objects(objects: list[Object]) -> Iterator[Object]:
-    """The objects; many modules that hold nothing become one."""
-    modules = [each for each in objects if each.kind == "module" and not each.holds]
-    if len(modules) > MAX_MODULES:
-        yield Object("module", "?", join_devices([module.device for module in modules]))
-        yield from set(objects).difference(modules)
-    else:
-        yield from objects
-
-
-def join_sequences(sequences: list[Sequence]) -> Sequence:
-    lengths = {None if s.items is None else len(s.items) for s in sequences}
-    names = {s.names for s in sequences}
-    element = join(s.element for s in sequences)
-    batches = any(s.batches for s in sequences)
-    if len(lengths) == 1 and None not in lengths:
-        columns = zip(*(s.items for s in sequences if s.items is not None), strict=True)
-        items = tuple(join(column) for column in columns)
-        return Sequence(items, element, batches, names.pop() if len(names) == 1 else ())
-    return Sequence(None, element, batches)
-
-
-def join_mappings(mappings: list[Mapping]) -> Mapping:
-    keys = {key for mapping in mappings for key, _ in mapping.items}
-    if len(keys) > MAX_KEYS or any(mapping.crowded for mapping in mappings):
-        return Mapping(join(m.element for m in mappings), (), True)
-    items = tuple(
-        (key, join(dict(m.items).get(key, m.element) for m in mappings)) for key in sorted(keys)
-    )
-    return Mapping(join(m.element for m in mappings), items)
-
-
-MERGED_HOSTS = frozenset({"int", "float", "bool", "str", "number", "numpy"})
-MERGES: dict[type, Callable[[list[Any]], Iterable[Atom]]] = {
-    Tensor: lambda tensors: [join_tensors(tensors)],
-    TensorTree: lambda blobs: [join_blobs(blobs)],
-    Host: join_hosts,
-    Object: join_objects,
-    Sequence: lambda sequences: [join_sequences(sequences)],
-    Mapping: lambda mappings: [join_mappings(mappings)],
-}
-
-
-CONTAINERS = frozenset({Sequence, Mapping})
-
-
-def depth(value: Value, limit: int = MAX_DEPTH + 1) -> int:
-    """How deep containers nest in the value, counted up to `limit`."""
-    if limit == 0:
-        return 0
-    deepest = 0
-    for atom in value:
-        if isinstance(atom, Sequence):
-            inner = atom.items if atom.items is not None else ()
-            deepest = max(
-                deepest, 1 + max((depth(v, limit - 1) for v in (*inner, atom.element)), default=0)
-            )
-        elif isinstance(atom, Mapping):
-            inner_values = (atom.element, *(v for _, v in atom.items))
-            deepest = max(deepest, 1 + max(depth(v, limit - 1) for v in inner_values))
-    return deepest
-
-
-def shallow(value: Value) -> Value:
-    """The value, or Unknown where containers nest so deep that a fixpoint might not end."""
-    for atom in value:
-        if type(atom) in CONTAINERS:
-            return UNKNOWN if depth(value) > MAX_DEPTH else value
-    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -592,7 +434,7 @@ class Region:
     device: str | None
     dtype: str | None
     enabled: bool | None
-    evidence: Evidence | None = field(default=None, compare=False)
+    evidence: Reason | None = field(default=None, compare=False)
     inherited: bool = False
 
 

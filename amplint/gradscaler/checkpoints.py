@@ -93,7 +93,7 @@ class Unsaved:
         """The nodes that a call saves, or hands to a function that saves them."""
         if symbols(state.values[node.operands[0]]) & SAVING:
             yield argument(node, 0, "obj")
-        for callee in self._inference.edges.get((function, number), ()):
+        for callee in sorted(self._inference.edges.get((function, number), ())):
             inner = self._inference.states.get(callee)
             facts = self._inference.functions[callee]
             if inner is None:

@@ -11,6 +11,7 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
+from amplint.core.lattice import only
 from amplint.core.values import (
     NONE,
     Device,
@@ -25,7 +26,6 @@ from amplint.core.values import (
     Unknown,
     Value,
     constant,
-    only,
 )
 from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from amplint.core.lattice import join
 from amplint.core.values import (
     CPU,
     NONE,
@@ -16,8 +17,8 @@ from amplint.core.values import (
     Symbol,
     Tensor,
     Value,
-    join,
     one,
+    ordered,
 )
 from amplint.core.values import Mapping as MappingValue
 from amplint.inference import transfer
@@ -84,7 +85,7 @@ def annotation_subscript(symbol: Symbol, index: Value) -> Value:
     """`Optional[Tensor]`, `List[Tensor]`, `Dict[str, Tensor]` as annotations."""
     name = symbol.name.rpartition(".")[2]
     inner = [index]
-    for atom in index:
+    for atom in ordered(index):
         if isinstance(atom, Sequence) and atom.items is not None:
             inner = list(atom.items)
     if name == "Optional":

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
+from amplint.core.lattice import MAX_ALTERNATIVES, is_open, is_unknown, join, only
 from amplint.core.values import (
     ACCELERATOR,
     BOTTOM,
     CPU,
-    MAX_ALTERNATIVES,
     NONE,
     UNKNOWN,
     Arguments,
@@ -33,9 +34,7 @@ from amplint.core.values import (
     Unknown,
     Value,
     constant,
-    join,
     one,
-    only,
     ordered,
 )
 from amplint.core.values import Mapping as MappingValue
@@ -44,7 +43,7 @@ from amplint.core.walks import reachable
 from amplint.inference import custom_ops, transfer
 from amplint.inference.frame import Frame
 from amplint.inference.hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
-from amplint.inference.state import NO_WHY, Key, State
+from amplint.inference.state import Key, State
 from amplint.inference.transfer import Site
 from amplint.ir import ops
 from amplint.ir.model import CallShape, Graph, Node
@@ -166,7 +165,7 @@ class Calls(Frame):
                 fields.append(infer.read(Key("name", cls, name)))
         value = join(fields)
         if value:
-            if value == UNKNOWN or value >= UNKNOWN:
+            if is_open(value):
                 for cls in related:
                     if infer.marks_of_class(cls).get(name):
                         return self.mark_value(infer.marks_of_class(cls)[name]) or value
@@ -342,7 +341,7 @@ class Calls(Frame):
         keywords: dict[str, Value] = {}
         for name, value in zip(shape.keywords, values[shape.positional :], strict=True):
             if name == "**":
-                for atom in value:
+                for atom in ordered(value):
                     if isinstance(atom, MappingValue):
                         keywords.update(dict(atom.items))
                         keywords.setdefault("**", atom.element)
@@ -654,11 +653,13 @@ class Calls(Frame):
             number = source.operands[0] if source.op == ops.RETURN else returned
             for each in reachable([number], lambda n: joined(state.graph, n)):
                 if not joined(state.graph, each):
-                    special = self.specialised_call(state, each, given)
+                    special = self.specialised_call(function.id, state, each, given)
                     made.append(state.values[each] if special is None else special)
         return join(made)
 
-    def specialised_call(self, state: State, number: int, given: dict[str, Value]) -> Value | None:
+    def specialised_call(
+        self, function: str, state: State, number: int, given: dict[str, Value]
+    ) -> Value | None:
         """The region that a call in a helper makes, with these arguments of the helper."""
         node = state.graph.nodes[number]
         if node.op != ops.CALL:
@@ -667,14 +668,8 @@ class Calls(Frame):
         if len(names) != 1 or transfer.canonical(names[0]) not in libraries.AUTOCASTS:
             return None
         values = [self.substituted(state, n, given) for n in node.operands[1:]]
-        old = [a for a in state.values[number] if isinstance(a, Autocast)]
         arguments = self.arguments_of(state.graph, node, values)
-        site = Site(
-            None,
-            lambda text, kind: (
-                (old[0].evidence if old else None) or NO_WHY._replace(text=text, kind=kind)
-            ),
-        )
+        site = Site(None, partial(self.evidence_in, function, node))
         return one(transfer.autocast(transfer.canonical(names[0]), arguments, site))
 
     def substituted(self, state: State, number: int, given: dict[str, Value]) -> Value:
@@ -706,7 +701,7 @@ class Calls(Frame):
             self.call_function(Function(identity, instance), arguments, node) for identity in ids
         ]
         value = join(results)
-        if module and (not ids or value == UNKNOWN):
+        if module and (not ids or is_unknown(value)):
             operands = transfer.tensors_in(arguments.all)
             site = self.site(node)
             return one(

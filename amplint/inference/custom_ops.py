@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.core.values import Arguments, Function, Symbol, Value, constant, only
+from amplint.core.lattice import only
+from amplint.core.values import Arguments, Function, Symbol, Value, constant
 
 PREFIX = "torch.ops."
 LIBRARY = "torch.library"

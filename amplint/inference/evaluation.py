@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+from amplint.core.lattice import MAX_KEYS, is_open, is_unknown, join, known, shallow
 from amplint.core.values import (
     ACCELERATOR,
     BOTTOM,
     CPU,
-    MAX_KEYS,
     NONE,
     UNKNOWN,
     Arguments,
@@ -31,10 +31,8 @@ from amplint.core.values import (
     Unknown,
     Value,
     constant,
-    join,
     one,
     ordered,
-    shallow,
 )
 from amplint.core.values import Mapping as MappingValue
 from amplint.inference import custom_ops, ranks, transfer
@@ -74,20 +72,23 @@ class Evaluation(Calls):
         self.regions = {}
         changed: set[int] = set()
         for number in nodes:
-            self.number = self.inference.node = number
-            value = shallow(self.transfer(self.graph.nodes[number]))
-            if not value or value >= UNKNOWN:
-                marked = self.marked(number)
-                if marked is not None:
-                    value = join([value - UNKNOWN, marked])
-            elif number in self.marks.backward:
-                value = self.backpropagated(number, value)
-            if number in self.marks.no_nests:
-                value = transfer.without_nests(value)
+            value = self.evaluated(number)
             if value != self.values[number]:
                 self.values[number] = value
                 changed.add(number)
         return changed
+
+    def evaluated(self, number: int) -> Value:
+        """The value of a node, as far as its operands are known."""
+        self.number = self.inference.node = number
+        value = shallow(self.transfer(self.graph.nodes[number]))
+        if not value or is_open(value):
+            marked = self.marked(number)
+            if marked is not None:
+                value = join([known(value), marked])
+        elif number in self.marks.backward:
+            value = self.backpropagated(number, value)
+        return transfer.without_nests(value) if number in self.marks.no_nests else value
 
     def depending(self, dirty: Collection[int]) -> Iterable[int]:
         """The nodes themselves, and those that are computed from them, in order."""
@@ -155,7 +156,7 @@ class Evaluation(Calls):
         declared = annotated(self.of(self.graph.annotation), Device(None))
         if not any(holds_instance(atom) for atom in declared):
             return returned
-        return join([returned - UNKNOWN, declared])
+        return join([known(returned), declared])
 
     def publish_context(self) -> None:
         """A `@contextmanager` that yields inside autocast is itself such a context."""
@@ -238,17 +239,17 @@ class Evaluation(Calls):
         given = infer.read(Key("param", facts.id, name))
         default = self.default_of(parameter)
         seen = given or default
-        known = frozenset(a for a in seen if not isinstance(a, Unknown))
+        told = known(seen)
         # Callers that nobody sees may pass anything; what is seen is what a finding rests on.
-        if any(a != NONE and a not in default for a in known):
-            return known
+        if any(a != NONE and a not in default for a in told):
+            return told
         declared = (
             UNKNOWN if self.number in self.marks.copied else annotated(annotation, Device(None))
         )
         hot = self.hot_parameter(node, parameter.has_default, declared)
         if hot is not None:
             return join([hot, one(NONE)]) if NONE in default else hot
-        if declared != UNKNOWN:
+        if not is_unknown(declared):
             return join([declared, default])
         return UNKNOWN if not parameter.constant_default or not given else join([UNKNOWN, default])
 
@@ -285,7 +286,7 @@ class Evaluation(Calls):
                 one(replace(a, device=device)) if isinstance(a, Tensor) else one(a)
                 for a in declared
             )
-        if declared != UNKNOWN:
+        if not is_unknown(declared):
             return None
         parameter = next(p for p in facts.params if p.name == node.data)
         if parameter.has_default and not (parameter.constant_default and parameter.default is None):
@@ -326,7 +327,7 @@ class Evaluation(Calls):
         target, value = self.operands(node)
         if self.graph.nodes[node.operands[1]].op in (ops.ADD, ops.PUT):
             # `self.xs.append(x)`: what is unknown of the list must not come back as its own proof.
-            value -= UNKNOWN
+            value = known(value)
         for atom in ordered(target):
             if isinstance(atom, Instance):
                 site = (self.facts.id, self.number)
@@ -533,7 +534,7 @@ class Evaluation(Calls):
             p.name for p in self.inference.functions[decorator.id].params if p.kind == "positional"
         ]
         names = positional[(1 if decorator.bound is not None else 0) + decorator.given :]
-        return bool(names) and self.inference.read(Key("param", decorator.id, names[0])) >= UNKNOWN
+        return bool(names) and is_open(self.inference.read(Key("param", decorator.id, names[0])))
 
     def op_default(self, node: Node) -> Value:
         value = self.of(node.operands[0])
@@ -581,7 +582,7 @@ def of_constant(kind: str, value: bool | float | str) -> Value:
 def is_vague(atom: Atom) -> bool:
     """Whether this is unknown, or a container of what is."""
     if isinstance(atom, Sequence | MappingValue):
-        return atom.element >= UNKNOWN
+        return is_open(atom.element)
     return isinstance(atom, Unknown)
 
 

@@ -35,12 +35,20 @@ class Inference(ProjectFacts):
             if root not in self.states:
                 self._enqueue(root)
         while self._queue:
-            function = next(iter(self._queue))
+            function = self._next()
             nodes = self._queue.pop(function)
             try:
                 self._evaluate(function, nodes)
             except Exception as error:
                 self.give_up(function, f"inference failed: {describe(error)}")
+        # Whoever walks over all functions, or all calls, does so in the same order, whatever the
+        # order of evaluation was.
+        self.states = dict(sorted(self.states.items()))
+        self.edges = dict(sorted(self.edges.items()))
+
+    def _next(self) -> str:
+        """The function to be evaluated next: any will do."""
+        return next(iter(self._queue))
 
     def give_up(self, function: str, fault: str) -> None:
         """Leave unknown what a function says that amplint fails on; the rest goes on."""

@@ -14,7 +14,6 @@ from amplint.core.values import (
     Device,
     Evidence,
     Object,
-    Place,
     Region,
     Shows,
     Tensor,
@@ -84,8 +83,13 @@ class Frame:
     def site(self, node: Node) -> Site:
         return Site(self.region(node.block), partial(self.evidence, node))
 
-    def evidence(self, node: Node, text: str, kind: Shows) -> Evidence:
-        return Evidence(Place(self.facts.path, *node.location), text, kind)
+    def evidence(self, _node: Node, _text: str, _kind: Shows) -> Evidence | None:
+        """The reason that a node gives: none, until somebody asks (`explanation.py`)."""
+        return None
+
+    def evidence_in(self, _function: str, _node: Node, _text: str, _kind: Shows) -> Evidence | None:
+        """The same of a node of another function."""
+        return None
 
     def marked(self, number: int) -> Value | None:
         """The value that the uses of a node suggest, where nothing else is known of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from amplint.core.lattice import is_unknown, join
 from amplint.core.values import (
     ACCELERATOR,
     BOTTOM,
@@ -14,7 +15,6 @@ from amplint.core.values import (
     Tensor,
     TensorTree,
     Value,
-    join,
     one,
 )
 from amplint.inference.annotations import annotated
@@ -60,7 +60,7 @@ def class_atoms(classes: Value) -> list[Atom]:
 
 def narrow_to(value: Value, classes: Value) -> Value:
     made = [annotated(one(a), Device(None)) for a in class_atoms(classes)]
-    if not made or any(m == UNKNOWN for m in made):
+    if not made or any(map(is_unknown, made)):
         return frozenset(a for a in value if a != NONE) or UNKNOWN
     target = join(made)
     kinds = {type(a) for a in target}

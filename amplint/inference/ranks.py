@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from amplint.core.lattice import known
 from amplint.core.values import (
     INTEGER_KINDS,
     NONE,
@@ -179,7 +180,7 @@ def count(value: Value | None) -> int | None:
     """
     if value is None or is_number(value):
         return None if value is None else 0
-    atom = sole(value - {NONE, *UNKNOWN})
+    atom = sole(known(value) - {NONE})
     if not isinstance(atom, Tensor):
         return None
     return 0 if atom.rank == 0 else atom.dims

@@ -8,24 +8,13 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
-from heapq import heappop, heappush
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from amplint.core.values import (
-    BOTTOM,
-    MAX_ALTERNATIVES,
-    UNKNOWN,
-    Evidence,
-    Region,
-    Value,
-    constant,
-    join,
-    shallow,
-)
+from amplint.core.lattice import few_functions, join, shallow
+from amplint.core.values import BOTTOM, UNKNOWN, Region, Value, constant
 from amplint.core.walks import reachable
-from amplint.inference.state import MAX_ROUNDS, NO_WHY, WHOLE, Dispatch, Key, KeyKind, SiteId, State
+from amplint.inference.state import MAX_ROUNDS, WHOLE, Dispatch, Key, KeyKind, SiteId, State
 from amplint.ir.file_set import Files
 from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts
 
@@ -67,9 +56,6 @@ class RegionsOfCalls:
     def __init__(self) -> None:
         self.sites: dict[SiteId, Region | None] = {}
         self._kinds: Counter[tuple[str | None, str | None, bool | None] | None] = Counter()
-        self._first: list[
-            tuple[Evidence, SiteId]
-        ] = []  # a heap; what was replaced may still be in it
 
     def put(self, site: SiteId, region: Region | None) -> bool:
         """Note the region around a call; False if that is known."""
@@ -79,29 +65,20 @@ class RegionsOfCalls:
             self._kinds[_kind(self.sites[site])] -= 1
         self.sites[site] = region
         self._kinds[_kind(region)] += 1
-        if region is not None:
-            heappush(self._first, (region.evidence or NO_WHY, site))
         return True
 
     def common(self) -> Region | None:
         """The region that all the calls are in, as far as they agree; None if one is in none."""
         if self._kinds[None] or not self.sites:
             return None
-        region = None
-        while region is None:
-            evidence, site = self._first[0]
-            region = self.sites[site]
-            if region is None or (region.evidence or NO_WHY) != evidence:
-                heappop(self._first)
-                region = None
         kinds = [kind for kind, count in self._kinds.items() if count and kind is not None]
-        dtypes = {dtype for _, dtype, _ in kinds}
-        enabled = {enabled for _, _, enabled in kinds}
-        return replace(
-            region,
-            dtype="half" if len(dtypes) > 1 else region.dtype,
-            inherited=True,
+        devices, dtypes, enabled = (set(each) for each in zip(*kinds, strict=True))
+        return Region(
+            # Of several, the same one whatever the order in which they came.
+            device=min(devices, key=lambda device: device or ""),
+            dtype=dtypes.pop() if len(dtypes) == 1 else "half",
             enabled=enabled.pop() if len(enabled) == 1 else None,
+            inherited=True,
         )
 
 
@@ -120,7 +97,6 @@ class Store(ABC):
         self.failures: dict[str, str] = {}
         self._parts: dict[Key, dict[SiteId, Value]] = {}
         self._joined: dict[Key, Value] = {}  # the join of the parts
-        self._crowded: set[Key] = set()  # keys with too many alternatives, whatever else comes
         self._readers: dict[Key, set[SiteId]] = {}
         self._part_readers: dict[Key, set[SiteId]] = {}  # of what single sites have written
         self._demanded: set[Key] = set()
@@ -188,13 +164,11 @@ class Store(ABC):
         # thousand callers is not joined anew for each of them. The same holds for a part that
         # replaces one of several equal ones.
         grows = old is None or counts[old] or old <= value or join([old, value]) == value
-        if key in self._crowded or (grows and (value <= before or join([before, value]) == before)):
+        if grows and (value <= before or join([before, value]) == before):
             return
         after = join(parts.values())
-        if key.kind == "param" and len(after) > MAX_ALTERNATIVES:
-            after = UNKNOWN  # of a decorator, say: which function a wrapper calls is not known
-        if after == UNKNOWN and any(part and part != UNKNOWN for part in parts.values()):
-            self._crowded.add(key)
+        if key.kind == "param":
+            after = few_functions(after)
         if after != before:
             self._joined[key] = after
             self._tell(self._readers.get(key, ()))
@@ -205,6 +179,16 @@ class Store(ABC):
     def parts(self, key: Key) -> frozenset[Value]:
         """The contributions to a key, one for each writer."""
         return frozenset(self._parts.get(key, {}).values())
+
+    def sites_of(self, key: Key) -> Mapping[SiteId, Value]:
+        """The contributions to a key, by their writers."""
+        return self._parts.get(key, {})
+
+    def calls_in_regions(self, function: str) -> Sequence[SiteId]:
+        """The calls of a function that stand in a region."""
+        calls = self._regions.get(function)
+        sites = calls.sites.items() if calls is not None else ()
+        return sorted(site for site, region in sites if region is not None)
 
     def _from_test(self, owner: str, writer: str) -> bool:
         """Whether a test says something of other code: with mocks, and tensors on the CPU."""
@@ -263,8 +247,7 @@ class Store(ABC):
         before = calls.common()
         if not calls.put(site, region):
             return
-        after = calls.common()
-        if after != before or (after and after.evidence) != (before and before.evidence):
+        if calls.common() != before:
             self._tell(self._readers.get(Key("region", function), ()))
 
     def dispatches(self, function: str) -> Mapping[Dispatch, frozenset[str]]:

@@ -18,6 +18,7 @@ from amplint import (
     Related,
     Shows,
     Tensor,
+    evidence_of,
     only,
     reachable,
 )
@@ -68,8 +69,8 @@ def device_type(region: Region, tensors: Iterable[Tensor]) -> str | None:
 
 def made_by_autocast(tensor: Tensor) -> bool:
     """Whether a tensor is half since a region made it so."""
-    evidence = tensor.dtype_evidence
-    return tensor.dtype in HALF and evidence is not None and evidence.kind is Shows.AUTOCAST
+    evidence = evidence_of(tensor.dtype_evidence) if tensor.dtype in HALF else None
+    return evidence is not None and evidence.kind is Shows.AUTOCAST
 
 
 def outputs_are_cast(src: Source) -> bool:
@@ -82,8 +83,7 @@ def outputs_are_cast(src: Source) -> bool:
 
 def dtype_places(src: Source, *tensors: Tensor | None) -> tuple[Related, ...]:
     """Why the tensors have their dtypes, each reason once."""
-    reasons = [t.dtype_evidence for t in tensors if t is not None and t.dtype_evidence is not None]
-    return tuple(src.related(evidence) for evidence in dict.fromkeys(reasons))
+    return src.reasons(*(tensor.dtype_evidence for tensor in tensors if tensor is not None))
 
 
 def cast_dtype(call: cst.Call, src: Source) -> str | None:
@@ -179,7 +179,7 @@ def decided_within(tensor: Tensor, node: cst.CSTNode, src: Source) -> bool:
 
     What callers pass may have another dtype in calls that nobody sees, or be no tensor.
     """
-    evidence, function = tensor.dtype_evidence, src.function(node)
+    evidence, function = evidence_of(tensor.dtype_evidence), src.function(node)
     if evidence is None or evidence.place.path != src.path or function is None:
         return False
     span = src.span(function.body)

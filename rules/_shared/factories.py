@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from amplint import CPU, NONE, UNKNOWN, Atom, DType, Host, ProjectText, Sequence, Unknown
+from amplint import CPU, NONE, Atom, DType, Host, ProjectText, Sequence, is_unknown, known
 from amplint import libcst as cst
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.operations import SHAPE_METHODS
@@ -228,7 +228,7 @@ def on_host(left: cst.BaseExpression, right: cst.BaseExpression, src: Source) ->
     """
     for side, other in ((left, right), (right, left)):
         tensor = src.tensor(side)
-        if tensor is not None and tensor.device.kind == CPU.kind and src.value(other) == UNKNOWN:
+        if tensor is not None and tensor.device.kind == CPU.kind and is_unknown(src.value(other)):
             return Step(side, COMPARED)
     return None
 
@@ -259,9 +259,9 @@ def changes_default_device(src: Source) -> bool:
 
 def is_dtype(node: cst.BaseExpression, src: Source) -> bool:
     """Ex) torch.float16, x.dtype; not `self.dtype` that holds the name of a type"""
-    known = [atom for atom in src.value(node) if not isinstance(atom, Unknown)]
+    told = known(src.value(node))
     named = isinstance(node, cst.Attribute) and node.attr.value == "dtype"
-    return (named or known != []) and all(isinstance(atom, DType) or atom == NONE for atom in known)
+    return (named or bool(told)) and all(isinstance(atom, DType) or atom == NONE for atom in told)
 
 
 def surely_size(node: cst.BaseExpression, src: Source) -> bool:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from amplint import (
     ACCELERATOR,
     TRAINING,
-    UNKNOWN,
     Device,
     Heat,
     Host,
@@ -22,6 +21,7 @@ from amplint import (
     calls,
     constant,
     join_devices,
+    known,
     only,
 )
 from amplint import libcst as cst
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from amplint import Source, Spot
 
 READING_METHODS = frozenset({"item", "tolist", "cpu", "numpy"})
+# Raises for a tensor of another device, so that where nothing says where one lives, this does.
+ONLY_OF_HOST = "numpy"
 READING_BUILTINS = frozenset({"builtins.float", "builtins.int", "builtins.complex"})
 READING_FUNCTIONS = frozenset({"numpy.asarray", "numpy.array", "numpy.ascontiguousarray"})
 
@@ -56,7 +58,7 @@ def device_tensor(
             and not (isinstance(atom, Host) and atom.kind != "numpy")
         )
     if any(isinstance(atom, Tensor) for atom in value):
-        value -= UNKNOWN
+        value = known(value)
     nests = [atom for atom in value if isinstance(atom, TensorTree)]
     if nests and not certain:
         # A tensor on one path, a nest on another: what holds of both is that they are nests.
@@ -93,6 +95,8 @@ def tensor_read(call: cst.Call, src: Source) -> Tensor | TensorTree | None:
     if operand is None:
         return None
     method = isinstance(call.func, cst.Attribute) and operand is call.func.value
+    if method and isinstance(call.func, cst.Attribute) and call.func.attr.value == ONLY_OF_HOST:
+        return device_tensor(src.value(operand), receiver=True)
     # `float(x)` takes a number as well; `x.item()` says that x is a tensor or an array.
     return tensor_of_training(operand, src, receiver=method)
 
@@ -184,7 +188,7 @@ def hot_texts(node: cst.CSTNode, heat: Heat, src: Source) -> list[str]:
 
 
 def device_places(tensor: Tensor | TensorTree, src: Source) -> tuple[Related, ...]:
-    return (src.related(tensor.device.evidence),) if tensor.device.evidence is not None else ()
+    return src.reasons(tensor.device.evidence)
 
 
 # ------------------------------------------------------------------------------------ candidates
@@ -208,7 +212,8 @@ def goes_to_host(at: Spot) -> bool:
 def reads_tensor(at: Spot) -> bool:
     """As `tensor_read`."""
     if at.method in READING_METHODS or (at.method == "to" and goes_to_host(at)):
-        return device_tensor(at.of(at.receiver), receiver=True, presumed=True) is not None
+        presumed = at.method != ONLY_OF_HOST
+        return device_tensor(at.of(at.receiver), receiver=True, presumed=presumed) is not None
     if at.name not in READING_BUILTINS | READING_FUNCTIONS or len(at.arguments) != 1:
         return False
     return presumed_tensor(at, at.arguments[0]) is not None

@@ -51,6 +51,6 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     region = enabled_region(call, src) if work is not None else None
     if work is None or region is None:
         return
-    opened = (src.related(region.evidence),) if region.evidence is not None else ()
+    opened = src.reasons(region.evidence)
     message = f"`{src.brief(call.func)}` runs this in a thread that sees no autocast region"
     yield src.finding(rule, call, message, related=(*opened, src.related(work)))

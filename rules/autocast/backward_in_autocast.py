@@ -27,7 +27,7 @@ Known limits: a `backward` that a library runs is not seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint import (
@@ -40,7 +40,6 @@ from amplint import (
     Function,
     Group,
     Instance,
-    Related,
     Rule,
     Support,
     is_autocast,
@@ -82,12 +81,8 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     support = src.ask(BackwardSupport, call)
     assert support is not None  # as there is a chain
     group = Group.CORRECTNESS if support.island or support.linalg else Group.PRECISION
-    places = [
-        evidence
-        for evidence in (*chain, region.evidence, support.island, support.linalg, support.function)
-        if evidence
-    ]
-    related: Sequence[Related] = tuple(src.related(evidence) for evidence in places)
+    shown = (support.island, support.linalg, support.function)
+    related = src.reasons(*chain, region.evidence, *shown)
     message = f"`{src.brief(call)}` runs the backward pass inside autocast"
     yield src.finding(rule, call, message, leave(call, support, src), related, group)
 

@@ -72,7 +72,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if region.device not in REFUSING or policy(name, region.device) != "banned":
         return
     message = f"`{src.brief(call)}` raises in a CUDA autocast region"
-    related = (src.related(region.evidence),) if region.evidence is not None else ()
+    related = src.reasons(region.evidence)
     yield src.finding(rule, call, message, take_logits(call, src), related)
 
 

@@ -68,7 +68,7 @@ def is_given_half(at: Spot) -> bool:
     """Whether something that a region made half is used where autocast is off."""
     region = at.region
     off = region is not None and region.enabled is False and not region.inherited
-    return off and any(made_by_autocast(tensor) for tensor in tensors_of(at))
+    return off and any(tensor.dtype in HALF for tensor in tensors_of(at))
 
 
 rule = Rule(
@@ -98,7 +98,7 @@ def check(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[Finding
     message = f"`{src.brief(wrong)}` is {tensor.dtype}, and autocast is off here: this raises"
     fix = Fix("Cast it to float32", (src.edits.append_call(wrong, "float()"),), Safety.UNSAFE)
     places = dtype_places(src, tensor)
-    opened = (src.related(region.evidence),) if region.evidence is not None else ()
+    opened = src.reasons(region.evidence)
     yield src.finding(rule, wrong, message, fix, (*places, *opened))
 
 

@@ -77,9 +77,7 @@ def check(forward: cst.FunctionDef, src: Source) -> Iterator[Finding]:
     if clash is None:
         return
     message = "this runs in an autocast region, its `backward` outside, and neither is decorated"
-    related = [src.related_node(clash, "half with float32")]
-    if region.evidence is not None:
-        related.append(src.related(region.evidence))
+    related = (src.related_node(clash, "half with float32"), *src.reasons(region.evidence))
     yield src.finding(rule, forward.name, message, related=related)
 
 

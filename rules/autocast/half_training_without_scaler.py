@@ -73,5 +73,5 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if heat is None or region is None or src.says(SCALED):
         return
     message = f"`{src.brief(call)}` runs in float16, and nothing scales the loss"
-    related = [src.related(region.evidence)] if region.evidence is not None else []
-    yield src.finding(rule, call, message, related=(*related, *heat_places(heat, src)))
+    related = (*src.reasons(region.evidence), *heat_places(heat, src))
+    yield src.finding(rule, call, message, related=related)

@@ -51,7 +51,6 @@ from amplint.knowledge.operations import RESULTS
 from .._shared.dtypes import (
     device_type,
     differ,
-    dtype_places,
     enabled_region,
     made_by_autocast,
     operation,
@@ -147,5 +146,4 @@ def report_half(
 
 
 def places(region: Region, src: Source, *tensors: Tensor) -> tuple[Related, ...]:
-    opened = (src.related(region.evidence),) if region.evidence is not None else ()
-    return tuple(dict.fromkeys((*dtype_places(src, *tensors), *opened)))
+    return src.reasons(*(tensor.dtype_evidence for tensor in tensors), region.evidence)

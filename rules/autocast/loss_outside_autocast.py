@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint import (
+    HALF,
     WITH_HALF,
     Change,
     Dtype,
@@ -78,7 +79,7 @@ OF_CLASSES = frozenset(
 
 
 def is_given_half(at: Spot) -> bool:
-    return at.is_outside and any(made_by_autocast(tensor) for tensor in tensors_of(at))
+    return at.is_outside and any(tensor.dtype in HALF for tensor in tensors_of(at))
 
 
 rule = Rule(

@@ -82,7 +82,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if region is None or region.inherited or region.enabled is False:
         return
     message = f"`{src.brief(call)}` updates the weights inside autocast"
-    related = (src.related(region.evidence),) if region.evidence is not None else ()
+    related = src.reasons(region.evidence)
     yield src.finding(rule, call, message, leave(call, stepper, src), related)
 
 

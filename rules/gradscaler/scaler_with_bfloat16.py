@@ -58,5 +58,5 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if not regions or {region_dtype(each) for each in regions} != {"bfloat16"}:
         return
     message = f"`{src.brief(call)}` scales a loss in bfloat16, which needs no scale"
-    related = [src.related(each.evidence) for each in regions if each.evidence is not None]
+    related = src.reasons(*(each.evidence for each in regions))
     yield src.finding(rule, call, message, related=related)

@@ -36,7 +36,6 @@ from typing import TYPE_CHECKING
 from amplint import (
     FLOATS,
     HOT,
-    UNKNOWN,
     Change,
     Finding,
     Fix,
@@ -45,6 +44,7 @@ from amplint import (
     Rule,
     Syncs,
     Tensor,
+    is_unknown,
     only,
 )
 from amplint import libcst as cst
@@ -175,7 +175,7 @@ def fed_back(number: cst.BaseExpression, src: Source) -> Use | None:
                 parent, tensor, isinstance(parent.operator, (cst.Add, cst.Subtract, cst.Multiply))
             )
         # `2 * t.item() * x`: first a number with a number, or with whatever may join tensors.
-        joins = is_number(other, src) or src.value(other) == UNKNOWN
+        joins = is_number(other, src) or is_unknown(src.value(other))
         beyond = fed_back(parent, src) if joins else None
         return Use(beyond.node, beyond.other, False) if beyond is not None else None
     if isinstance(parent, cst.ComparisonTarget):

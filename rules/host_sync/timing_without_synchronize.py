@@ -46,6 +46,7 @@ from amplint import (
     TensorTree,
     Unrun,
     calls,
+    evidence_of,
     only,
     tensors_in,
 )
@@ -189,4 +190,5 @@ def seen_device(call: cst.Call, src: Source) -> Device | None:
 
 
 def is_seen(device: Device) -> bool:
-    return device.evidence is not None and device.evidence.kind is Shows.PLACEMENT
+    evidence = evidence_of(device.evidence)
+    return evidence is not None and evidence.kind is Shows.PLACEMENT

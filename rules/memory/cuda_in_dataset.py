@@ -40,6 +40,7 @@ from amplint import (
     Value,
     Workers,
     calls,
+    evidence_of,
     only,
 )
 from amplint import libcst as cst
@@ -99,7 +100,7 @@ def uses_gpu(call: cst.Call, src: Source) -> bool:
 def is_gpu(value: Value) -> bool:
     """Whether an argument is a CUDA device where there is one: "cuda" if available else "cpu"."""
     return any(
-        (isinstance(atom, Device) and atom.kind == ACCELERATOR and atom.evidence is not None)
+        (isinstance(atom, Device) and atom.kind == ACCELERATOR and bool(evidence_of(atom.evidence)))
         or (isinstance(atom, Host) and str(atom.const).startswith("cuda"))
         for atom in value
     )

@@ -74,8 +74,6 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     wrapped = src.ask(ReplicatedModules, call.func)
     if wrapped is None or any("autocast" in text for text in called_texts(call, src)):
         return
-    related = [
-        src.related(evidence) for evidence in (wrapped, region.evidence) if evidence is not None
-    ]
+    related = src.reasons(wrapped, region.evidence)
     message = f"the replicas of `{src.brief(call.func)}` run in float16, not in bfloat16"
     yield src.finding(rule, call, message, related=related)

@@ -42,7 +42,6 @@ from amplint import (
     ACCELERATOR,
     CPU,
     HOT,
-    UNKNOWN,
     Change,
     ConstantTensors,
     Evidence,
@@ -60,6 +59,7 @@ from amplint import (
     TensorTree,
     calls,
     constant,
+    is_open,
     literal,
     only,
 )
@@ -197,7 +197,7 @@ def kind_of_data(copy: Copy, src: Source) -> str | None:
     if is_shape(data, src):
         return SHAPE
     a_list = isinstance(only(src.value(data)), Sequence)
-    untyped = src.value(data) >= UNKNOWN or (is_open(data, src) and not a_list)
+    untyped = is_open(src.value(data)) or (is_given_anything(data, src) and not a_list)
     if untyped and src.name(copy.made.func) in OF_ANYTHING and not asks_type(data, src):
         return None
     if is_number(data, src) or repeats_number(data, src):
@@ -280,7 +280,7 @@ def is_shape(node: cst.BaseExpression, src: Source) -> bool:
     return any(isinstance(atom, Host) and atom.kind == "size" for atom in src.value(node))
 
 
-def is_open(node: cst.BaseExpression, src: Source) -> bool:
+def is_given_anything(node: cst.BaseExpression, src: Source) -> bool:
     """Whether the expression is a parameter that may be given anything, a tensor perhaps."""
     param = src.parameter(node) if isinstance(node, cst.Name) else None
     if param is None:
@@ -306,7 +306,7 @@ def holds_something(node: cst.BaseExpression, src: Source) -> bool:
 
 def repaired(copy: Copy, what: str, src: Source) -> Fix | None:
     data = copy.data.value
-    if is_open(data, src) or what == SHAPE:
+    if is_given_anything(data, src) or what == SHAPE:
         return None
     if what == NUMBER:
         return filled_in(copy, src) if is_number(data, src) else None

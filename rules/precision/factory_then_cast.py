@@ -38,7 +38,6 @@ from typing import TYPE_CHECKING
 from amplint import (
     FLOATS,
     NONE,
-    UNKNOWN,
     Change,
     Edit,
     Finding,
@@ -51,6 +50,7 @@ from amplint import (
     Unknown,
     calls,
     constant,
+    is_unknown,
 )
 from amplint import libcst as cst
 from amplint.knowledge.factories import FACTORIES
@@ -172,7 +172,7 @@ def is_tensor(node: cst.BaseExpression, src: Source) -> bool:
     value = src.value(node)
     if any(isinstance(atom, Tensor) for atom in value):
         return all(isinstance(atom, Tensor | Unknown) or atom == NONE for atom in value)
-    if value != UNKNOWN or not isinstance(node, cst.Name):
+    if not is_unknown(value) or not isinstance(node, cst.Name):
         return False
     shaped = re.compile(rf"\b{node.value}\.(shape|ndim|size\(|dim\()")
     function = src.function(node)

@@ -44,7 +44,7 @@ from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES
 from amplint.knowledge.operations import SHAPE_METHODS
 
-from .._shared.dtypes import default_may_be_half, enabled_region
+from .._shared.dtypes import default_may_be_half, dtype_places, enabled_region
 from .._shared.guards import is_caught
 
 if TYPE_CHECKING:
@@ -114,13 +114,12 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if meeting is None:
         return
     half = src.tensor(meeting.half)
-    evidence = half.dtype_evidence if half is not None else None
     place = "raises" if meeting.raises else "widens the result to float32"
     related = (
         src.related_node(
             meeting.node, f"meets `{src.brief(meeting.half)}`, which is half, and {place}"
         ),
-        *((src.related(evidence),) if evidence is not None else ()),
+        *dtype_places(src, half),
     )
     message = f"`{src.text(call.func)}` makes float32, which {place} where it meets half data"
     yield src.finding(rule, call, message, follow(call, meeting, src), related)

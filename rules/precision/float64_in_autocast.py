@@ -37,7 +37,6 @@ from amplint import (
     Group,
     Raises,
     Region,
-    Related,
     Rule,
     Safety,
     Spot,
@@ -112,9 +111,7 @@ def report(
     group: Group | None = None,
 ) -> Finding:
     fix = Fix("Cast the operand to float32", (cast_to_float32(operand, src),), Safety.UNSAFE)
-    related: list[Related] = [*dtype_places(src, src.tensor(operand))]
-    if region.evidence is not None:
-        related.append(src.related(region.evidence))
+    related = (*dtype_places(src, src.tensor(operand)), *src.reasons(region.evidence))
     return src.finding(rule, operand, message, fix, related, group)
 
 

@@ -38,6 +38,7 @@ from amplint import (
     Tensor,
     Value,
     calls,
+    evidence_of,
     nodes,
 )
 from amplint import libcst as cst
@@ -122,8 +123,8 @@ def over_batches(
     """Whether the variable lives longer than a batch."""
     if isinstance(variable, cst.Name):
         block: cst.CSTNode | None = loop_over_batches(node, src)
-    elif isinstance(variable, cst.Attribute) and tensor.dtype_evidence is not None:
-        made_in = text_around(tensor.dtype_evidence, src)
+    elif isinstance(variable, cst.Attribute) and (made := evidence_of(tensor.dtype_evidence)):
+        made_in = text_around(made, src)
         block = src.function(node) if made_in.lstrip().startswith(LASTING) else None
     else:
         return False

@@ -33,8 +33,6 @@ from amplint import (
     Dtype,
     Finding,
     Group,
-    Region,
-    Related,
     Rule,
     Spot,
     calls,
@@ -94,7 +92,7 @@ def check_upcast(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[
         assert region is not None and isinstance(cast.func, cst.Attribute)
         what = src.brief(operand)
         message = f"`{what}` is cast back: this product runs in {region_dtype(region)}"
-        related = [*dtype_places(src, src.tensor(cast.func.value)), *opened(region, src)]
+        related = [*dtype_places(src, src.tensor(cast.func.value)), *src.reasons(region.evidence)]
         if cast is not operand:
             related.insert(0, src.related_node(cast, "cast to float32 here"))
         yield src.finding(rule, operand, message, related=tuple(dict.fromkeys(related)))
@@ -124,12 +122,8 @@ def check_downcast(call: cst.Call, src: Source) -> Iterator[Finding]:
     if used is None:
         return
     message = f"`{src.brief(call.func.value)}` is cast to {dtype} {evidence}"
-    related = (src.related_node(used, "used here"), *opened(region, src))
+    related = (src.related_node(used, "used here"), *src.reasons(region.evidence))
     yield src.finding(rule, call, message, related=related)
-
-
-def opened(region: Region, src: Source) -> tuple[Related, ...]:
-    return (src.related(region.evidence),) if region.evidence is not None else ()
 
 
 def cast_product(node: cst.CSTNode, src: Source) -> Operation | None:

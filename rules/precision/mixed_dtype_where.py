@@ -79,8 +79,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         {one.dtype, other.dtype} <= HALF and "half" in (one.dtype, other.dtype)
     ):
         return
-    reasons = (one.dtype_evidence, other.dtype_evidence)
-    related = tuple(src.related(evidence) for evidence in reasons if evidence is not None)
+    related = src.reasons(one.dtype_evidence, other.dtype_evidence)
     message = (
         f"`{src.brief(left)}` is {one.dtype} and `{src.brief(right)}` is {other.dtype}: "
         f"the result is {wider(one.dtype, other.dtype)}"

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from amplint.analyses.program import Program
-from amplint.core.values import Host, Sequence, Tensor, only
+from amplint.core.lattice import only
+from amplint.core.values import Host, Sequence, Tensor
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 

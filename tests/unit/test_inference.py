@@ -14,6 +14,7 @@ from amplint.analyses.inferred import Regions
 from amplint.analyses.program import FileView, Program
 from amplint.analyses.tensor_certainty import TensorCertainty
 from amplint.analyses.texts import CalledTexts, FunctionTexts
+from amplint.core.lattice import join_devices, only
 from amplint.core.values import (
     ACCELERATOR,
     CPU,
@@ -30,8 +31,6 @@ from amplint.core.values import (
     Tensor,
     TensorTree,
     Value,
-    join_devices,
-    only,
 )
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files

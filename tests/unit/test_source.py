@@ -24,6 +24,7 @@ from amplint.analyses.program import FileView, Program
 from amplint.core import values
 from amplint.core.candidate import nodes as anywhere
 from amplint.core.finding import Span
+from amplint.core.lattice import only
 from amplint.core.text import Text
 from amplint.core.values import (
     NONE,
@@ -35,7 +36,6 @@ from amplint.core.values import (
     Shows,
     is_autocast,
     one,
-    only,
 )
 from amplint.cst.edits import REFUSED
 from amplint.cst.imports import exported, orphans, starred, without

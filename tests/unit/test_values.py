@@ -14,6 +14,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amplint.core.lattice import join, normalise
 from amplint.core.values import (
     ACCELERATOR,
     Autocast,
@@ -33,8 +34,6 @@ from amplint.core.values import (
     Unknown,
     Value,
     evidence_text,
-    join,
-    normalise,
     one,
 )
 from amplint.inference.transfer.arithmetic import without_nests

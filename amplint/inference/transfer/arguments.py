@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from amplint.core.lattice import only
 from amplint.core.values import (
     ACCELERATOR,
     CPU,
@@ -10,15 +11,15 @@ from amplint.core.values import (
     Atom,
     Device,
     DType,
-    Evidence,
     Host,
+    Reason,
     Shows,
     Symbol,
     Tensor,
     TensorTree,
     Value,
     constant,
-    only,
+    first_of,
 )
 from amplint.inference.transfer.kinds import Site
 from amplint.inference.transfer.symbols import DTYPES, canonical
@@ -56,15 +57,14 @@ def device_of(value: Value, hint: str, site: Site) -> Device:
     """
     kinds: set[str | None] = set()
     names: set[str] = set()
-    reasons: set[Evidence] = set()
+    reasons: list[Reason | None] = []
     for atom in value:
         device = device_of_atom(atom, site)
         kinds.add(device.kind)
         if device.name:
             names.add(device.name)
-        if device.evidence is not None:
-            reasons.add(device.evidence)
-    reason = min(reasons) if reasons else site.evidence("moved to the device here", Shows.PLACEMENT)
+        reasons.append(device.evidence)
+    reason = first_of(reasons) or site.evidence("moved to the device here", Shows.PLACEMENT)
     if ACCELERATOR in kinds:
         name = names.pop() if len(names) == 1 and kinds == {ACCELERATOR} else None
         return Device(ACCELERATOR, reason, name)

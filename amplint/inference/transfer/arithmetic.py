@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from amplint.core.lattice import join, join_devices
 from amplint.core.values import (
     BOTTOM,
     NONE,
@@ -20,8 +21,6 @@ from amplint.core.values import (
     TensorTree,
     Unknown,
     Value,
-    join,
-    join_devices,
     one,
     ordered,
 )
@@ -109,10 +108,25 @@ def augmented(operator: str, target: Value, value: Value, site: Site) -> Value:
         if isinstance(atom, Tensor) and operator != "MatMult":
             others = tensors_in([value])
             grad = True if any(t.grad for t in [atom, *others]) else atom.grad
-            results.append(one(replace(atom, grad=grad)))
+            results.append(one(replace(begun_by(atom, others), grad=grad)))
         else:
             results.append(binary(operator, one(atom), value, site))
     return join(results)
+
+
+def begun_by(target: Tensor, added: list[Tensor]) -> Tensor:
+    """The target with the evidence of what is added to it, where it has none of its own.
+
+    Ex) `total = 0.0`, and then `total += loss` in a loop: a tensor since the first loss.
+    """
+    like = next((t for t in added if t.dtype == target.dtype), None)
+    near = next((t for t in added if t.device.kind == target.device.kind), None)
+    if target.dtype_evidence is None and like is not None:
+        target = replace(target, dtype_evidence=like.dtype_evidence)
+    if target.device.evidence is None and near is not None:
+        device = replace(target.device, evidence=near.device.evidence)
+        target = replace(target, device=device)
+    return target
 
 
 def unary(operator: str, operand: Value, site: Site) -> Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from amplint.core.lattice import is_unknown, join, only
 from amplint.core.values import (
     ACCELERATOR,
     BOTTOM,
@@ -26,9 +27,7 @@ from amplint.core.values import (
     Tensor,
     Value,
     constant,
-    join,
     one,
-    only,
 )
 from amplint.inference import ranks
 from amplint.inference.transfer.arguments import device_of, dtype_of, switch
@@ -114,7 +113,7 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
         return one(module(name, arguments))
     if name in libraries.MODULE_WRAPPERS:
         inner = arguments.get("module", 0)
-        return inner if inner and inner != UNKNOWN else one(Object("module", "?"))
+        return inner if inner and not is_unknown(inner) else one(Object("module", "?"))
     kind = libraries.kind(name)
     if kind is not None:
         return one(library_object(kind, name, arguments, site))

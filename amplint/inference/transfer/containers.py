@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from amplint.core.lattice import MAX_KEYS, join, only
 from amplint.core.values import (
     ACCELERATOR,
     BOTTOM,
     CPU,
-    MAX_KEYS,
     NONE,
     UNKNOWN,
     Atom,
@@ -23,10 +23,8 @@ from amplint.core.values import (
     Unknown,
     Value,
     constant,
-    join,
     moved,
     one,
-    only,
 )
 from amplint.inference import ranks
 from amplint.inference.transfer.kinds import INT, NOTHING, STR

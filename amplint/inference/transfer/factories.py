@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from amplint.core.lattice import is_unknown, join_devices, only
 from amplint.core.values import (
     ACCELERATOR,
     BOTTOM,
     CPU,
     NO_DEVICE,
     NONE,
-    UNKNOWN,
     Arguments,
     Atom,
     Device,
@@ -20,9 +20,7 @@ from amplint.core.values import (
     Tensor,
     Value,
     constant,
-    join_devices,
     one,
-    only,
 )
 from amplint.inference import ranks
 from amplint.inference.transfer.arguments import array_dtype_of, device_of, dtype_of
@@ -127,7 +125,7 @@ def device_of_data(data: Value, name: str) -> Device:
     tensors = tensors_in([data])
     if len(data) > 1 and not all(isinstance(atom, Tensor) for atom in data):
         return join_devices([CPU, *(tensor.device for tensor in tensors)])
-    if not tensors and name != "torch.tensor" and data == UNKNOWN:
+    if not tensors and name != "torch.tensor" and is_unknown(data):
         return NO_DEVICE
     return tensors[0].device if tensors else CPU
 

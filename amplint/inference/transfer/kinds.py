@@ -36,4 +36,4 @@ class Site:
     """Where an operation stands: the autocast region around it, and how to give it as a reason."""
 
     region: Region | None
-    evidence: Callable[[str, Shows], Evidence]
+    evidence: Callable[[str, Shows], Evidence | None]

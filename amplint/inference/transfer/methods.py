@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from amplint.core.lattice import join, only
 from amplint.core.values import (
     ACCELERATOR,
     CPU,
@@ -13,22 +14,20 @@ from amplint.core.values import (
     Autocast,
     Device,
     DType,
-    Evidence,
     Host,
     Instance,
     Mapping,
     Method,
     Object,
+    Reason,
     Sequence,
     Shows,
     Tensor,
     TensorTree,
     Value,
     constant,
-    join,
     moved,
     one,
-    only,
 )
 from amplint.inference.transfer.arguments import array_dtype_of, device_of, dtype_of, legacy_type
 from amplint.inference.transfer.containers import iterate, unpinned
@@ -168,7 +167,7 @@ def cast_to(tensor: Tensor, dtype: Value, site: Site) -> Tensor:
     )
 
 
-def as_dtype(tensor: Tensor, dtype: str | None, evidence: Evidence | None) -> Tensor:
+def as_dtype(tensor: Tensor, dtype: str | None, evidence: Reason | None) -> Tensor:
     return replace(tensor, dtype=dtype, dtype_evidence=evidence, fresh=None)
 
 

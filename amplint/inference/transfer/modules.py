@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from amplint.core.lattice import join, only
 from amplint.core.values import (
     ACCELERATOR,
     BOTTOM,
@@ -23,10 +24,8 @@ from amplint.core.values import (
     TensorTree,
     Value,
     constant,
-    join,
     moved,
     one,
-    only,
 )
 from amplint.inference import ranks
 from amplint.inference.transfer.arguments import device_of, dtype_of

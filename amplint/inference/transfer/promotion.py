@@ -6,15 +6,15 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from amplint.core.lattice import join_tensors
 from amplint.core.values import (
     ACCELERATOR,
     CPU,
     NO_DEVICE,
     Arguments,
     Device,
-    Evidence,
     Host,
-    Place,
+    Reason,
     Region,
     Sequence,
     Shows,
@@ -22,7 +22,7 @@ from amplint.core.values import (
     TensorTree,
     Unknown,
     Value,
-    join_tensors,
+    first_of,
     ordered,
 )
 from amplint.inference.transfer.kinds import Site
@@ -56,14 +56,12 @@ def common_device(operands: list[Tensor]) -> Device:
     """Where an operation on these runs: only a 0-dim CPU tensor may join tensors elsewhere."""
     known = [t for t in operands if t.device.kind == ACCELERATOR]
     if known:
-        return min((t.device for t in known), key=lambda d: d.evidence or _LAST)
+        evidence = first_of(t.device.evidence for t in known)
+        return next(t.device for t in known if t.device.evidence is evidence)
     hosts = [t for t in operands if t.device.kind == "cpu"]
     if hosts and (len(hosts) == len(operands) or any(t.rank == 1 for t in hosts)):
         return CPU  # in memory of its own, which is not pinned
     return NO_DEVICE
-
-
-_LAST = Evidence(Place("\U0010ffff", 0, 0, 0, 0), "", Shows.OPERATION)
 
 
 MAX_UNSURE = 3  # operands that may or may not be 0-dim, told apart in all combinations
@@ -151,7 +149,7 @@ def region_dtype(region: Region) -> str:
 
 def autocast_dtype(
     name: str, operands: list[Tensor], arguments: Arguments, site: Site
-) -> tuple[str | None, Evidence | None] | None:
+) -> tuple[str | None, Reason | None] | None:
     """The dtype of a result under autocast; None where autocast leaves the operation alone."""
     region = site.region
     if region is None or region.enabled is False:

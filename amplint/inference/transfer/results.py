@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from amplint.core.lattice import only
 from amplint.core.values import (
     CPU,
     NONE,
     UNKNOWN,
     Arguments,
     DType,
-    Evidence,
     Host,
+    Reason,
     Sequence,
     Shows,
     Tensor,
     TensorTree,
     Value,
     constant,
+    first_of,
     one,
-    only,
 )
 from amplint.inference import ranks
 from amplint.inference.ranks import Call
@@ -45,7 +46,7 @@ def tensor_result(
     stays = result.kind == "same" or result.rank == "sizes"
     device = CPU if result.device == "cpu" else common_device(operands[: 1 if stays else None])
     dtype: str | None
-    evidence: Evidence | None = None
+    evidence: Reason | None = None
     word = division_dtype(arguments) or result.dtype
     if word in ("same", "float-of", "long-of"):
         dtype, evidence = first.dtype, first.dtype_evidence
@@ -57,8 +58,7 @@ def tensor_result(
         # What is joined has the same number of dimensions.
         ranked = [replace(t, rank=1) for t in operands] if result.rank == "some" else operands
         dtype = promote(ranked, word == "promote-float", number_kinds(arguments.all))
-        reasons = [t.dtype_evidence for t in operands if t.dtype == dtype and t.dtype_evidence]
-        evidence = min(reasons) if reasons else None
+        evidence = first_of(t.dtype_evidence for t in operands if t.dtype == dtype)
     elif word in ("default",):
         dtype = "float32"
     elif word in ("arg", "unknown"):

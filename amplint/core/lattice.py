@@ -1,0 +1,318 @@
+"""The lattice of values: what covers several of them.
+
+A `Value` is a set of alternatives. Its parts (the tensors, the strings, the classes ...) are told
+apart by `part`, and each part is a lattice of its own: so many alternatives at most, and a top that
+takes the place of more, whatever comes later. The top of most parts is `Unknown(part)`, beside
+which the value is *open*: it holds `Unknown()`, for it may be anything else of its part.
+
+Since a cap depends on the alternatives alone, and not on how many were joined before, `join` is
+associative, commutative and idempotent (tests/unit/test_lattice.py), and every chain is finite: a
+fixpoint over values ends, at the same values in whatever order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from amplint.core.values import (
+    ACCELERATOR,
+    BOTTOM,
+    CPU,
+    HOST_KINDS,
+    NO_DEVICE,
+    NONE,
+    PERHAPS_CPU,
+    PLAIN,
+    UNKNOWN,
+    Atom,
+    Device,
+    Function,
+    Host,
+    Object,
+    Sequence,
+    Tensor,
+    TensorTree,
+    Unknown,
+    Value,
+    evidence_text,
+    first_of,
+)
+from amplint.core.values import Mapping as MappingValue
+
+MAX_ALTERNATIVES = 6  # of most parts
+MAX_FUNCTIONS = 48  # a table of losses, of backends
+MAX_MODULES = 2  # library modules that are told apart; of more, all that is known is the kind
+MAX_STRINGS = 3  # `"cuda" if torch.cuda.is_available() else "cpu"` keeps both
+MAX_DEPTH = 3  # containers in each other
+MAX_KEYS = 32  # constant keys of a dict that are told apart
+
+ANY_MODULE = "?"  # the type of a library module that is one of many
+
+
+# ------------------------------------------------------------------------------ of one value
+
+
+def is_open(value: Value) -> bool:
+    """Whether it may be something that nothing is known of."""
+    return value >= UNKNOWN
+
+
+def is_unknown(value: Value) -> bool:
+    """Whether nothing is known of it, though something was seen."""
+    return bool(value) and all(isinstance(atom, Unknown) for atom in value)
+
+
+def known(value: Value) -> Value:
+    """The alternatives of which something is known."""
+    return frozenset(atom for atom in value if not isinstance(atom, Unknown))
+
+
+def only(value: Value) -> Atom | None:
+    """The one alternative, leaving None aside; None where there are several or it is Unknown.
+
+    Tensors that differ in what is known of them are joined into one.
+    """
+    atoms = [atom for atom in value if atom != NONE]
+    if not atoms:
+        return None
+    if all(isinstance(atom, Tensor) for atom in atoms):
+        return join_tensors([atom for atom in atoms if isinstance(atom, Tensor)])
+    if len(atoms) == 1 and not isinstance(atoms[0], Unknown):
+        return atoms[0]
+    return None
+
+
+# ------------------------------------------------------------------------------ join
+
+
+def join(values: Iterable[Value]) -> Value:
+    """The least value that covers all the given ones."""
+    rest = iter(values)
+    joined = BOTTOM
+    for value in rest:
+        if not joined:
+            joined = value
+        elif value and value is not joined:
+            return normalise(united([joined, value, *rest]))
+    return joined if len(joined) <= 1 else normalise(joined)
+
+
+def united(values: list[Value]) -> Value:
+    """The alternatives of all. Of those that are equal, the one whose evidence comes first: which
+    one a set would keep depends on its order, and so on the hashes of this process."""
+    union = BOTTOM.union(*values)
+    if len(union) == sum(map(len, values)):
+        return union
+    first: dict[Atom, Atom] = {}
+    for value in values:
+        for atom in value:
+            if type(atom) not in PLAIN:
+                before = first.setdefault(atom, atom)
+                if before is not atom and evidence_text(atom) < evidence_text(before):
+                    first[atom] = atom
+    if not first:
+        return union
+    return frozenset([*first.values(), *(atom for atom in union if type(atom) in PLAIN)])
+
+
+def normalise(atoms: Iterable[Atom]) -> Value:
+    """The value of some alternatives: of a part with too many, its top."""
+    atoms = frozenset(atoms)
+    if len(set(map(type, atoms))) == len(atoms):
+        return atoms  # one of each part
+    parts: dict[str, list[Atom]] = {}
+    for atom in atoms:
+        parts.setdefault(part(atom), []).append(atom)
+    tops = {atom.of for atom in atoms if isinstance(atom, Unknown)}
+    kept: set[Atom] = set()
+    for name, alike in parts.items():
+        if name in tops:
+            continue  # the top is in the part of Unknown
+        if len(alike) == 1 or name == "Unknown":
+            kept.update(alike)
+        elif name in MERGES:
+            kept.update(MERGES[name](alike))
+        elif len(alike) > (MAX_FUNCTIONS if name == "Function" else MAX_ALTERNATIVES):
+            kept.update((Unknown(name), Unknown()))
+        else:
+            kept.update(alike)
+    return frozenset(kept)
+
+
+def part(atom: Atom) -> str:
+    """The part of the lattice that an alternative belongs to."""
+    kind = type(atom).__name__
+    if isinstance(atom, Host):
+        return f"Host {atom.kind}"
+    if isinstance(atom, Object) and atom.kind == "module":
+        return "container module" if atom.holds else "module"
+    if isinstance(atom, Function) and atom.bound is not None:
+        return "Method of the project"
+    return kind
+
+
+def few_functions(value: Value) -> Value:
+    """The value, of which more functions than there are alternatives of other parts are Unknown:
+    of what a decorator is given, say, it does not matter which it is."""
+    functions = [atom for atom in value if part(atom) == "Function"]
+    if len(functions) <= MAX_ALTERNATIVES:
+        return value
+    return value.difference(functions) | {Unknown("Function"), Unknown()}
+
+
+# ------------------------------------------------------------------------------ its parts
+
+
+def join_devices(devices: list[Device]) -> Device:
+    """The accelerator if something says so and nothing says the CPU; the CPU only if all agree.
+
+    A value on the accelerator on one path, and of unknown device on the others, is read from the
+    accelerator on that path: this is what a finding needs to know. What may be on the CPU stays so,
+    whatever else is joined to it later: the order of joins must not matter.
+    """
+    kinds = {device.kind for device in devices}
+    reason = first_of(device.evidence for device in devices)
+    if kinds == {CPU.kind}:
+        pinned = all(device.pinned for device in devices)
+        return Device("cpu", reason, pinned=True) if pinned else CPU
+    if kinds & {CPU.kind, PERHAPS_CPU.kind}:
+        return PERHAPS_CPU
+    if kinds == {None}:
+        return NO_DEVICE
+    names = {device.name for device in devices}
+    name = names.pop() if len(names) == 1 else None
+    return Device(ACCELERATOR, reason, name)
+
+
+def join_tensors(tensors: list[Tensor]) -> Tensor:
+    """A tensor with the facts that hold for all the given ones."""
+    if len(tensors) == 1:
+        return tensors[0]
+    dtypes = {tensor.dtype for tensor in tensors}
+    ranks = {tensor.rank for tensor in tensors}
+    dims = {tensor.dims for tensor in tensors}
+    grads = {tensor.grad for tensor in tensors}
+    fresh = {tensor.fresh for tensor in tensors}
+    return Tensor(
+        dtype=dtypes.pop() if len(dtypes) == 1 else None,
+        device=join_devices([tensor.device for tensor in tensors]),
+        rank=ranks.pop() if len(ranks) == 1 else None,
+        dims=dims.pop() if len(dims) == 1 else None,
+        grad=grads.pop() if len(grads) == 1 else None,
+        dtype_evidence=first_of(tensor.dtype_evidence for tensor in tensors),
+        fresh=fresh.pop() if len(fresh) == 1 else None,
+    )
+
+
+def join_trees(trees: list[TensorTree]) -> TensorTree:
+    source = trees[0].source if len({tree.source for tree in trees}) == 1 else "batch"
+    return TensorTree(join_devices([tree.device for tree in trees]), source)
+
+
+def join_hosts(hosts: list[Host]) -> Iterable[Host]:
+    """A value of one kind; of strings, some whose text is known may stand beside each other."""
+    kind = hosts[0].kind
+    if kind in MERGED_HOSTS:
+        texts = kind == "str" and all(host.known for host in hosts)
+        limit = MAX_STRINGS if texts else 1
+    else:
+        limit = MAX_ALTERNATIVES
+    return hosts if len(hosts) <= limit and Host(kind) not in hosts else [Host(kind)]
+
+
+def join_modules(modules: list[Object]) -> Iterable[Object]:
+    """Library modules; many become one of which the kind alone is known."""
+    if len(modules) <= MAX_MODULES and all(module.type != ANY_MODULE for module in modules):
+        return modules
+    return [Object("module", ANY_MODULE, join_devices([module.device for module in modules]))]
+
+
+def join_sequences(sequences: list[Sequence]) -> Sequence:
+    """Item by item, where all have as many; otherwise the items are elements like all others."""
+    lengths = {None if s.items is None else len(s.items) for s in sequences}
+    names = {s.names for s in sequences}
+    batches = any(s.batches for s in sequences)
+    if len(lengths) == 1 and None not in lengths:
+        columns = zip(*(s.items for s in sequences if s.items is not None), strict=True)
+        element = join(s.element for s in sequences)
+        items = tuple(join(column) for column in columns)
+        return Sequence(items, element, batches, names.pop() if len(names) == 1 else ())
+    elements = (value for s in sequences for value in (s.element, *(s.items or ())))
+    return Sequence(None, join(elements), batches)
+
+
+def join_mappings(mappings: list[MappingValue]) -> MappingValue:
+    """Key by key; under a key that one of them lacks, it may have any of its elements."""
+    keys = {key for mapping in mappings for key, _ in mapping.items}
+    element = join(m.element for m in mappings)
+    if len(keys) > MAX_KEYS or any(mapping.crowded for mapping in mappings):
+        return MappingValue(element, (), True)
+    items = tuple(
+        (key, join(dict(m.items).get(key, m.element) for m in mappings)) for key in sorted(keys)
+    )
+    return MappingValue(element, items)
+
+
+MERGED_HOSTS = frozenset({"int", "float", "bool", "str", "number", "numpy"})
+MERGES: Mapping[str, Callable[[list[Any]], Iterable[Atom]]] = {
+    "Tensor": lambda tensors: [join_tensors(tensors)],
+    "TensorTree": lambda trees: [join_trees(trees)],
+    "module": join_modules,
+    "Sequence": lambda sequences: [join_sequences(sequences)],
+    "Mapping": lambda mappings: [join_mappings(mappings)],
+    **{f"Host {kind}": join_hosts for kind in HOST_KINDS},
+}
+
+
+# ------------------------------------------------------------------------------ depth
+
+
+NESTS = frozenset({Sequence, MappingValue, Object})  # kinds that may hold values
+
+
+def shallow(value: Value) -> Value:
+    """The value, with what nests deeper than `MAX_DEPTH` left unknown: every chain is finite."""
+    for atom in value:
+        if type(atom) in NESTS and is_deeper(value, MAX_DEPTH):
+            return truncated(value, MAX_DEPTH)
+    return value
+
+
+def is_deeper(value: Value, levels: int) -> bool:
+    """Whether more than so many containers nest in each other."""
+    for atom in value:
+        if type(atom) in NESTS:
+            inside = inner(atom)
+            if inside and (levels == 0 or any(is_deeper(each, levels - 1) for each in inside)):
+                return True
+    return False
+
+
+def inner(atom: Atom) -> tuple[Value, ...]:
+    """The values that lie in an alternative; none in one that is no container."""
+    if isinstance(atom, Sequence):
+        return (atom.element, *(atom.items or ()))
+    if isinstance(atom, MappingValue):
+        return (atom.element, *(value for _, value in atom.items))
+    return (atom.holds,) if isinstance(atom, Object) and atom.holds else ()
+
+
+def truncated(value: Value, levels: int) -> Value:
+    """The value, with so many levels of containers in each other."""
+    kept: list[Atom] = []
+    for atom in value:
+        if not inner(atom):
+            kept.append(atom)
+        elif levels == 0:
+            kept += (Unknown(part(atom)), Unknown())
+        elif isinstance(atom, Sequence):
+            items = atom.items and tuple(truncated(item, levels - 1) for item in atom.items)
+            kept.append(replace(atom, items=items, element=truncated(atom.element, levels - 1)))
+        elif isinstance(atom, MappingValue):
+            pairs = tuple((key, truncated(each, levels - 1)) for key, each in atom.items)
+            kept.append(replace(atom, items=pairs, element=truncated(atom.element, levels - 1)))
+        elif isinstance(atom, Object):
+            kept.append(replace(atom, holds=truncated(atom.holds, levels - 1)))
+    return normalise(kept)

@@ -1,0 +1,347 @@
+"""The evidence for devices, dtypes and regions, found by walking back from where they show.
+
+Evidence takes no part in the fixpoint: which of several equal reasons came first would depend on
+the order of evaluation. It is found afterwards, for what a finding rests on. Each step evaluates
+one node again, with *marked* operands: in place of evidence each device, dtype and region in them
+has a mark that says where in which operand it stands. The mark that comes out of the node tells
+from where to go on; evidence that comes out was given by the node itself, and is the answer. What
+functions write for each other is marked by who has written it. Of several ways, the shortest is
+taken, and of several shortest the first in the order of operands, and of functions.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
+
+from amplint.core.lattice import few_functions, join
+from amplint.core.values import (
+    BOTTOM,
+    Atom,
+    Autocast,
+    Evidence,
+    LazyEvidence,
+    Place,
+    Reason,
+    Region,
+    Shows,
+    Value,
+    evidence_of,
+    ordered,
+)
+from amplint.inference.evaluation import Evaluation
+from amplint.inference.evidence_marks import (
+    CONTEXT,
+    DEVICE,
+    EvidenceMarks,
+    Path,
+    Source,
+    at_path,
+    marked,
+    name_of,
+    places,
+)
+from amplint.inference.fixpoint import Inference
+from amplint.inference.state import Key, KeyKind, SiteId, State
+from amplint.ir.model import FunctionFacts, Node
+
+MAX_WAYS = 8  # from one node
+MAX_WRITERS = 32  # of a key that are told apart
+MAX_GOALS = 40  # forks on the way to the answer
+RESULTS: frozenset[KeyKind] = frozenset({"return", "yield", "context"})
+
+
+class At(NamedTuple):
+    """A place for evidence in the value of a node.
+
+    `call`: by which the function was entered, if the way led through one: parameters and regions
+    are then what this call gives. (Of all goals.)
+    """
+
+    function: str
+    node: int
+    path: Path
+    call: SiteId | None = None
+
+
+class Written(NamedTuple):
+    """A place for evidence in what a site has written under a key."""
+
+    key: Key
+    site: SiteId
+    path: Path
+    call: SiteId | None = None
+
+
+class Around(NamedTuple):
+    """The autocast region around the nodes of a block."""
+
+    function: str
+    block: int
+    call: SiteId | None = None
+
+
+Goal = At | Written | Around
+
+
+# ------------------------------------------------------------------------------ one step
+
+
+class Onlooker:
+    """The project, for a node that is evaluated again: what it writes is noted, and changes
+    nothing.
+
+    Args:
+        marks: for what is read.
+        wanted: the key of which it is noted what is written.
+        call: of what calls have written, it alone counts, if it has written anything.
+    """
+
+    def __init__(
+        self, inference: Inference, marks: EvidenceMarks, wanted: Key | None, call: SiteId | None
+    ) -> None:
+        self._inference = inference
+        self._call = call
+        self._marks = marks
+        self._wanted = wanted
+        self.edges: dict[SiteId, set[str]] = {}
+        self.drawn: dict[SiteId, set[str]] = {}
+        self.threads: dict[SiteId, set[Atom]] = {}
+        self.off_flags: set[str] = set()
+        self.declared_global: set[tuple[str, str]] = set()
+        self.node = -1
+        self.written: list[Value] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inference, name)
+
+    def read(self, key: Key) -> Value:
+        parts = self._inference.sites_of(key)
+        if not parts:
+            return self._inference.read(key)
+        if self._call is not None and self._call in parts:
+            parts = {self._call: parts[self._call]}
+        first = heapq.nsmallest(MAX_WRITERS, parts.items(), key=lambda part: part[0])
+        marked_parts = [self._marks.on(part, (key, site)) for site, part in first]
+        if len(parts) > len(first):
+            marked_parts.append(self._inference.read(key))
+        value = join(marked_parts)
+        return few_functions(value) if key.kind == "param" else value
+
+    def write(self, key: Key, _site: SiteId, value: Value) -> None:
+        if key == self._wanted:
+            self.written.append(value)
+
+    def write_region(self, *_: object) -> None: ...
+
+    def write_dispatch(self, *_: object) -> None: ...
+
+    def need(self, _function: str) -> None: ...
+
+    def forget_bases(self) -> None: ...
+
+
+class Overlay:
+    """The values of a function's nodes, some of which are marked."""
+
+    def __init__(self, values: Sequence[Value], marked: dict[int, Value]) -> None:
+        self._values = values
+        self._marked = marked
+
+    def __getitem__(self, number: int) -> Value:
+        return self._marked[number] if number in self._marked else self._values[number]
+
+
+class Again(Evaluation):
+    """The evaluation of one node with marked operands."""
+
+    def __init__(
+        self,
+        inference: Onlooker,
+        facts: FunctionFacts,
+        state: State,
+        node: int,
+        marks: EvidenceMarks,
+    ) -> None:
+        super().__init__(cast(Inference, inference), facts, state)
+        self._marks_given = marks
+        operands = (n for n in state.graph.nodes[node].operands if n >= 0)
+        overlay = {n: marks.on(state.values[n], n) for n in dict.fromkeys(operands)}
+        self.values = cast("list[Value]", Overlay(state.values, overlay))
+
+    def region(self, block: int) -> Region | None:
+        region = self.state.regions.get(block)
+        mark = self._marks_given.mark(None, ())
+        return replace(region, evidence=mark) if region is not None else None
+
+    def evidence(self, node: Node, text: str, kind: Shows) -> Evidence | None:
+        return Evidence(Place(self.facts.path, *node.location), text, kind)
+
+    def evidence_in(self, function: str, node: Node, text: str, kind: Shows) -> Evidence | None:
+        path = self.inference.functions[function].path
+        return Evidence(Place(path, *node.location), text, kind)
+
+
+class Explanations:
+    """The evidence of a solved project."""
+
+    def __init__(self, inference: Inference) -> None:
+        self._inference = inference
+        self._found: dict[Goal, Evidence | None] = {}
+        self._forks: dict[Goal, Goal] = {}
+        self._known_ways: dict[Goal, Sequence[Goal | Evidence]] = {}
+
+    def explained(self, function: str, node: int) -> Value:
+        """The value of a node, with the evidence for its devices, dtypes and contexts."""
+        value = self._inference.states[function].values[node]
+        return marked(value, (), lambda path, _: self._lazy(At(function, node, path)))
+
+    def of_devices(self, function: str, node: int) -> set[Evidence]:
+        """The evidence for the devices of the tensors that a value is or holds."""
+        value = self._inference.states[function].values[node]
+        paths = [p for p in places(value) if p[-1] == DEVICE and p[-2] == ("Tensor",)]
+        found = (self.find(At(function, node, path)) for path in paths)
+        return {evidence for evidence in found if evidence is not None}
+
+    def of_region(self, function: str, block: int) -> Reason:
+        """The place where the region around the nodes of a block is opened."""
+        return self._lazy(Around(function, block))
+
+    def _lazy(self, goal: At | Around) -> LazyEvidence:
+        return LazyEvidence(goal[:2], lambda: self.find(goal))
+
+    def find(self, goal: Goal) -> Evidence | None:
+        """The nearest evidence: of a convention only where there is no other."""
+        goal = self._fork(goal)
+        if goal not in self._found:
+            self._found[goal] = self._search(goal)
+        return self._found[goal]
+
+    def _search(self, start: Goal) -> Evidence | None:
+        seen, queue = {start}, deque([start])
+        convention = None
+        while queue:
+            for way in self._ways_from(queue.popleft()):
+                if isinstance(way, Evidence):
+                    if way.kind is not Shows.CONVENTION:
+                        return way
+                    convention = convention or way
+                    continue
+                fork = self._fork(way)
+                if fork not in seen and len(seen) < MAX_GOALS:
+                    seen.add(fork)
+                    queue.append(fork)
+        return convention
+
+    def _fork(self, goal: Goal) -> Goal:
+        """The first goal on the way back that has several ways, or none, or is answered. What lies
+        between has one answer with it, so that a long chain is walked once."""
+        passed: dict[Goal, None] = {}
+        while goal not in self._forks and goal not in passed:
+            ways = self._ways_from(goal)
+            if len(ways) != 1 or isinstance(ways[0], Evidence):
+                self._forks[goal] = goal
+                break
+            passed[goal] = None
+            goal = ways[0]
+        fork = self._forks.get(goal, goal)  # a circle of single ways has no answer
+        self._forks.update(dict.fromkeys(passed, fork))
+        return fork
+
+    def _ways_from(self, goal: Goal) -> Sequence[Goal | Evidence]:
+        if goal not in self._known_ways:
+            self._known_ways[goal] = tuple(dict.fromkeys(self._ways(goal)))
+        return self._known_ways[goal]
+
+    def _ways(self, goal: Goal) -> Iterator[Goal | Evidence]:
+        """Where evidence comes from: other places, or the evidence itself."""
+        if isinstance(goal, Around):
+            yield from self._region(*goal)
+        elif isinstance(goal, At):
+            yield from self._steps(goal.function, goal.node, goal.path, None, goal.call)
+        elif goal.site[1] >= 0:
+            yield from self._steps(*goal.site, goal.path, goal.key, goal.call)
+        else:
+            function = goal.site[0]
+            for number in self._nodes_of(goal.key, function):
+                yield At(function, number, goal.path, goal.call)
+
+    def _nodes_of(self, key: Key, function: str) -> Sequence[int]:
+        """The nodes that a function as a whole has written under a key."""
+        graph = self._inference.states[function].graph
+        if key.kind == "return":
+            return graph.returns
+        if key.kind == "yield":
+            return graph.yields
+        if key.kind == "name":
+            return (*graph.bindings.get(key.name, ()), *graph.globals.get(key.name, ()))
+        if key.kind == "context":
+            return tuple(block.node for block in graph.blocks if block.kind == "with")
+        return ()
+
+    def _steps(
+        self,
+        function: str,
+        node: int,
+        path: Path,
+        written: Key | None,
+        call: SiteId | None,
+    ) -> Iterator[Goal | Evidence]:
+        """The ways back from a node's value, or from what it writes under a key."""
+        state = self._inference.states.get(function)
+        if state is None:
+            return
+        facts = self._inference.functions[function]
+        left_out: list[Source] = []
+        for _ in range(MAX_WAYS):
+            marks = EvidenceMarks(left_out)
+            onlooker = Onlooker(self._inference, marks, written, call)
+            value = Again(onlooker, facts, state, node, marks).evaluated(node)
+            evidence = evidence_of(
+                at_path(value if written is None else join(onlooker.written), path)
+            )
+            if evidence is None:
+                return
+            meant = marks.meant(evidence)
+            if meant is None:
+                # What a node says where its operands say nothing counts only if they do not.
+                if not left_out:
+                    yield evidence
+                return
+            source, inner = meant
+            left_out.append(source)
+            if source is None:
+                yield Around(function, state.graph.nodes[node].block, call)
+            elif isinstance(source, int):
+                yield At(function, source, inner, call)
+            elif source[0].kind in RESULTS:
+                yield Written(*source, inner, (function, node))
+            else:
+                yield Written(*source, inner)
+
+    def _region(self, function: str, block: int, call: SiteId | None) -> Iterator[Goal | Evidence]:
+        """The context that opens the region of a block; or the calls in regions, by all of which
+        it is inherited."""
+        infer = self._inference
+        graph, values = infer.states[function].graph, infer.states[function].values
+        while block >= 0:
+            facts = graph.blocks[block]
+            context = values[facts.node] if facts.kind == "with" and facts.node >= 0 else BOTTOM
+            for atom in ordered(context):
+                if isinstance(atom, Autocast):
+                    yield At(function, facts.node, (name_of(atom), CONTEXT), call)
+                    return
+            block = facts.parent
+        decorators = Key("decorators", function)
+        for site, value in sorted(infer.sites_of(decorators).items()):
+            for atom in ordered(value):
+                if isinstance(atom, Autocast):
+                    yield Written(decorators, site, (name_of(atom), CONTEXT))
+                    return
+        calls = infer.calls_in_regions(function)
+        for caller, number in [call] if call is not None and call in calls else calls:
+            node = infer.states[caller].graph.nodes[number]
+            yield Around(caller, node.block)

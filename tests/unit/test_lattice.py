@@ -1,0 +1,201 @@
+"""`join` is the join of a lattice, whatever values meet, and `shallow` leaves its order alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amplint.core.lattice import (
+    MAX_ALTERNATIVES,
+    MAX_DEPTH,
+    MAX_FUNCTIONS,
+    MAX_KEYS,
+    few_functions,
+    is_deeper,
+    is_open,
+    is_unknown,
+    join,
+    known,
+    normalise,
+    only,
+    shallow,
+)
+from amplint.core.values import (
+    ACCELERATOR,
+    BOTTOM,
+    CPU,
+    HOST_KINDS,
+    NO_DEVICE,
+    NONE,
+    PERHAPS_CPU,
+    UNKNOWN,
+    Atom,
+    Autocast,
+    Class,
+    Device,
+    DType,
+    Function,
+    Host,
+    Instance,
+    Mapping,
+    Method,
+    Module,
+    NoGrad,
+    Object,
+    Sequence,
+    Super,
+    Symbol,
+    Tensor,
+    TensorTree,
+    Value,
+    one,
+)
+
+FEW = st.integers(0, 8)  # as many of each part as its cap, and more
+DEVICES = st.sampled_from(
+    [NO_DEVICE, CPU, PERHAPS_CPU, Device(ACCELERATOR), Device(ACCELERATOR, name="cuda"),
+     Device("cpu", pinned=True)]
+)  # fmt: skip
+UNSURE = st.sampled_from([None, 0, 1])
+HOSTS = st.one_of(
+    st.builds(lambda number: Host("int", number, True), FEW),
+    st.builds(lambda number: Host("str", f"s{number}", True), FEW),
+    st.builds(lambda number: Host("object", number, True), FEW),
+    st.builds(lambda rank: Host("numpy", dtype="float32", rank=rank), UNSURE),
+    st.sampled_from([Host(kind) for kind in HOST_KINDS if kind != "none"]),
+    st.just(NONE),
+)
+LEAVES: st.SearchStrategy[Atom] = st.one_of(
+    st.builds(
+        Tensor,
+        st.sampled_from([None, "float16", "float32"]),
+        DEVICES,
+        UNSURE,
+        st.sampled_from([None, True]),
+        fresh=st.sampled_from([None, "torch.zeros"]),
+        dims=st.sampled_from([None, 2]),
+    ),
+    st.builds(TensorTree, DEVICES, st.sampled_from(["batch", "output"])),
+    HOSTS,
+    st.builds(lambda number: Symbol(f"lib.f{number}"), FEW),
+    st.builds(lambda number: Module(f"{number}.py"), FEW),
+    st.builds(lambda number: Class(f"a.py::C{number}"), FEW),
+    st.builds(lambda number, device: Instance(f"a.py::C{number}", device), FEW, DEVICES),
+    st.builds(lambda number: Super(f"a.py::C{number}", "a.py::D"), FEW),
+    st.builds(lambda number: Function(f"a.py::f{number}"), st.integers(0, MAX_FUNCTIONS + 2)),
+    st.builds(lambda number: Function(f"a.py::f{number}", Instance("a.py::C")), FEW),
+    st.builds(lambda number, device: Object("module", f"M{number}", device), FEW, DEVICES),
+    st.builds(lambda number: Object("optimizer", f"O{number}"), FEW),
+    st.builds(lambda number: Method(Tensor(), f"m{number}"), FEW),
+    st.builds(lambda number: DType(f"float{number}"), FEW),
+    st.builds(Autocast, st.sampled_from(["cuda", "cpu"]), st.sampled_from([None, "float16"])),
+    st.just(NoGrad()),
+    DEVICES,
+)
+
+
+def by_key(items: dict[str, Value]) -> tuple[tuple[str, Value], ...]:
+    return tuple(sorted(items.items(), key=lambda item: item[0]))
+
+
+def nests(inner: st.SearchStrategy[Value]) -> st.SearchStrategy[Value]:
+    items = st.lists(inner, max_size=2).map(tuple)
+    names = st.sampled_from("abc")
+    return st.one_of(
+        st.builds(Sequence, st.one_of(st.none(), items), inner, st.booleans()),
+        st.builds(Mapping, inner, st.dictionaries(names, inner).map(by_key)),
+        st.builds(lambda held: Object("module", "torch.nn.Sequential", holds=held), inner),
+    ).map(one)  # fmt: skip
+
+
+ALTERNATIVES = st.recursive(LEAVES.map(one), nests, max_leaves=4)
+VALUES = st.one_of(st.just(BOTTOM), st.just(UNKNOWN), st.lists(ALTERNATIVES, max_size=9).map(join))
+
+
+def covers(greater: Value, less: Value) -> bool:
+    return join([greater, less]) == greater
+
+
+@given(VALUES, VALUES, VALUES)
+def test_join_is_associative(a: Value, b: Value, c: Value) -> None:
+    together = join([a, b, c])
+    assert join([join([a, b]), c]) == together
+    assert join([a, join([b, c])]) == together
+
+
+@given(VALUES, VALUES)
+def test_join_is_commutative_and_covers_both(a: Value, b: Value) -> None:
+    joined = join([a, b])
+    assert joined == join([b, a])
+    assert covers(joined, a)
+    assert covers(joined, b)
+
+
+@given(VALUES)
+def test_join_is_idempotent(a: Value) -> None:
+    assert join([a, a]) == a == normalise(a) == join([a, BOTTOM])
+
+
+@given(VALUES, VALUES)
+def test_what_is_known_of_less_is_known_of_more(a: Value, b: Value) -> None:
+    both = join([a, b])
+    assert is_open(both) >= is_open(a)
+    assert is_open(both) or not is_unknown(a)
+
+
+@given(VALUES, VALUES)
+def test_shallow_keeps_the_order(a: Value, b: Value) -> None:
+    assert not is_deeper(shallow(a), MAX_DEPTH)
+    assert shallow(shallow(a)) == shallow(a)
+    assert covers(shallow(join([a, b])), shallow(a))
+
+
+@given(VALUES, VALUES)
+def test_few_functions_keeps_the_order(a: Value, b: Value) -> None:
+    assert covers(few_functions(a), a)
+    assert covers(few_functions(join([a, b])), few_functions(a))
+
+
+MANY: list[tuple[Callable[[int], Atom], int]] = [
+    (lambda n: Symbol(f"lib.f{n}"), MAX_ALTERNATIVES),
+    (lambda n: Class(f"a.py::C{n}"), MAX_ALTERNATIVES),
+    (lambda n: Function(f"a.py::f{n}"), MAX_FUNCTIONS),
+]
+
+
+@pytest.mark.parametrize(("make", "cap"), MANY)
+def test_too_many_alternatives_absorb_whatever_comes(make: Callable[[int], Atom], cap: int) -> None:
+    few = join(one(make(n)) for n in range(cap))
+    assert len(few) == cap
+    many = join([few, one(make(cap))])
+    assert is_unknown(many)
+    assert join([many, one(make(cap + 1))]) == many
+    assert known(join([many, one(NONE)])) == {NONE}
+
+
+def test_many_modules_absorb_one_more() -> None:
+    modules = [one(Object("module", name)) for name in "ABCD"]
+    many = join(modules[:3])
+    assert only(many) == Object("module", "?")
+    assert join([many, modules[3]]) == many
+
+
+def test_sequences_of_unequal_length_keep_their_items() -> None:
+    pair = Sequence((one(Host("int")), one(Tensor())), BOTTOM)
+    joined = only(join([one(pair), one(Sequence((one(Host("str")),), BOTTOM))]))
+    assert isinstance(joined, Sequence)
+    assert joined.items is None
+    assert joined.element == {Host("int"), Host("str"), Tensor()}
+
+
+def test_many_keys_leave_a_dict_as_a_whole() -> None:
+    def mapping(first: int) -> Value:
+        keys = tuple((f"k{n:02}", one(Host("int"))) for n in range(first, first + MAX_KEYS))
+        return one(Mapping(one(Host("int")), keys))
+
+    joined = join([mapping(0), mapping(1)])
+    assert joined == one(Mapping(one(Host("int")), (), crowded=True))
+    assert join([joined, mapping(0)]) == joined
