@@ -103,7 +103,8 @@ def united(values: list[Value]) -> Value:
     """The alternatives of all. Of those that are equal, the one whose evidence comes first: which
     one a set would keep depends on its order, and so on the hashes of this process."""
     union = BOTTOM.union(*values)
-    if len(union) == sum(map(len, values)):
+    # Values of the fixpoint share what is equal in them: it is the evidence of others that differs.
+    if len({id(atom) for value in values for atom in value}) == len(union):
         return union
     first: dict[Atom, Atom] = {}
     for value in values:
@@ -307,12 +308,19 @@ def truncated(value: Value, levels: int) -> Value:
             kept.append(atom)
         elif levels == 0:
             kept += (Unknown(part(atom)), Unknown())
-        elif isinstance(atom, Sequence):
-            items = atom.items and tuple(truncated(item, levels - 1) for item in atom.items)
-            kept.append(replace(atom, items=items, element=truncated(atom.element, levels - 1)))
-        elif isinstance(atom, MappingValue):
-            pairs = tuple((key, truncated(each, levels - 1)) for key, each in atom.items)
-            kept.append(replace(atom, items=pairs, element=truncated(atom.element, levels - 1)))
-        elif isinstance(atom, Object):
-            kept.append(replace(atom, holds=truncated(atom.holds, levels - 1)))
+        else:
+            kept.append(with_inside(atom, lambda inside: truncated(inside, levels - 1)))
     return normalise(kept)
+
+
+def with_inside(atom: Atom, change: Callable[[Value], Value]) -> Atom:
+    """The alternative, with the values that lie in it changed; itself, where it is no container."""
+    if isinstance(atom, Sequence):
+        items = atom.items and tuple(change(item) for item in atom.items)
+        return replace(atom, items=items, element=change(atom.element))
+    if isinstance(atom, MappingValue):
+        pairs = tuple((key, change(each)) for key, each in atom.items)
+        return replace(atom, items=pairs, element=change(atom.element))
+    if isinstance(atom, Object) and atom.holds:
+        return replace(atom, holds=change(atom.holds))
+    return atom

@@ -9,7 +9,7 @@ chain of reasons was found first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple, Union
@@ -409,6 +409,12 @@ class Arguments:
 
     def has(self, name: str, position: int | None = None) -> bool:
         return self.get(name, position) is not None
+
+    @property
+    def key(self) -> tuple[Hashable, ...]:
+        """All of it, the order of keywords included, to look up what was computed from it."""
+        keywords = tuple(self.keywords.items())
+        return (self.positional, keywords, self.stars, self.more_keywords, self.hint)
 
     @property
     def all(self) -> tuple[Value, ...]:

@@ -135,8 +135,8 @@ class Calls(Frame):
         if isinstance(atom, Symbol):
             dotted = f"{atom.name}.{name}"
             path = infer.modules.absolute(dotted, self.facts.path)
-            return one(Module(path)) if path else transfer.attribute(atom, name, self.site(node))
-        return transfer.attribute(atom, name, self.site(node))
+            return one(Module(path)) if path else self.applied(transfer.attribute, node, atom, name)
+        return self.applied(transfer.attribute, node, atom, name)
 
     def instance_attribute(self, instance: Instance, name: str, node: Node) -> Value:
         infer = self.inference
@@ -270,7 +270,7 @@ class Calls(Frame):
         if atom.name not in MODULE_CONVERSIONS:
             return None
         if atom.name in MOVES and self.is_moved_tensor(node):
-            moved = transfer.call(replace(atom, of=TensorTree()), arguments, self.site(node))
+            moved = self.called(replace(atom, of=TensorTree()), arguments, node)
             if all(isinstance(a, TensorTree) and a.device.kind for a in moved):
                 return moved
         if atom.name in ("cuda", "xpu"):
@@ -361,7 +361,7 @@ class Calls(Frame):
                 self.enter(identity, node, arguments, Instance(atom.id))
             if not makers:
                 if infer.library_bases(atom.id) & DICTS:
-                    return transfer.call(Symbol("builtins.dict"), arguments, self.site(node))
+                    return self.called(Symbol("builtins.dict"), arguments, node)
                 self.fill_fields(atom.id, arguments)
             return one(Instance(atom.id))
         if isinstance(atom, Instance):
@@ -371,7 +371,7 @@ class Calls(Frame):
                 return self.call_instance(atom.of, arguments, node)
             if atom.name in ("register_buffer", "register_parameter"):
                 self.register(atom.of, arguments, node)
-            return transfer.call(atom, arguments, self.site(node))
+            return self.called(atom, arguments, node)
         if isinstance(atom, Method) and is_executor(atom.of) and atom.name in libraries.EXECUTES:
             self.execute(atom.name, arguments)
         if isinstance(atom, Object) and atom.holds:
@@ -388,7 +388,7 @@ class Calls(Frame):
                 of_operator = self.call_operators(atom.name, arguments, node)
                 if of_operator is not None:
                     return of_operator
-        return transfer.call(atom, arguments, self.site(node))
+        return self.called(atom, arguments, node)
 
     def enter_held(self, held: Value, node: Node) -> None:
         """Calling a Sequential calls what it holds; what each is given is not followed."""
@@ -467,7 +467,7 @@ class Calls(Frame):
             name in ("builtins.iter", "builtins.next", "builtins.enumerate", "tqdm.tqdm")
             or name in libraries.PASS_THROUGH
         ):
-            return transfer.call(Symbol(name), self.loaders(arguments), self.site(node))
+            return self.called(Symbol(name), self.loaders(arguments), node)
         return None
 
     def start_thread(self, name: str, arguments: Arguments) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from amplint.core.lattice import MAX_KEYS, is_open, is_unknown, join, known, shallow
+from amplint.core.lattice import MAX_KEYS, is_open, is_unknown, join, known
 from amplint.core.values import (
     ACCELERATOR,
     BOTTOM,
@@ -44,7 +44,7 @@ from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.ir.ops import Op
 
-MAX_PASSES = 4  # passes over a graph with loops
+MAX_TURNS = 8  # of a loop, before its values are taken as they are
 HOT_METHODS = frozenset({"forward", "training_step"})
 
 
@@ -52,73 +52,76 @@ class Evaluation(Calls):
     """One pass over one function's graph, in the light of what is known so far."""
 
     def run(self, dirty: Collection[int]) -> None:
-        """Evaluate the nodes that something has changed for, and all that depends on them."""
+        """Evaluate the nodes that something has changed for, and what depends on those whose value
+        changes by that."""
         self.function_region = self.region_of_function()
-        nodes = self.depending(dirty)
-        # From nothing: what a loop carried while less was known would carry itself on.
-        for number in nodes:
-            self.values[number] = BOTTOM
-        changed = self.pass_over(nodes)
-        for _ in range(MAX_PASSES - 1):
-            nodes = self.behind(changed)
-            if not nodes:
-                break
-            changed = self.pass_over(nodes)
-        self.state.regions = {block: self.region(block) for block in range(len(self.graph.blocks))}
+        number_of_nodes = len(self.values)
+        if WHOLE in dirty:
+            self.values[:] = [BOTTOM] * number_of_nodes
+            self.waiting = bytearray(b"\1") * number_of_nodes
+        else:
+            self.waiting = bytearray(number_of_nodes)
+            for number in dirty:
+                self.await_evaluation(number)
+        self.propagate()
+        blocks = range(len(self.graph.blocks))
+        self.state.regions = {block: self.region(block) for block in blocks}
         self.publish()
 
-    def pass_over(self, nodes: Iterable[int]) -> set[int]:
-        """Evaluate nodes in their order; gives those whose value is another now."""
-        self.regions = {}
-        changed: set[int] = set()
-        for number in nodes:
+    def propagate(self) -> None:
+        """Evaluate the waiting nodes, the first one first, and those that depend on a change."""
+        state, waiting, values = self.state, self.waiting, self.values
+        dependents, cycles, contexts = state.dependents, state.cycles, state.contexts
+        turns: dict[int, int] = {}  # of loops, by their first node
+        number = waiting.find(1)
+        while number >= 0:
+            waiting[number] = 0
             value = self.evaluated(number)
-            if value != self.values[number]:
-                self.values[number] = value
-                changed.add(number)
-        return changed
+            following = number + 1
+            if value is not values[number]:
+                values[number] = value
+                if number in contexts:
+                    self.regions.clear()
+                for each in (*dependents[number], *contexts.get(number, ())):
+                    if waiting[each]:
+                        continue
+                    if each > number:
+                        if cycles and each in cycles and cycles[each] is not cycles.get(number):
+                            following = min(following, self.await_evaluation(each))
+                        else:
+                            waiting[each] = 1
+                    elif turns.get(each, 0) < MAX_TURNS:
+                        turns[each] = turns.get(each, 0) + 1
+                        waiting[each] = 1
+                        following = min(following, each)
+            number = waiting.find(1, following)
+
+    def await_evaluation(self, number: int) -> int:
+        """Have a node evaluated, and all of a loop that it stands in; gives the first of them.
+
+        A loop is evaluated from nothing: what it carried while less was known would carry itself
+        on.
+        """
+        members = self.state.cycles.get(number, (number,))
+        for each in members:
+            if len(members) > 1:
+                self.values[each] = BOTTOM
+            self.waiting[each] = 1
+        return min(members)
 
     def evaluated(self, number: int) -> Value:
         """The value of a node, as far as its operands are known."""
         self.number = self.inference.node = number
-        value = shallow(self.transfer(self.graph.nodes[number]))
+        value = self.settled(self.transfer(self.graph.nodes[number]))
         if not value or is_open(value):
             marked = self.marked(number)
             if marked is not None:
-                value = join([known(value), marked])
+                value = self.settled(join([known(value), marked]))
         elif number in self.marks.backward:
-            value = self.backpropagated(number, value)
-        return transfer.without_nests(value) if number in self.marks.no_nests else value
-
-    def depending(self, dirty: Collection[int]) -> Iterable[int]:
-        """The nodes themselves, and those that are computed from them, in order."""
-        if WHOLE in dirty:
-            return range(len(self.graph.nodes))
-        found, stack = set(dirty), list(dirty)
-        while stack:
-            more = [user for user in self.state.users[stack.pop()] if user not in found]
-            found.update(more)
-            stack += more
-        return self.with_regions(found)
-
-    def behind(self, changed: Iterable[int]) -> Iterable[int]:
-        """The nodes that a pass has left behind, for what it changed stands below them, as at the
-        end of a loop; and those that are computed from them."""
-        found = {user for number in changed for user in self.state.users[number] if user < number}
-        stack = list(found)
-        while stack:
-            number = stack.pop()
-            more = [u for u in self.state.users[number] if u > number and u not in found]
-            found.update(more)
-            stack += more
-        return self.with_regions(found)
-
-    def with_regions(self, nodes: set[int]) -> Iterable[int]:
-        """The nodes in order; all there are, where a context is among them: it is no operand of
-        what stands in its region."""
-        if any(block.kind == "with" and block.node in nodes for block in self.graph.blocks):
-            return range(len(self.graph.nodes))
-        return sorted(nodes)
+            value = self.settled(self.backpropagated(number, value))
+        if number in self.marks.no_nests:
+            value = self.settled(transfer.without_nests(value))
+        return value
 
     def publish(self) -> None:
         """Write what others may read of this function."""
@@ -340,17 +343,17 @@ class Evaluation(Calls):
             kinds = [*left, *right]
             if any(isinstance(a, Class | Symbol) for a in kinds):
                 return join([left, right])  # an annotation: `Tensor | None`
-        return transfer.binary(node.data, left, right, self.site(node))
+        return self.applied(transfer.binary, node, node.data, left, right)
 
     def op_aug(self, node: Node) -> Value:
         target, value = self.operands(node)
-        return transfer.augmented(node.data, target, value, self.site(node))
+        return self.applied(transfer.augmented, node, node.data, target, value)
 
     def op_unary(self, node: Node) -> Value:
-        return transfer.unary(node.data, self.of(node.operands[0]), self.site(node))
+        return self.applied(transfer.unary, node, node.data, self.of(node.operands[0]))
 
     def op_compare(self, node: Node) -> Value:
-        return transfer.compare(node.data, self.operands(node), self.site(node))
+        return self.applied(transfer.compare, node, node.data, tuple(self.operands(node)))
 
     def op_bool(self, node: Node) -> Value:
         return join(self.operands(node))

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
-from amplint.core.lattice import few_functions, join
+from amplint.core.lattice import few_functions, join, shallow
 from amplint.core.values import (
     BOTTOM,
+    Arguments,
     Atom,
     Autocast,
     Evidence,
@@ -32,6 +33,7 @@ from amplint.core.values import (
     evidence_of,
     ordered,
 )
+from amplint.inference import transfer
 from amplint.inference.evaluation import Evaluation
 from amplint.inference.evidence_marks import (
     CONTEXT,
@@ -171,6 +173,15 @@ class Again(Evaluation):
         operands = (n for n in state.graph.nodes[node].operands if n >= 0)
         overlay = {n: marks.on(state.values[n], n) for n in dict.fromkeys(operands)}
         self.values = cast("list[Value]", Overlay(state.values, overlay))
+
+    def settled(self, value: Value) -> Value:
+        return shallow(value)
+
+    def applied(self, operation: Callable[..., Value], node: Node, *operands: Hashable) -> Value:
+        return operation(*operands, self.site(node))
+
+    def called(self, atom: Atom, arguments: Arguments, node: Node) -> Value:
+        return transfer.call(atom, arguments, self.site(node))
 
     def region(self, block: int) -> Region | None:
         region = self.state.regions.get(block)

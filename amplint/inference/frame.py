@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -10,6 +10,8 @@ from amplint.core.values import (
     ACCELERATOR,
     BOTTOM,
     UNKNOWN,
+    Arguments,
+    Atom,
     Autocast,
     Device,
     Evidence,
@@ -83,6 +85,25 @@ class Frame:
     def site(self, node: Node) -> Site:
         return Site(self.region(node.block), partial(self.evidence, node))
 
+    def settled(self, value: Value) -> Value:
+        """The value as it is kept for a node."""
+        return self.inference.memo.interned(value)
+
+    def applied(self, operation: Callable[..., Value], node: Node, *operands: Hashable) -> Value:
+        """The result of a transfer function that takes such operands and the site."""
+        region = self.region(node.block)
+        return self.inference.memo.result(
+            (operation, operands, region), lambda: operation(*operands, Site(region, no_evidence))
+        )
+
+    def called(self, atom: Atom, arguments: Arguments, node: Node) -> Value:
+        """The result of a call of what is no function of the project."""
+        region = self.region(node.block)
+        return self.inference.memo.result(
+            (atom, arguments.key, region),
+            lambda: transfer.call(atom, arguments, Site(region, no_evidence)),
+        )
+
     def evidence(self, _node: Node, _text: str, _kind: Shows) -> Evidence | None:
         """The reason that a node gives: none, until somebody asks (`explanation.py`)."""
         return None
@@ -148,6 +169,11 @@ class Frame:
             "optimizer": one(Object("optimizer", "?")),
             "accelerator": one(transfer.SOME_ACCELERATOR),
         }.get(kind)
+
+
+def no_evidence(_text: str, _kind: Shows) -> Evidence | None:
+    """The evidence of a site in the fixpoint."""
+    return None
 
 
 def as_region(context: Autocast) -> Region:

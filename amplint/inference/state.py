@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
 
 from amplint.core.values import Evidence, Place, Region, Shows, Value
+from amplint.core.walks import components
 from amplint.ir import ops
 from amplint.ir.model import Graph
 
@@ -61,6 +62,52 @@ class State:
     def nests(self) -> bool:
         """Whether a scope stands in it, from which its names can be read."""
         return any(node.op in (ops.DEF, ops.CLASS, ops.LAMBDA) for node in self.graph.nodes)
+
+    @cached_property
+    def dependents(self) -> Sequence[Sequence[int]]:
+        """By node: those that are evaluated again when its value changes.
+
+        They are its users, and those that look behind an operand: a call at the object whose method
+        it calls, or at the start of a text that it is given; a subscript at what its tuple holds.
+        """
+        further: dict[int, list[int]] = {}
+        for number, node in enumerate(self.graph.nodes):
+            if node.op in (ops.CALL, ops.SUBSCRIPT):
+                for operand in node.operands:
+                    behind = self.graph.nodes[operand] if operand >= 0 else None
+                    if behind is not None and behind.op in (ops.ATTR, ops.TUPLE, ops.BINOP):
+                        for each in behind.operands:
+                            further.setdefault(each, []).append(number)
+        dependents = list(self.users)
+        for number, more in further.items():
+            dependents[number] = (*dependents[number], *more)
+        return dependents
+
+    @cached_property
+    def cycles(self) -> Mapping[int, Collection[int]]:
+        """By node of a loop: all the nodes that it depends on and that depend on it."""
+        heads = [
+            number
+            for number, node in enumerate(self.graph.nodes)
+            if any(operand >= number for operand in node.operands)
+        ]
+        found = components(heads, lambda number: self.dependents[number]) if heads else ()
+        return {number: members for members in found if len(members) > 1 for number in members}
+
+    @cached_property
+    def contexts(self) -> Mapping[int, Collection[int]]:
+        """By node of a `with` statement's context: the nodes in its block, and in those within."""
+        blocks = self.graph.blocks
+        if not any(block.kind == "with" and block.node >= 0 for block in blocks):
+            return {}
+        inside: dict[int, list[int]] = {}
+        for number, node in enumerate(self.graph.nodes):
+            block = node.block
+            while block >= 0:
+                if blocks[block].kind == "with" and blocks[block].node >= 0:
+                    inside.setdefault(blocks[block].node, []).append(number)
+                block = blocks[block].parent
+        return inside
 
     @cached_property
     def users(self) -> Sequence[Sequence[int]]:

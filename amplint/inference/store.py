@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from amplint.core.lattice import few_functions, join, shallow
+from amplint.core.lattice import few_functions, join
 from amplint.core.values import BOTTOM, UNKNOWN, Region, Value, constant
 from amplint.core.walks import reachable
+from amplint.inference.memo import Memo
 from amplint.inference.state import MAX_ROUNDS, WHOLE, Dispatch, Key, KeyKind, SiteId, State
 from amplint.ir.file_set import Files
 from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts
@@ -94,6 +95,7 @@ class Store(ABC):
         self.functions = Definitions(files, lambda facts: facts.functions)
         self.classes = Definitions(files, lambda facts: facts.classes)
         self.states: dict[str, State] = {}
+        self.memo = Memo()
         self.failures: dict[str, str] = {}
         self._parts: dict[Key, dict[SiteId, Value]] = {}
         self._joined: dict[Key, Value] = {}  # the join of the parts
@@ -149,9 +151,9 @@ class Store(ABC):
         if key.kind in OF_CODE and self._from_test(key.owner, site[0]):
             return
         parts = self._parts.setdefault(key, {})
-        value = shallow(value)
+        value = self.memo.interned(value)
         old = parts.get(site)
-        if old == value:
+        if old is value:
             return
         parts[site] = value
         counts = self._counts.setdefault(key, Counter())
@@ -169,7 +171,8 @@ class Store(ABC):
         after = join(parts.values())
         if key.kind == "param":
             after = few_functions(after)
-        if after != before:
+        after = self.memo.interned(after)
+        if after is not before:
             self._joined[key] = after
             self._tell(self._readers.get(key, ()))
 

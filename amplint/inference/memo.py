@@ -1,0 +1,48 @@
+"""What was computed before: transfer functions are pure, and most operands come again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from amplint.core.lattice import shallow, with_inside
+from amplint.core.values import BOTTOM, Atom, Value
+
+
+class Memo:
+    """The values of one fixpoint, each as one object, and the results of its transfer functions.
+
+    What is equal is one object, a value and an alternative in it, so that it is compared by
+    identity. Nothing here carries evidence: values that differ in it alone are one value.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[Value, Value] = {BOTTOM: BOTTOM}
+        self._atoms: dict[Atom, Atom] = {}
+        self._results: dict[Hashable, Value] = {}
+
+    def interned(self, value: Value) -> Value:
+        """The one object that is this value, or what is left of it where it nests too deep."""
+        known = self._values.get(value)
+        if known is None:
+            left = frozenset(map(self._interned_atom, shallow(value)))
+            known = self._values[value] = self._values.setdefault(left, left)
+        return known
+
+    def _interned_atom(self, atom: Atom) -> Atom:
+        known = self._atoms.get(atom)
+        if known is None:
+            known = with_inside(atom, self.interned)
+            self._atoms[known] = known
+        return known
+
+    def result(self, key: Hashable, compute: Callable[[], Value]) -> Value:
+        """The result of a pure function.
+
+        Args:
+            key: the function and all that its result depends on.
+            compute: is called the first time.
+        """
+        known = self._results.get(key)
+        if known is None:
+            known = self._results[key] = self.interned(compute())
+        return known
