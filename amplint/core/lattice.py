@@ -1,9 +1,10 @@
 """The lattice of values: what covers several of them.
 
 A `Value` is a set of alternatives. Its parts (the tensors, the strings, the classes ...) are told
-apart by `part`, and each part is a lattice of its own: so many alternatives at most, and a top that
-takes the place of more, whatever comes later. The top of most parts is `Unknown(part)`, beside
-which the value is *open*: it holds `Unknown()`, for it may be anything else of its part.
+apart by `part`, and each part is a lattice of its own: some are merged into one alternative, others
+have a top `Unknown(part)`, beside which the value is *open*: it holds `Unknown()`, for it may be
+anything else of its part. A value of more than `MAX_ALTERNATIVES` is `TOP`, whatever comes later:
+what flows together from all sides says nothing, and would only hide what the use of a value says.
 
 Since a cap depends on the alternatives alone, and not on how many were joined before, `join` is
 associative, commutative and idempotent (tests/unit/test_lattice.py), and every chain is finite: a
@@ -41,14 +42,18 @@ from amplint.core.values import (
 )
 from amplint.core.values import Mapping as MappingValue
 
-MAX_ALTERNATIVES = 6  # of most parts
-MAX_FUNCTIONS = 48  # a table of losses, of backends
+MAX_ALTERNATIVES = 6  # of a value; a part that is merged counts as one, and so does a table
+MAX_OF_TABLE = 48  # a table of losses, of backends; a list of callbacks, and their methods
 MAX_MODULES = 2  # library modules that are told apart; of more, all that is known is the kind
 MAX_STRINGS = 3  # `"cuda" if torch.cuda.is_available() else "cpu"` keeps both
 MAX_DEPTH = 3  # containers in each other
 MAX_KEYS = 32  # constant keys of a dict that are told apart
 
 ANY_MODULE = "?"  # the type of a library module that is one of many
+ANYTHING = Unknown("anything")
+TOP: Value = frozenset({ANYTHING, Unknown()})  # it takes in whatever is joined to it
+TABLES = frozenset({"Function", "Instance", "Method of the project"})
+COUNTED_ONCE = TABLES | {"Unknown"}
 
 
 # ------------------------------------------------------------------------------ of one value
@@ -121,25 +126,30 @@ def united(values: list[Value]) -> Value:
 def normalise(atoms: Iterable[Atom]) -> Value:
     """The value of some alternatives: of a part with too many, its top."""
     atoms = frozenset(atoms)
-    if len(set(map(type, atoms))) == len(atoms):
+    if len(set(map(type, atoms))) == len(atoms) <= MAX_ALTERNATIVES:
         return atoms  # one of each part
     parts: dict[str, list[Atom]] = {}
     for atom in atoms:
         parts.setdefault(part(atom), []).append(atom)
     tops = {atom.of for atom in atoms if isinstance(atom, Unknown)}
+    if ANYTHING.of in tops:
+        return TOP
     kept: set[Atom] = set()
+    alternatives = 0
     for name, alike in parts.items():
+        apart = len(alike) if name not in MERGES and name not in COUNTED_ONCE else 1
+        alternatives += apart
         if name in tops:
             continue  # the top is in the part of Unknown
         if len(alike) == 1 or name == "Unknown":
             kept.update(alike)
         elif name in MERGES:
             kept.update(MERGES[name](alike))
-        elif len(alike) > (MAX_FUNCTIONS if name == "Function" else MAX_ALTERNATIVES):
+        elif name in TABLES and len(alike) > MAX_OF_TABLE:
             kept.update((Unknown(name), Unknown()))
         else:
             kept.update(alike)
-    return frozenset(kept)
+    return frozenset(kept) if alternatives <= MAX_ALTERNATIVES else TOP
 
 
 def part(atom: Atom) -> str:

@@ -131,7 +131,7 @@ class Calls(Frame):
             return one(Sequence(None, one(Tensor(device=saved))))
         if isinstance(atom, Unknown):
             known = name in (MODULE_CONVERSIONS | LEGACY_NAMES) or infer.module_methods(name)
-            return one(Method(atom, name)) if known else UNKNOWN
+            return one(Method(Unknown(), name)) if known else UNKNOWN
         if isinstance(atom, Symbol):
             dotted = f"{atom.name}.{name}"
             path = infer.modules.absolute(dotted, self.facts.path)
