@@ -42,8 +42,8 @@ from amplint.core.values import (
 )
 from amplint.core.values import Mapping as MappingValue
 
-MAX_ALTERNATIVES = 6  # of a value; a part that is merged counts as one, and so does a table
-MAX_OF_TABLE = 48  # a table of losses, of backends; a list of callbacks, and their methods
+MAX_ALTERNATIVES = 6  # of a value; a part that is merged counts as one, and so do functions
+MAX_FUNCTIONS = 48  # a table of losses, of backends
 MAX_MODULES = 2  # library modules that are told apart; of more, all that is known is the kind
 MAX_STRINGS = 3  # `"cuda" if torch.cuda.is_available() else "cpu"` keeps both
 MAX_DEPTH = 3  # containers in each other
@@ -52,8 +52,7 @@ MAX_KEYS = 32  # constant keys of a dict that are told apart
 ANY_MODULE = "?"  # the type of a library module that is one of many
 ANYTHING = Unknown("anything")
 TOP: Value = frozenset({ANYTHING, Unknown()})  # it takes in whatever is joined to it
-TABLES = frozenset({"Function", "Instance", "Method of the project"})
-COUNTED_ONCE = TABLES | {"Unknown"}
+COUNTED_ONCE = frozenset({"Function", "Unknown"})
 
 
 # ------------------------------------------------------------------------------ of one value
@@ -145,7 +144,7 @@ def normalise(atoms: Iterable[Atom]) -> Value:
             kept.update(alike)
         elif name in MERGES:
             kept.update(MERGES[name](alike))
-        elif name in TABLES and len(alike) > MAX_OF_TABLE:
+        elif name == "Function" and len(alike) > MAX_FUNCTIONS:
             kept.update((Unknown(name), Unknown()))
         else:
             kept.update(alike)

@@ -535,14 +535,18 @@ class Calls(Frame):
 
     def dispatch(self, owner: Value, names: list[str], node: Node) -> None:
         """`getattr(callback, event)`: which methods are meant is up to what each call gives, so
-        it is at those calls that the methods are entered."""
+        it is at those calls that the methods are entered. Of an unknown object, it may be that of
+        any class: a list of callbacks holds more classes than a value can name."""
         given = self.graph.nodes[node.operands[2]]
         while given.op == ops.NARROW:
             given = self.graph.nodes[given.operands[0]]
         parameter = given.data
         for name in names:
-            ids = frozenset(identity for identity, _ in self.many_methods(owner, name, 0))
-            self.inference.write_dispatch(self.facts.id, (self.number, parameter, name), ids)
+            ids = {identity for identity, _ in self.many_methods(owner, name, 0)}
+            if is_open(owner):
+                ids.update(self.inference.methods_called(name))
+            case = (self.number, parameter, name)
+            self.inference.write_dispatch(self.facts.id, case, frozenset(ids))
 
     def dispatched(self, function: Function, arguments: Arguments, node: Node) -> None:
         """Enter the methods that a function finds by the constants of this call."""

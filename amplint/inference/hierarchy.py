@@ -263,13 +263,20 @@ class Hierarchy(Bindings):
         """The methods of that name, where every definition of it is a method of a torch module."""
         if name in COMMON_METHODS or name.startswith("__"):
             return []
+        found = self._defined_as(name)
+        classes = [self.functions[f].cls for f in found]
+        return found if all(c is not None and self.is_module(c) for c in classes) else []
+
+    def methods_called(self, name: str) -> list[str]:
+        """The methods of that name, of whatever class."""
+        return [f for f in self._defined_as(name) if self.functions[f].cls is not None]
+
+    def _defined_as(self, name: str) -> list[str]:
+        """The functions and methods of that name, if they are not too many to say something."""
         if self._by_name is None:
             self._by_name = {}
             for facts in self.own_functions():
                 if facts.kind == "function":
                     self._by_name.setdefault(facts.name, []).append(facts.id)
         found = self._by_name.get(name, [])
-        if len(found) > MAX_BY_NAME:
-            return []
-        classes = [self.functions[f].cls for f in found]
-        return found if all(c is not None and self.is_module(c) for c in classes) else []
+        return found if len(found) <= MAX_BY_NAME else []

@@ -32,6 +32,7 @@ from amplint.core.values import (
     TensorTree,
     Value,
 )
+from amplint.inference import Inference
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 
@@ -967,3 +968,69 @@ def test_a_lambda_may_be_asked_for_before_the_function_around_it_is_evaluated() 
     x = only(program.about("helpers.py").value(expression(files["helpers.py"], "x")))
     assert isinstance(x, Tensor)
     assert x.device.kind == ACCELERATOR
+
+
+LATE_HELPERS = """
+    import torch
+
+    def region():
+        return torch.autocast("cuda", dtype=torch.bfloat16)
+
+    def start():
+        return torch.zeros(3, dtype=torch.float16, device="cuda")
+"""
+
+
+def test_what_stands_in_a_region_is_evaluated_again_once_the_region_is_known() -> None:
+    main = """
+    import torch
+    from late import region
+
+    def run():
+        a = torch.ones(2, 2, device="cuda")
+        with region():
+            b = a @ a
+        return b
+    """
+    assert tensor("a @ a", main, late=LATE_HELPERS).dtype == "bfloat16"
+
+
+def test_a_loop_is_evaluated_again_when_something_outside_changes_what_it_carries() -> None:
+    main = """
+    import torch
+    from late import start
+
+    def run(xs):
+        total = start()
+        for x in xs:
+            for y in x:
+                total = total * 2
+            held = total
+        return total
+    """
+    for text in ("total * 2", "total"):
+        known = tensor(text, main, late=LATE_HELPERS)
+        assert (known.dtype, known.device.kind) == ("float16", ACCELERATOR)
+
+
+def test_a_call_looks_again_at_the_object_whose_method_it_calls() -> None:
+    """More classes override the method than a value can name: the callee stays unknown, and what it
+    may be is read off the object, which is known late."""
+    classes = "\n".join(
+        f"class C{number}(Base):\n    def on_step(self, x):\n        return x.item()\n"
+        for number in range(60)
+    )
+    events = f"class Base:\n    def on_step(self, x):\n        pass\n{classes}"
+    main = """
+    import torch
+    from late import made
+
+    def run():
+        made().on_step(torch.zeros(3, device="cuda"))
+    """
+    late = "from events import Base\n\ndef made():\n    return Base()\n"
+    texts = {"main.py": textwrap.dedent(main), "late.py": late, "events.py": events}
+    inference = Inference(Files({path: File(path, text) for path, text in texts.items()}))
+    inference.solve(["main.py::run"])
+    called = set().union(*inference.edges.values())
+    assert {f"events.py::C{number}.on_step" for number in range(60)} <= called

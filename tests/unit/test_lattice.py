@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from amplint.core.lattice import (
     MAX_ALTERNATIVES,
     MAX_DEPTH,
+    MAX_FUNCTIONS,
     MAX_KEYS,
-    MAX_OF_TABLE,
     TOP,
     few_functions,
     is_deeper,
@@ -86,7 +86,7 @@ LEAVES: st.SearchStrategy[Atom] = st.one_of(
     st.builds(lambda number: Class(f"a.py::C{number}"), FEW),
     st.builds(lambda number, device: Instance(f"a.py::C{number}", device), FEW, DEVICES),
     st.builds(lambda number: Super(f"a.py::C{number}", "a.py::D"), FEW),
-    st.builds(lambda number: Function(f"a.py::f{number}"), st.integers(0, MAX_OF_TABLE + 2)),
+    st.builds(lambda number: Function(f"a.py::f{number}"), st.integers(0, MAX_FUNCTIONS + 2)),
     st.builds(lambda number: Function(f"a.py::f{number}", Instance("a.py::C")), FEW),
     st.builds(lambda number, device: Object("module", f"M{number}", device), FEW, DEVICES),
     st.builds(lambda number: Object("optimizer", f"O{number}"), FEW),
@@ -163,8 +163,8 @@ def test_few_functions_keeps_the_order(a: Value, b: Value) -> None:
 MANY: list[tuple[Callable[[int], Atom], int]] = [
     (lambda n: Symbol(f"lib.f{n}"), MAX_ALTERNATIVES),
     (lambda n: Class(f"a.py::C{n}"), MAX_ALTERNATIVES),
-    (lambda n: Function(f"a.py::f{n}"), MAX_OF_TABLE),
-    (lambda n: Instance(f"a.py::C{n}"), MAX_OF_TABLE),
+    (lambda n: Function(f"a.py::f{n}"), MAX_FUNCTIONS),
+    (lambda n: Instance(f"a.py::C{n}"), MAX_ALTERNATIVES),
 ]
 
 
