@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -49,9 +48,6 @@ from amplint.gradscaler.checker import Misuse
 from amplint.inference.transfer import canonical
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.ssa import where
-
-if TYPE_CHECKING:
-    pass
 
 Texts = Callable[[str], Text | None]
 COMMENT = re.compile(r"#[^\r\n]*")

@@ -85,11 +85,10 @@ class Evaluation(Calls):
                 for each in (*dependents[number], *contexts.get(number, ())):
                     if waiting[each]:
                         continue
-                    if each > number:
-                        if cycles and each in cycles and cycles[each] is not cycles.get(number):
-                            following = min(following, self.await_evaluation(each))
-                        else:
-                            waiting[each] = 1
+                    if each in cycles and cycles[each] is not cycles.get(number):
+                        following = min(following, self.await_evaluation(each))
+                    elif each > number:
+                        waiting[each] = 1
                     elif turns.get(each, 0) < MAX_TURNS:
                         turns[each] = turns.get(each, 0) + 1
                         waiting[each] = 1
