@@ -44,7 +44,7 @@ from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.ir.ops import Op
 
-MAX_TURNS = 8  # of a loop, before its values are taken as they are
+MAX_PASSES = 8  # over a graph with loops, before its values are taken as they are
 HOT_METHODS = frozenset({"forward", "training_step"})
 
 
@@ -56,47 +56,52 @@ class Evaluation(Calls):
         changes by that."""
         self.function_region = self.region_of_function()
         number_of_nodes = len(self.values)
+        self.waiting = bytearray(number_of_nodes)
+        self.behind = bytearray(number_of_nodes)
         if WHOLE in dirty:
             self.values[:] = [BOTTOM] * number_of_nodes
-            self.waiting = bytearray(b"\1") * number_of_nodes
+            self.behind = bytearray(b"\1") * number_of_nodes
         else:
-            self.waiting = bytearray(number_of_nodes)
             for number in dirty:
-                self.await_evaluation(number)
-        self.propagate()
+                self.leave_behind(number)
+        for _ in range(MAX_PASSES):
+            self.waiting, self.behind = self.behind, self.waiting
+            if not self.propagate():
+                break
         blocks = range(len(self.graph.blocks))
         self.state.regions = {block: self.region(block) for block in blocks}
         self.publish()
 
-    def propagate(self) -> None:
-        """Evaluate the waiting nodes, the first one first, and those that depend on a change."""
-        state, waiting, values = self.state, self.waiting, self.values
+    def propagate(self) -> bool:
+        """Evaluate the waiting nodes in order, and behind them what depends on a change; gives
+        whether some node was left behind: at the start of a loop, whose end is changed."""
+        state, waiting, behind, values = self.state, self.waiting, self.behind, self.values
         dependents, cycles, contexts = state.dependents, state.cycles, state.contexts
-        turns: dict[int, int] = {}  # of loops, by their first node
+        left = False
         number = waiting.find(1)
         while number >= 0:
             waiting[number] = 0
             value = self.evaluated(number)
-            following = number + 1
             if value is not values[number]:
                 values[number] = value
                 if number in contexts:
                     self.regions.clear()
                 for each in (*dependents[number], *contexts.get(number, ())):
-                    if waiting[each]:
+                    if waiting[each] or behind[each]:
                         continue
                     if each in cycles and cycles[each] is not cycles.get(number):
-                        following = min(following, self.await_evaluation(each))
+                        self.leave_behind(each)
+                        left = True
                     elif each > number:
                         waiting[each] = 1
-                    elif turns.get(each, 0) < MAX_TURNS:
-                        turns[each] = turns.get(each, 0) + 1
-                        waiting[each] = 1
-                        following = min(following, each)
-            number = waiting.find(1, following)
+                    else:
+                        behind[each] = 1
+                        left = True
+            number = waiting.find(1, number + 1)
+        return left
 
-    def await_evaluation(self, number: int) -> int:
-        """Have a node evaluated, and all of a loop that it stands in; gives the first of them.
+    def leave_behind(self, number: int) -> None:
+        """Have a node evaluated in the next pass, and all of a loop that it stands in.
 
         A loop is evaluated from nothing: what it carried while less was known would carry itself
         on.
@@ -105,8 +110,8 @@ class Evaluation(Calls):
         for each in members:
             if len(members) > 1:
                 self.values[each] = BOTTOM
-            self.waiting[each] = 1
-        return min(members)
+                self.waiting[each] = 0
+            self.behind[each] = 1
 
     def evaluated(self, number: int) -> Value:
         """The value of a node, as far as its operands are known."""

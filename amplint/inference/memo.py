@@ -1,4 +1,4 @@
-"""What was computed before: transfer functions are pure, and most operands come again."""
+"""Results of transfer functions that were computed before: most operands come again."""
 
 from __future__ import annotations
 

@@ -76,6 +76,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "amplint/inference/evaluation.py": {"holds_instance": VALUES},
     "amplint/inference/evidence_marks.py": {"marked marked_atom": VALUES},
     "amplint/inference/frame.py": {"Frame.region": BLOCKS},
+    "amplint/inference/memo.py": {"Memo._interned_atom Memo.interned": VALUES},
     "amplint/inference/ranks.py": {"more plus": VALUES, "nesting": VALUES},
     "amplint/inference/transfer/calls.py": {"call call_symbol": VALUES},
     "amplint/inference/transfer/containers.py": {"held": VALUES},
