@@ -3,12 +3,13 @@
     python -m benchmarks.link_growth [PACKAGE...] [--cache DIR] [--shapes-only]
 
 Generates projects of several shapes, each of 1, 2, 4 and 8 times the size, and counts what linking
-them takes: evaluations, for each function that is evaluated; and transfers, values that are joined,
-keys that are read, functions that are asked for, edges of the call graph and questions for heat,
-for each node of the functions' value graphs. `time` is CPU time for each node, as a multiple of
+them takes, for each node of the functions' value graphs: evaluations of functions, of which a loop
+is one too; transfers, values that are joined, keys that are read, functions that are asked for,
+edges of the call graph and questions for heat. `time` is CPU time for each node, as a multiple of
 that at the smallest size. Then the same for real packages, from small ones to large ones, with the
 microseconds for each node. Writes results/link_growth.json when all of it was run; exits with 1
-when at eight times the size anything is more than 1.3 times what it is at one.
+when at eight times the size anything is more than 1.3 times what it is at one (1.8 times, where
+loops nest as deep as the size).
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ PACKAGES = (  # from 4,000 lines to 600,000
     "torchmetrics", "monai", "diffusers",
 )  # fmt: skip
 MOST = 1.3  # times the work per node of the smallest size
+# Where loops nest as deep as the size: a value that goes through d loops takes up to d + 3 passes
+# over them (Kam and Ullman, Global data flow analysis and iterative algorithms, 1976). It takes
+# far fewer here: with the depth doubled, a third of a pass more.
+MOST_IN_DEPTH = 1.8
 Texts = Mapping[str, str]  # a project: its files
 
 
@@ -465,9 +470,8 @@ SHAPES: dict[str, Callable[[int], dict[str, str]]] = {
 
 
 def rates(work: Work) -> dict[str, float]:
-    """Evaluations for each function, and all else for each node."""
-    of = {"evaluations": work.functions}
-    return {name: getattr(work, name) / of.get(name, work.nodes) for name in COUNTED}
+    """Each count, for each node."""
+    return {name: getattr(work, name) / work.nodes for name in COUNTED}
 
 
 def growth(small: Work, large: Work) -> dict[str, float]:
@@ -486,6 +490,11 @@ def head(last: str) -> str:
     return f"{'':<18}{'functions':>10}{'nodes':>9}{counted}{last:>11}"
 
 
+def most(shape: str) -> float:
+    """The growth of a rate that a shape may have."""
+    return MOST_IN_DEPTH if shape == "nested" else MOST
+
+
 def run_shapes() -> tuple[dict[str, Any], list[str]]:
     """The table of the shapes, and those of them that grow too fast."""
     found: dict[str, Any] = {}
@@ -501,7 +510,7 @@ def run_shapes() -> tuple[dict[str, Any], list[str]]:
         failures += [
             f"{name}: {count} grow {times:.2f} times"
             for count, times in grown.items()
-            if times > MOST
+            if times > most(name)
         ]
         found[name] = {
             "growth": {count: round(times, 2) for count, times in grown.items()},

@@ -53,6 +53,7 @@ class Program:
         )
         # Class bodies hold defaults and nested calls; they are judged like any other code.
         inference.solve(cls.id for facts in own for cls in facts.classes.values())
+        inference.complete()
         self.facts = Facts(inference)
 
     @property

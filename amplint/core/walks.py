@@ -8,7 +8,15 @@ that it used has changed. None of them recurses, so no chain is too long for the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item", bound=Hashable)
@@ -122,36 +130,69 @@ def components(
 ) -> list[list[Item]]:
     """The strongly connected components of what is reachable from items: those that reach each
     other. A component comes after those that it leads to."""
-    numbers: dict[Item, int] = {}  # in the order of entering
-    lowest: dict[Item, int] = {}  # of what an item leads to and that is in no component yet
-    pending: list[Item] = []
-    left: set[Item] = set()  # what is in a component
-    found: list[list[Item]] = []
-    for start in items:
-        stack = [(start, iter(following(start)))] if start not in numbers else []
-        while stack:
-            item, rest = stack[-1]
-            if item not in numbers:
-                numbers[item] = lowest[item] = len(numbers)
-                pending.append(item)
+    found: dict[Item, Sequence[Item]] = {}
+
+    def note(item: Item) -> Sequence[Item]:
+        found[item] = tuple(following(item))
+        return found[item]
+
+    for _ in reachable(items, note):
+        pass
+    things = list(found)
+    numbers = {item: number for number, item in enumerate(things)}
+    edges = [[numbers[each] for each in found[item]] for item in things]
+    return [[things[number] for number in component] for component in numbered_components(edges)]
+
+
+def numbered_components(
+    following: Sequence[Sequence[int]], alone: bool = True
+) -> Iterator[list[int]]:
+    """The same of numbers, each of which is followed by those in its place of a list.
+
+    It is Tarjan's algorithm, with a stack of its own; inference runs it over all nodes of a
+    project.
+
+    Args:
+        following: by number, those that it leads to.
+        alone: whether components of one item are wanted.
+    """
+    size = len(following)
+    entered = [0] * size  # when each was, counted from 1
+    lowest = [0] * size  # of what it leads to and that is in no component yet
+    pending = bytearray(size)  # whether it is in none
+    stack: list[int] = []
+    count = 0
+    for start in range(size):
+        path = [(start, iter(following[start]))] if not entered[start] else []
+        while path:
+            item, rest = path[-1]
+            if not entered[item]:
+                count += 1
+                entered[item] = lowest[item] = count
+                stack.append(item)
+                pending[item] = 1
             for each in rest:
-                if each not in numbers:
-                    stack.append((each, iter(following(each))))
+                if not entered[each]:
+                    if not alone and not following[each]:
+                        continue  # it leads to nothing, and so not back
+                    path.append((each, iter(following[each])))
                     break
-                if each not in left:
-                    lowest[item] = min(lowest[item], lowest[each])
+                if pending[each] and lowest[each] < lowest[item]:
+                    lowest[item] = lowest[each]
             else:
-                stack.pop()
-                if stack:
-                    around = stack[-1][0]
-                    lowest[around] = min(lowest[around], lowest[item])
-                if lowest[item] == numbers[item]:
-                    component = [pending.pop()]
-                    while component[-1] != item:
-                        component.append(pending.pop())
-                    left.update(component)
-                    found.append(component)
-    return found
+                path.pop()
+                if path and lowest[item] < lowest[path[-1][0]]:
+                    lowest[path[-1][0]] = lowest[item]
+                if lowest[item] == entered[item]:
+                    place = len(stack) - 1
+                    while stack[place] != item:
+                        place -= 1
+                    component = stack[place:]
+                    del stack[place:]
+                    for each in component:
+                        pending[each] = 0
+                    if alone or len(component) > 1:
+                        yield component
 
 
 class Solver(Generic[Item, Answer]):

@@ -22,7 +22,6 @@ class Bindings(Store):
     def __init__(self, files: Files) -> None:
         super().__init__(files)
         self.modules = files.modules
-        self.declared_global: set[tuple[str, str]] = set()
         self._bound_in: dict[tuple[str, str], str | Value] = {}
 
     def _class_at(self, path: str, graph: Graph, number: int, steps: int) -> str | None:
@@ -98,10 +97,11 @@ class Bindings(Store):
         if found:
             return found
         # A function of the module may bind it, declared `global`.
-        scope = f"{path}::"
-        return (
-            self.read(Key("name", scope, name)) if (scope, name) in self.declared_global else None
-        )
+        if name in BUILTINS:
+            return None  # nobody does that, and most names that a module does not bind are these
+        declared = Key("name", f"{path}::", name)
+        value = self.read(declared)
+        return value if self.sites_of(declared) else None
 
     def _find_binding(self, path: str, name: str, seen: set[str]) -> str | Value:
         """The scope that binds a module's name, through star imports, or what it is without one."""

@@ -211,7 +211,6 @@ class Calls(Frame):
         results: list[Value] = []
         infer = self.inference
         infer.edges[(self.facts.id, self.number)] = set()
-        infer.threads.pop((self.facts.id, self.number), None)
         self.note_flag(node, arguments)
         callees = values[0]
         if several(callees):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from collections.abc import Sequence as Ordered
 from dataclasses import replace
 from functools import lru_cache
 
@@ -44,17 +45,47 @@ from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.ir.ops import Op
 
-MAX_PASSES = 8  # over a graph with loops, before its values are taken as they are
+EVERYWHERE = range(1 << 62)  # all nodes of a function
+MAX_PASSES = 8  # over a circle, before its values may only grow
+# Operations that depend on their operands alone, and that no other function hears of.
+QUIET = frozenset(
+    {
+        ops.CONST, ops.OPAQUE, ops.UNBOUND, ops.PHI, ops.BINOP, ops.AUG, ops.UNARY, ops.COMPARE,
+        ops.BOOL, ops.TUPLE, ops.LIST, ops.SET, ops.DICT, ops.STARRED, ops.FSTRING, ops.SLICE,
+        ops.COMP, ops.DICTCOMP, ops.PUT, ops.ADD, ops.NARROW, ops.LAMBDA, ops.AWAIT, ops.YIELD,
+        ops.RETURN,
+    }
+)  # fmt: skip
 HOT_METHODS = frozenset({"forward", "training_step"})
 
 
 class Evaluation(Calls):
     """One pass over one function's graph, in the light of what is known so far."""
 
-    def run(self, dirty: Collection[int]) -> None:
+    def run(
+        self,
+        dirty: Collection[int],
+        scope: Container[int],
+        circle: Container[int] | None,
+        late: bool,
+    ) -> None:
         """Evaluate the nodes that something has changed for, and what depends on those whose value
-        changes by that."""
+        changes by that.
+
+        Args:
+            dirty: the nodes; `WHOLE` for all, from nothing.
+            scope: the nodes that may be evaluated. Others are queued.
+            circle: those of them that depend on each other; None where that is not known yet. What
+                a loop carries to its start then has to wait until it is.
+            late: whether the values in the circle may only grow from now on.
+        """
         self.function_region = self.region_of_function()
+        if WHOLE in dirty or self.function_region != self.state.around:
+            self.state.regions.clear()
+            self.state.around = self.function_region
+        self.regions = self.state.regions
+        self.scope = scope
+        self.changed: set[int] = set()
         number_of_nodes = len(self.values)
         self.waiting = bytearray(number_of_nodes)
         self.behind = bytearray(number_of_nodes)
@@ -63,35 +94,45 @@ class Evaluation(Calls):
             self.behind = bytearray(b"\1") * number_of_nodes
         else:
             for number in dirty:
-                self.leave_behind(number)
-        for _ in range(MAX_PASSES):
+                self.behind[number] = 1
+        passes, left = 0, True
+        while left and (passes == 0 or circle is not None):
+            passes += 1
+            self.growing = circle if circle and (late or passes > MAX_PASSES) else ()
             self.waiting, self.behind = self.behind, self.waiting
-            if not self.propagate():
-                break
-        blocks = range(len(self.graph.blocks))
-        self.state.regions = {block: self.region(block) for block in blocks}
-        self.publish()
+            left = self.propagate()
+        if left:
+            behind = [number for number, left in enumerate(self.behind) if left]
+            self.inference.leave(self.facts.id, behind)
+        self.publish(WHOLE in dirty)
+
+    def complete(self) -> None:
+        """Note the regions of all blocks."""
+        self.function_region = self.state.around
+        self.regions = self.state.regions
+        for block in range(len(self.graph.blocks)):
+            self.region(block)
 
     def propagate(self) -> bool:
         """Evaluate the waiting nodes in order, and behind them what depends on a change; gives
         whether some node was left behind: at the start of a loop, whose end is changed."""
         state, waiting, behind, values = self.state, self.waiting, self.behind, self.values
-        dependents, cycles, contexts = state.dependents, state.cycles, state.contexts
+        dependents, contexts, scope = state.dependents, state.contexts, self.scope
         left = False
         number = waiting.find(1)
         while number >= 0:
             waiting[number] = 0
             value = self.evaluated(number)
+            if number in self.growing:
+                value = self.settled(join([values[number], value]))
             if value is not values[number]:
                 values[number] = value
+                self.changed.add(number)
                 if number in contexts:
                     self.regions.clear()
                 for each in (*dependents[number], *contexts.get(number, ())):
-                    if waiting[each] or behind[each]:
-                        continue
-                    if each in cycles and cycles[each] is not cycles.get(number):
-                        self.leave_behind(each)
-                        left = True
+                    if each not in scope:
+                        self.inference.later(self.facts.id, each)
                     elif each > number:
                         waiting[each] = 1
                     else:
@@ -100,23 +141,17 @@ class Evaluation(Calls):
             number = waiting.find(1, number + 1)
         return left
 
-    def leave_behind(self, number: int) -> None:
-        """Have a node evaluated in the next pass, and all of a loop that it stands in.
-
-        A loop is evaluated from nothing: what it carried while less was known would carry itself
-        on.
-        """
-        members = self.state.cycles.get(number, (number,))
-        for each in members:
-            if len(members) > 1:
-                self.values[each] = BOTTOM
-                self.waiting[each] = 0
-            self.behind[each] = 1
-
     def evaluated(self, number: int) -> Value:
         """The value of a node, as far as its operands are known."""
-        self.number = self.inference.node = number
-        value = self.settled(self.transfer(self.graph.nodes[number]))
+        self.number = number
+        node = self.graph.nodes[number]
+        if node.op in QUIET:
+            value = self.settled(self.transfer(node))
+        else:
+            site = (self.facts.id, number)
+            self.inference.begin(site)
+            value = self.settled(self.transfer(node))
+            self.inference.end(site)
         if not value or is_open(value):
             marked = self.marked(number)
             if marked is not None:
@@ -127,30 +162,37 @@ class Evaluation(Calls):
             value = self.settled(transfer.without_nests(value))
         return value
 
-    def publish(self) -> None:
-        """Write what others may read of this function."""
-        infer, identity = self.inference, self.facts.id
-        returned = [self.values[node] for node in self.graph.returns]
-        if self.facts.kind in ("function", "lambda"):
-            if not self.graph.returns:
-                returned = [one(NONE)] if not self.graph.yields else []
+    def publish(self, whole: bool) -> None:
+        """Write what others may read of this function, where it has changed."""
+        infer, identity, graph, changed = self.inference, self.facts.id, self.graph, self.changed
+        if self.facts.kind in ("function", "lambda") and (
+            whole or not changed.isdisjoint(graph.returns) or graph.annotation in changed
+        ):
+            returned = [self.values[node] for node in graph.returns]
+            if not graph.returns and not graph.yields:
+                returned = [one(NONE)]
             infer.write(Key("return", identity), (identity, -1), self.declared(join(returned)))
-        if self.graph.yields:
-            element = join(self.values[node] for node in self.graph.yields)
+        if graph.yields and (whole or not changed.isdisjoint(graph.yields)):
+            element = join(self.values[node] for node in graph.yields)
             infer.write(Key("yield", identity), (identity, -1), element)
-            if set(self.facts.decorated) & CONTEXT_MAKERS:
-                self.publish_context()
-        # What a function binds is read by the scopes in it, if there are any.
-        local = self.facts.kind == "function" and not self.state.nests
-        for name, nodes in () if local else self.graph.bindings.items():
-            if name != "*":
-                infer.write(
-                    Key("name", identity, name), (identity, -1), join(self.values[n] for n in nodes)
-                )
-        for name, nodes in self.graph.globals.items():
-            value = join(self.values[n] for n in nodes)
-            infer.declared_global.add((f"{self.facts.path}::", name))
-            infer.write(Key("name", f"{self.facts.path}::", name), (identity, -2), value)
+        if graph.yields and set(self.facts.decorated) & CONTEXT_MAKERS:
+            self.publish_context()
+        for scope, site, bound in self.published(whole):
+            for name, nodes in bound.items():
+                value = join(self.values[n] for n in nodes)
+                infer.write(Key("name", scope, name), (identity, site), value)
+
+    def published(self, whole: bool) -> Iterator[tuple[str, int, Mapping[str, Ordered[int]]]]:
+        """The names whose values may have changed: in which scope, as what site, at which nodes."""
+        for scope, site, bound in (
+            (self.facts.id, -1, self.state.published),
+            (f"{self.facts.path}::", -2, self.graph.globals),
+        ):
+            if whole:
+                yield scope, site, bound
+            elif bound:
+                changed = self.changed
+                yield scope, site, {n: at for n, at in bound.items() if not changed.isdisjoint(at)}
 
     def declared(self, returned: Value) -> Value:
         """The value that a function returns; where that is not known, the value of its annotation.

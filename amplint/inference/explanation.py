@@ -113,7 +113,6 @@ class Onlooker:
         self.drawn: dict[SiteId, set[str]] = {}
         self.threads: dict[SiteId, set[Atom]] = {}
         self.off_flags: set[str] = set()
-        self.declared_global: set[tuple[str, str]] = set()
         self.node = -1
         self.written: list[Value] = []
 
@@ -140,6 +139,10 @@ class Onlooker:
     def write_region(self, *_: object) -> None: ...
 
     def write_dispatch(self, *_: object) -> None: ...
+
+    def begin(self, _site: SiteId) -> None: ...
+
+    def end(self, _site: SiteId) -> None: ...
 
     def need(self, _function: str) -> None: ...
 

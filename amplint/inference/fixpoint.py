@@ -7,12 +7,13 @@ writes it to be evaluated, and to be evaluated again when it changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TypeVar
 
 from amplint.core.errors import describe, function_at_fault
 from amplint.core.values import BOTTOM
-from amplint.inference.evaluation import Evaluation
+from amplint.inference.circles import Circles
+from amplint.inference.evaluation import EVERYWHERE, Evaluation
 from amplint.inference.project import ProjectFacts
 from amplint.inference.state import WHOLE, Key, State
 from amplint.ir.file_set import Files
@@ -33,18 +34,40 @@ class Inference(ProjectFacts):
         changes."""
         for root in sorted(roots):
             if root not in self.states:
-                self._enqueue(root)
-        while self._queue:
-            function = self._next()
-            nodes = self._queue.pop(function)
-            try:
-                self._evaluate(function, nodes)
-            except Exception as error:
-                self.give_up(function, f"inference failed: {describe(error)}")
+                self.later(root)
+        self.settle()
+
+    def complete(self) -> None:
+        """Make the values of circles those that they have whatever the order of evaluation."""
+        Circles(self).solve()
+        for function, state in self.states.items():
+            Evaluation(self, self.functions[function], state).complete()
         # Whoever walks over all functions, or all calls, does so in the same order, whatever the
         # order of evaluation was.
         self.states = dict(sorted(self.states.items()))
         self.edges = dict(sorted(self.edges.items()))
+
+    def settle(self) -> None:
+        """Evaluate what waits to be, until nothing changes."""
+        for function, nodes in self.queued():
+            self.evaluate(function, nodes)
+
+    def queued(self) -> Iterator[tuple[str, set[int]]]:
+        """Take functions from the queue, with the nodes that are to be evaluated."""
+        while self._queue:
+            function = self._next()
+            yield function, self._queue.pop(function)
+
+    def has_queued(self) -> bool:
+        return bool(self._queue or self._late)
+
+    def take_late(self) -> None:
+        """Queue what was left for later, because the function was evaluated too often."""
+        for state in self.states.values():
+            state.rounds = 0
+        for function, nodes in self._late.items():
+            self._queue.setdefault(function, set()).update(nodes)
+        self._late.clear()
 
     def _next(self) -> str:
         """The function to be evaluated next: any will do."""
@@ -106,17 +129,39 @@ class Inference(ProjectFacts):
         for number in state.passed_over.intersection(state.graph.bindings.get(name, ())):
             state.passed_over.discard(number)
             state.rounds -= 1  # it is not for want of an end that the module is evaluated again
-            self._enqueue(module, number)
+            self.later(module, number)
 
-    def _evaluate(self, function: str, nodes: set[int]) -> None:
+    def evaluate(
+        self,
+        function: str,
+        nodes: set[int],
+        scope: Container[int] = EVERYWHERE,
+        circle: Container[int] | None = None,
+        late: bool = False,
+    ) -> None:
+        """Evaluate nodes of a function, and what depends on them there, within the scope."""
+        try:
+            self._evaluate(function, nodes, scope, circle, late)
+        except Exception as error:
+            self.give_up(function, f"inference failed: {describe(error)}")
+
+    def _evaluate(
+        self,
+        function: str,
+        nodes: set[int],
+        scope: Container[int],
+        circle: Container[int] | None,
+        late: bool,
+    ) -> None:
         facts = self.functions[function]
         graph = self.files[facts.path].graph(function)
         state = self.states.get(function)
         if state is None:
-            state = self.states[function] = State(graph, [BOTTOM] * len(graph.nodes))
+            nothing = [BOTTOM] * len(graph.nodes)
+            state = self.states[function] = State(graph, nothing, facts.kind == "function")
             nodes = {WHOLE}
-        state.rounds += 1
+        state.rounds += self.turn is None
         self._current = function
         self.outside = facts.path not in self.files.own
-        Evaluation(self, facts, state).run(nodes)
+        Evaluation(self, facts, state).run(nodes, scope, circle, late)
         self.node = WHOLE

@@ -8,7 +8,6 @@ from functools import partial
 
 from amplint.core.values import (
     ACCELERATOR,
-    BOTTOM,
     UNKNOWN,
     Arguments,
     Atom,
@@ -54,18 +53,18 @@ class Frame:
 
     def region_of_function(self) -> Region | None:
         """The region that decorators or all callers put around the body."""
-        decorators = (
-            self.inference.read(Key("decorators", self.facts.id))
-            if self.facts.decorated
-            else BOTTOM
-        )
-        for atom in ordered(decorators):
-            if isinstance(atom, Autocast):
-                return as_region(atom)
-        parent = self.facts.parent
-        if self.facts.kind in ("class", "module") or parent is None:
+        own = self.own_region()
+        if own is not None:
+            return own
+        if self.facts.kind in ("class", "module") or self.facts.parent is None:
             return None
         return self.inference.inherited_region(self.facts.id)
+
+    def own_region(self) -> Region | None:
+        """The region that decorators put around the body."""
+        if not self.facts.decorated:
+            return None
+        return opened_by(self.inference.read(Key("decorators", self.facts.id)))
 
     def region(self, block: int) -> Region | None:
         """The autocast state inside a block."""
@@ -75,10 +74,8 @@ class Frame:
             facts = self.graph.blocks[block]
             around = self.region(facts.parent)
             if facts.kind == "with" and facts.node >= 0:
-                for atom in ordered(self.values[facts.node]):
-                    if isinstance(atom, Autocast):
-                        around = nested(as_region(atom), around)
-                        break
+                inner = opened_by(self.values[facts.node])
+                around = nested(inner, around) if inner is not None else around
             self.regions[block] = around
         return self.regions[block]
 
@@ -173,6 +170,14 @@ class Frame:
 
 def no_evidence(_text: str, _kind: Shows) -> Evidence | None:
     """The evidence of a site in the fixpoint."""
+    return None
+
+
+def opened_by(contexts: Value) -> Region | None:
+    """The region that a context, or what may be one, opens."""
+    for atom in ordered(contexts):
+        if isinstance(atom, Autocast):
+            return as_region(atom)
     return None
 
 

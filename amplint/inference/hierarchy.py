@@ -208,10 +208,12 @@ class Hierarchy(Bindings):
     def differentiated(self) -> frozenset[str]:
         """The functions of operators that have a formula for their gradient, and that formula."""
         trained = [
-            key.owner for key in self._joined if key.kind == "operator" and key.name == "backward"
+            key.owner
+            for key, slot in self.slots.items()
+            if key.kind == "operator" and key.name == "backward" and slot.joined
         ]
-        values = (self._joined.get(Key("operator", o, r)) for o in trained for r in AUTOGRAD_ROLES)
-        return frozenset(a.id for v in values for a in v or () if isinstance(a, Function))
+        values = (self.joined(Key("operator", o, r)) for o in trained for r in AUTOGRAD_ROLES)
+        return frozenset(a.id for v in values for a in v if isinstance(a, Function))
 
     def is_optimizer(self, cls: str) -> bool:
         return any(name.startswith("torch.optim.") for name in self.library_bases(cls))

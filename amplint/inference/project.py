@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from amplint.core.values import BOTTOM, Atom, Value
+from amplint.core.values import Value
 from amplint.inference import use_evidence
 from amplint.inference.hierarchy import Hierarchy
-from amplint.inference.state import Key, SiteId
+from amplint.inference.state import Key
 from amplint.inference.store import TEST_PATH
 from amplint.ir.file_set import Files
 
@@ -17,9 +17,6 @@ class ProjectFacts(Hierarchy):
 
     def __init__(self, files: Files) -> None:
         super().__init__(files)
-        self.edges: dict[SiteId, set[str]] = {}
-        self.drawn: dict[SiteId, set[str]] = {}  # callees, any one of which may be meant
-        self.threads: dict[SiteId, set[Atom]] = {}  # what a call hands to another thread
         self.off_flags: set[str] = set()
         self._mentions: dict[str, list[str]] | None = None
         self._calls: dict[frozenset[str], bool] = {}
@@ -99,7 +96,7 @@ class ProjectFacts(Hierarchy):
 
     def decorators(self, function: str) -> Value:
         """The decorators of a function."""
-        return self._joined.get(Key("decorators", function), BOTTOM)
+        return self.joined(Key("decorators", function))
 
 
 def called_name(call: ast.Call) -> str:

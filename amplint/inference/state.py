@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from amplint.core.values import Evidence, Place, Region, Shows, Value
-from amplint.core.walks import components
 from amplint.ir import ops
 from amplint.ir.model import Graph
 
@@ -37,7 +36,7 @@ class Key(NamedTuple):
 
 
 WHOLE = -1  # in the place of a node: all of a function
-MAX_ROUNDS = 12  # evaluations of one function before its answers are taken as they are
+MAX_ROUNDS = 12
 NO_WHY = Evidence(
     Place("\U0010ffff", 0, 0, 0, 0), "", Shows.OPERATION
 )  # after all reasons, in their order
@@ -45,18 +44,30 @@ NO_WHY = Evidence(
 
 @dataclass
 class State:
-    """The graph, values and regions of one evaluated function."""
+    """The graph, values and regions of one evaluated function.
+
+    `local`: it is a function, whose names nobody reads but the scopes in it.
+    """
 
     graph: Graph
     values: list[Value]
+    local: bool = False
     rounds: int = 0
-    regions: dict[int, Region | None] = field(default_factory=dict)
+    regions: dict[int, Region | None] = field(default_factory=dict)  # by block, as they are asked
+    around: Region | None = None  # the region that is inherited, or that decorators open
     passed_over: set[int] = field(default_factory=set)  # imports that nobody has asked for
 
     @cached_property
     def names(self) -> Mapping[int, str]:
         """By node: the name that it was bound to."""
         return {n: name for name, nodes in self.graph.bindings.items() for n in nodes}
+
+    @cached_property
+    def published(self) -> Mapping[str, Sequence[int]]:
+        """By name that scopes within it may read: the nodes that are bound to it."""
+        if self.local and not self.nests:
+            return {}
+        return {name: nodes for name, nodes in self.graph.bindings.items() if name != "*"}
 
     @cached_property
     def nests(self) -> bool:
@@ -82,17 +93,6 @@ class State:
         for number, more in further.items():
             dependents[number] = (*dependents[number], *more)
         return dependents
-
-    @cached_property
-    def cycles(self) -> Mapping[int, Collection[int]]:
-        """By node of a loop: all the nodes that it depends on and that depend on it."""
-        heads = [
-            number
-            for number, node in enumerate(self.graph.nodes)
-            if any(operand >= number for operand in node.operands)
-        ]
-        found = components(heads, lambda number: self.dependents[number]) if heads else ()
-        return {number: members for members in found if len(members) > 1 for number in members}
 
     @cached_property
     def contexts(self) -> Mapping[int, Collection[int]]:

@@ -8,21 +8,24 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from amplint.core.lattice import few_functions, join
-from amplint.core.values import BOTTOM, UNKNOWN, Region, Value, constant
+from amplint.core.values import BOTTOM, UNKNOWN, Atom, Region, Value, constant
 from amplint.core.walks import reachable
 from amplint.inference.memo import Memo
 from amplint.inference.state import MAX_ROUNDS, WHOLE, Dispatch, Key, KeyKind, SiteId, State
 from amplint.ir.file_set import Files
 from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts
 
+if TYPE_CHECKING:
+    from amplint.inference.circles import Turn
+
 OF_CODE: frozenset[KeyKind] = frozenset({"param", "field"})  # keys that other files may write
 # Keys of which one node alone makes something. What else is read may matter to the whole function,
 # or is remembered for the next node that asks.
-OF_NODES: frozenset[KeyKind] = frozenset({"param", "return", "yield", "field", "name"})
+OF_NODES: frozenset[KeyKind] = frozenset({"param", "return", "yield", "context", "field", "name"})
 # Of these, a function of another part that asks for one learns nothing: see `Store.need`.
 FOLLOWED_ONCE: frozenset[KeyKind] = frozenset({"return", "yield", "context", "field"})
 TEST_PATH = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
@@ -68,6 +71,11 @@ class RegionsOfCalls:
         self._kinds[_kind(region)] += 1
         return True
 
+    def remove(self, site: SiteId) -> None:
+        """Forget a call that is none."""
+        if site in self.sites:
+            self._kinds[_kind(self.sites.pop(site))] -= 1
+
     def common(self) -> Region | None:
         """The region that all the calls are in, as far as they agree; None if one is in none."""
         if self._kinds[None] or not self.sites:
@@ -87,6 +95,36 @@ def _kind(region: Region | None) -> tuple[str | None, str | None, bool | None] |
     return (region.device, region.dtype, region.enabled) if region is not None else None
 
 
+class Slot:
+    """The parts of one key, their join, and its readers.
+
+    Args:
+        parts: what each site contributes.
+        joined: the join of the parts; None before there are any.
+        readers: the sites that are evaluated again when that changes.
+        part_readers: those that are when a part changes.
+        demanded: whether whoever writes the key has been asked for.
+        counts: how many parts are equal to each.
+    """
+
+    __slots__ = ("counts", "demanded", "joined", "key", "part_readers", "parts", "readers")
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.parts: dict[SiteId, Value] = {}
+        self.joined: Value | None = None
+        self.readers: set[SiteId] = set()
+        self.part_readers: Collection[SiteId] = ()
+        self.demanded = False
+        self.counts: Counter[Value] = Counter()
+
+    @property
+    def all_readers(self) -> Iterator[SiteId]:
+        """The sites that are evaluated again when anything here changes."""
+        yield from self.readers
+        yield from self.part_readers
+
+
 class Store(ABC):
     """The values that functions write for each other, by key."""
 
@@ -97,15 +135,24 @@ class Store(ABC):
         self.states: dict[str, State] = {}
         self.memo = Memo()
         self.failures: dict[str, str] = {}
-        self._parts: dict[Key, dict[SiteId, Value]] = {}
-        self._joined: dict[Key, Value] = {}  # the join of the parts
-        self._readers: dict[Key, set[SiteId]] = {}
-        self._part_readers: dict[Key, set[SiteId]] = {}  # of what single sites have written
-        self._demanded: set[Key] = set()
+        self.slots: dict[Key, Slot] = {}
+        self.edges: dict[SiteId, set[str]] = {}
+        self.drawn: dict[SiteId, set[str]] = {}  # callees, any one of which may be meant
+        self.threads: dict[SiteId, set[Atom]] = {}  # what a call hands to another thread
+        # By site: what it reads, and what it contributes to; and the same of the site that is
+        # evaluated now.
+        self._read: dict[SiteId, list[Slot]] = {}
+        self._written: dict[SiteId, list[Slot]] = {}
+        self._reading: list[Slot] = []
+        self._writing: list[Slot] = []
         self._regions: dict[str, RegionsOfCalls] = {}
-        self._counts: dict[Key, Counter[Value]] = {}  # of equal parts
+        self._inherited: Mapping[str, Region | None] | None = None
         self._dispatches: dict[str, dict[Dispatch, frozenset[str]]] = {}
         self._queue: dict[str, set[int]] = {}  # by function: the nodes that are to be evaluated
+        self._late: dict[str, set[int]] = {}  # the same, once circles are dealt with
+        # What has come to depend on something, or does no longer, since circles were looked for.
+        self.new_edges: set[tuple[Slot, SiteId, bool]] = set()
+        self.turn: Turn | None = None  # the circle that is evaluated now
         self._current = ""
         self.outside = False  # whether that is a function of another part of the project
         self.node = WHOLE  # of the function that is evaluated now
@@ -124,68 +171,171 @@ class Store(ABC):
     def demand(self, key: Key) -> None:
         """Have whoever writes the key evaluated."""
 
-    def _enqueue(self, function: str, node: int = WHOLE) -> None:
+    def later(self, function: str, node: int = WHOLE) -> None:
+        """Have a node evaluated, in its turn."""
+        if self.turn is not None and self.turn.takes(function, node):
+            return
         state = self.states.get(function)
-        if function not in self.failures and (state is None or state.rounds < MAX_ROUNDS):
-            self._queue.setdefault(function, set()).add(node)
+        if function not in self.failures:
+            late = state is not None and state.rounds >= MAX_ROUNDS
+            queue = self._late if late else self._queue
+            queue.setdefault(function, set()).add(node)
+
+    def leave(self, function: str, nodes: Iterable[int]) -> None:
+        """Have nodes evaluated when circles are known."""
+        self._late.setdefault(function, set()).update(nodes)
 
     def _tell(self, readers: Collection[SiteId]) -> None:
         for function, node in sorted(readers):
-            self._enqueue(function, node)
+            self.later(function, node)
+
+    def slot(self, key: Key) -> Slot:
+        """The slot of a key; a new one where nothing was known."""
+        slot = self.slots.get(key)
+        if slot is None:
+            slot = self.slots[key] = Slot(key)
+        return slot
 
     def read(self, key: Key) -> Value:
         """The value of a key; whoever is evaluated now is so again when it changes."""
-        node = self.node if key.kind in OF_NODES else WHOLE
-        self._readers.setdefault(key, set()).add((self._current, node))
-        if key not in self._demanded:
-            if not self.outside or key.kind not in FOLLOWED_ONCE:
-                self._demanded.add(key)
+        slot = self.slot(key)
+        if key.kind in OF_NODES:
+            site = (self._current, self.node)
+            if site not in slot.readers:
+                slot.readers.add(site)
+                self._toggle((slot, site, True))
+            self._reading.append(slot)
+        else:
+            slot.readers.add((self._current, WHOLE))
+        if not slot.demanded:
+            slot.demanded = not self.outside or key.kind not in FOLLOWED_ONCE
             self.demand(key)
-        known = self._joined.get(key)
-        if known is None:
+        if slot.joined is None:
             return UNKNOWN if self.outside and key.kind in FOLLOWED_ONCE else BOTTOM
-        return known
+        return slot.joined
 
     def write(self, key: Key, site: SiteId, value: Value) -> None:
         """Contribute the part of one site to a key."""
         if key.kind in OF_CODE and self._from_test(key.owner, site[0]):
             return
-        parts = self._parts.setdefault(key, {})
+        slot = self.slot(key)
+        if site[1] >= 0:
+            self._writing.append(slot)
         value = self.memo.interned(value)
-        old = parts.get(site)
+        old = slot.parts.get(site)
         if old is value:
             return
-        parts[site] = value
-        counts = self._counts.setdefault(key, Counter())
-        counts[value] += 1
-        if old is not None:
-            counts[old] -= 1
-        self._tell(self._part_readers.get(key, ()))
-        before = self._joined.get(key, BOTTOM)
+        slot.parts[site] = value
+        slot.counts[value] += 1
+        if old is None:
+            self._toggle((slot, site, False))
+        else:
+            slot.counts[old] -= 1
+        self._part_changed(slot)
+        before = slot.joined or BOTTOM
         # A part that adds nothing to the join is nearly all that there is: a function with a
         # thousand callers is not joined anew for each of them. The same holds for a part that
         # replaces one of several equal ones.
-        grows = old is None or counts[old] or old <= value or join([old, value]) == value
+        grows = old is None or slot.counts[old] or old <= value or join([old, value]) == value
         if grows and (value <= before or join([before, value]) == before):
             return
-        after = join(parts.values())
-        if key.kind == "param":
+        self._join(slot)
+
+    def _join(self, slot: Slot) -> None:
+        """Join the parts of a key anew."""
+        before = slot.joined
+        after = join(slot.parts.values())
+        if slot.key.kind == "param":
             after = few_functions(after)
         after = self.memo.interned(after)
-        if after is not before:
-            self._joined[key] = after
-            self._tell(self._readers.get(key, ()))
+        if after is not (before or BOTTOM):
+            slot.joined = after
+            self.changed(slot, before)
+
+    def _part_changed(self, slot: Slot) -> None:
+        """Have those evaluated who look at the single parts of a key."""
+        if slot.part_readers:
+            if self.turn is not None:
+                self.turn.part_changed(slot)
+            self._tell(slot.part_readers)
+
+    def changed(self, slot: Slot, before: Value | None) -> None:
+        """Have the readers of a key evaluated, whose value is another one."""
+        if self.turn is not None:
+            self.turn.changed(slot, before)
+        self._tell(slot.readers)
+
+    def reset(self, parts: Iterable[tuple[Slot, SiteId]]) -> None:
+        """Take parts of keys for nothing: their sites are going to be evaluated."""
+        slots: dict[Slot, None] = {}
+        for slot, site in parts:
+            slot.counts[slot.parts[site]] -= 1
+            slot.counts[BOTTOM] += 1
+            slot.parts[site] = BOTTOM
+            slots[slot] = None
+        for slot in slots:
+            self._join(slot)
+
+    def begin(self, site: SiteId) -> None:
+        """Note that a node of the function is evaluated next."""
+        self.node = site[1]
+        self._reading, self._writing = [], []
+        for calls in (self.edges, self.drawn, self.threads):
+            calls.pop(site, None)
+
+    def end(self, site: SiteId) -> None:
+        """Note that the site was evaluated: what it has read or written before, and has not now,
+        has nothing to do with it any more."""
+        reading, writing = self._reading, self._writing
+        if reading or site in self._read:
+            for slot in self._read.get(site, ()):
+                if slot not in reading and site in slot.readers:
+                    slot.readers.discard(site)
+                    self._toggle((slot, site, True))
+            self._read[site] = reading
+        if writing or site in self._written:
+            for slot in self._written.get(site, ()):
+                if slot not in writing:
+                    self._withdraw(slot, site)
+            self._written[site] = writing
+
+    def _toggle(self, edge: tuple[Slot, SiteId, bool]) -> None:
+        """Note that something depends on something else, or no longer does."""
+        if edge in self.new_edges:
+            self.new_edges.remove(edge)
+        else:
+            self.new_edges.add(edge)
+
+    def _withdraw(self, slot: Slot, site: SiteId) -> None:
+        """Take back what a site has contributed to a key."""
+        if slot.key.kind == "region":
+            calls = self._regions[slot.key.owner]
+            before = calls.common()
+            calls.remove(site)
+            if self._inherited is None and calls.common() != before:
+                self._tell(slot.readers)
+        elif site in slot.parts:
+            self._toggle((slot, site, False))
+            slot.counts[slot.parts.pop(site)] -= 1
+            self._part_changed(slot)
+            self._join(slot)
 
     def is_demanded(self, key: Key) -> bool:
-        return key in self._demanded
+        return key in self.slots and self.slots[key].demanded
+
+    def joined(self, key: Key) -> Value:
+        """The value of a key, asked for from outside of the fixpoint."""
+        slot = self.slots.get(key)
+        return slot.joined or BOTTOM if slot is not None else BOTTOM
 
     def parts(self, key: Key) -> frozenset[Value]:
         """The contributions to a key, one for each writer."""
-        return frozenset(self._parts.get(key, {}).values())
+        return frozenset(self.sites_of(key).values())
 
     def sites_of(self, key: Key) -> Mapping[SiteId, Value]:
         """The contributions to a key, by their writers."""
-        return self._parts.get(key, {})
+        slot = self.slots.get(key)
+        return slot.parts if slot is not None else {}
 
     def calls_in_regions(self, function: str) -> Sequence[SiteId]:
         """The calls of a function that stand in a region."""
@@ -208,8 +358,9 @@ class Store(ABC):
         key = Key("param", function, parameter)
         self.read(key)
         # The join of several names is any name: what each call gives has to be seen.
-        self._part_readers.setdefault(key, set()).add((self._current, WHOLE))
-        constants = {constant(value) for value in self._parts.get(key, {}).values()}
+        slot = self.slot(key)
+        slot.part_readers = {*slot.part_readers, (self._current, self.node)}
+        constants = {constant(value) for value in slot.parts.values()}
         return sorted(name for name in constants if isinstance(name, str))
 
     def need(self, function: str) -> None:
@@ -223,14 +374,27 @@ class Store(ABC):
         facts = self.functions[function]
         inside = facts.path in self.files.own or facts.kind != "function"
         if inside or not self.outside:
-            self._enqueue(function)
+            self.later(function)
 
     def inherited_region(self, function: str) -> Region | None:
         """The region that every known caller opens around its call; None where they differ."""
         self.read(Key("region", function))
         return self._common_region(function)
 
+    def calls_of_functions(self) -> Mapping[str, RegionsOfCalls]:
+        """The regions in which functions are called, by function."""
+        return self._regions
+
+    def settle_regions(self, regions: Mapping[str, Region | None]) -> None:
+        """Take regions for those that functions inherit, whatever their calls say now."""
+        for function in self.states:
+            if self._common_region(function) != regions.get(function):
+                self.later(function)
+        self._inherited = regions
+
     def _common_region(self, function: str) -> Region | None:
+        if self._inherited is not None:
+            return self._inherited.get(function)
         calls = self._regions.get(function)
         return calls.common() if calls is not None else None
 
@@ -246,16 +410,16 @@ class Store(ABC):
         return set(reachable(inside, lambda caller: called.get(caller, ())))
 
     def write_region(self, function: str, site: SiteId, region: Region | None) -> None:
+        slot = self.slot(Key("region", function))
+        self._writing.append(slot)
         calls = self._regions.setdefault(function, RegionsOfCalls())
         before = calls.common()
-        if not calls.put(site, region):
-            return
-        if calls.common() != before:
-            self._tell(self._readers.get(Key("region", function), ()))
+        if calls.put(site, region) and self._inherited is None and calls.common() != before:
+            self._tell(slot.readers)
 
     def dispatches(self, function: str) -> Mapping[Dispatch, frozenset[str]]:
         """The methods that a function finds by the name in a parameter, for each name given."""
-        self._readers.setdefault(Key("dispatch", function), set()).add((self._current, WHOLE))
+        self.slot(Key("dispatch", function)).readers.add((self._current, self.node))
         return self._dispatches.get(function, {})
 
     def write_dispatch(self, function: str, case: Dispatch, methods: frozenset[str]) -> None:
@@ -263,4 +427,4 @@ class Store(ABC):
         if known.get(case) == methods:
             return
         known[case] = methods
-        self._tell(self._readers.get(Key("dispatch", function), ()))
+        self._tell(self.slot(Key("dispatch", function)).readers)

@@ -1032,5 +1032,6 @@ def test_a_call_looks_again_at_the_object_whose_method_it_calls() -> None:
     texts = {"main.py": textwrap.dedent(main), "late.py": late, "events.py": events}
     inference = Inference(Files({path: File(path, text) for path, text in texts.items()}))
     inference.solve(["main.py::run"])
+    inference.complete()
     called = set().union(*inference.edges.values())
     assert {f"events.py::C{number}.on_step" for number in range(60)} <= called

@@ -110,6 +110,7 @@ def linked(text: str) -> Inference:
     file = File("train.py", text)
     inference = Inference(Files({"train.py": file}, {}))
     inference.solve(list(file.facts.functions))
+    inference.complete()
     return inference
 
 

@@ -1,0 +1,74 @@
+"""The autocast regions that functions inherit: those that every call of them stands in.
+
+A call stands in the region that the function around it opens there, or else in the one that this
+function inherits. So regions are the greatest solution of equations over the calls: a function that
+calls itself in a region that it has inherited is still in that region.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from amplint.core.values import Function, Region
+from amplint.inference.frame import Frame, opened_by
+from amplint.inference.state import SiteId
+from amplint.inference.store import RegionsOfCalls
+
+if TYPE_CHECKING:
+    from amplint.inference.fixpoint import Inference
+
+
+def inherited(inference: Inference) -> Mapping[str, Region | None]:
+    """The region that each function inherits, by the calls that are known now."""
+    return Solution(inference).regions
+
+
+class Solution:
+    """The solution, found from the functions that nobody calls, along the calls."""
+
+    def __init__(self, inference: Inference) -> None:
+        self._inference = inference
+        self.regions: dict[str, Region | None] = {}
+        self._met: dict[str, RegionsOfCalls] = {}  # by function: the calls that are solved
+        self._calls: dict[str, list[tuple[str, SiteId]]] = {}  # by caller: callees, and where
+        for function, calls in inference.calls_of_functions().items():
+            self._met[function] = RegionsOfCalls()
+            for site in calls.sites:
+                self._calls.setdefault(site[0], []).append((function, site))
+        called = {function for calls in self._calls.values() for function, _ in calls}
+        self._solve([function for function in inference.states if function not in called])
+        # What is left is called by nobody but itself.
+        self._solve([function for function in inference.states if function not in self.regions])
+
+    def _solve(self, outermost: Sequence[str]) -> None:
+        """Solve what is reachable from functions that inherit no region."""
+        self.regions.update(dict.fromkeys(outermost))
+        waiting = dict.fromkeys(outermost)
+        while waiting:
+            caller, _ = waiting.popitem()
+            changed = {
+                function
+                for function, site, region in self._around_calls(caller)
+                if self._met[function].put(site, region)
+            }
+            for function in changed:
+                common = self._met[function].common()
+                if function not in self.regions or self.regions[function] != common:
+                    self.regions[function] = common
+                    waiting[function] = None
+
+    def _around_calls(self, caller: str) -> Iterator[tuple[str, SiteId, Region | None]]:
+        """The calls in a function: what is called, where, and in which region."""
+        inference = self._inference
+        state = inference.states.get(caller)
+        if state is None:
+            return
+        frame = Frame(inference, inference.functions[caller], state)
+        frame.function_region = opened_by(inference.decorators(caller)) or self.regions[caller]
+        for function, site in self._calls.get(caller, ()):
+            region = frame.region(state.graph.nodes[site[1]].block)
+            # A thread begins in no region.
+            handed_over = inference.threads.get(site, ())
+            threaded = any(isinstance(a, Function) and a.id == function for a in handed_over)
+            yield function, site, None if threaded else region

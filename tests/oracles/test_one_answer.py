@@ -1,0 +1,174 @@
+"""The values of a program are the same in whatever order its functions are evaluated."""
+
+from __future__ import annotations
+
+import random
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from amplint.core.values import Region, Tensor, Value
+from amplint.inference import Inference
+from amplint.ir.file_index import File
+from amplint.ir.file_set import Files
+from tests.helpers import folders, lint, modules
+
+SEEDS = range(12)
+
+# What a field or a parameter holds depends on itself, across functions.
+KEPT_IN_A_FIELD = """
+    import torch
+
+    class Store:
+        def __init__(self):
+            self.held = {}
+
+        def get(self, name):
+            return self.held[name]
+
+        def update(self, name, value):
+            if name in self.held:
+                self.held[name] = torch.cat((self.held[name], value.clone().detach()))
+            else:
+                self.held[name] = value.clone().detach()
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return torch.relu(x)
+
+    def collect(store: Store, model: Model, loader):
+        for x in loader:
+            store.update("scores", model(x))
+        return store.get("scores")
+
+    def main(loader):
+        store = Store()
+        return collect(store, Model().cuda(), loader)
+"""
+RECURSIVE = """
+    import torch
+
+    def halves(x, depth):
+        if depth == 0:
+            return x
+        return halves(x / 2, depth - 1) + halves(other(x), depth - 1)
+
+    def other(x):
+        return halves(x.double(), 1) if x.dim() else x
+
+    def main():
+        return halves(torch.ones(3, device="cuda"), 4)
+"""
+CALLS_ITSELF_IN_A_REGION = """
+    import torch
+
+    def inside(x, depth):
+        y = torch.mm(x, x)
+        return inside(y, depth - 1) if depth else y
+
+    def main():
+        x = torch.ones(3, 3, device="cuda")
+        with torch.autocast("cuda", dtype=torch.float16):
+            return inside(x, 4)
+"""
+DECLARED_LATER = """
+    import torch
+
+    def use():
+        return CACHE.sum()
+
+    def fill():
+        global CACHE
+        CACHE = torch.ones(3, device="cuda")
+"""
+# `events` gives the names of the methods, and which class is called decides which are found.
+CALLED_BY_NAME = """
+    import torch
+
+    class Recorder:
+        def on_start(self, x):
+            self.seen = x
+
+        def on_end(self, x):
+            return self.seen + x
+
+    def fire(callbacks, event, x):
+        for callback in callbacks:
+            getattr(callback, event)(x)
+
+    def main():
+        callbacks = [Recorder()]
+        fire(callbacks, "on_start", torch.ones(3, device="cuda"))
+        fire(callbacks, "on_end", torch.zeros(3))
+"""
+PROGRAMS = {
+    "a field that is read and stored": KEPT_IN_A_FIELD,
+    "functions that call each other": RECURSIVE,
+    "a function that calls itself in a region": CALLS_ITSELF_IN_A_REGION,
+    "a name that is declared global elsewhere": DECLARED_LATER,
+    "methods called by their names": CALLED_BY_NAME,
+}
+
+
+@contextmanager
+def shuffled(seed: int) -> Iterator[None]:
+    """Any of the functions that wait is evaluated next."""
+    chance = random.Random(seed)
+
+    def pick(inference: Inference) -> str:
+        return chance.choice(sorted(inference._queue))
+
+    with mock.patch.object(Inference, "_next", pick):
+        yield
+
+
+def linked(text: str) -> Inference:
+    file = File("train.py", textwrap.dedent(text))
+    inference = Inference(Files({"train.py": file}, {}))
+    inference.solve(list(file.facts.functions))
+    inference.complete()
+    return inference
+
+
+def values(inference: Inference) -> dict[str, list[Value]]:
+    return {function: list(state.values) for function, state in inference.states.items()}
+
+
+def returned(inference: Inference, function: str) -> Value:
+    state = inference.states[f"train.py::{function}"]
+    return state.values[state.graph.returns[-1]]
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_values_do_not_depend_on_the_order(program: str) -> None:
+    usual = linked(program)
+    for seed in SEEDS:
+        with shuffled(seed):
+            other = linked(program)
+        assert values(other) == values(usual), seed
+        assert other.edges == usual.edges, seed
+        regions = {function: state.regions for function, state in usual.states.items()}
+        assert {function: s.regions for function, s in other.states.items()} == regions, seed
+
+
+def test_a_function_that_calls_itself_stays_in_the_region_that_it_inherits() -> None:
+    region = linked(CALLS_ITSELF_IN_A_REGION).states["train.py::inside"].regions[0]
+    assert region == Region("cuda", "float16", True, inherited=True)
+
+
+def test_a_name_that_another_function_declares_global_is_what_it_binds() -> None:
+    (value,) = returned(linked(DECLARED_LATER), "use")
+    assert isinstance(value, Tensor)
+    assert value.device.kind == "accelerator"
+
+
+@pytest.mark.parametrize("folder", folders())
+def test_findings_do_not_depend_on_the_order(folder: str, tmp_path: Path) -> None:
+    files = modules(folder)
+    usual = lint(files, tmp_path)
+    with shuffled(0):
+        assert lint(files, tmp_path) == usual
