@@ -46,6 +46,7 @@ MAX_ALTERNATIVES = 6  # of a value; a part that is merged counts as one, and so 
 MAX_FUNCTIONS = 48  # a table of losses, of backends
 MAX_MODULES = 2  # library modules that are told apart; of more, all that is known is the kind
 MAX_STRINGS = 3  # `"cuda" if torch.cuda.is_available() else "cpu"` keeps both
+MAX_LENGTHS = 2  # of tuples that are told apart
 MAX_DEPTH = 3  # containers in each other
 MAX_KEYS = 32  # constant keys of a dict that are told apart
 
@@ -239,18 +240,31 @@ def join_modules(modules: list[Object]) -> Iterable[Object]:
     return [Object("module", ANY_MODULE, join_devices([module.device for module in modules]))]
 
 
-def join_sequences(sequences: list[Sequence]) -> Sequence:
-    """Item by item, where all have as many; otherwise the items are elements like all others."""
-    lengths = {None if s.items is None else len(s.items) for s in sequences}
-    names = {s.names for s in sequences}
-    batches = any(s.batches for s in sequences)
-    if len(lengths) == 1 and None not in lengths:
-        columns = zip(*(s.items for s in sequences if s.items is not None), strict=True)
-        element = join(s.element for s in sequences)
-        items = tuple(join(column) for column in columns)
-        return Sequence(items, element, batches, names.pop() if len(names) == 1 else ())
+def join_sequences(sequences: list[Sequence]) -> list[Sequence]:
+    """Item by item those of one length; of few lengths, each for itself: what is unpacked into
+    three is the tuple of three. Otherwise the items are elements like all others."""
+    alike: dict[int | None, list[Sequence]] = {}
+    for sequence in sequences:
+        length = None if sequence.items is None else len(sequence.items)
+        alike.setdefault(length, []).append(sequence)
+    # To an empty list something is added, mostly.
+    apart = len(alike) == 1 or 0 not in alike
+    if apart and None not in alike and len(alike) <= MAX_LENGTHS:
+        return [join_items(group) for group in alike.values()]
     elements = (value for s in sequences for value in (s.element, *(s.items or ())))
-    return Sequence(None, join(elements), batches)
+    return [Sequence(None, join(elements), any(s.batches for s in sequences))]
+
+
+def join_items(sequences: list[Sequence]) -> Sequence:
+    """Sequences of one length, item by item."""
+    names = {s.names for s in sequences}
+    columns = zip(*(s.items or () for s in sequences), strict=True)
+    return Sequence(
+        items=tuple(join(column) for column in columns),
+        element=join(s.element for s in sequences),
+        batches=any(s.batches for s in sequences),
+        names=names.pop() if len(names) == 1 else (),
+    )
 
 
 def join_mappings(mappings: list[MappingValue]) -> MappingValue:
@@ -270,7 +284,7 @@ MERGES: Mapping[str, Callable[[list[Any]], Iterable[Atom]]] = {
     "Tensor": lambda tensors: [join_tensors(tensors)],
     "TensorTree": lambda trees: [join_trees(trees)],
     "module": join_modules,
-    "Sequence": lambda sequences: [join_sequences(sequences)],
+    "Sequence": join_sequences,
     "Mapping": lambda mappings: [join_mappings(mappings)],
     **{f"Host {kind}": join_hosts for kind in HOST_KINDS},
 }

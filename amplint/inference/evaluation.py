@@ -525,7 +525,7 @@ class Evaluation(Calls):
             (isinstance(a, Instance) and self.named_tuple(a)) or a
             for a in ordered(self.of(node.operands[0]))
         )
-        return transfer.unpack(frozenset(rows), node.data[0], node.data[2])
+        return transfer.unpack(frozenset(rows), *node.data)
 
     def op_enter(self, node: Node) -> Value:
         results: list[Value] = []

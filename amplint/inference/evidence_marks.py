@@ -74,6 +74,8 @@ def marked(value: Value, path: Path, make: Make) -> Value:
 def name_of(atom: Atom) -> tuple[str, ...]:
     """The words that tell an alternative from the others of a value."""
     kind = type(atom).__name__
+    if isinstance(atom, SequenceValue) and atom.items is not None:
+        return (kind, str(len(atom.items)))
     if isinstance(atom, Tensor | TensorTree | SequenceValue | MappingValue):
         return (kind,)
     if isinstance(atom, Autocast):

@@ -269,6 +269,8 @@ class Store(ABC):
         """Take parts of keys for nothing: their sites are going to be evaluated."""
         slots: dict[Slot, None] = {}
         for slot, site in parts:
+            if site not in slot.parts:
+                continue  # taken back since the circle was found
             slot.counts[slot.parts[site]] -= 1
             slot.counts[BOTTOM] += 1
             slot.parts[site] = BOTTOM
@@ -296,7 +298,7 @@ class Store(ABC):
         if writing or site in self._written:
             for slot in self._written.get(site, ()):
                 if slot not in writing:
-                    self._withdraw(slot, site)
+                    self.withdraw(slot, site)
             self._written[site] = writing
 
     def _toggle(self, edge: tuple[Slot, SiteId, bool]) -> None:
@@ -306,7 +308,7 @@ class Store(ABC):
         else:
             self.new_edges.add(edge)
 
-    def _withdraw(self, slot: Slot, site: SiteId) -> None:
+    def withdraw(self, slot: Slot, site: SiteId) -> None:
         """Take back what a site has contributed to a key."""
         if slot.key.kind == "region":
             calls = self._regions[slot.key.owner]

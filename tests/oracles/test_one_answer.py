@@ -13,6 +13,7 @@ import pytest
 
 from amplint.core.values import Region, Tensor, Value
 from amplint.inference import Inference
+from amplint.inference.circles import Turn, circles_of
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from tests.helpers import folders, lint, modules
@@ -158,6 +159,17 @@ def test_values_do_not_depend_on_the_order(program: str) -> None:
 def test_a_function_that_calls_itself_stays_in_the_region_that_it_inherits() -> None:
     region = linked(CALLS_ITSELF_IN_A_REGION).states["train.py::inside"].regions[0]
     assert region == Region("cuda", "float16", True, inherited=True)
+
+
+def test_a_circle_may_have_lost_a_part_since_it_was_found() -> None:
+    """One that was evaluated before it may have shown that a call means another function."""
+    inference = linked(RECURSIVE)
+    circle = next(circle for circle in circles_of(inference) if circle.parts)
+    slot, site = circle.parts[0]
+    inference.withdraw(slot, site)
+    Turn(inference, circle).run()
+    inference.complete()
+    assert values(inference) == values(linked(RECURSIVE))
 
 
 def test_a_name_that_another_function_declares_global_is_what_it_binds() -> None:

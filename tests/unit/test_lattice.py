@@ -54,6 +54,7 @@ from amplint.core.values import (
     Value,
     one,
 )
+from amplint.inference import transfer
 
 FEW = st.integers(0, 8)  # as many of each part as its cap, and more
 DEVICES = st.sampled_from(
@@ -186,12 +187,34 @@ def test_many_modules_absorb_one_more() -> None:
     assert join([many, modules[3]]) == many
 
 
-def test_sequences_of_unequal_length_keep_their_items() -> None:
-    pair = Sequence((one(Host("int")), one(Tensor())), BOTTOM)
-    joined = only(join([one(pair), one(Sequence((one(Host("str")),), BOTTOM))]))
+def of_length(length: int) -> Value:
+    return one(Sequence(tuple(one(Host("int", n, True)) for n in range(length)), BOTTOM))
+
+
+def test_tuples_of_two_lengths_stay_apart() -> None:
+    joined = join([of_length(3), of_length(2)])
+    assert joined == of_length(3) | of_length(2)
+    assert join([joined, of_length(2)]) == joined
+
+
+def test_of_tuples_of_two_lengths_the_one_that_fits_is_unpacked() -> None:
+    returned = join([of_length(3), of_length(2)])
+    assert transfer.unpack(returned, 1, 3, False) == one(Host("int", 1, True))
+    assert transfer.unpack(returned, 2, 3, False) == one(Host("int", 2, True))
+    assert transfer.unpack(returned, 1, 4, False) == BOTTOM
+
+
+def test_tuples_of_many_lengths_keep_their_items() -> None:
+    joined = join([of_length(3), of_length(2), of_length(1)])
+    assert joined == one(Sequence(None, one(Host("int"))))
+    assert join([joined, of_length(3)]) == joined
+
+
+def test_an_empty_list_is_one_that_something_is_added_to() -> None:
+    joined = only(join([of_length(0), of_length(1)]))
     assert isinstance(joined, Sequence)
     assert joined.items is None
-    assert joined.element == {Host("int"), Host("str"), Tensor()}
+    assert joined.element == {Host("int", 0, True)}
 
 
 def test_many_keys_leave_a_dict_as_a_whole() -> None:

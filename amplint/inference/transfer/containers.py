@@ -157,12 +157,13 @@ def row(tensor: Tensor) -> Tensor:
     return kept if tensor.dims is None else with_dims(kept, tensor.dims - 1)
 
 
-def unpack(value: Value, index: int, starred: bool) -> Value:
-    """The `index`-th of the targets that the value is unpacked into."""
+def unpack(value: Value, index: int, targets: int, starred: bool) -> Value:
+    """The `index`-th of so many targets that the value is unpacked into."""
     results = []
     for atom in value:
         if isinstance(atom, Sequence) and atom.items is not None and not starred:
-            results.append(atom.items[index] if index < len(atom.items) else BOTTOM)
+            # One of another length is of another path: here it would raise.
+            results.append(atom.items[index] if len(atom.items) == targets else BOTTOM)
         elif isinstance(atom, Sequence) and atom.items is not None:
             results.append(atom.items[index] if index == 0 and atom.items else join(atom.items))
         else:
