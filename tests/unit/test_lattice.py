@@ -201,7 +201,7 @@ def test_of_tuples_of_two_lengths_the_one_that_fits_is_unpacked() -> None:
     returned = join([of_length(3), of_length(2)])
     assert transfer.unpack(returned, 1, 3, False) == one(Host("int", 1, True))
     assert transfer.unpack(returned, 2, 3, False) == one(Host("int", 2, True))
-    assert transfer.unpack(returned, 1, 4, False) == BOTTOM
+    assert transfer.unpack(of_length(3), 1, 2, False) == one(Host("int", 1, True))
 
 
 def test_tuples_of_many_lengths_keep_their_items() -> None:

@@ -158,16 +158,19 @@ def row(tensor: Tensor) -> Tensor:
 
 
 def unpack(value: Value, index: int, targets: int, starred: bool) -> Value:
-    """The `index`-th of so many targets that the value is unpacked into."""
+    """The `index`-th of so many targets that the value is unpacked into.
+
+    Where a tuple may have several lengths, that is the one that fits: others are of other paths.
+    """
+    lengths = {len(a.items) for a in value if isinstance(a, Sequence) and a.items is not None}
     results = []
     for atom in value:
-        if isinstance(atom, Sequence) and atom.items is not None and not starred:
-            # One of another length is of another path: here it would raise.
-            results.append(atom.items[index] if len(atom.items) == targets else BOTTOM)
-        elif isinstance(atom, Sequence) and atom.items is not None:
-            results.append(atom.items[index] if index == 0 and atom.items else join(atom.items))
-        else:
+        if not isinstance(atom, Sequence) or atom.items is None:
             results.append(iterate_atom(atom))
+        elif starred:
+            results.append(atom.items[index] if index == 0 and atom.items else join(atom.items))
+        elif len(atom.items) == targets or targets not in lengths:
+            results.append(atom.items[index] if index < len(atom.items) else BOTTOM)
     return join(results)
 
 
