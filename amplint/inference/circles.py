@@ -63,7 +63,7 @@ class Circles:
     def _find(self) -> None:
         """Look for the circles; those that are no other than before need not be evaluated."""
         before = {circle.sites for n, circle in enumerate(self._found) if n not in self._stale}
-        self._inference.new_edges.clear()
+        self._inference.new_edges = set()
         self._found = circles_of(self._inference)
         self._stale = {n for n, circle in enumerate(self._found) if circle.sites not in before}
         self._at = {}

@@ -65,9 +65,10 @@ class Inference(ProjectFacts):
         """Queue what was left for later, because the function was evaluated too often."""
         for state in self.states.values():
             state.rounds = 0
-        for function, nodes in self._late.items():
-            self._queue.setdefault(function, set()).update(nodes)
-        self._late.clear()
+        late, self._late = self._late, {}
+        for function, nodes in late.items():
+            for node in nodes:
+                self.later(function, node)
 
     def _next(self) -> str:
         """The function to be evaluated next: any will do."""

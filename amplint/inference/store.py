@@ -150,8 +150,9 @@ class Store(ABC):
         self._dispatches: dict[str, dict[Dispatch, frozenset[str]]] = {}
         self._queue: dict[str, set[int]] = {}  # by function: the nodes that are to be evaluated
         self._late: dict[str, set[int]] = {}  # the same, once circles are dealt with
-        # What has come to depend on something, or does no longer, since circles were looked for.
-        self.new_edges: set[tuple[Slot, SiteId, bool]] = set()
+        # What has come to depend on something, or does no longer, since circles were looked for;
+        # None before that: by key and site, and whether the site reads it.
+        self.new_edges: set[tuple[Slot, SiteId, bool]] | None = None
         self.turn: Turn | None = None  # the circle that is evaluated now
         self._current = ""
         self.outside = False  # whether that is a function of another part of the project
@@ -303,10 +304,8 @@ class Store(ABC):
 
     def _toggle(self, edge: tuple[Slot, SiteId, bool]) -> None:
         """Note that something depends on something else, or no longer does."""
-        if edge in self.new_edges:
-            self.new_edges.remove(edge)
-        else:
-            self.new_edges.add(edge)
+        if self.new_edges is not None:
+            self.new_edges ^= {edge}
 
     def withdraw(self, slot: Slot, site: SiteId) -> None:
         """Take back what a site has contributed to a key."""
