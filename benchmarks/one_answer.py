@@ -1,25 +1,30 @@
-"""Whether the findings depend on the order in which functions are evaluated.
+"""Whether the findings depend on the order in which functions are evaluated, or on hashes.
 
-    python -m benchmarks.one_answer [PACKAGE...] [--cache DIR] [--seeds N]
+    python -m benchmarks.one_answer [PACKAGE...] [--cache DIR] [--seeds N] [--hash-seeds N]
 
 Each package is checked in the order that amplint takes, and then with each seed in a random one:
-the next function to be evaluated is any of those that wait. Prints how many findings differ in
-anything, and those that differ in more than the places that they rest on. Exits with 1 when any do.
+the next function to be evaluated is any of those that wait, and the files are named in any order.
+After that it is checked in processes of other hash seeds, in which sets have other orders. Prints
+how many findings differ in anything, and those that differ in more than the places that they rest
+on. Exits with 1 when any do.
 """
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from unittest import mock
 
 from amplint.core.finding import Finding
 from amplint.inference import Inference
 from amplint.run import engine
 from amplint.run.request import Request
-from benchmarks.packages import arguments, fetch, load, sources
+from benchmarks.packages import Package, arguments, fetch, load, sources
 from benchmarks.whole_file import request_for
 
 Said = Finding | str
@@ -32,8 +37,19 @@ def shuffled(request: Request, seed: int) -> Counter[Said]:
     def pick(self: Inference) -> str:
         return chance.choice(sorted(self._queue))
 
+    paths = list(request.project.files)
+    chance.shuffle(paths)
+    project = replace(request.project, files=tuple(paths))
     with mock.patch.object(Inference, "_next", pick):
-        return said(request)
+        return said(replace(request, project=project))
+
+
+def said_with_hashes(package: Package, cache: Path, seed: int) -> str:
+    """The reports of a process with a hash seed, as text."""
+    words = [sys.executable, "-m", "benchmarks.one_answer", package.name, "--say"]
+    environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
+    words += ["--cache", str(cache)]
+    return subprocess.run(words, env=environment, check=True, capture_output=True, text=True).stdout
 
 
 def said(request: Request) -> Counter[Said]:
@@ -58,25 +74,47 @@ def told(sign: str, reports: Counter[Said]) -> None:
             print(f"    {sign}  {report}", flush=True)
 
 
+def differ_by_order(request: Request, seeds: int) -> int:
+    """How many random orders give other findings, which are printed."""
+    different = 0
+    usual = said(request)
+    print(f"  {usual.total()} findings", flush=True)
+    for seed in range(seeds):
+        found = shuffled(request, seed)
+        if found != usual:
+            different += 1
+            bare, others = without_evidence(usual), without_evidence(found)
+            print(f"  seed {seed}: {(usual - found).total()} differ", flush=True)
+            told("went", bare - others)
+            told("came", others - bare)
+    return different
+
+
+def differ_by_hashes(package: Package, cache: Path, seeds: int) -> int:
+    """How many hash seeds give other findings than the first."""
+    reports = [said_with_hashes(package, cache, seed) for seed in range(seeds)]
+    different = sum(report != reports[0] for report in reports)
+    if different:
+        print(f"  {different} of {seeds} hash seeds differ from the first", flush=True)
+    return different
+
+
 def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--seeds", type=int, default=20, help="default: %(default)s")
+    parser.add_argument("--hash-seeds", type=int, default=3, help="default: %(default)s")
+    parser.add_argument("--say", action="store_true", help="print what is found, and nothing else")
     options = parser.parse_args()
-    packages = load(options.packages, among="ci")
     different = 0
-    for package in packages:
+    for package in load(options.packages, among="ci"):
         tree = fetch(package, options.cache)
         request = request_for(tree, sources(package, tree))
-        usual = said(request)
-        print(f"{package.name} {package.version}: {usual.total()} findings", flush=True)
-        for seed in range(options.seeds):
-            found = shuffled(request, seed)
-            if found != usual:
-                different += 1
-                bare, others = without_evidence(usual), without_evidence(found)
-                print(f"  seed {seed}: {(usual - found).total()} differ", flush=True)
-                told("went", bare - others)
-                told("came", others - bare)
+        if options.say:
+            print(*sorted(map(repr, said(request).elements())), sep="\n")
+            continue
+        print(f"{package.name} {package.version}", flush=True)
+        different += differ_by_order(request, options.seeds)
+        different += differ_by_hashes(package, options.cache, options.hash_seeds)
     return 1 if different else 0
 
 

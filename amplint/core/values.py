@@ -351,7 +351,16 @@ def _order(atom: Atom) -> tuple[str, ...]:
         return (position, atom.id, given, *bound)
     if isinstance(atom, Method):
         return (position, atom.name, *_order(atom.of))
-    parts = ("id", "cls", "name", "type", "kind", "path", "const", "dtype")
+    if isinstance(atom, Sequence):
+        return (position, "" if atom.items is None else f"{len(atom.items):06}")
+    if isinstance(atom, Autocast):
+        return (position, str(atom.device), str(atom.dtype), str(atom.enabled), str(atom.cache))
+    if isinstance(atom, Instance | Tensor | TensorTree):
+        return (position, str(getattr(atom, "cls", "")), str(atom.device.kind))
+    if isinstance(atom, Object):
+        what = (atom.type, atom.kind, atom.device.kind, atom.dtype, atom.rank, atom.enabled)
+        return (position, *map(str, what), str(atom.last), str(sorted(map(_order, atom.holds))))
+    parts = ("id", "cls", "name", "type", "kind", "path", "const", "dtype", "rank", "of", "pinned")
     return (position, *(str(getattr(atom, part, "")) for part in parts))
 
 

@@ -52,6 +52,7 @@ from amplint.core.values import (
     Tensor,
     TensorTree,
     Value,
+    _order,
     one,
 )
 from amplint.inference import transfer
@@ -225,3 +226,10 @@ def test_many_keys_leave_a_dict_as_a_whole() -> None:
     joined = join([mapping(0), mapping(1)])
     assert joined == one(Mapping(one(Host("int")), (), crowded=True))
     assert join([joined, mapping(0)]) == joined
+
+
+@given(VALUES)
+def test_the_order_of_alternatives_is_total(value: Value) -> None:
+    """Two that came in the order of their hashes would make reports depend on these."""
+    orders = [_order(atom) for atom in value]
+    assert len(set(orders)) == len(orders)
