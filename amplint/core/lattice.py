@@ -77,7 +77,7 @@ def known(value: Value) -> Value:
 def only(value: Value) -> Atom | None:
     """The one alternative, leaving None aside; None where there are several or it is Unknown.
 
-    Tensors that differ in what is known of them are joined into one.
+    Tensors that differ in what is known of them are joined into one, and tuples of two lengths too.
     """
     atoms = [atom for atom in value if atom != NONE]
     if not atoms:
@@ -86,6 +86,8 @@ def only(value: Value) -> Atom | None:
         return join_tensors([atom for atom in atoms if isinstance(atom, Tensor)])
     if len(atoms) == 1 and not isinstance(atoms[0], Unknown):
         return atoms[0]
+    if all(isinstance(atom, Sequence) for atom in atoms):
+        return of_any_length([atom for atom in atoms if isinstance(atom, Sequence)])
     return None
 
 
@@ -251,8 +253,13 @@ def join_sequences(sequences: list[Sequence]) -> list[Sequence]:
     apart = len(alike) == 1 or 0 not in alike
     if apart and None not in alike and len(alike) <= MAX_LENGTHS:
         return [join_items(group) for group in alike.values()]
+    return [of_any_length(sequences)]
+
+
+def of_any_length(sequences: list[Sequence]) -> Sequence:
+    """Sequences as one, of which the items are elements like all others."""
     elements = (value for s in sequences for value in (s.element, *(s.items or ())))
-    return [Sequence(None, join(elements), any(s.batches for s in sequences))]
+    return Sequence(None, join(elements), any(s.batches for s in sequences))
 
 
 def join_items(sequences: list[Sequence]) -> Sequence:

@@ -352,16 +352,24 @@ def _order(atom: Atom) -> tuple[str, ...]:
     if isinstance(atom, Method):
         return (position, atom.name, *_order(atom.of))
     if isinstance(atom, Sequence):
-        return (position, "" if atom.items is None else f"{len(atom.items):06}")
+        length = "" if atom.items is None else f"{len(atom.items):06}"
+        return (position, length, _order_of(atom.element), *map(_order_of, atom.items or ()))
+    if isinstance(atom, Mapping):
+        keys = (text for key, value in atom.items for text in (key, _order_of(value)))
+        return (position, _order_of(atom.element), *keys)
     if isinstance(atom, Autocast):
         return (position, str(atom.device), str(atom.dtype), str(atom.enabled), str(atom.cache))
     if isinstance(atom, Instance | Tensor | TensorTree):
         return (position, str(getattr(atom, "cls", "")), str(atom.device.kind))
     if isinstance(atom, Object):
         what = (atom.type, atom.kind, atom.device.kind, atom.dtype, atom.rank, atom.enabled)
-        return (position, *map(str, what), str(atom.last), str(sorted(map(_order, atom.holds))))
+        return (position, *map(str, what), str(atom.last), _order_of(atom.holds))
     parts = ("id", "cls", "name", "type", "kind", "path", "const", "dtype", "rank", "of", "pinned")
     return (position, *(str(getattr(atom, part, "")) for part in parts))
+
+
+def _order_of(value: Value) -> str:
+    return " ".join(sorted(map(str, map(_order, value))))
 
 
 PLAIN = frozenset({Host, Symbol, Module, Class, Super, NoGrad, DType, Unknown})  # no evidence

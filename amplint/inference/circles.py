@@ -24,7 +24,7 @@ from amplint.inference.state import WHOLE, SiteId
 
 if TYPE_CHECKING:
     from amplint.inference.fixpoint import Inference
-    from amplint.inference.store import Slot
+    from amplint.inference.store import Edge, Slot
 
 MAX_SWEEPS = 8  # over all circles, before they are taken as they are
 MAX_TURNS = 40  # of the functions in a circle, before its values may only grow
@@ -38,15 +38,17 @@ class Circles:
         self._found: Sequence[Circle] = ()
         self._at: dict[str, dict[int, int]] = {}  # by function and node: which circle it is in
         self._stale: set[int] = set()
+        self._kept: set[Edge] = set()  # what depended on something in an earlier sweep
 
     def solve(self) -> None:
         """Evaluate all circles, until nothing changes.
 
         The calls that values lead to are known only with the values, so that there may be other
-        circles afterwards. Most projects take one sweep, some two.
+        circles afterwards. Most projects take one sweep, some two. Where a circle leads to calls
+        that undo what led to it, all of them are taken for one circle.
         """
         inference = self._inference
-        for _ in range(MAX_SWEEPS):
+        for sweep in range(MAX_SWEEPS):
             inference.take_late()
             self._find()
             inference.settle_regions(inherited(inference))
@@ -59,12 +61,14 @@ class Circles:
             inference.settle_regions(inherited(inference))
             if not (self._stale or inference.new_edges or inference.has_queued()):
                 break
+            if sweep > 0:
+                self._kept.update(inference.new_edges or ())
 
     def _find(self) -> None:
         """Look for the circles; those that are no other than before need not be evaluated."""
         before = {circle.sites for n, circle in enumerate(self._found) if n not in self._stale}
         self._inference.new_edges = set()
-        self._found = circles_of(self._inference)
+        self._found = circles_of(self._inference, self._kept)
         self._stale = {n for n, circle in enumerate(self._found) if circle.sites not in before}
         self._at = {}
         for number, circle in enumerate(self._found):
@@ -195,10 +199,11 @@ class Turn:
                 self._inference.later(function, node)
 
     def takes(self, function: str, node: int) -> bool:
-        """Whether the turn sees to a node that is to be evaluated: now, or when it is done."""
+        """Whether the turn sees to a node that is to be evaluated: now, or when it is done. It does
+        not, of a function that is evaluated for the first time."""
         if node in self._circle.evaluated.get(function, ()):
             self._waiting.setdefault(function, set()).add(node)
-        return node != WHOLE
+        return function in self._inference.states
 
     def changed(self, slot: Slot, before: Value | None) -> None:
         """Note that a key has another value."""
@@ -212,8 +217,12 @@ class Turn:
 # ------------------------------------------------------------------------- what depends on what
 
 
-def circles_of(inference: Inference) -> list[Circle]:
-    """The circles, each after those that it depends on."""
+def circles_of(inference: Inference, kept: Collection[Edge] = ()) -> list[Circle]:
+    """The circles, each after those that it depends on.
+
+    Args:
+        kept: what counts as well, though it may not be so any more.
+    """
     functions, slots = list(inference.states), list(inference.slots.values())
     first: dict[str, int] = {}  # the number of a function's first node; those of keys come last
     following: list[list[int]] = []
@@ -232,6 +241,15 @@ def circles_of(inference: Inference) -> list[Circle]:
                     following[start + node].append(number)
         readers = slot.all_readers
         following.append([first[f] + n for f, n in readers if n != WHOLE and f in first])
+    numbers = {slot: number for number, slot in enumerate(slots, keys)} if kept else {}
+    for slot, (function, node), reads in kept:
+        if function not in first:
+            continue
+        if reads:
+            following[numbers[slot]].append(first[function] + node)
+        else:
+            for source in sources(inference, slot, (function, node)):
+                following[first[function] + source].append(numbers[slot])
     starts = list(first.values())
 
     def member(number: int) -> SiteId | Slot:

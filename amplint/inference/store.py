@@ -125,6 +125,10 @@ class Slot:
         yield from self.part_readers
 
 
+# A key and a site, and whether the site reads it (or writes to it).
+Edge = tuple[Slot, SiteId, bool]
+
+
 class Store(ABC):
     """The values that functions write for each other, by key."""
 
@@ -151,8 +155,8 @@ class Store(ABC):
         self._queue: dict[str, set[int]] = {}  # by function: the nodes that are to be evaluated
         self._late: dict[str, set[int]] = {}  # the same, once circles are dealt with
         # What has come to depend on something, or does no longer, since circles were looked for;
-        # None before that: by key and site, and whether the site reads it.
-        self.new_edges: set[tuple[Slot, SiteId, bool]] | None = None
+        # None before that.
+        self.new_edges: set[Edge] | None = None
         self.turn: Turn | None = None  # the circle that is evaluated now
         self._current = ""
         self.outside = False  # whether that is a function of another part of the project
@@ -253,6 +257,10 @@ class Store(ABC):
             slot.joined = after
             self.changed(slot, before)
 
+    def _read_parts(self, slot: Slot) -> None:
+        """Note that the node that is evaluated now looks at the single parts of a key."""
+        slot.part_readers = {*slot.part_readers, (self._current, self.node)}
+
     def _part_changed(self, slot: Slot) -> None:
         """Have those evaluated who look at the single parts of a key."""
         if slot.part_readers:
@@ -302,7 +310,7 @@ class Store(ABC):
                     self.withdraw(slot, site)
             self._written[site] = writing
 
-    def _toggle(self, edge: tuple[Slot, SiteId, bool]) -> None:
+    def _toggle(self, edge: Edge) -> None:
         """Note that something depends on something else, or no longer does."""
         if self.new_edges is not None:
             self.new_edges ^= {edge}
@@ -360,7 +368,7 @@ class Store(ABC):
         self.read(key)
         # The join of several names is any name: what each call gives has to be seen.
         slot = self.slot(key)
-        slot.part_readers = {*slot.part_readers, (self._current, self.node)}
+        self._read_parts(slot)
         constants = {constant(value) for value in slot.parts.values()}
         return sorted(name for name in constants if isinstance(name, str))
 
@@ -420,7 +428,7 @@ class Store(ABC):
 
     def dispatches(self, function: str) -> Mapping[Dispatch, frozenset[str]]:
         """The methods that a function finds by the name in a parameter, for each name given."""
-        self.slot(Key("dispatch", function)).readers.add((self._current, self.node))
+        self._read_parts(self.slot(Key("dispatch", function)))
         return self._dispatches.get(function, {})
 
     def write_dispatch(self, function: str, case: Dispatch, methods: frozenset[str]) -> None:
@@ -428,4 +436,4 @@ class Store(ABC):
         if known.get(case) == methods:
             return
         known[case] = methods
-        self._tell(self.slot(Key("dispatch", function)).readers)
+        self._part_changed(self.slot(Key("dispatch", function)))
