@@ -44,7 +44,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "amplint/analyses/traits.py": {"_is_half is_half": VALUES},
     "amplint/core/lattice.py": {"is_deeper": VALUES, "truncated": VALUES},
     "amplint/core/registry.py": {"rule_modules": FOLDERS},
-    "amplint/core/values.py": {"_order": VALUES, "evidence_text": VALUES},
+    "amplint/core/values.py": {"_order _order_of": VALUES, "evidence_text": VALUES},
     "amplint/cst/imports.py": {"_scopes": SYNTAX},
     "amplint/cst/navigation.py": {"_dotted": SYNTAX},
     "amplint/cst/pairing.py": {"_ast_kinds": SYNTAX, "_is_formatted": SYNTAX},
