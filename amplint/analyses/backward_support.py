@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from amplint.analyses.fact import CallFact
+from amplint.core.lattice import inner
 from amplint.core.values import (
     Atom,
     Autocast,
@@ -229,14 +230,12 @@ class BackwardSupport(CallFact[Support]):
             return atom.grad is False
         if isinstance(atom, TensorTree):
             return atom.source == "batch"
-        if isinstance(atom, Sequence):
-            return self._all_plain([*(atom.items or ()), atom.element])
-        if isinstance(atom, Mapping):
-            return self._all_plain([atom.element])
+        if isinstance(atom, Sequence | Mapping):
+            return self._all_plain(inner(atom))
         known = Host | Symbol | Object | Instance | Class | Function | Device | DType | Autocast
         return isinstance(atom, known | NoGrad | Method)
 
-    def _all_plain(self, values: list[Value]) -> bool:
+    def _all_plain(self, values: Iterable[Value]) -> bool:
         return all(not value or self._plain(value) for value in values)
 
     def _known(self, atom: Atom | None) -> bool:

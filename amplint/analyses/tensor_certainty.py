@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from amplint.analyses.fact import NodeFact
 from amplint.analyses.inferred import Reasons
+from amplint.core.lattice import inner
 from amplint.core.values import Device, Evidence, Mapping, Sequence, Symbol, Tensor, Value
 from amplint.core.walks import Solver
 from amplint.inference import HOT_METHODS, Inference, State, annotated
@@ -167,15 +168,11 @@ def together(found: Iterable[Grounds]) -> Grounds:
 def tensors_held(value: Value, depth: int = 4) -> Iterator[Tensor]:
     """The tensors that the value may be or hold; a blob may hold anything."""
     for atom in value:
-        inner: tuple[Value, ...] = ()
         if isinstance(atom, Tensor):
             yield atom
-        elif isinstance(atom, Sequence):
-            inner = (atom.element, *(atom.items or ()))
-        elif isinstance(atom, Mapping):
-            inner = (atom.element, *(item for _, item in atom.items))
-        for each in inner if depth else ():
-            yield from tensors_held(each, depth - 1)
+        elif isinstance(atom, Sequence | Mapping) and depth:
+            for each in inner(atom):
+                yield from tensors_held(each, depth - 1)
 
 
 def holds_tensor(value: Value) -> bool:

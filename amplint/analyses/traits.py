@@ -9,6 +9,7 @@ from amplint.analyses.hotness import Hotness
 from amplint.analyses.loader_workers import Workers
 from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.core.candidate import Trait
+from amplint.core.lattice import inner
 from amplint.core.values import (
     Atom,
     DType,
@@ -72,10 +73,8 @@ def is_half(value: Value) -> bool:
 
 
 def _is_half(atom: Atom) -> bool:
-    if isinstance(atom, Sequence):
-        return is_half(atom.element) or any(map(is_half, atom.items or ()))
-    if isinstance(atom, Mapping):
-        return is_half(atom.element) or any(is_half(value) for _, value in atom.items)
+    if isinstance(atom, Sequence | Mapping):
+        return any(map(is_half, inner(atom)))
     if isinstance(atom, Tensor | Object):
         return atom.dtype in HALF_NAMES
     return isinstance(atom, DType | Method | Symbol) and atom.name.rpartition(".")[2] in HALF_NAMES

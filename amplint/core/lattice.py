@@ -221,7 +221,8 @@ def join_tensors(tensors: list[Tensor]) -> Tensor:
 
 def join_trees(trees: list[TensorTree]) -> TensorTree:
     source = trees[0].source if len({tree.source for tree in trees}) == 1 else "batch"
-    return TensorTree(join_devices([tree.device for tree in trees]), source)
+    forms = frozenset[str]().union(*(tree.forms for tree in trees))
+    return TensorTree(join_devices([tree.device for tree in trees]), source, forms)
 
 
 def join_hosts(hosts: list[Host]) -> Iterable[Host]:
@@ -275,15 +276,30 @@ def join_items(sequences: list[Sequence]) -> Sequence:
 
 
 def join_mappings(mappings: list[MappingValue]) -> MappingValue:
-    """Key by key; under a key that one of them lacks, it may have any of its elements."""
+    """Key by key; under a key that one of them lacks, it may have any of its other values."""
     keys = {key for mapping in mappings for key, _ in mapping.items}
-    element = join(m.element for m in mappings)
     if len(keys) > MAX_KEYS or any(mapping.crowded for mapping in mappings):
-        return MappingValue(element, (), True)
+        return MappingValue(join(map(any_value, mappings)), (), True)
     items = tuple(
-        (key, join(dict(m.items).get(key, m.element) for m in mappings)) for key in sorted(keys)
+        (key, join(dict(m.items).get(key, m.rest) for m in mappings)) for key in sorted(keys)
     )
-    return MappingValue(element, items)
+    return MappingValue(join(m.rest for m in mappings), items)
+
+
+def any_value(mapping: MappingValue) -> Value:
+    """The join of all values of a dict."""
+    return join(inner(mapping))
+
+
+def value_at(mapping: MappingValue, key: object) -> Value:
+    """The value under a key, which is None where it is not known."""
+    if isinstance(key, str):
+        for name, value in mapping.items:
+            if name == key:
+                return value
+        if mapping.rest:
+            return mapping.rest
+    return any_value(mapping)
 
 
 MERGED_HOSTS = frozenset({"int", "float", "bool", "str", "number", "numpy"})
@@ -326,7 +342,7 @@ def inner(atom: Atom) -> tuple[Value, ...]:
     if isinstance(atom, Sequence):
         return (atom.element, *(atom.items or ()))
     if isinstance(atom, MappingValue):
-        return (atom.element, *(value for _, value in atom.items))
+        return (atom.rest, *(value for _, value in atom.items))
     return (atom.holds,) if isinstance(atom, Object) and atom.holds else ()
 
 
@@ -350,7 +366,7 @@ def with_inside(atom: Atom, change: Callable[[Value], Value]) -> Atom:
         return replace(atom, items=items, element=change(atom.element))
     if isinstance(atom, MappingValue):
         pairs = tuple((key, change(each)) for key, each in atom.items)
-        return replace(atom, items=pairs, element=change(atom.element))
+        return replace(atom, items=pairs, rest=change(atom.rest))
     if isinstance(atom, Object) and atom.holds:
         return replace(atom, holds=change(atom.holds))
     return atom

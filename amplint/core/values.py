@@ -134,15 +134,23 @@ class Tensor:
     dims: int | None = None
 
 
+TREE_FORMS = frozenset({"tensor", "list", "tuple", "mapping"})
+
+
 @dataclass(frozen=True, slots=True)
 class TensorTree:
     """A tensor, or a nest of containers of tensors: a batch, the output of a model.
 
-    Its elements, attributes and items are blobs on the same device.
+    Its elements, attributes and items are such trees on the same device.
+
+    Args:
+        source: "batch" or "output".
+        forms: the forms that it may have.
     """
 
     device: Device = NO_DEVICE
-    source: str = "batch"  # or "output"
+    source: str = "batch"
+    forms: frozenset[str] = TREE_FORMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,12 +248,12 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """A dict: the join of its values, and those of constant keys.
+    """A dict: the values of constant keys, and the join of all others.
 
     `crowded`: it may have more keys than are told apart, and is known only as a whole.
     """
 
-    element: Value
+    rest: Value
     items: tuple[tuple[str, Value], ...] = ()
     crowded: bool = False
 
@@ -356,10 +364,12 @@ def _order(atom: Atom) -> tuple[str, ...]:
         return (position, length, _order_of(atom.element), *map(_order_of, atom.items or ()))
     if isinstance(atom, Mapping):
         keys = (text for key, value in atom.items for text in (key, _order_of(value)))
-        return (position, _order_of(atom.element), *keys)
+        return (position, _order_of(atom.rest), *keys)
     if isinstance(atom, Autocast):
         return (position, str(atom.device), str(atom.dtype), str(atom.enabled), str(atom.cache))
-    if isinstance(atom, Instance | Tensor | TensorTree):
+    if isinstance(atom, TensorTree):
+        return (position, str(atom.device.kind), *sorted(atom.forms))
+    if isinstance(atom, Instance | Tensor):
         return (position, str(getattr(atom, "cls", "")), str(atom.device.kind))
     if isinstance(atom, Object):
         what = (atom.type, atom.kind, atom.device.kind, atom.dtype, atom.rank, atom.enabled)
@@ -390,7 +400,7 @@ def evidence_text(thing: object) -> str:
     if isinstance(thing, Sequence):
         return f"{evidence_text(thing.items)} {evidence_text(thing.element)}"
     if isinstance(thing, Mapping):
-        return f"{evidence_text(thing.element)} {evidence_text(tuple(v for _, v in thing.items))}"
+        return f"{evidence_text(thing.rest)} {evidence_text(tuple(v for _, v in thing.items))}"
     if isinstance(thing, Method):
         return evidence_text(thing.of)
     if isinstance(thing, Function):
@@ -404,8 +414,9 @@ def evidence_text(thing: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """The arguments of a call. `stars`: `*args` or `**kwargs` is among them: positions are unsure.
+    """The arguments of a call.
 
+    `stars`: a `*args` of unknown length is among them, so that positions are unsure.
     `more_keywords`: `**kwargs` is, so that any keyword may be given.
     `hint` is the last identifier of the device or first argument, as written.
     """
@@ -428,6 +439,11 @@ class Arguments:
         return self.get(name, position) is not None
 
     @property
+    def unsure(self) -> bool:
+        """Whether more may be given than what is seen."""
+        return self.stars or self.more_keywords
+
+    @property
     def key(self) -> tuple[Hashable, ...]:
         """All of it, the order of keywords included, to look up what was computed from it."""
         keywords = tuple(self.keywords.items())
@@ -436,6 +452,11 @@ class Arguments:
     @property
     def all(self) -> tuple[Value, ...]:
         return (*self.positional, *self.keywords.values())
+
+
+def branch(tree: TensorTree) -> TensorTree:
+    """An item of a nest of tensors: a tensor, or a nest of any form."""
+    return replace(tree, forms=TREE_FORMS)
 
 
 def moved(atom: Tensor | TensorTree, device: Device) -> Tensor | TensorTree:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from amplint.core.lattice import inner
 from amplint.core.values import Instance, Mapping, Method, Object, Sequence, Symbol, Unknown, Value
 from amplint.core.walks import reachable
 from amplint.gradscaler.event_index import EventIndex
@@ -228,13 +229,12 @@ class Unsaved:
                     return True
                 if isinstance(atom, Instance) and atom.cls in holders:
                     return True
-            elif isinstance(atom, Sequence | Mapping) and depth < CALLERS:
-                items = (
-                    atom.items or () if isinstance(atom, Sequence) else (v for _, v in atom.items)
-                )
-                parts = (atom.element, *items)
-                if any(self._contains(part, holders, depth + 1) for part in parts):
-                    return True
+            elif (
+                isinstance(atom, Sequence | Mapping)
+                and depth < CALLERS
+                and any(self._contains(part, holders, depth + 1) for part in inner(atom))
+            ):
+                return True
         return False
 
     def _lets_go(self, function: str, state: State, holders: frozenset[str]) -> bool:

@@ -6,7 +6,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
-from amplint.core.lattice import MAX_ALTERNATIVES, is_open, is_unknown, join, only
+from amplint.core.lattice import (
+    MAX_ALTERNATIVES,
+    MAX_KEYS,
+    any_value,
+    is_open,
+    is_unknown,
+    join,
+    only,
+)
 from amplint.core.values import (
     ACCELERATOR,
     BOTTOM,
@@ -327,7 +335,7 @@ class Calls(Frame):
         """How a call is given the values of its operands."""
         shape: CallShape = node.data
         positional: list[Value] = []
-        stars = shape.stars
+        counted = True
         for number, value in zip(node.operands[1 : 1 + shape.positional], values, strict=False):
             if graph.nodes[number].op == ops.STARRED:
                 atom = only(value)
@@ -335,6 +343,7 @@ class Calls(Frame):
                     positional.extend(atom.items)
                 else:
                     positional.append(transfer.iterate(value) if value else value)
+                    counted = False
             else:
                 positional.append(value)
         keywords: dict[str, Value] = {}
@@ -343,12 +352,14 @@ class Calls(Frame):
                 for atom in ordered(value):
                     if isinstance(atom, MappingValue):
                         keywords.update(dict(atom.items))
-                        keywords.setdefault("**", atom.element)
+                        keywords.setdefault("**", atom.rest)
                     elif isinstance(atom, TensorTree):
                         keywords.setdefault("**", one(atom))
             else:
                 keywords[name] = value
-        return Arguments(tuple(positional), keywords, stars, "**" in shape.keywords, shape.hint)
+        return Arguments(
+            tuple(positional), keywords, not counted, "**" in shape.keywords, shape.hint
+        )
 
     def call(self, atom: Atom, arguments: Arguments, node: Node) -> Value:
         infer = self.inference
@@ -748,28 +759,33 @@ class Calls(Frame):
             else:
                 rest.append(value)
         if rest and star is not None:
-            infer.write(Key("param", facts.id, star), site, join(rest))
-        extra: list[Value] = []
+            # Each at its place, so that `f(*args)` gives each parameter its own.
+            row = Sequence(None, join(rest)) if arguments.stars else Sequence(tuple(rest), BOTTOM)
+            infer.write(Key("param", facts.id, star), site, one(row))
+        extra: dict[str, Value] = {}
         for name, value in arguments.keywords.items():
             if name in by_name:
                 infer.write(Key("param", facts.id, name), site, value)
             elif name != "**":
-                extra.append(value)
-        if "**" in arguments.keywords:
+                extra[name] = value
+        further = arguments.keywords.get("**", BOTTOM)
+        if further:
             given = {p.name for p in positional[: len(arguments.positional)]}
             for p in params:
                 named = p.kind in ("positional", "keyword") and p.name not in arguments.keywords
                 if named and p.name not in given and not p.has_default:
-                    infer.write(Key("param", facts.id, p.name), site, arguments.keywords["**"])
-            extra.append(arguments.keywords["**"])
+                    infer.write(Key("param", facts.id, p.name), site, further)
+        if (extra or further) and starstar is not None:
+            told = MappingValue(further, tuple(sorted(extra.items())))
+            if len(extra) > MAX_KEYS:
+                told = MappingValue(any_value(told), (), True)
+            infer.write(Key("param", facts.id, starstar), site, one(told))
         # What a call leaves out is what the default says; elsewhere the default is not what it is.
         left_out = [p for p in params if p.name not in arguments.keywords and p.constant_default]
         filled = {p.name for p in positional[: len(arguments.positional)]}
         for p in left_out:
             if p.name not in filled and p.name not in function.given_names:
                 infer.write(Key("param", facts.id, p.name), site, self.default_of(p))
-        if extra and starstar is not None:
-            infer.write(Key("param", facts.id, starstar), site, join(extra))
 
     def fill_fields(self, cls: str, arguments: Arguments) -> None:
         """A dataclass or NamedTuple: its fields are what the call gives, in order."""

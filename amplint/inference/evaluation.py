@@ -7,7 +7,7 @@ from collections.abc import Sequence as Ordered
 from dataclasses import replace
 from functools import lru_cache
 
-from amplint.core.lattice import MAX_KEYS, is_open, is_unknown, join, known
+from amplint.core.lattice import MAX_KEYS, any_value, inner, is_open, is_unknown, join, known
 from amplint.core.values import (
     ACCELERATOR,
     BOTTOM,
@@ -281,17 +281,17 @@ class Evaluation(Calls):
             is_class = "classmethod" in facts.decorated or facts.name == "__new__"
             return one(Class(facts.cls) if is_class else Instance(facts.cls))
         if parameter.kind == "star":
-            given = infer.read(Key("param", facts.id, name)) or self.gradients(node) or UNKNOWN
-            return one(Sequence(None, given))
+            given = infer.read(Key("param", facts.id, name))
+            return given or one(Sequence(None, self.gradients(node) or UNKNOWN))
         if parameter.kind == "starstar":
-            return one(MappingValue(infer.read(Key("param", facts.id, name)) or UNKNOWN))
+            return infer.read(Key("param", facts.id, name)) or one(MappingValue(UNKNOWN))
         given = infer.read(Key("param", facts.id, name))
         default = self.default_of(parameter)
         seen = given or default
         told = known(seen)
         # Callers that nobody sees may pass anything; what is seen is what a finding rests on.
         if any(a != NONE and a not in default for a in told):
-            return told
+            return transfer.used_as_tensor(told) if self.number in self.marks.asked else told
         declared = (
             UNKNOWN if self.number in self.marks.copied else annotated(annotation, Device(None))
         )
@@ -427,14 +427,15 @@ class Evaluation(Calls):
         values = self.operands(node)
         pairs = dict(zip(node.data, values, strict=True))
         named = len(pairs) <= MAX_KEYS and all(isinstance(key, str) for key in pairs)
-        items = tuple((key, pairs[key]) for key in sorted(pairs)) if named else ()
-        plain: list[Value] = []
+        if named:
+            return one(MappingValue(BOTTOM, tuple((key, pairs[key]) for key in sorted(pairs))))
+        rest: list[Value] = []
         for key, value in zip(node.data, values, strict=True):
-            if key is None:
-                plain.extend(a.element if isinstance(a, MappingValue) else UNKNOWN for a in value)
+            if key is not None:
+                rest.append(value)
             else:
-                plain.append(value)
-        return one(MappingValue(join(plain), items, len(pairs) > MAX_KEYS))
+                rest += (any_value(a) if isinstance(a, MappingValue) else UNKNOWN for a in value)
+        return one(MappingValue(join(rest), (), len(pairs) > MAX_KEYS))
 
     def op_starred(self, node: Node) -> Value:
         return self.of(node.operands[0])
@@ -630,8 +631,10 @@ def of_constant(kind: str, value: bool | float | str) -> Value:
 
 def is_vague(atom: Atom) -> bool:
     """Whether this is unknown, or a container of what is."""
-    if isinstance(atom, Sequence | MappingValue):
+    if isinstance(atom, Sequence):
         return is_open(atom.element)
+    if isinstance(atom, MappingValue):
+        return any(map(is_open, inner(atom)))
     return isinstance(atom, Unknown)
 
 
@@ -650,5 +653,5 @@ def is_callee(atom: Atom) -> bool:
 def holds_instance(atom: Atom) -> bool:
     """Whether this is an instance of a class of the project, or a container of such."""
     if isinstance(atom, Sequence | MappingValue):
-        return any(holds_instance(inner) for inner in atom.element)
+        return any(holds_instance(held) for value in inner(atom) for held in value)
     return isinstance(atom, Instance)

@@ -111,7 +111,7 @@ def marked_atom(atom: Atom, path: Path, make: Make) -> Atom:
         return replace(atom, items=items, element=element)
     if isinstance(atom, MappingValue):
         pairs = tuple((key, marked(each, (*path, key), make)) for key, each in atom.items)
-        return replace(atom, items=pairs, element=marked(atom.element, (*path, "element"), make))
+        return replace(atom, items=pairs, rest=marked(atom.rest, (*path, "rest"), make))
     if isinstance(atom, Method):
         return replace(atom, of=marked_atom(atom.of, (*path, "of"), make))
     if isinstance(atom, Function) and atom.bound is not None:

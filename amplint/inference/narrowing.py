@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from amplint.core.lattice import is_unknown, join
 from amplint.core.values import (
     ACCELERATOR,
     BOTTOM,
     NONE,
+    TREE_FORMS,
     UNKNOWN,
     Atom,
     Device,
     Host,
     Sequence,
+    Symbol,
     Tensor,
     TensorTree,
     Value,
@@ -30,7 +34,8 @@ def narrow(value: Value, kind: str, classes: Value) -> Value:
         kept = frozenset(a for a in value if isinstance(a, Tensor | TensorTree))
         return kept or (BOTTOM if is_of_host(value) else one(Tensor()))
     if kind == "not tensor":
-        return frozenset(a for a in value if not isinstance(a, Tensor)) or UNKNOWN
+        left = frozenset(a for a in value if not isinstance(a, Tensor))
+        return with_forms(left, TREE_FORMS - {"tensor"}) or UNKNOWN
     if kind in ("on cuda", "on cpu"):
         elsewhere = "cpu" if kind == "on cuda" else ACCELERATOR
         # Where the device is known to be the other one, the branch is not taken.
@@ -58,10 +63,36 @@ def class_atoms(classes: Value) -> list[Atom]:
     return atoms
 
 
+# By the last part of a class's name: the forms of a nest of tensors that its instances have.
+FORMS = {
+    **dict.fromkeys(("dict", "Dict", "Mapping", "MutableMapping"), ("mapping",)),
+    **dict.fromkeys(("list", "List", "MutableSequence"), ("list",)),
+    **dict.fromkeys(("tuple", "Tuple"), ("tuple",)),
+    "Sequence": ("list", "tuple"),
+    "Tensor": ("tensor",),
+}
+
+
+def forms_of(classes: Value) -> frozenset[str]:
+    """The forms of a nest of tensors that instances of some classes have."""
+    names = [atom.name for atom in class_atoms(classes) if isinstance(atom, Symbol)]
+    return frozenset(form for name in names for form in FORMS.get(name.rpartition(".")[2], ()))
+
+
+def with_forms(value: Value, forms: frozenset[str]) -> Value:
+    """The value, of which nests of tensors have only these forms."""
+    return frozenset(
+        replace(atom, forms=atom.forms & forms) if isinstance(atom, TensorTree) else atom
+        for atom in value
+        if not isinstance(atom, TensorTree) or atom.forms & forms
+    )
+
+
 def narrow_to(value: Value, classes: Value) -> Value:
     made = [annotated(one(a), Device(None)) for a in class_atoms(classes)]
     if not made or any(map(is_unknown, made)):
-        return frozenset(a for a in value if a != NONE) or UNKNOWN
+        forms = forms_of(classes) or TREE_FORMS
+        return with_forms(frozenset(a for a in value if a != NONE), forms) or UNKNOWN
     target = join(made)
     kinds = {type(a) for a in target}
     kept = frozenset(a for a in value if type(a) in kinds and not _other_host(a, target))
@@ -81,15 +112,12 @@ def narrow_out(value: Value, classes: Value) -> Value:
     target = join(annotated(one(a), Device(None)) for a in class_atoms(classes))
     tensor = any(isinstance(a, Tensor) for a in target)
     hosts = {a.kind for a in target if isinstance(a, Host)}
-    return (
-        frozenset(
-            a
-            for a in value
-            if not (tensor and isinstance(a, Tensor))
-            and not (isinstance(a, Host) and a.kind in hosts)
-        )
-        or UNKNOWN
+    left = frozenset(
+        a
+        for a in value
+        if not (tensor and isinstance(a, Tensor)) and not (isinstance(a, Host) and a.kind in hosts)
     )
+    return with_forms(left, TREE_FORMS - forms_of(classes)) or UNKNOWN
 
 
 def _other_host(atom: Atom, target: Value) -> bool:

@@ -12,6 +12,7 @@ Where the word that RESULTS or MODULES has for the rank tells the number as well
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from amplint.core.lattice import known
@@ -67,7 +68,7 @@ def of_function(arguments: Arguments) -> Call:
     named = arguments.get("input") or arguments.get("tensors") or UNKNOWN
     return Call(
         first[0] if first and not arguments.stars else named,
-        Arguments(rest, arguments.keywords, arguments.stars),
+        replace(arguments, positional=rest),
     )
 
 
@@ -79,7 +80,7 @@ def of_result(name: str, rank: str, call: Call) -> int | None:
         rank: the word for the rank there.
     """
     rule = RULES.get(name) or BY_RANK.get(rank, unknown)
-    if "out" in call.rest.keywords or (call.rest.stars and rule not in (same, no_dimension)):
+    if "out" in call.rest.keywords or (call.rest.unsure and rule not in (same, no_dimension)):
         return None
     return rule(call)
 
@@ -87,7 +88,7 @@ def of_result(name: str, rank: str, call: Call) -> int | None:
 def of_layer(name: str, facts: ModuleFacts, call: Call) -> int | None:
     """How many dimensions a layer of torch.nn gives its output, or the first of several."""
     keeps = same if facts.rank in ("same", "some") else unknown
-    return None if call.rest.stars else LAYERS.get(name, keeps)(call)
+    return None if call.rest.unsure else LAYERS.get(name, keeps)(call)
 
 
 def of_factory(name: str, facts: Factory, arguments: Arguments) -> int | None:
@@ -110,8 +111,8 @@ def shaping(facts: Factory, arguments: Arguments) -> tuple[Value, ...]:
     if word in arguments.keywords:
         return (arguments.keywords[word],)
     given = arguments.positional
-    if arguments.stars or facts.sizes or not given:
-        return () if arguments.stars else given
+    if arguments.unsure or facts.sizes or not given:
+        return () if arguments.unsure else given
     # torch.randint has its size last, whether it is given a lower bound or not.
     place = min(facts.parameters.index(word), len(given) - 1)
     return given[place : place + 1]
@@ -120,7 +121,7 @@ def shaping(facts: Factory, arguments: Arguments) -> tuple[Value, ...]:
 def of_constructor(arguments: Arguments) -> int | None:
     """Ex) torch.Tensor(2, 3), torch.LongTensor([1, 2])"""
     given = arguments.positional
-    if arguments.stars or not given:
+    if arguments.unsure or not given:
         return None
     if isinstance(sole(given[0]), Row):
         return nesting(given[0])

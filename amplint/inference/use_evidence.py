@@ -56,6 +56,8 @@ class Marks:
         paths: a dotted path ("model", "self.model") -> "module", "optimizer", "accelerator".
         tensors: nodes that are used as tensors, or as numbers would be: multiplied, compared.
         surely_tensors: those of them that are used as only tensors can be.
+        asked: parameters that are asked for an attribute that tensors have, and few others. Of
+            what stands in a variable, another path may use the other alternatives.
         copied: nodes that `torch.tensor` or `new_tensor` is given as data, and that no use shows to
             be tensors. Data of the host is what they are made for, whatever an annotation says.
         called: nodes that are called.
@@ -69,6 +71,7 @@ class Marks:
     paths: Mapping[str, str]
     tensors: frozenset[int]
     surely_tensors: frozenset[int]
+    asked: frozenset[int]
     copied: frozenset[int]
     called: frozenset[int]
     no_nests: frozenset[int]
@@ -138,6 +141,7 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
     for loss, call in losses.items():
         mark_loss(graph, loss, call, nodes, backward, seen)
     surely = {n for n, names in uses.items() if names & TENSOR_USES}
+    asked = frozenset(n for n in surely if graph.nodes[n].op == ops.PARAM)
     for node in graph.nodes:
         if node.op == ops.CALL and calls_torch(graph, node.operands[0]):
             surely.update(node.operands[1:2])
@@ -171,7 +175,9 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
     no_nests = frozenset(n for n, names in uses.items() if names & SHAPING_USES) - keyed
     starts = accumulators.starts(graph)
     sure = frozenset(surely)
-    return Marks(graph, nodes, backward, paths, tensors, sure, copied, called, no_nests, starts)
+    return Marks(
+        graph, nodes, backward, paths, tensors, sure, asked, copied, called, no_nests, starts
+    )
 
 
 def by_name(graph: Graph, key: int) -> bool:

@@ -31,6 +31,7 @@ from amplint.core.values import (
     Tensor,
     TensorTree,
     Value,
+    one,
 )
 from amplint.inference import Inference
 from amplint.ir.file_index import File
@@ -1035,3 +1036,91 @@ def test_a_call_looks_again_at_the_object_whose_method_it_calls() -> None:
     inference.complete()
     called = set().union(*inference.edges.values())
     assert {f"events.py::C{number}.on_step" for number in range(60)} <= called
+
+
+def test_what_is_handed_on_by_stars_keeps_its_place_and_its_name() -> None:
+    program = """
+        import torch
+
+        class Base(torch.nn.Module):
+            def extract(self, *args, **kwargs):
+                return self.features(*args, **kwargs)
+
+            def features(self, tokens, lengths, flag, mask):
+                return tokens, lengths, flag, mask
+
+        def run(model: Base, x: torch.Tensor):
+            model.extract(x.cuda(), 3, flag=True, mask=torch.zeros(2))
+    """
+    assert tensor("tokens", program).device.kind == ACCELERATOR
+    assert value("lengths", program) == one(Host("int", 3, True))
+    assert value("flag", program) == one(Host("bool", True, True))
+    assert tensor("mask", program).device == CPU
+
+
+def test_a_dict_gives_each_parameter_what_stands_under_its_name() -> None:
+    program = """
+        import torch
+
+        def forward(tokens, lengths):
+            return tokens, lengths
+
+        def run(x: torch.Tensor):
+            sample = {"tokens": x.cuda()}
+            sample["lengths"] = 3
+            sample.update({"more": None})
+            forward(**sample)
+    """
+    assert tensor("tokens", program).device.kind == ACCELERATOR
+    assert value("lengths", program) == one(Host("int", 3, True))
+
+
+def test_a_parameter_that_is_used_as_a_tensor_is_none_of_the_numbers_that_calls_give() -> None:
+    program = """
+        import torch
+
+        def pad(given, other):
+            return given.size(0), other == 0
+
+        def run(x: torch.Tensor):
+            pad(x.cuda(), x.cuda())
+            pad(0, 0)
+            pad("text", "text")
+    """
+    assert tensor("given", program).device.kind == ACCELERATOR
+    assert only(value("other", program)) is None
+
+
+TO_DEVICE = """
+    import torch
+    from torch.utils.data import DataLoader
+
+    def to_device(data, device):
+        if isinstance(data, dict):
+            return {k: to_device(v, device) for k, v in data.items()}
+        elif isinstance(data, (list, tuple)):
+            return type(data)(to_device(v, device) for v in data)
+        elif isinstance(data, torch.Tensor):
+            return data.to(device)
+        else:
+            return data
+
+    def train(loader: DataLoader):
+        for batch in loader:
+            moved = to_device(batch, "cuda")
+            moved["x"].size(0)
+"""
+
+
+def places_of_tensors(value: Value) -> set[str | None]:
+    return {a.device.kind for a in value if isinstance(a, Tensor | TensorTree)}
+
+
+def test_a_batch_that_a_helper_moves_by_its_form_is_on_the_device() -> None:
+    assert places_of_tensors(value("moved['x']", TO_DEVICE)) == {ACCELERATOR}
+
+
+@pytest.mark.parametrize("left_out", ["(list, tuple)", "dict", "torch.Tensor"])
+def test_a_form_that_the_helper_does_not_know_stays_where_it_was(left_out: str) -> None:
+    program = TO_DEVICE.replace(f"isinstance(data, {left_out})", "data is left_out")
+    assert places_of_tensors(value("moved", program)) - {ACCELERATOR}

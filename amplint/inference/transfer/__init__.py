@@ -7,7 +7,14 @@ containers, then arithmetic, attributes, factories, modules, methods, and calls 
 """
 
 from amplint.inference.transfer.arguments import DEVICE_HINTS
-from amplint.inference.transfer.arithmetic import augmented, binary, compare, unary, without_nests
+from amplint.inference.transfer.arithmetic import (
+    augmented,
+    binary,
+    compare,
+    unary,
+    used_as_tensor,
+    without_nests,
+)
 from amplint.inference.transfer.attributes import PARAM_GROUPS, attribute, object_attribute
 from amplint.inference.transfer.calls import GRADIENT_NORMS, SOME_ACCELERATOR, autocast, call
 from amplint.inference.transfer.containers import (
@@ -52,5 +59,6 @@ __all__ = [
     "tensors_in",
     "unary",
     "unpack",
+    "used_as_tensor",
     "without_nests",
 ]

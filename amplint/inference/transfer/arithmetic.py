@@ -15,6 +15,7 @@ from amplint.core.values import (
     Atom,
     Host,
     Instance,
+    Mapping,
     Object,
     Sequence,
     Tensor,
@@ -177,6 +178,21 @@ def without_nests(value: Value) -> Value:
     """The value, where it cannot be a nest of tensors: what may be one is a tensor."""
     return frozenset(
         Tensor(device=a.device) if isinstance(a, TensorTree) else a for a in ordered(value)
+    )
+
+
+def used_as_tensor(value: Value) -> Value:
+    """The value of what is asked for an attribute that tensors have: of its alternatives, those
+    without such an attribute are not meant, for there the program would end."""
+    return frozenset(atom for atom in value if not _is_plain(atom)) or value
+
+
+def _is_plain(atom: Atom) -> bool:
+    """Whether this is a number, a text, None or a container: all but a namespace."""
+    if isinstance(atom, Host):
+        return atom.kind not in ("numpy", "size")
+    return (isinstance(atom, Sequence) and not atom.names) or (
+        isinstance(atom, Mapping) and not atom.items
     )
 
 

@@ -25,6 +25,7 @@ from amplint.core.values import (
     Tensor,
     TensorTree,
     Value,
+    branch,
     one,
 )
 from amplint.inference.transfer.containers import ON_DEVICE
@@ -105,7 +106,7 @@ def blob_attribute(blob: TensorTree, name: str) -> Value:
         or name in ("to", "pin_memory")
     ):
         return one(Method(blob, name))
-    return one(blob)
+    return one(branch(blob))
 
 
 CONTAINER_METHODS = frozenset({"items", "values", "keys", "get", "pop", "copy"})

@@ -199,7 +199,7 @@ def autocast(name: str, arguments: Arguments, site: Site) -> Autocast:
         dtype = dtype_of(given["dtype"] or UNKNOWN) or "half"
     enabled = switch(given.get("enabled"), True)
     cache = switch(given.get("cache_enabled"), True)
-    if arguments.stars:
+    if arguments.unsure:
         enabled = None if enabled else enabled
     return Autocast(
         device,
@@ -217,7 +217,7 @@ def library_object(kind: str, name: str, arguments: Arguments, site: Site) -> Ob
     if kind == "scaler":
         enabled = switch(arguments.get("enabled"), True)
         device = scaler_device(libraries.SCALERS[name], arguments, site)
-        return Object(kind, name, device, enabled=None if arguments.stars else enabled)
+        return Object(kind, name, device, enabled=None if arguments.unsure else enabled)
     if kind == "accelerator":
         device = Device(ACCELERATOR, site.evidence("the device is chosen here", Shows.PLACEMENT))
         return Object(kind, name, device)
@@ -284,8 +284,8 @@ def builtin(name: str, arguments: Arguments, site: Site) -> Value:
     if name in ("dict",):
         if not given:
             named = {k: v for k, v in arguments.keywords.items() if k != "**"}
-            element = join(arguments.keywords.values())
-            return one(Mapping(element, tuple(sorted(named.items(), key=first_of))))
+            rest = arguments.keywords.get("**", BOTTOM)
+            return one(Mapping(rest, tuple(sorted(named.items(), key=first_of))))
         return join(as_mapping(a) for a in given[0])
     if name in ("set", "frozenset"):
         return join(as_sequence(a) for a in given[0]) if given else one(Sequence(None, BOTTOM))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.core.lattice import MAX_KEYS, join, only
+from amplint.core.lattice import MAX_KEYS, any_value, join, only, value_at
 from amplint.core.values import (
     ACCELERATOR,
     BOTTOM,
@@ -22,6 +22,7 @@ from amplint.core.values import (
     TensorTree,
     Unknown,
     Value,
+    branch,
     constant,
     moved,
     one,
@@ -43,7 +44,7 @@ def held(value: Value) -> Value:
         elif isinstance(atom, Sequence):
             found += [held(v) for v in (*(atom.items or ()), atom.element)]
         elif isinstance(atom, Mapping):
-            found += [held(v) for v in (atom.element, *(v for _, v in atom.items))]
+            found += [held(v) for v in (atom.rest, *(v for _, v in atom.items))]
         elif isinstance(atom, Object) and atom.kind in ("module", "criterion"):
             found.append(one(SOME_MODULE))
     return join(found)
@@ -106,8 +107,9 @@ def as_mapping(atom: Atom) -> Value:
     rows = [p.items for p in pairs if isinstance(p, Sequence) and p.items and len(p.items) == 2]
     keys = [constant(row[0]) for row in rows]
     items = {k: row[1] for k, row in zip(keys, rows, strict=True) if isinstance(k, str)}
-    named = items if atom.items is not None and len(items) == len(rows) else {}
-    return one(Mapping(join(row[1] for row in rows), tuple(sorted(named.items(), key=first_of))))
+    if atom.items is None or len(items) < len(rows):
+        return one(Mapping(join(row[1] for row in rows)))
+    return one(Mapping(BOTTOM, tuple(sorted(items.items(), key=first_of))))
 
 
 def first_of(pair: tuple[str, Value]) -> str:
@@ -143,7 +145,7 @@ def iterate_atom(atom: Atom) -> Value:
     if isinstance(atom, Tensor):
         return one(row(atom))
     if isinstance(atom, TensorTree):
-        return one(atom)
+        return one(branch(atom)) if atom.forms != {"mapping"} else STR
     if isinstance(atom, Host):
         if atom.kind == "numpy":
             return one(replace(atom, rank=None))
@@ -192,7 +194,8 @@ def subscript_atom(atom: Atom, index: Value, keys: tuple[Value, ...] = ()) -> Va
         return one(subscript_tensor(atom, index, keys))
     if isinstance(atom, TensorTree):
         chosen = isinstance(only(index), Tensor | TensorTree)
-        return one(replace(atom, device=unpinned(atom.device)) if chosen else atom)
+        device = unpinned(atom.device) if chosen else atom.device
+        return one(branch(replace(atom, device=device)))
     if isinstance(atom, Sequence):
         position = constant(index)
         if atom.items is not None and isinstance(position, int) and not isinstance(position, bool):
@@ -202,12 +205,7 @@ def subscript_atom(atom: Atom, index: Value, keys: tuple[Value, ...] = ()) -> Va
         element = join(atom.items) if atom.items is not None else atom.element
         return one(Sequence(None, element, atom.batches)) if ranks.is_slice(index) else element
     if isinstance(atom, Mapping):
-        key_text = constant(index)
-        return (
-            dict(atom.items).get(key_text, atom.element)
-            if isinstance(key_text, str)
-            else atom.element
-        )
+        return value_at(atom, constant(index))
     if isinstance(atom, Host):
         if atom.kind == "numpy":
             return one(replace(atom, rank=None))
@@ -228,17 +226,11 @@ def put(container: Value, index: Value, value: Value) -> Value:
             items = dict(atom.items)
             if isinstance(key, str) and len(items) < MAX_KEYS:
                 items[key] = value
-                results.append(
-                    one(
-                        Mapping(
-                            join([atom.element, value]),
-                            tuple(sorted(items.items(), key=first_of)),
-                        )
-                    )
-                )
+                named = tuple(sorted(items.items(), key=first_of))
+                results.append(one(replace(atom, items=named)))
             else:
                 crowded = atom.crowded or len(items) >= MAX_KEYS
-                results.append(one(Mapping(join([atom.element, value]), (), crowded)))
+                results.append(one(Mapping(join([any_value(atom), value]), (), crowded)))
         elif isinstance(atom, TensorTree):
             devices = {t.device.kind for t in tensors_in([value])}
             results.append(
@@ -256,6 +248,15 @@ def put(container: Value, index: Value, value: Value) -> Value:
     return join(results)
 
 
+def updated(mapping: Mapping, others: list[Mapping]) -> Mapping:
+    """The dict after `mapping.update(other)`, the other being one of several."""
+    if len(others) == 1 and not others[0].rest and not others[0].crowded:
+        items = dict(mapping.items) | dict(others[0].items)
+        if len(items) <= MAX_KEYS:
+            return replace(mapping, items=tuple(sorted(items.items(), key=first_of)))
+    return Mapping(join(any_value(each) for each in (mapping, *others)))
+
+
 def add(container: Value, value: Value, method: str) -> Value:
     """The container after `container.append(value)` or the like."""
     results = []
@@ -267,8 +268,7 @@ def add(container: Value, value: Value, method: str) -> Value:
         elif isinstance(atom, Object) and atom.type in CONTAINER_MODULES:
             results.append(one(replace(atom, holds=join([atom.holds, held(value)]), last=None)))
         elif isinstance(atom, Mapping) and method == "update":
-            elements = [v.element for v in value if isinstance(v, Mapping)]
-            results.append(one(Mapping(join([atom.element, *elements]), ())))
+            results.append(one(updated(atom, [v for v in value if isinstance(v, Mapping)])))
         else:
             results.append(one(atom))
     return join(results)

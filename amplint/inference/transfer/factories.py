@@ -35,7 +35,7 @@ from amplint.knowledge.factories import LEGACY_CONSTRUCTORS, Factory
 def array(name: str, arguments: Arguments) -> Host:
     """The array that a function of numpy builds; a default or an argument may tell its dtype."""
     shape = arguments.positional[0] if arguments.positional else BOTTOM
-    dimensioned = any(a != Sequence((), BOTTOM) for a in shape) and not arguments.stars
+    dimensioned = any(a != Sequence((), BOTTOM) for a in shape) and not arguments.unsure
     if name in libraries.NUMPY_FLOAT64:
         position = libraries.NUMPY_FLOAT64[name]
         default: str | None = "float64"
@@ -50,7 +50,7 @@ def array(name: str, arguments: Arguments) -> Host:
     else:
         return Host("numpy")
     given = arguments.get("dtype", position)
-    if arguments.stars:
+    if arguments.unsure:
         return Host("numpy")
     dtype = array_dtype_of(given) if given is not None else default
     return Host("numpy", dtype=dtype, rank=1 if dimensioned else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.core.lattice import join, only
+from amplint.core.lattice import any_value, join, only, value_at
 from amplint.core.values import (
     ACCELERATOR,
     CPU,
@@ -25,6 +25,7 @@ from amplint.core.values import (
     Tensor,
     TensorTree,
     Value,
+    branch,
     constant,
     moved,
     one,
@@ -182,14 +183,16 @@ def call_blob_method(blob: TensorTree, name: str, arguments: Arguments, site: Si
         )
         return one(moved(blob, device))
     if name == "items":
-        return one(Sequence(None, one(Sequence((STR, one(blob)), UNKNOWN))))
+        return one(Sequence(None, one(Sequence((STR, one(branch(blob))), UNKNOWN))))
     if name == "values":
-        return one(Sequence(None, one(blob)))
+        return one(Sequence(None, one(branch(blob))))
     if name == "keys":
         return one(Sequence(None, STR))
     if name == "copy":
         return UNKNOWN  # tensors have no such method: an array, a table or a dict
-    if name in ("get", "pop", "pin_memory"):
+    if name in ("get", "pop"):
+        return one(branch(blob))
+    if name == "pin_memory":
         return one(blob)
     return call_tensor_method(Tensor(device=blob.device), name, arguments, site)
 
@@ -211,17 +214,13 @@ def call_host_method(host: Host, name: str, arguments: Arguments) -> Value:
 def call_mapping_method(mapping: Mapping, name: str, arguments: Arguments) -> Value:
     if name in ("get", "pop"):
         key = constant(arguments.positional[0]) if arguments.positional else None
-        return (
-            dict(mapping.items).get(key, mapping.element)
-            if isinstance(key, str)
-            else mapping.element
-        )
+        return value_at(mapping, key)
     if name == "setdefault":
-        return mapping.element
+        return any_value(mapping)
     if name == "items":
-        return one(Sequence(None, one(Sequence((STR, mapping.element), UNKNOWN))))
+        return one(Sequence(None, one(Sequence((STR, any_value(mapping)), UNKNOWN))))
     if name == "values":
-        return one(Sequence(None, mapping.element))
+        return one(Sequence(None, any_value(mapping)))
     if name == "keys":
         return one(Sequence(None, STR))
     return one(mapping) if name == "copy" else UNKNOWN

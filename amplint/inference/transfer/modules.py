@@ -38,7 +38,7 @@ from amplint.knowledge.modules import MODULES
 
 
 def named_tuple(names: tuple[str, ...], arguments: Arguments) -> Value:
-    if arguments.stars:
+    if arguments.unsure:
         return UNKNOWN
     values = [arguments.get(name, position) for position, name in enumerate(names)]
     items = tuple(UNKNOWN if value is None else value for value in values)
@@ -54,12 +54,12 @@ def module(name: str, arguments: Arguments) -> Object:
         return Object("module", name, dtype=dtype_of(arguments.get("dtype") or BOTTOM))
     reduction = arguments.get("reduction")
     reduced = reduction is None or constant(reduction) in ("mean", "sum")
-    return Object("criterion", name, rank=0 if reduced and not arguments.stars else None)
+    return Object("criterion", name, rank=0 if reduced and not arguments.unsure else None)
 
 
 def last_layer(container: str, arguments: Arguments) -> str | None:
     """The layer of a Sequential whose dtype in a region those after it keep."""
-    if container != "torch.nn.Sequential" or arguments.stars:
+    if container != "torch.nn.Sequential" or arguments.unsure:
         return None
     for value in reversed(arguments.positional):
         layer = only(value)

@@ -175,7 +175,7 @@ def tensor_for_dim(name: str, result: Result, arguments: Arguments) -> bool:
 
 
 def has_dim(name: str, result: Result, arguments: Arguments) -> bool:
-    if arguments.has("dim") or arguments.has("axis") or arguments.stars:
+    if arguments.has("dim") or arguments.has("axis") or arguments.unsure:
         return True
     given = at_dim(name, result, arguments)
     atom = only(given) if given is not None else NONE
