@@ -10,6 +10,7 @@ from typing import TypeVar
 from amplint.analyses.data_flow import DataFlow
 from amplint.analyses.fact import Answer_co, Facts, Known, NodeFact
 from amplint.analyses.inferred import Values
+from amplint.core.limits import VALUES, Limited
 from amplint.core.progress import SILENT, Progress
 from amplint.core.values import UNKNOWN, Value
 from amplint.inference import Inference
@@ -61,6 +62,11 @@ class Program:
         """The faults of amplint that cost a function its answers, a sentence each."""
         faults = sorted(self._inference.failures.items())
         return [f"{function.removesuffix('::')}: {fault}" for function, fault in faults]
+
+    @property
+    def limited(self) -> Limited:
+        """The functions that reached a limit of inference."""
+        return {VALUES: tuple(self._inference.unsettled)}
 
     @property
     def size(self) -> tuple[int, int]:

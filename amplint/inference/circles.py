@@ -45,7 +45,8 @@ class Circles:
 
         The calls that values lead to are known only with the values, so that there may be other
         circles afterwards. Most projects take one sweep, some two. Where a circle leads to calls
-        that undo what led to it, all of them are taken for one circle.
+        that undo what led to it, all of them are taken for one circle. What is still to be
+        evaluated after the last sweep is noted as unsettled.
         """
         inference = self._inference
         self._find()
@@ -65,6 +66,8 @@ class Circles:
                 break
             if sweep > 0:
                 self._kept.update(inference.new_edges or ())
+        else:
+            inference.unsettled.update(*(self._found[n].nodes for n in self._stale))
 
     def _find(self) -> None:
         """Look for the circles; those that are no other than before need not be evaluated."""
@@ -168,6 +171,7 @@ class Turn:
             for node in circle.nodes.get(function, ()):
                 values[node] = BOTTOM
         inference.turn = self
+        inference.unsettled.difference_update(circle.evaluated)
         inference.reset(circle.parts)
         turns = 0
         while self._waiting:

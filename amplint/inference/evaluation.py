@@ -132,7 +132,10 @@ class Evaluation(Calls):
             waiting[number] = 0
             value = self.evaluated(number)
             if number in self.growing:
-                value = self.settled(join([values[number], value]))
+                grown = self.settled(join([values[number], value]))
+                if grown is not value:
+                    self.inference.unsettled.add(self.facts.id)
+                value = grown
             if value is not values[number]:
                 values[number] = value
                 self.changed.add(number)

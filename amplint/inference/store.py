@@ -142,6 +142,7 @@ class Store(ABC):
         self.states: dict[str, State] = {}
         self.memo = Memo()
         self.failures: dict[str, str] = {}
+        self.unsettled: set[str] = set()  # functions whose values were cut off
         self.slots: dict[Key, Slot] = {}
         self.edges: dict[SiteId, set[str]] = {}
         self.drawn: dict[SiteId, set[str]] = {}  # callees, any one of which may be meant

@@ -18,6 +18,7 @@ from amplint.analyses.program import Program
 from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.core.errors import describe
 from amplint.core.finding import Finding, Position, Span
+from amplint.core.limits import PATHS, Limited, united
 from amplint.core.process_pool import spread
 from amplint.core.progress import SILENT, Progress
 from amplint.core.registry import UNPARSABLE
@@ -54,7 +55,7 @@ class Analysed:
         unread: its files that Python, or amplint, could not read.
         used: the files of other parts that it depends on besides.
         asked: what it has asked of the texts of all others, as `Files.asked`.
-        widened: its functions with more paths than were kept apart.
+        limited: its functions that reached a limit.
         measured: what it took, where that was asked for.
     """
 
@@ -63,7 +64,7 @@ class Analysed:
     unread: frozenset[str] = frozenset()
     used: frozenset[str] = frozenset()
     asked: Mapping[tuple[str, str], Mapping[str, bool]] = field(default_factory=dict)
-    widened: tuple[str, ...] = ()
+    limited: Limited = field(default_factory=dict)
     measured: Measured | None = None
 
 
@@ -133,7 +134,7 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     begun = time.process_time()
     program = Program(files, task.progress)
     program.facts[Hotness]  # nearly all rules ask for it: not once in each process
-    widened = widened_in(program, task.rules)
+    limited = united([program.limited, {PATHS: widened_in(program, task.rules)}])
     link_time = time.process_time() - begun
     gc.freeze()  # what is linked stays; what the rules leave behind is to be found
     gc.enable()
@@ -162,7 +163,7 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     return Analysed(
         {path: seen for path, (seen, _) in zip(paths, looked, strict=True)},
         tuple(failures),
-        widened=widened,
+        limited=limited,
         measured=measured if task.timed else None,
     )
 

@@ -32,7 +32,7 @@ def run(request: Request) -> Outcome:
     cache = request.cache if not request.overlays else None
     told = analysed(request, reading) if cache is None else remembered(request, cache, reading)
     if request.timing is not None:
-        request.timing.widened = told.widened
+        request.timing.limited = told.limited
     problems = [*project.problems, *reading.problems, *dict.fromkeys(told.problems)]
     if told.problems:
         problems.append(how_to_report(repeating(told.problems, request, reading)))
@@ -44,7 +44,7 @@ def run(request: Request) -> Outcome:
         notices=(*project.notices, *told.notices, *noticed),
         files=tuple(sorted(project.reported)),
         texts=Texts(reading, project.reported),
-        widened=told.widened,
+        limited=told.limited,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amplint.core.finding import Finding
+from amplint.core.limits import Limited
 from amplint.core.progress import SILENT, Progress
 from amplint.core.text import Text
 from amplint.project.config import Settings
@@ -57,7 +58,7 @@ class AnalysisResult:
     findings: tuple[Finding, ...]
     problems: tuple[str, ...]
     notices: tuple[str, ...]
-    widened: tuple[str, ...] = ()
+    limited: Limited = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Outcome:
         notices: to be told; no exit status depends on them.
         files: the files that were asked for, sorted.
         texts: those of them that could be read.
-        widened: the functions with more paths than the analysis of scalers kept apart.
+        limited: the functions that reached a limit of the analysis.
     """
 
     root: Path
@@ -80,7 +81,7 @@ class Outcome:
     notices: tuple[str, ...]
     files: tuple[str, ...]
     texts: Mapping[str, Text]
-    widened: tuple[str, ...] = ()
+    limited: Limited = field(default_factory=dict)
 
     @property
     def status(self) -> int:

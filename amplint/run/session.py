@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from amplint.core import registry
 from amplint.core.finding import Finding, Position, Span
+from amplint.core.limits import Limited, united
 from amplint.core.process_pool import available, each
 from amplint.core.rule import Rule
 from amplint.core.text import Text, UndecodableError
@@ -112,9 +113,9 @@ def filtered(
             notices += seen.notices
             text = texts.get(path, Text(""))
             findings += solve(path, seen, text, rules, request, project.whole and read)
-    widened = sorted({function for part in parts for function in part.widened})
+    limited = united(part.limited for part in parts)
     return AnalysisResult(
-        tuple(sorted(findings, key=by_place)), tuple(problems), tuple(notices), tuple(widened)
+        tuple(sorted(findings, key=by_place)), tuple(problems), tuple(notices), limited
     )
 
 
@@ -194,7 +195,7 @@ class Kept:
         questions: what was asked of these.
         seen: what was said of the part's files.
         unread: those of them that could not be read.
-        widened: their functions with more paths than were kept apart.
+        limited: their functions that reached a limit.
     """
 
     digests: dict[str, str]
@@ -202,7 +203,7 @@ class Kept:
     questions: tuple[Question, ...]
     seen: dict[str, Seen]
     unread: frozenset[str]
-    widened: tuple[str, ...]
+    limited: Limited
 
 
 @dataclass
@@ -226,7 +227,7 @@ class Memory:
         self.valid[part] = kept
         if not kept.seen.keys() | kept.unread >= self.task.reported & set(part):
             return None
-        return Analysed(kept.seen, unread=kept.unread, widened=kept.widened)
+        return Analysed(kept.seen, unread=kept.unread, limited=kept.limited)
 
     def holds(self, kept: Kept) -> bool:
         """Whether nothing has changed that the analysis depends on."""
@@ -260,7 +261,7 @@ class Memory:
             tuple(questions),
             {**before, **result.seen},
             result.unread,
-            result.widened,
+            result.limited,
         )
         cache.put(self.key(part), kept)
 

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from amplint.core.limits import LIMITS, Limited
+
 if TYPE_CHECKING:
     import libcst as cst
 
@@ -80,14 +82,14 @@ class Timing:
         files: how many these are.
         parts: what was measured of each part; None for one that was in the cache, none at all
             where the whole run was.
-        widened: the functions with more paths than the analysis of scalers kept apart.
+        limited: the functions that reached a limit of the analysis.
     """
 
     begun: float = field(default_factory=time.perf_counter)
     read: float = 0.0
     files: int = 0
     parts: list[Measured | None] = field(default_factory=list)
-    widened: tuple[str, ...] = ()
+    limited: Limited = field(default_factory=dict)
 
 
 class Watch:
@@ -173,7 +175,7 @@ def render(
     parts = [part for part in timing.parts if part is not None]
     if not parts:
         first = f"{elapsed:.2f} s on the clock; all was in the cache, nothing was analysed"
-        return "\n".join([first, *widened(timing, shown)])
+        return "\n".join([first, *at_limits(timing, shown)])
     judged = [judging for part in parts for judging in part.judged]
     slowest = sorted(judged, key=lambda one: (-one.seconds, one.path))[:MOST]
     lines = [f"{elapsed:.2f} s on the clock, {processor:.2f} s of processors:"]
@@ -185,16 +187,17 @@ def render(
     whole = [f"  {shown(one.path)}" for one in judged if one.whole]
     if whole:
         lines += ["parsed as whole files, for a unit and its ast did not agree:", *whole]
-    return "\n".join([*lines, *widened(timing, shown)])
+    return "\n".join([*lines, *at_limits(timing, shown)])
 
 
-def widened(timing: Timing, shown: Callable[[str], str]) -> list[str]:
-    """The functions with more paths than were kept apart."""
-    if not timing.widened:
-        return []
-    ids = (function.split("::", maxsplit=1) for function in timing.widened)
-    names = [f"  {shown(path)}: {name or 'the module'}" for path, name in ids]
-    return ["training functions with more paths than are kept apart:", *names]
+def at_limits(timing: Timing, shown: Callable[[str], str]) -> list[str]:
+    """The functions that reached a limit."""
+    lines = []
+    for limit, functions in timing.limited.items():
+        ids = (function.split("::", maxsplit=1) for function in functions)
+        lines.append(f"functions {LIMITS[limit]}:")
+        lines += [f"  {shown(path)}: {name or 'the module'}" for path, name in ids]
+    return lines
 
 
 def stages(

@@ -1124,3 +1124,24 @@ def test_a_batch_that_a_helper_moves_by_its_form_is_on_the_device() -> None:
 def test_a_form_that_the_helper_does_not_know_stays_where_it_was(left_out: str) -> None:
     program = TO_DEVICE.replace(f"isinstance(data, {left_out})", "data is left_out")
     assert places_of_tensors(value("moved", program)) - {ACCELERATOR}
+
+
+def test_a_value_that_does_not_settle_ends_and_is_named() -> None:
+    """n is a loss while nothing is known of it, then a size, of which nothing is known."""
+    program = """
+        def endless():
+            x = None
+            for _ in range(3):
+                n = x.size(0)
+                n.backward()
+                x = n
+            return x
+
+        def ends():
+            x = 0
+            for _ in range(3):
+                x = x + 1
+            return x
+        """
+    files = {"main.py": File("main.py", textwrap.dedent(program))}
+    assert Program(Files(files)).limited == {"values": ("main.py::endless",)}

@@ -176,5 +176,5 @@ def test_functions_with_too_many_paths_are_named_and_counted(
         _, out, err = check(capfd, "--statistics", "--timing")
         assert out == "2  functions with more paths than are kept apart\n"
         assert ("all was in the cache" in err) is cached
-        named = "training functions with more paths than are kept apart:\n"
+        named = "functions with more paths than are kept apart:\n"
         assert err.endswith(f"{named}  a.py: train\n  b.py: train\n")

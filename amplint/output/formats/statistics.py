@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from amplint.core.finding import Safety
+from amplint.core.limits import LIMITS
 from amplint.output.formats import Report
 
 
@@ -19,13 +20,14 @@ def render(report: Report) -> str:
         for finding in findings
         if finding.fix is not None and finding.fix.safety is Safety.SAFE
     }
-    widened = len(report.outcome.widened)
-    width = max((len(str(count)) for count in (*counts.values(), widened)), default=0)
+    limited = {limit: len(reach) for limit, reach in report.outcome.limited.items()}
+    everything = (*counts.values(), *limited.values())
+    width = max((len(str(count)) for count in everything), default=0)
     lines = [
         f"{count:>{width}}  {code} {'[*]' if code in fixable else '   '} {name}"
         for (code, name), count in sorted(counts.items(), key=lambda row: (-row[1], row[0]))
     ]
-    if widened:
-        functions = "function" if widened == 1 else "functions"
-        lines.append(f"{widened:>{width}}  {functions} with more paths than are kept apart")
+    for limit, count in limited.items():
+        functions = "function" if count == 1 else "functions"
+        lines.append(f"{count:>{width}}  {functions} {LIMITS[limit]}")
     return "\n".join(lines)
