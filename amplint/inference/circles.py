@@ -49,12 +49,10 @@ class Circles:
         evaluated after the last sweep is noted as unsettled.
         """
         inference = self._inference
-        self._find()
-        inference.settle_regions(inherited(inference))
         for sweep in range(MAX_SWEEPS):
             inference.take_late()
-            if inference.new_edges:
-                self._find()
+            self._find()
+            inference.settle_regions(inherited(inference))
             self._settle()
             for number, circle in enumerate(self._found):
                 if number in self._stale:
@@ -82,8 +80,7 @@ class Circles:
 
     def _settle(self) -> None:
         """Evaluate what is in no circle, until nothing changes; circles that depend on it become
-        stale. What a node in a circle writes outside of it is known from its operands, and is
-        written at once: the circle may depend on it, and would be evaluated twice."""
+        stale."""
         inference = self._inference
         for function, nodes in inference.queued():
             state = inference.states.get(function)
@@ -91,13 +88,11 @@ class Circles:
             if state is None:
                 inference.evaluate(function, nodes)
                 continue
-            changed = set(range(len(state.values)) if WHOLE in nodes else nodes)
-            waiting = changed.intersection(inside)
-            if waiting:
-                self._stale.update(inside[node] for node in waiting)
-                inference.write_only(function, waiting)
-            if len(waiting) < len(changed):
-                inference.evaluate(function, changed - waiting, AllBut(inside), ())
+            changed = range(len(state.values)) if WHOLE in nodes else nodes
+            self._stale.update(inside[node] for node in changed if node in inside)
+            outside = set(changed).difference(inside)
+            if outside:
+                inference.evaluate(function, outside, AllBut(inside), ())
 
 
 class AllBut:
@@ -137,16 +132,13 @@ class Circle:
             self.nodes.setdefault(function, set()).add(node)
         self.evaluated = {function: set(nodes) for function, nodes in self.nodes.items()}
         self.parts: list[tuple[Slot, SiteId]] = []
-        keys = set(slots)
         for slot in slots:
             for site in slot.parts:
-                own = self.nodes.get(site[0], set())
-                if not own.isdisjoint(sources(inference, slot, site)) or (
-                    site[1] >= 0 and not keys.isdisjoint(inference.deciding(site))
-                ):
+                own = self.nodes.get(site[0])
+                if own and not own.isdisjoint(sources(inference, slot, site)):
                     self.parts.append((slot, site))
                     if site[1] >= 0:
-                        self.evaluated.setdefault(site[0], set()).add(site[1])
+                        self.evaluated[site[0]].add(site[1])
 
 
 class Turn:
@@ -168,7 +160,7 @@ class Turn:
                 continue
             values = inference.states[function].values
             self._values.update(((function, node), values[node]) for node in nodes)
-            for node in circle.nodes.get(function, ()):
+            for node in circle.nodes[function]:
                 values[node] = BOTTOM
         inference.turn = self
         inference.unsettled.difference_update(circle.evaluated)
@@ -183,7 +175,7 @@ class Turn:
                         function,
                         nodes,
                         circle.evaluated[function],
-                        circle.nodes.get(function, ()),
+                        circle.nodes[function],
                         turns > MAX_TURNS,
                     )
         inference.turn = None
@@ -245,19 +237,15 @@ def circles_of(inference: Inference, kept: Collection[Edge] = ()) -> list[Circle
         for node, inside in state.contexts.items():
             following[start + node] += [start + each for each in inside]
     keys = len(following)
-    numbers = {slot: number for number, slot in enumerate(slots, keys)}
-    for slot in slots:
-        readers = slot.all_readers
-        following.append([first[f] + n for f, n in readers if n != WHOLE and f in first])
-    for slot, number in numbers.items():
+    for number, slot in enumerate(slots, keys):
         for site in slot.parts:
             start = first.get(site[0], -1)
             if start >= 0:
                 for node in sources(inference, slot, site):
                     following[start + node].append(number)
-                if site[1] >= 0:
-                    for decides in inference.deciding(site):
-                        following[numbers[decides]].append(number)
+        readers = slot.all_readers
+        following.append([first[f] + n for f, n in readers if n != WHOLE and f in first])
+    numbers = {slot: number for number, slot in enumerate(slots, keys)} if kept else {}
     for slot, (function, node), reads in kept:
         if function not in first:
             continue

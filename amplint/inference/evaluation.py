@@ -106,14 +106,6 @@ class Evaluation(Calls):
             self.inference.leave(self.facts.id, behind)
         self.publish(WHOLE in dirty)
 
-    def write_only(self, nodes: Collection[int]) -> None:
-        """Have nodes write what follows from their operands, and keep their values."""
-        self.function_region = self.state.around
-        self.regions = self.state.regions
-        for number in sorted(nodes):
-            if self.graph.nodes[number].op in (ops.CALL, ops.STORE):
-                self.evaluated(number)
-
     def complete(self) -> None:
         """Note the regions of all blocks."""
         self.function_region = self.state.around

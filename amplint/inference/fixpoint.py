@@ -7,7 +7,7 @@ writes it to be evaluated, and to be evaluated again when it changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TypeVar
 
 from amplint.core.errors import describe, function_at_fault
@@ -143,18 +143,6 @@ class Inference(ProjectFacts):
         """Evaluate nodes of a function, and what depends on them there, within the scope."""
         try:
             self._evaluate(function, nodes, scope, circle, late)
-        except Exception as error:
-            self.give_up(function, f"inference failed: {describe(error)}")
-
-    def write_only(self, function: str, nodes: Collection[int]) -> None:
-        """Let nodes contribute to keys what follows from their operands, and leave their values for
-        later."""
-        facts = self.functions[function]
-        self._current = function
-        self.outside = facts.path not in self.files.own
-        try:
-            Evaluation(self, facts, self.states[function]).write_only(nodes)
-            self.node = WHOLE
         except Exception as error:
             self.give_up(function, f"inference failed: {describe(error)}")
 

@@ -16,7 +16,6 @@ from amplint.core.values import BOTTOM, UNKNOWN, Atom, Region, Value, constant
 from amplint.core.walks import reachable
 from amplint.inference.memo import Memo
 from amplint.inference.state import MAX_ROUNDS, WHOLE, Dispatch, Key, KeyKind, SiteId, State
-from amplint.ir import ops
 from amplint.ir.file_set import Files
 from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts
 
@@ -27,8 +26,6 @@ OF_CODE: frozenset[KeyKind] = frozenset({"param", "field"})  # keys that other f
 # Keys of which one node alone makes something. What else is read may matter to the whole function,
 # or is remembered for the next node that asks.
 OF_NODES: frozenset[KeyKind] = frozenset({"param", "return", "yield", "context", "field", "name"})
-# Of these, those on which it may depend whom a node calls, besides its operands.
-DECIDING: frozenset[KeyKind] = frozenset({"name", "field", "param"})
 # Of these, a function of another part that asks for one learns nothing: see `Store.need`.
 FOLLOWED_ONCE: frozenset[KeyKind] = frozenset({"return", "yield", "context", "field"})
 TEST_PATH = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
@@ -313,15 +310,6 @@ class Store(ABC):
                 if slot not in writing:
                     self.withdraw(slot, site)
             self._written[site] = writing
-
-    def deciding(self, site: SiteId) -> Iterator[Slot]:
-        """The keys that a node has read and that decide what it contributes to others: which
-        function a name means, say. What a call returns does so for decorators alone, of which one
-        is given what another returns."""
-        decorates = self.states[site[0]].graph.nodes[site[1]].op == ops.DEF
-        for slot in self._read.get(site, ()):
-            if slot.key.kind in DECIDING or (decorates and slot.key.kind == "return"):
-                yield slot
 
     def _toggle(self, edge: Edge) -> None:
         """Note that something depends on something else, or no longer does."""
