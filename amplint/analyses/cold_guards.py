@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cached_property
 
 from amplint.analyses.fact import Fact
 from amplint.core.lattice import known
@@ -285,6 +286,11 @@ class ColdGuards(Fact):
             )
         return bool(COUNTER.search(self._last_name(state, number)))
 
+    @cached_property
+    def _off_flags(self) -> frozenset[str]:
+        """The flags that a command line has, off by default."""
+        return frozenset(self.inference.off_flags.values())
+
     def _off_by_default(self, function: str, state: State, number: int) -> bool:
         """A flag whose default is False, and that nobody is seen to set."""
         node = state.graph.nodes[number]
@@ -293,7 +299,7 @@ class ColdGuards(Fact):
             return (
                 parameter is not None and parameter.constant_default and parameter.default is False
             )
-        if node.op == ops.ATTR and node.data in self.inference.off_flags:
+        if node.op == ops.ATTR and node.data in self._off_flags:
             return True
         if node.op in (ops.ATTR, ops.NAME, ops.PHI):
             value: Value = state.values[number]

@@ -29,33 +29,18 @@ class Program:
     Args:
         files: the files; its own are linked.
         progress: to be told how many functions have been evaluated.
+        link: gives the values of all functions.
     """
 
-    def __init__(self, files: Files, progress: Progress = SILENT) -> None:
+    def __init__(
+        self,
+        files: Files,
+        progress: Progress = SILENT,
+        link: Callable[[Files, Progress], Inference] | None = None,
+    ) -> None:
         self._files = files
-        self._inference = inference = Inference(files)
-        progress.at("linking functions", lambda: (len(inference.states), len(inference.functions)))
-        own = [file.facts for file in files.own.values()]
-        # Modules first: what a class derives from and how a function is decorated changes all that
-        # is known in them, and would have them evaluated again.
-        inference.solve(facts.module for facts in own)
-        inference.solve(
-            function.id
-            for facts in own
-            for function in facts.functions.values()
-            if function.kind != "class"
-        )
-        # Lambdas are known once the graph of what is around them has been built.
-        inference.solve(
-            function.id
-            for facts in own
-            for function in list(facts.functions.values())
-            if function.kind == "lambda"
-        )
-        # Class bodies hold defaults and nested calls; they are judged like any other code.
-        inference.solve(cls.id for facts in own for cls in facts.classes.values())
-        inference.complete()
-        self.facts = Facts(inference)
+        self._inference = (link or linked)(files, progress)
+        self.facts = Facts(self._inference)
 
     @property
     def failures(self) -> list[str]:
@@ -76,6 +61,33 @@ class Program:
     def about(self, path: str) -> FileView:
         """The facts about one file."""
         return FileView(self._files.own[path], self.facts)
+
+
+def linked(files: Files, progress: Progress = SILENT) -> Inference:
+    """The values of all functions, computed from nothing."""
+    inference = Inference(files)
+    progress.at("linking functions", lambda: (len(inference.states), len(inference.functions)))
+    own = [file.facts for file in files.own.values()]
+    # Modules first: what a class derives from and how a function is decorated changes all that
+    # is known in them, and would have them evaluated again.
+    inference.solve(facts.module for facts in own)
+    inference.solve(
+        function.id
+        for facts in own
+        for function in facts.functions.values()
+        if function.kind != "class"
+    )
+    # Lambdas are known once the graph of what is around them has been built.
+    inference.solve(
+        function.id
+        for facts in own
+        for function in list(facts.functions.values())
+        if function.kind == "lambda"
+    )
+    # Class bodies hold defaults and nested calls; they are judged like any other code.
+    inference.solve(cls.id for facts in own for cls in facts.classes.values())
+    inference.complete()
+    return inference
 
 
 class FileView:

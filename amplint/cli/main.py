@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 import sys
@@ -65,6 +66,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = ["amplint", *(sys.argv[1:] if arguments is None else arguments)]
         click.echo(f"amplint: {how_to_report(shlex.join(command))}; nothing was written", err=True)
     return FAILED
+
+
+def command() -> int:
+    """The same for a process that ends with it.
+
+    Python searches all that is left for cyclic garbage before it ends: 1.4 s after a run over timm.
+    """
+    status = main()
+    gc.freeze()
+    return status
 
 
 class Commands(click.Group):

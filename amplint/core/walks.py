@@ -145,7 +145,7 @@ def components(
 
 
 def numbered_components(
-    following: Sequence[Sequence[int]], alone: bool = True
+    following: Sequence[Sequence[int]], alone: bool = True, starts: Iterable[int] | None = None
 ) -> Iterator[list[int]]:
     """The same of numbers, each of which is followed by those in its place of a list.
 
@@ -155,6 +155,7 @@ def numbered_components(
     Args:
         following: by number, those that it leads to.
         alone: whether components of one item are wanted.
+        starts: those from which the wanted components are reachable; None for all.
     """
     size = len(following)
     entered = [0] * size  # when each was, counted from 1
@@ -162,7 +163,7 @@ def numbered_components(
     pending = bytearray(size)  # whether it is in none
     stack: list[int] = []
     count = 0
-    for start in range(size):
+    for start in range(size) if starts is None else starts:
         path = [(start, iter(following[start]))] if not entered[start] else []
         while path:
             item, rest = path[-1]

@@ -320,7 +320,8 @@ class Calls(Frame):
         if callee.op == ops.ATTR and callee.data == "add_argument" and arguments.positional:
             name = constant(arguments.positional[-1])
             if constant(arguments.get("action")) == "store_true" and isinstance(name, str):
-                self.inference.off_flags.add(name.lstrip("-").replace("-", "_"))
+                site = (self.facts.id, self.number)
+                self.inference.off_flags[site] = name.lstrip("-").replace("-", "_")
 
     def call_by_name(self, name: str, arguments: Arguments, node: Node) -> Value:
         """`model.calculate_loss(batch)`, the model unknown: the methods of that name."""

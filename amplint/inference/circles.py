@@ -14,8 +14,8 @@ the circles themselves: 7 % of the nodes and keys of timm 0.9.16, 15 % of allenn
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Container, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, overload
 
 from amplint.core.values import BOTTOM, Value
 from amplint.core.walks import numbered_components
@@ -26,29 +26,48 @@ if TYPE_CHECKING:
     from amplint.inference.fixpoint import Inference
     from amplint.inference.store import Edge, Slot
 
+Sites = tuple[SiteId, ...]  # the nodes of a circle, in order
+
 MAX_SWEEPS = 8  # over all circles, before they are taken as they are
-MAX_TURNS = 40  # of the functions in a circle, before its values may only grow
 
 
 class Circles:
-    """The circles of a project."""
+    """The circles of a project.
 
-    def __init__(self, inference: Inference) -> None:
+    Args:
+        known: those whose values are as they should be, before something was queued.
+        functions: those among which these were found.
+
+    Attributes:
+        sites: the nodes of each circle, as they were found last.
+    """
+
+    def __init__(
+        self,
+        inference: Inference,
+        known: Sequence[Sites] = (),
+        functions: Collection[str] = frozenset(),
+    ) -> None:
         self._inference = inference
+        self._functions = functions
         self._found: Sequence[Circle] = ()
-        self._at: dict[str, dict[int, int]] = {}  # by function and node: which circle it is in
         self._stale: set[int] = set()
+        self._know(known)
         self._kept: set[Edge] = set()  # what depended on something in an earlier sweep
 
-    def solve(self) -> None:
-        """Evaluate all circles, until nothing changes.
+    def solve(self) -> bool:
+        """Evaluate what is queued, and all circles, until nothing changes.
 
         The calls that values lead to are known only with the values, so that there may be other
         circles afterwards. Most projects take one sweep, some two. Where a circle leads to calls
         that undo what led to it, all of them are taken for one circle. What is still to be
         evaluated after the last sweep is noted as unsettled.
+
+        Returns whether the outcome depends on nothing but the files: no circle was made of more
+        than what depends on itself, and nothing is left.
         """
         inference = self._inference
+        self._settle()
         for sweep in range(MAX_SWEEPS):
             inference.take_late()
             self._find()
@@ -66,16 +85,45 @@ class Circles:
                 self._kept.update(inference.new_edges or ())
         else:
             inference.unsettled.update(*(self._found[n].nodes for n in self._stale))
+            return False
+        return not self._kept
 
     def _find(self) -> None:
-        """Look for the circles; those that are no other than before need not be evaluated."""
-        before = {circle.sites for n, circle in enumerate(self._found) if n not in self._stale}
-        self._inference.new_edges = set()
-        self._found = circles_of(self._inference, self._kept)
-        self._stale = {n for n, circle in enumerate(self._found) if circle.sites not in before}
-        self._at = {}
-        for number, circle in enumerate(self._found):
-            for function, node in circle.sites:
+        """Look for the circles; those that are no other than before need not be evaluated.
+
+        A circle that is not one of those before has in it a function that was not evaluated then,
+        or an end of something that has come or gone.
+        """
+        inference = self._inference
+        before = {sites for n, sites in enumerate(self.sites) if n not in self._stale}
+        dependence = Dependence(inference, self._kept)
+        starts = dependence.of_functions(inference.states.keys() - self._functions)
+        starts += dependence.ends(inference.new_edges or ())
+        starts += dependence.ends(self._kept)
+        for number in {*self._stale, *(self._number_of(start, dependence) for start in starts)}:
+            if number >= 0:
+                starts += dependence.numbers(self.sites[number])
+        self._found = circles_of(inference, dependence, sorted({*starts}))
+        inference.new_edges = set()
+        self._functions = set(inference.states)
+        aside = [sites for sites in self.sites if not dependence.was_asked(sites)]
+        found = [circle.sites for circle in self._found]
+        for sites in {*self.sites}.difference(found, aside):
+            inference.unsettled.difference_update(function for function, _ in sites)
+        self._know([*found, *aside])
+        self._stale = {n for n, sites in enumerate(self.sites) if sites not in before}
+
+    def _number_of(self, start: int, dependence: Dependence) -> int:
+        """The circle that is known to hold a node or a key; -1 for none."""
+        member = dependence.member(start)
+        return self._at.get(member[0], {}).get(member[1], -1) if isinstance(member, tuple) else -1
+
+    def _know(self, circles: Sequence[Sites]) -> None:
+        """Take these for the circles."""
+        self.sites = circles
+        self._at: dict[str, dict[int, int]] = {}  # by function and node: which circle it is in
+        for number, sites in enumerate(circles):
+            for function, node in sites:
                 self._at.setdefault(function, {})[node] = number
 
     def _settle(self) -> None:
@@ -93,6 +141,31 @@ class Circles:
             outside = set(changed).difference(inside)
             if outside:
                 inference.evaluate(function, outside, AllBut(inside), ())
+        for slot, site in inference.shrunk:
+            self._stale.update(self._resting_on(slot, site))
+        inference.shrunk.clear()
+
+    def _resting_on(self, slot: Slot, site: SiteId) -> Iterator[int]:
+        """The circles that hold a key of which the part of a site outside has become less.
+
+        Its value may be the same nevertheless, where that part had been the cause of others.
+        """
+        holding = {self._at.get(function, {}).get(node, -1) for function, node in slot.readers}
+        holding -= self._stale
+        holding.discard(-1)
+        if holding:
+            outside = holding - self._writing(slot, [site])
+            yield from outside & self._writing(slot, slot.parts)
+
+    def _writing(self, slot: Slot, sites: Iterable[SiteId]) -> set[int]:
+        """The circles that hold what some of these sites contribute to a key."""
+        return {
+            self._at[site[0]][node]
+            for site in sites
+            if site[0] in self._at and site[0] in self._inference.states
+            for node in sources(self._inference, slot, site)
+            if node in self._at[site[0]]
+        }
 
 
 class AllBut:
@@ -176,7 +249,7 @@ class Turn:
                         nodes,
                         circle.evaluated[function],
                         circle.nodes[function],
-                        turns > MAX_TURNS,
+                        turns,
                     )
         inference.turn = None
         self._tell()
@@ -221,49 +294,114 @@ class Turn:
 # ------------------------------------------------------------------------- what depends on what
 
 
-def circles_of(inference: Inference, kept: Collection[Edge] = ()) -> list[Circle]:
-    """The circles, each after those that it depends on.
+def circles_of(inference: Inference, dependence: Dependence, starts: Iterable[int]) -> list[Circle]:
+    """The circles that are reachable from nodes and keys, each after those that it depends on."""
+    circles = list(numbered_components(dependence, False, starts))
+    return [Circle(inference, map(dependence.member, circle)) for circle in reversed(circles)]
+
+
+class Dependence(Sequence[Sequence[int]]):
+    """By the number of a node or a key: the numbers of those that depend on it.
+
+    It is found when it is first asked for, for all nodes of a function at once.
 
     Args:
+        inference: its functions and keys are numbered.
         kept: what counts as well, though it may not be so any more.
     """
-    functions, slots = list(inference.states), list(inference.slots.values())
-    first: dict[str, int] = {}  # the number of a function's first node; those of keys come last
-    following: list[list[int]] = []
-    for function in functions:
-        state = inference.states[function]
-        start = first[function] = len(following)
-        following += [[start + each for each in nodes] for nodes in state.dependents]
+
+    def __init__(self, inference: Inference, kept: Iterable[Edge] = ()) -> None:
+        self._inference = inference
+        self._functions = list(inference.states)
+        self._slots = list(inference.slots.values())
+        self._first: dict[str, int] = {}  # the number of a function's first node; keys come last
+        size = 0
+        for function, state in inference.states.items():
+            self._first[function] = size
+            size += len(state.values)
+        self._starts = list(self._first.values())
+        self._keys = size
+        self._numbers = {slot: number for number, slot in enumerate(self._slots, size)}
+        self._following: list[Sequence[int] | None] = [None] * (size + len(self._slots))
+        self._asked = bytearray(len(self._following))
+        # By function: the keys that its nodes write, and as which sites.
+        self._written: dict[str, list[tuple[Slot, SiteId]]] = {}
+        for slot in self._slots:
+            for site in slot.parts:
+                self._written.setdefault(site[0], []).append((slot, site))
+        self._also_read: dict[Slot, list[SiteId]] = {}
+        for slot, site, reads in kept:
+            if reads:
+                self._also_read.setdefault(slot, []).append(site)
+            else:
+                self._written.setdefault(site[0], []).append((slot, site))
+
+    def __len__(self) -> int:
+        return len(self._following)
+
+    @overload
+    def __getitem__(self, number: int) -> Sequence[int]: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Sequence[int]]: ...
+
+    def __getitem__(self, number: int | slice) -> Sequence[int] | Sequence[Sequence[int]]:
+        assert isinstance(number, int)
+        self._asked[number] = 1
+        following = self._following[number]
+        return following if following is not None else self._find(number)
+
+    def _find(self, number: int) -> Sequence[int]:
+        if number >= self._keys:
+            slot = self._slots[number - self._keys]
+            found = self.numbers((*slot.all_readers, *self._also_read.get(slot, ())))
+            self._following[number] = found
+            return found
+        function = self._functions[bisect_right(self._starts, number) - 1]
+        start, following = self._first[function], self._dependents(function)
+        self._following[start : start + len(following)] = following
+        return following[number - start]
+
+    def _dependents(self, function: str) -> list[list[int]]:
+        inference = self._inference
+        state, start = inference.states[function], self._first[function]
+        following = [[start + each for each in nodes] for nodes in state.dependents]
         for node, inside in state.contexts.items():
-            following[start + node] += [start + each for each in inside]
-    keys = len(following)
-    for number, slot in enumerate(slots, keys):
-        for site in slot.parts:
-            start = first.get(site[0], -1)
-            if start >= 0:
-                for node in sources(inference, slot, site):
-                    following[start + node].append(number)
-        readers = slot.all_readers
-        following.append([first[f] + n for f, n in readers if n != WHOLE and f in first])
-    numbers = {slot: number for number, slot in enumerate(slots, keys)} if kept else {}
-    for slot, (function, node), reads in kept:
-        if function not in first:
-            continue
-        if reads:
-            following[numbers[slot]].append(first[function] + node)
-        else:
-            for source in sources(inference, slot, (function, node)):
-                following[first[function] + source].append(numbers[slot])
-    starts = list(first.values())
+            following[node] += [start + each for each in inside]
+        for slot, site in self._written.get(function, ()):
+            for node in sources(inference, slot, site):
+                following[node].append(self._numbers[slot])
+        return following
 
-    def member(number: int) -> SiteId | Slot:
-        if number >= keys:
-            return slots[number - keys]
-        place = bisect_right(starts, number) - 1
-        return functions[place], number - starts[place]
+    def member(self, number: int) -> SiteId | Slot:
+        """The node or the key of a number."""
+        if number >= self._keys:
+            return self._slots[number - self._keys]
+        place = bisect_right(self._starts, number) - 1
+        return self._functions[place], number - self._starts[place]
 
-    circles = list(numbered_components(following, alone=False))
-    return [Circle(inference, map(member, circle)) for circle in reversed(circles)]
+    def numbers(self, sites: Iterable[SiteId]) -> list[int]:
+        """The numbers of nodes, of those functions that there are."""
+        return [self._first[f] + node for f, node in sites if node >= 0 and f in self._first]
+
+    def of_functions(self, functions: Iterable[str]) -> list[int]:
+        """The numbers of all nodes of functions."""
+        states, first = self._inference.states, self._first
+        return [first[f] + node for f in functions for node in range(len(states[f].values))]
+
+    def ends(self, edges: Iterable[Edge]) -> list[int]:
+        """The numbers of the keys and the nodes that edges join."""
+        found: list[int] = []
+        for slot, site, reads in edges:
+            found.append(self._numbers[slot])
+            if site[0] in self._first:
+                nodes = [site[1]] if reads else sources(self._inference, slot, site)
+                found += self.numbers((site[0], node) for node in nodes)
+        return found
+
+    def was_asked(self, sites: Sites) -> bool:
+        """Whether it was asked what depends on these nodes, of which one has a value."""
+        return any(self._asked[number] for number in self.numbers(sites[:1]))
 
 
 def sources(inference: Inference, slot: Slot, site: SiteId) -> Sequence[int]:

@@ -40,7 +40,7 @@ from amplint.inference import custom_ops, ranks, transfer
 from amplint.inference.annotations import annotated, annotation_subscript
 from amplint.inference.calls import CONTEXT_MAKERS, Calls
 from amplint.inference.narrowing import narrow
-from amplint.inference.state import WHOLE, Key
+from amplint.inference.state import MAX_TURNS, WHOLE, Key
 from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.ir.ops import Op
@@ -67,7 +67,7 @@ class Evaluation(Calls):
         dirty: Collection[int],
         scope: Container[int],
         circle: Container[int] | None,
-        late: bool,
+        turn: int,
     ) -> None:
         """Evaluate the nodes that something has changed for, and what depends on those whose value
         changes by that.
@@ -77,7 +77,8 @@ class Evaluation(Calls):
             scope: the nodes that may be evaluated. Others are queued.
             circle: those of them that depend on each other; None where that is not known yet. What
                 a loop carries to its start then has to wait until it is.
-            late: whether the values in the circle may only grow from now on.
+            turn: which one it is of the circle that is evaluated from nothing, from 1; else 0.
+                After many, the values in the circle may only grow.
         """
         self.function_region = self.region_of_function()
         if WHOLE in dirty or self.function_region != self.state.around:
@@ -98,13 +99,14 @@ class Evaluation(Calls):
         passes, left = 0, True
         while left and (passes == 0 or circle is not None):
             passes += 1
-            self.growing = circle if circle and (late or passes > MAX_PASSES) else ()
+            self.growing = circle if circle and (turn > MAX_TURNS or passes > MAX_PASSES) else ()
             self.waiting, self.behind = self.behind, self.waiting
             left = self.propagate()
         if left:
             behind = [number for number, left in enumerate(self.behind) if left]
             self.inference.leave(self.facts.id, behind)
-        self.publish(WHOLE in dirty)
+        # What others read of a circle was taken for nothing before its first turn.
+        self.publish(WHOLE in dirty or turn == 1)
 
     def complete(self) -> None:
         """Note the regions of all blocks."""

@@ -112,7 +112,7 @@ class Onlooker:
         self.edges: dict[SiteId, set[str]] = {}
         self.drawn: dict[SiteId, set[str]] = {}
         self.threads: dict[SiteId, set[Atom]] = {}
-        self.off_flags: set[str] = set()
+        self.off_flags: dict[SiteId, str] = {}
         self.node = -1
         self.written: list[Value] = []
 

@@ -7,15 +7,15 @@ writes it to be evaluated, and to be evaluated again when it changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from amplint.core.errors import describe, function_at_fault
 from amplint.core.values import BOTTOM
-from amplint.inference.circles import Circles
+from amplint.inference.circles import Circles, Sites
 from amplint.inference.evaluation import EVERYWHERE, Evaluation
 from amplint.inference.project import ProjectFacts
-from amplint.inference.state import WHOLE, Key, State
+from amplint.inference.state import WHOLE, Key, SiteId, State
 from amplint.ir.file_set import Files
 
 MAX_GIVEN_UP = 20  # functions that an analysis is repeated without
@@ -28,6 +28,9 @@ class Inference(ProjectFacts):
     def __init__(self, files: Files) -> None:
         super().__init__(files)
         self._called: set[str] = set()  # names whose callers have been asked for
+        self.circles: Sequence[Sites] = ()  # as they were found last
+        self.searched: Collection[str] = frozenset()  # the functions among which they were
+        self.is_unique = False  # whether the values depend on nothing but the files
 
     def solve(self, roots: Iterable[str]) -> None:
         """Evaluate the given functions, those that were not, and all that they need, until nothing
@@ -39,7 +42,9 @@ class Inference(ProjectFacts):
 
     def complete(self) -> None:
         """Make the values of circles those that they have whatever the order of evaluation."""
-        Circles(self).solve()
+        circles = Circles(self, self.circles, self.searched)
+        self.is_unique = circles.solve()
+        self.circles, self.searched = circles.sites, self.states.keys()
         for function, state in self.states.items():
             Evaluation(self, self.functions[function], state).complete()
         # Whoever walks over all functions, or all calls, does so in the same order, whatever the
@@ -78,7 +83,9 @@ class Inference(ProjectFacts):
         """Leave unknown what a function says that amplint fails on; the rest goes on."""
         self.failures.setdefault(function, fault)
         self.states.pop(function, None)
-        for sites in (self.edges, self.drawn, self.threads):
+        by_site: tuple[dict[SiteId, Any], ...]
+        by_site = (self.edges, self.drawn, self.threads, self.off_flags)
+        for sites in by_site:
             for site in [site for site in sites if site[0] == function]:
                 del sites[site]
 
@@ -138,11 +145,11 @@ class Inference(ProjectFacts):
         nodes: set[int],
         scope: Container[int] = EVERYWHERE,
         circle: Container[int] | None = None,
-        late: bool = False,
+        turn: int = 0,
     ) -> None:
         """Evaluate nodes of a function, and what depends on them there, within the scope."""
         try:
-            self._evaluate(function, nodes, scope, circle, late)
+            self._evaluate(function, nodes, scope, circle, turn)
         except Exception as error:
             self.give_up(function, f"inference failed: {describe(error)}")
 
@@ -152,7 +159,7 @@ class Inference(ProjectFacts):
         nodes: set[int],
         scope: Container[int],
         circle: Container[int] | None,
-        late: bool,
+        turn: int,
     ) -> None:
         facts = self.functions[function]
         graph = self.files[facts.path].graph(function)
@@ -164,5 +171,5 @@ class Inference(ProjectFacts):
         state.rounds += self.turn is None
         self._current = function
         self.outside = facts.path not in self.files.own
-        Evaluation(self, facts, state).run(nodes, scope, circle, late)
+        Evaluation(self, facts, state).run(nodes, scope, circle, turn)
         self.node = WHOLE

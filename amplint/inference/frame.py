@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 from amplint.core.values import (
     ACCELERATOR,
@@ -27,6 +27,7 @@ from amplint.inference import transfer
 from amplint.inference.project import ProjectFacts
 from amplint.inference.state import Key, State
 from amplint.inference.transfer import Site
+from amplint.inference.use_evidence import Marks
 from amplint.ir import ops
 from amplint.ir.model import FunctionFacts, Node
 
@@ -40,10 +41,14 @@ class Frame:
         self.state = state
         self.graph = state.graph
         self.values = state.values
-        self.marks = inference.marks_of(facts.id)
         self.number = 0
         self.regions: dict[int, Region | None] = {}
         self.function_region: Region | None = None
+
+    @cached_property
+    def marks(self) -> Marks:
+        """What the uses of its nodes say about them."""
+        return self.inference.marks_of(self.facts.id)
 
     def chain(self, block: int) -> Iterable[int]:
         """The block and those around it, innermost first."""

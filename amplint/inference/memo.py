@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 
 from amplint.core.lattice import shallow, with_inside
 from amplint.core.values import BOTTOM, Atom, Value
@@ -34,6 +34,16 @@ class Memo:
             known = with_inside(atom, self.interned)
             self._atoms[known] = known
         return known
+
+    def adopt(self, atoms: Iterable[Atom], values: Iterable[Value]) -> None:
+        """Take these objects for what they are equal to.
+
+        Args:
+            atoms: all alternatives in the values, and in what is inside of them.
+            values: all values, those inside of others as well.
+        """
+        self._atoms.update((atom, atom) for atom in atoms)
+        self._values.update((value, value) for value in values)
 
     def result(self, key: Hashable, compute: Callable[[], Value]) -> Value:
         """The result of a pure function.

@@ -17,7 +17,6 @@ class ProjectFacts(Hierarchy):
 
     def __init__(self, files: Files) -> None:
         super().__init__(files)
-        self.off_flags: set[str] = set()
         self._mentions: dict[str, list[str]] | None = None
         self._calls: dict[frozenset[str], bool] = {}
         self._matches: dict[str, bool] = {}

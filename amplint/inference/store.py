@@ -125,6 +125,7 @@ class Slot:
         yield from self.part_readers
 
 
+Part = tuple[Slot, SiteId]  # what a site contributes to a key
 # A key and a site, and whether the site reads it (or writes to it).
 Edge = tuple[Slot, SiteId, bool]
 
@@ -144,6 +145,7 @@ class Store(ABC):
         self.edges: dict[SiteId, set[str]] = {}
         self.drawn: dict[SiteId, set[str]] = {}  # callees, any one of which may be meant
         self.threads: dict[SiteId, set[Atom]] = {}  # what a call hands to another thread
+        self.off_flags: dict[SiteId, str] = {}  # flags that a call declares, off by default
         # By site: what it reads, and what it contributes to; and the same of the site that is
         # evaluated now.
         self._read: dict[SiteId, list[Slot]] = {}
@@ -152,12 +154,14 @@ class Store(ABC):
         self._writing: list[Slot] = []
         self._regions: dict[str, RegionsOfCalls] = {}
         self._inherited: Mapping[str, Region | None] | None = None
-        self._dispatches: dict[str, dict[Dispatch, frozenset[str]]] = {}
+        self.known_dispatches: dict[str, dict[Dispatch, frozenset[str]]] = {}
         self._queue: dict[str, set[int]] = {}  # by function: the nodes that are to be evaluated
         self._late: dict[str, set[int]] = {}  # the same, once circles are dealt with
         # What has come to depend on something, or does no longer, since circles were looked for;
         # None before that.
         self.new_edges: set[Edge] | None = None
+        # Parts that have become less, or are gone. What is left of the key may rest on itself.
+        self.shrunk: set[Part] = set()
         self.turn: Turn | None = None  # the circle that is evaluated now
         self._current = ""
         self.outside = False  # whether that is a function of another part of the project
@@ -242,8 +246,12 @@ class Store(ABC):
         # A part that adds nothing to the join is nearly all that there is: a function with a
         # thousand callers is not joined anew for each of them. The same holds for a part that
         # replaces one of several equal ones.
-        grows = old is None or slot.counts[old] or old <= value or join([old, value]) == value
-        if grows and (value <= before or join([before, value]) == before):
+        grows = old is None or old <= value or join([old, value]) == value
+        if not grows:
+            self.shrunk.add((slot, site))
+        if (grows or (old is not None and slot.counts[old])) and (
+            value <= before or join([before, value]) == before
+        ):
             return
         self._join(slot)
 
@@ -260,7 +268,10 @@ class Store(ABC):
 
     def _read_parts(self, slot: Slot) -> None:
         """Note that the node that is evaluated now looks at the single parts of a key."""
-        slot.part_readers = {*slot.part_readers, (self._current, self.node)}
+        site = (self._current, self.node)
+        if site not in slot.part_readers:
+            slot.part_readers = {*slot.part_readers, site}
+            self._toggle((slot, site, True))
 
     def _part_changed(self, slot: Slot) -> None:
         """Have those evaluated who look at the single parts of a key."""
@@ -292,8 +303,10 @@ class Store(ABC):
         """Note that a node of the function is evaluated next."""
         self.node = site[1]
         self._reading, self._writing = [], []
-        for calls in (self.edges, self.drawn, self.threads):
-            calls.pop(site, None)
+        self.edges.pop(site, None)
+        self.drawn.pop(site, None)
+        self.threads.pop(site, None)
+        self.off_flags.pop(site, None)
 
     def end(self, site: SiteId) -> None:
         """Note that the site was evaluated: what it has read or written before, and has not now,
@@ -326,9 +339,12 @@ class Store(ABC):
                 self._tell(slot.readers)
         elif site in slot.parts:
             self._toggle((slot, site, False))
-            slot.counts[slot.parts.pop(site)] -= 1
+            self.shrunk.add((slot, site))
+            value = slot.parts.pop(site)
+            slot.counts[value] -= 1
             self._part_changed(slot)
-            self._join(slot)
+            if not slot.counts[value]:
+                self._join(slot)
 
     def is_demanded(self, key: Key) -> bool:
         return key in self.slots and self.slots[key].demanded
@@ -395,6 +411,15 @@ class Store(ABC):
         """The regions in which functions are called, by function."""
         return self._regions
 
+    def calls_of(self, function: str) -> RegionsOfCalls:
+        """The regions in which a function is called."""
+        return self._regions.setdefault(function, RegionsOfCalls())
+
+    @property
+    def inherited(self) -> Mapping[str, Region | None]:
+        """The regions that functions inherit, once these are settled."""
+        return self._inherited or {}
+
     def settle_regions(self, regions: Mapping[str, Region | None]) -> None:
         """Take regions for those that functions inherit, whatever their calls say now."""
         for function in self.states:
@@ -422,7 +447,7 @@ class Store(ABC):
     def write_region(self, function: str, site: SiteId, region: Region | None) -> None:
         slot = self.slot(Key("region", function))
         self._writing.append(slot)
-        calls = self._regions.setdefault(function, RegionsOfCalls())
+        calls = self.calls_of(function)
         before = calls.common()
         if calls.put(site, region) and self._inherited is None and calls.common() != before:
             self._tell(slot.readers)
@@ -430,10 +455,10 @@ class Store(ABC):
     def dispatches(self, function: str) -> Mapping[Dispatch, frozenset[str]]:
         """The methods that a function finds by the name in a parameter, for each name given."""
         self._read_parts(self.slot(Key("dispatch", function)))
-        return self._dispatches.get(function, {})
+        return self.known_dispatches.get(function, {})
 
     def write_dispatch(self, function: str, case: Dispatch, methods: frozenset[str]) -> None:
-        known = self._dispatches.setdefault(function, {})
+        known = self.known_dispatches.setdefault(function, {})
         if known.get(case) == methods:
             return
         known[case] = methods

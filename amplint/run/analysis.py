@@ -28,6 +28,7 @@ from amplint.ir.ast_cache import TreeCache
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.run.indexing import Indexer, Store
+from amplint.run.linking import Linker
 from amplint.run.timing import Judging, Measured, Watch, processor_time
 
 Result = TypeVar("Result")
@@ -79,6 +80,7 @@ class Task:
         indexed: files that were indexed before, by path and text; what is indexed is added.
         shelf: where trees are kept for a while; without one, all are kept.
         store: the records of files that were indexed before; None to keep none.
+        linker: knows the values of the files when they were linked last; None to keep none.
         progress: to be told how far the analysis is.
         timed: whether it is measured what this takes.
     """
@@ -89,6 +91,7 @@ class Task:
     indexed: dict[tuple[str, str], File] = field(default_factory=dict)
     tree_cache: TreeCache | None = None
     store: Store | None = None
+    linker: Linker | None = None
     progress: Progress = SILENT
     timed: bool = False
 
@@ -132,7 +135,8 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
 def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     """The result for the files that could be read."""
     begun = time.process_time()
-    program = Program(files, task.progress)
+    link = task.linker.link if task.linker is not None else None
+    program = Program(files, task.progress, link)
     program.facts[Hotness]  # nearly all rules ask for it: not once in each process
     limited = united([program.limited, {PATHS: widened_in(program, task.rules)}])
     link_time = time.process_time() - begun

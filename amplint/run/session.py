@@ -22,6 +22,7 @@ from amplint.run import cache as caching
 from amplint.run.analysis import Analysed, Seen, Task, analyse_part, unparsable
 from amplint.run.filtering import solve
 from amplint.run.indexing import LEAST_KEPT, Store
+from amplint.run.linking import Linker
 from amplint.run.parts import divide
 from amplint.run.request import AnalysisResult, Request
 
@@ -136,7 +137,9 @@ def analyse_parts(task: Task, request: Request, reading: Reading) -> list[Analys
     ]
     if len(divided) == 1:
         # The whole project, of which something has changed: the cache was asked for it before.
-        return [analyse_part(*divided[0], available())]
+        part, one = divided[0]
+        linker = Linker(task.store) if task.store is not None else None
+        return [analyse_part(part, replace(one, linker=linker), available())]
     tree_cache = TreeCache(ROOM)
     memories = {
         part: Memory(replace(one, tree_cache=tree_cache), request, reading)

@@ -13,7 +13,7 @@ import pytest
 
 from amplint.core.values import Region, Tensor, Value
 from amplint.inference import Inference
-from amplint.inference.circles import Turn, circles_of
+from amplint.inference.circles import Dependence, Turn, circles_of
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from tests.helpers import folders, lint, modules
@@ -63,6 +63,17 @@ RECURSIVE = """
 
     def main():
         return halves(torch.ones(3, device="cuda"), 4)
+"""
+CALLS_ITSELF = """
+    import torch
+
+    def last(depth):
+        if depth:
+            return last(depth - 1)
+        return torch.ones(3, device="cuda")
+
+    def main():
+        return last(3)
 """
 CALLS_ITSELF_IN_A_REGION = """
     import torch
@@ -161,10 +172,18 @@ def test_a_function_that_calls_itself_stays_in_the_region_that_it_inherits() -> 
     assert region == Region("cuda", "float16", True, inherited=True)
 
 
+def test_a_function_that_calls_itself_gives_what_it_gives_in_the_end() -> None:
+    """Only the call depends on itself here; what else is returned was not written again."""
+    (value,) = returned(linked(CALLS_ITSELF), "main")
+    assert isinstance(value, Tensor)
+
+
 def test_a_circle_may_have_lost_a_part_since_it_was_found() -> None:
     """One that was evaluated before it may have shown that a call means another function."""
     inference = linked(RECURSIVE)
-    circle = next(circle for circle in circles_of(inference) if circle.parts)
+    dependence = Dependence(inference)
+    circles = circles_of(inference, dependence, range(len(dependence)))
+    circle = next(circle for circle in circles if circle.parts)
     slot, site = circle.parts[0]
     inference.withdraw(slot, site)
     Turn(inference, circle).run()

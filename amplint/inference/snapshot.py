@@ -1,0 +1,280 @@
+"""The outcome of a fixpoint as plain data, and the fixpoint taken up again after an edit.
+
+What is evaluated again are the functions of the files that have changed, then whoever reads a key
+that has another value by that, and the circles among these. The outcome is that of a fixpoint from
+nothing: a node outside of circles has the one value that its operands and keys give, and a circle
+is evaluated from nothing whenever something that it depends on has changed. This holds as long as
+files hear of each other through keys alone; where more than that has changed (`interface.py`), and
+where the fixpoint had come to a limit, there is nothing to take up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from amplint.core.values import Autocast, Value
+from amplint.inference.fixpoint import Inference
+from amplint.inference.interface import interface
+from amplint.inference.state import WHOLE, Key, KeyKind, SiteId, State
+from amplint.inference.store import OF_NODES, Slot
+from amplint.inference.value_codec import Decoder, Encoder, RegionRow, region_of, region_row
+from amplint.ir.file_set import Files
+
+GONE = "\0"  # before the id of a function: what it has written before it was changed
+# More changed files than this are as fast to link from nothing, or nearly so.
+MOST_CHANGED = 40
+
+Pairs = list[int]  # of functions, by their places among the texts, and nodes: one after the other
+SlotRow = tuple[KeyKind, int, int, int, bool, list[int], Pairs, Pairs]
+CallRow = tuple[int, int, list[int]]
+DispatchRow = tuple[int, str, str, list[int]]
+
+
+class Snapshot(msgspec.Struct, array_like=True):
+    """The outcome of a fixpoint. Numbers stand for places in `texts`, `values` and `atoms`.
+
+    Args:
+        files: by path, the interface of the file.
+        texts: ids of functions and classes, and names in keys.
+        values, atoms: see `value_codec.Encoder`.
+        functions: those that were evaluated: id, values of the nodes, and the region around.
+        slots: kind, owner and name of a key; its value, or -1; whether it is demanded; its parts as
+            function, node and value; those who read it, and those who read its parts.
+        edges, drawn, threads: by call, see `Store`; threads hold alternatives.
+        off_flags: the flag that a call declares.
+        regions: by function, in which regions it is called: function, node and region.
+        inherited: the region that a function inherits.
+        dispatches: by function, see `Store`.
+        bases: by class.
+        circles: of each, the nodes.
+        unsettled: functions.
+    """
+
+    files: dict[str, str]
+    texts: list[str]
+    values: list[list[int]]
+    atoms: list[list[Any]]
+    functions: list[tuple[int, list[int], RegionRow | None]]
+    slots: list[SlotRow]
+    edges: list[CallRow]
+    drawn: list[CallRow]
+    threads: list[CallRow]
+    off_flags: list[tuple[int, int, str]]
+    regions: list[tuple[int, list[tuple[int, int, RegionRow | None]]]]
+    inherited: list[tuple[int, RegionRow | None]]
+    dispatches: list[tuple[int, list[DispatchRow]]]
+    bases: list[tuple[int, list[int]]]
+    circles: list[Pairs]
+    unsettled: list[int]
+
+
+class Texts(dict[str, int]):
+    """Texts by the order in which they are met."""
+
+    def __missing__(self, text: str) -> int:
+        number = self[text] = len(self)
+        return number
+
+    def pairs(self, sites: Iterable[SiteId]) -> Pairs:
+        return [number for function, node in sites for number in (self[function], node)]
+
+
+def taken(inference: Inference) -> Snapshot | None:
+    """The snapshot of a fixpoint that is complete, before anybody asks it for more; None where the
+    outcome may depend on more than the files."""
+    if inference.failures or not inference.is_unique:
+        return None
+    texts, encoder = Texts(), Encoder()
+    value = encoder.value
+    return Snapshot(
+        files={path: interface(inference, file) for path, file in inference.files.own.items()},
+        functions=[
+            (texts[function], list(map(value, state.values)), region_row(state.around))
+            for function, state in inference.states.items()
+        ],
+        slots=[
+            (
+                key.kind, texts[key.owner], texts[key.name],
+                value(slot.joined) if slot.joined is not None else -1,
+                slot.demanded,
+                [
+                    number
+                    for (function, node), part in slot.parts.items()
+                    for number in (texts[function], node, value(part))
+                ],
+                texts.pairs(slot.readers),
+                texts.pairs(slot.part_readers),
+            )
+            for key, slot in inference.slots.items()
+        ],
+        edges=calls(inference.edges, texts.__getitem__, texts),
+        drawn=calls(inference.drawn, texts.__getitem__, texts),
+        threads=calls(inference.threads, encoder.atom, texts),
+        off_flags=[(texts[f], node, flag) for (f, node), flag in inference.off_flags.items()],
+        regions=[
+            (
+                texts[function],
+                [(texts[f], node, region_row(region)) for (f, node), region in of.sites.items()],
+            )
+            for function, of in inference.calls_of_functions().items()
+        ],
+        inherited=[(texts[f], region_row(region)) for f, region in inference.inherited.items()],
+        dispatches=[
+            (
+                texts[function],
+                [(*case, [texts[method] for method in methods]) for case, methods in of.items()],
+            )
+            for function, of in inference.known_dispatches.items()
+        ],
+        bases=[(texts[cls], list(map(value, of))) for cls, of in inference.own_bases.items()],
+        circles=[texts.pairs(sites) for sites in inference.circles],
+        unsettled=[texts[function] for function in sorted(inference.unsettled)],
+        texts=list(texts),
+        values=encoder.values,
+        atoms=encoder.atoms,
+    )  # fmt: skip
+
+
+def calls(
+    sites: Mapping[SiteId, Iterable[Any]], number: Callable[[Any], int], texts: Texts
+) -> list[CallRow]:
+    return [(texts[f], node, list(map(number, of))) for (f, node), of in sites.items()]
+
+
+def resumed(files: Files, snapshot: Snapshot, changed: Collection[str]) -> Inference | None:
+    """The fixpoint of files that were others when the snapshot was taken; None where it has to be
+    computed from nothing.
+
+    Args:
+        files: their paths are those of the snapshot.
+        changed: the paths of those with another content.
+
+    Raises IndexError, KeyError, TypeError or ValueError for a snapshot that nobody has taken.
+    """
+    if len(changed) > MOST_CHANGED:
+        return None
+    inference = Resumed(files, snapshot, changed)
+    if any(snapshot.files[path] != interface(inference, files.own[path]) for path in changed):
+        return None
+    inference.update()
+    complete = inference.functions.keys() == inference.states.keys()
+    return inference if complete and not inference.failures else None
+
+
+class Resumed(Inference):
+    """A fixpoint that begins with what an earlier one had come to.
+
+    Args:
+        files, snapshot, changed: as for `resumed`.
+    """
+
+    def __init__(self, files: Files, snapshot: Snapshot, changed: Collection[str]) -> None:
+        super().__init__(files)
+        self._changed = sorted(changed)
+        self._texts = snapshot.texts
+        self._is_gone = [text.partition("::")[0] in changed for text in snapshot.texts]
+        self._gone: list[tuple[Slot, SiteId]] = []  # what changed functions had written
+        decoder = Decoder(snapshot.values, snapshot.atoms)
+        self.memo.adopt(decoder.atoms, decoder.values)
+        texts, values, atoms = self._texts, decoder.values, decoder.atoms
+        for function, numbers, around in snapshot.functions:
+            if not self._is_gone[function]:
+                self._resume(texts[function], [values[n] for n in numbers], around)
+        for row in snapshot.slots:
+            self._take_slot(row, values)
+        self.edges = {site: {texts[n] for n in of} for site, of in self._sites(snapshot.edges)}
+        self.drawn = {site: {texts[n] for n in of} for site, of in self._sites(snapshot.drawn)}
+        self.threads = {site: {atoms[n] for n in of} for site, of in self._sites(snapshot.threads)}
+        self.off_flags = dict(self._sites(snapshot.off_flags))
+        for function, rows in snapshot.regions:
+            slot = self.slot(Key("region", texts[function]))
+            known = self.calls_of(texts[function])
+            for site, region in self._sites(rows):
+                known.put(site, region_of(region))
+                self._written.setdefault(site, []).append(slot)
+        self._inherited = {texts[f]: region_of(region) for f, region in snapshot.inherited}
+        for function, cases in snapshot.dispatches:
+            if not self._is_gone[function]:
+                self.known_dispatches[texts[function]] = {
+                    (number, parameter, name): frozenset(texts[n] for n in methods)
+                    for number, parameter, name, methods in cases
+                }
+        self.own_bases = {texts[cls]: tuple(values[n] for n in of) for cls, of in snapshot.bases}
+        circles = [
+            tuple(zip((texts[n] for n in pairs[::2]), pairs[1::2], strict=True))
+            for pairs in snapshot.circles
+        ]
+        # A circle that lies in a changed function as well is none that is known.
+        self.circles = [sites for sites in circles if all(f in self.states for f, _ in sites)]
+        broken = {f for sites in {*circles}.difference(self.circles) for f, _ in sites}
+        self.unsettled = {texts[number] for number in snapshot.unsettled} - broken
+        self.searched = set(self.states)
+        self.new_edges = set()
+
+    def _resume(self, function: str, values: list[Value], around: RegionRow | None) -> None:
+        facts = self.functions[function]
+        graph = self.files[facts.path].graph(function)
+        if len(graph.nodes) != len(values):
+            raise ValueError(f"{function} has {len(graph.nodes)} nodes")
+        state = self.states[function] = State(graph, values, facts.kind == "function")
+        state.around = region_of(around)
+
+    def _take_slot(self, row: SlotRow, values: list[Value]) -> None:
+        kind, owner, name, joined, demanded, parts, readers, part_readers = row
+        texts, is_gone = self._texts, self._is_gone
+        slot = self.slot(Key(kind, texts[owner], texts[name]))
+        slot.demanded = demanded
+        slot.joined = values[joined] if joined >= 0 else None
+        for function, node, value in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+            site = (texts[function], node)
+            if is_gone[function]:
+                site = (GONE + texts[function], node)
+                self._gone.append((slot, site))
+            elif node >= 0:
+                self._written.setdefault(site, []).append(slot)
+            slot.parts[site] = values[value]
+            slot.counts[values[value]] += 1
+        slot.readers = self._kept(readers)
+        if kind in OF_NODES:
+            for site in slot.readers:
+                self._read.setdefault(site, []).append(slot)
+        slot.part_readers = self._kept(part_readers)
+
+    def _kept(self, pairs: Pairs) -> set[SiteId]:
+        """The sites among these that stand in functions which have not changed."""
+        texts, is_gone = self._texts, self._is_gone
+        return {
+            (texts[function], node)
+            for function, node in zip(pairs[::2], pairs[1::2], strict=True)
+            if not is_gone[function]
+        }
+
+    def _sites(self, rows: Iterable[tuple[int, int, Any]]) -> Iterable[tuple[SiteId, Any]]:
+        """The rows of sites in functions which have not changed."""
+        return (
+            ((self._texts[function], node), what)
+            for function, node, what in rows
+            if not self._is_gone[function]
+        )
+
+    def update(self) -> None:
+        """Evaluate what has changed, and what depends on it."""
+        changed = [
+            function for path in self._changed for function in self.files.own[path].facts.functions
+        ]
+        # What they had written stays until they have been evaluated once: most of them write the
+        # same again, and nobody else has to hear of it.
+        for function in changed:
+            self._queue.pop(function, None)
+            self.evaluate(function, {WHOLE})
+        for slot, site in self._gone:
+            self.withdraw(slot, site)
+        for function in changed:
+            # Who calls what makes a region looks into the function: `Calls.specialised`.
+            slot = self.slot(Key("return", function))
+            if any(isinstance(atom, Autocast) for atom in slot.joined or ()):
+                self._tell(slot.readers)
+        self.complete()

@@ -1,0 +1,85 @@
+"""The values of a project: taken up from the cache where only some files have changed, or anew."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+import msgspec
+
+from amplint.analyses.program import linked
+from amplint.core.progress import Progress
+from amplint.inference import Inference
+from amplint.inference.snapshot import Snapshot, resumed, taken
+from amplint.ir.file_set import Files
+from amplint.run.cache import key_of
+from amplint.run.indexing import LEVEL, Store, environment_digest
+
+# With so many changed files, what is known now is kept. Until then, what was known before stays:
+# to evaluate a few functions again takes less time than to write all of it.
+MANY_CHANGED = 8
+DAMAGED = (zlib.error, msgspec.MsgspecError, LookupError, TypeError, ValueError)
+
+
+class Entry(msgspec.Struct, array_like=True):
+    """What was known of the files with these digests."""
+
+    environment: str
+    digests: dict[str, str]
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True)
+class Linker:
+    """Links the files of a project that is linked as a whole.
+
+    Args:
+        store: the cache, and the digests of the files.
+    """
+
+    store: Store
+
+    def link(self, files: Files, progress: Progress) -> Inference:
+        """The values of all functions."""
+        digests = {path: self.store.digest_of(path) for path in files.own}
+        entry = self._recall()
+        if entry is not None and entry.digests.keys() == digests.keys():
+            changed = [path for path in digests if digests[path] != entry.digests[path]]
+            known = self._resumed(files, entry.snapshot, changed)
+            if known is not None:
+                if len(changed) >= MANY_CHANGED:
+                    self._keep(known, digests)
+                return known
+        inference = linked(files, progress)
+        self._keep(inference, digests)
+        return inference
+
+    def _resumed(self, files: Files, snapshot: Snapshot, changed: list[str]) -> Inference | None:
+        try:
+            return resumed(files, snapshot, changed)
+        except DAMAGED:  # it says what no snapshot of these files does
+            return None
+
+    def _recall(self) -> Entry | None:
+        body = self.store.cache.read(KEY)
+        if body is None:
+            return None
+        try:
+            entry = msgspec.msgpack.decode(zlib.decompress(body), type=Entry)
+        except DAMAGED:  # written by another amplint
+            return None
+        return entry if entry.environment == environment_digest() else None
+
+    def _keep(self, inference: Inference, digests: dict[str, str]) -> None:
+        snapshot = taken(inference)
+        if snapshot is None:
+            return
+        entry = Entry(environment_digest(), digests, snapshot)
+        try:
+            body = msgspec.msgpack.encode(entry)
+        except UnicodeEncodeError:  # of a path that is no text
+            return
+        self.store.cache.write({KEY: zlib.compress(body, LEVEL)})
+
+
+KEY = key_of("link")  # one entry: of another amplint, or of other files, the last one replaces it

@@ -1,0 +1,298 @@
+"""What is taken up of an earlier fixpoint, after an edit, is what a fixpoint from nothing gives."""
+
+from __future__ import annotations
+
+import random
+import textwrap
+import zlib
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+
+from amplint.analyses.program import linked
+from amplint.core.progress import SILENT
+from amplint.core.values import Tensor, Value
+from amplint.inference import Inference
+from amplint.inference.snapshot import MOST_CHANGED, Snapshot, resumed, taken
+from amplint.inference.state import Key
+from amplint.inference.value_codec import Decoder, Encoder
+from amplint.ir.file_index import File
+from amplint.ir.file_set import Files
+from amplint.output.formats import Report
+from amplint.output.formats import json as json_format
+from amplint.run import engine, linking, session
+from amplint.run.cache import NAME, Cache
+from amplint.run.indexing import Store
+from amplint.run.linking import KEY, Linker
+from benchmarks.edits import edit
+from benchmarks.whole_file import request_for
+from tests.helpers import FIXTURES
+from tests.unit.test_values import VALUES
+
+Texts = Mapping[str, str]
+
+BLOCKS = """
+    import torch
+
+    class Block:
+        def __init__(self):
+            self.held = None
+
+        def put(self, value):
+            self.held = value
+
+        def take(self):
+            return self.held
+
+    def made(number):
+        return torch.ones(number, device="cuda")
+
+    def handed_on(x, depth):
+        return handed_on(x, depth - 1) if depth else x
+"""
+TRAIN = """
+    from blocks import Block, handed_on, made
+
+    def fill(block):
+        block.put(made(3))
+
+    def keep(block):
+        block.put(block.take())
+
+    def main():
+        block = Block()
+        fill(block)
+        keep(block)
+        return handed_on(block.take(), 3)
+"""
+REGION = """
+    import torch
+    from blocks import handed_on
+
+    def outer(x):
+        with torch.autocast("cuda"):
+            return inner(x)
+
+    def inner(x):
+        return handed_on(x @ x, 2)
+
+    def other():
+        return inner(torch.ones(3, 3, device="cuda"))
+"""
+PROJECT = {
+    name: textwrap.dedent(text)
+    for name, text in {"blocks.py": BLOCKS, "train.py": TRAIN, "region.py": REGION}.items()
+}
+# By what changes: the file, what stands there, and what stands there afterwards.
+CALLS_ITSELF = "return handed_on(x, depth - 1) if depth else x"
+EDITS = {
+    "nothing": ("train.py", "", ""),
+    "lines that move": ("blocks.py", "import torch\n", "import torch\n\n# why\n\n"),
+    "a field that feeds itself loses its only support": (
+        "train.py", "    block.put(made(3))", "    pass",
+    ),
+    "a function that calls itself loses an argument": (
+        "train.py", "return handed_on(block.take(), 3)", "return None",
+    ),
+    "another value is returned": (
+        "blocks.py", 'return torch.ones(number, device="cuda")', "return number",
+    ),
+    "a region is opened no more": ("region.py", 'with torch.autocast("cuda"):', "if x:"),
+    "a region is opened around every call": (
+        "region.py", '    return inner(torch.ones(3, 3, device="cuda"))', "    return None",
+    ),
+    "a circle is broken": ("blocks.py", CALLS_ITSELF, "return x"),
+    "a circle is closed": (
+        "blocks.py", "return torch.ones(", "return made(number - 1) or torch.ones(",
+    ),
+}  # fmt: skip
+
+
+def indexed(texts: Texts) -> Files:
+    return Files({path: File(path, text) for path, text in texts.items()})
+
+
+def snapshot(inference: Inference) -> Snapshot:
+    found = taken(inference)
+    assert found is not None
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(found), type=Snapshot)
+
+
+def outcome(inference: Inference) -> dict[str, object]:
+    """All that the fixpoint tells others, in a form that can be compared."""
+    return {
+        "values": {function: state.values for function, state in inference.states.items()},
+        "regions": {function: state.regions for function, state in inference.states.items()},
+        "keys": {
+            key: (slot.joined or frozenset(), slot.parts)
+            for key, slot in inference.slots.items()
+            if slot.parts
+        },
+        "edges": inference.edges,
+        "drawn": inference.drawn,
+        "threads": inference.threads,
+        "flags": inference.off_flags,
+        "bases": inference.own_bases,
+        "in regions": set(inference.functions_in_regions()),
+        "dispatches": {f: cases for f, cases in inference.known_dispatches.items() if cases},
+        "circles": {*inference.circles},
+        "unsettled": inference.unsettled,
+    }
+
+
+def take_up(before: Texts, after: Texts) -> Inference | None:
+    changed = [path for path in after if after[path] != before[path]]
+    return resumed(indexed(after), snapshot(linked(indexed(before))), changed)
+
+
+def edited(path: str, old: str, new: str) -> Texts:
+    assert old in PROJECT[path]
+    return {**PROJECT, path: PROJECT[path].replace(old, new, 1)}
+
+
+@pytest.mark.parametrize(("path", "old", "new"), EDITS.values(), ids=EDITS)
+def test_an_edit_gives_what_a_run_from_nothing_gives(path: str, old: str, new: str) -> None:
+    after = edited(path, old, new)
+    inference = take_up(PROJECT, after)
+    assert inference is not None
+    assert outcome(inference) == outcome(linked(indexed(after)))
+    # And it can be taken up in its turn.
+    back = resumed(indexed(PROJECT), snapshot(inference), [path])
+    assert back is not None
+    assert outcome(back) == outcome(linked(indexed(PROJECT)))
+
+
+def test_a_field_that_feeds_itself_does_not_keep_what_it_held() -> None:
+    path, old, new = EDITS["a field that feeds itself loses its only support"]
+    inference = take_up(PROJECT, edited(path, old, new))
+    assert inference is not None
+    taken = inference.joined(Key("return", "blocks.py::Block.take"))
+    assert not any(isinstance(atom, Tensor) for atom in taken)
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new"),
+    [
+        ("blocks.py", "def made(number):", "def made(number, more=1):"),
+        ("blocks.py", "def made(number):", "def fresh(number):"),
+        ("blocks.py", "class Block:", "class Block(torch.nn.Module):"),
+        ("blocks.py", "    def take(self):", "    @property\n    def take(self):"),
+        ("blocks.py", "import torch\n", "import torch\nfrom train import keep\n"),
+        ("blocks.py", "    return torch.ones", "    yield torch.ones"),
+        ("train.py", "def keep(block):", "class Added:\n    pass\n\ndef keep(block):"),
+        ("train.py", "    block.put(made(3))", "    block.put((lambda: made(3))())"),
+    ],
+)
+def test_what_others_read_past_keys_is_not_taken_up(path: str, old: str, new: str) -> None:
+    assert take_up(PROJECT, edited(path, old, new)) is None
+
+
+def test_many_changed_files_are_linked_from_nothing() -> None:
+    before = {f"m{number}.py": "x = 1\n" for number in range(MOST_CHANGED + 1)}
+    assert take_up(before, dict.fromkeys(before, "x = 2\n")) is None
+
+
+# -------------------------------------------------------------------------------- with a cache
+
+
+@pytest.fixture
+def resumptions(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether the values of an earlier run were taken up, for each run that has known some."""
+    monkeypatch.setattr(session, "LEAST_KEPT", 0)
+    seen: list[bool] = []
+
+    def noted(files: Files, known: Snapshot, changed: Collection[str]) -> Inference | None:
+        inference = resumed(files, known, changed)
+        seen.append(inference is not None)
+        return inference
+
+    monkeypatch.setattr(linking, "resumed", noted)
+    return seen
+
+
+def report(root: Path, texts: Texts, cache: Cache | None) -> str:
+    request = request_for(root, [root / path for path in texts])
+    found = engine.run(replace(request, cache=cache))
+    return json_format.render(Report(found, request.rules, root))
+
+
+def write(root: Path, change: Mapping[str, str | None]) -> None:
+    for path, text in change.items():
+        if text is None:
+            (root / path).unlink()
+        else:
+            (root / path).parent.mkdir(exist_ok=True)
+            (root / path).write_bytes(text.encode())
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_edits_one_upon_the_other(
+    seed: int, tmp_path: Path, resumptions: list[bool]
+) -> None:
+    """The reports with a cache and without are the same, byte for byte."""
+    chance = random.Random(seed)
+    folders = chance.sample(sorted(path for path in FIXTURES.iterdir() if path.is_dir()), 3)
+    texts = {
+        file.relative_to(FIXTURES).as_posix(): file.read_bytes().decode(errors="replace")
+        for folder in folders
+        for file in sorted(folder.glob("*.py"))
+    }
+    write(tmp_path, texts)
+    said = "nothing"
+    for _ in range(15):
+        cache = Cache(tmp_path / NAME)
+        assert report(tmp_path, texts, cache) == report(tmp_path, texts, None), said
+        assert not cache.notices
+        said, change = edit(texts, chance)
+        write(tmp_path, change)
+        texts = {path: text for path, text in {**texts, **change}.items() if text is not None}
+    assert sum(resumptions) > 0
+
+
+def test_other_files_of_the_same_project_are_reported_from_the_same_values(
+    tmp_path: Path, resumptions: list[bool]
+) -> None:
+    write(tmp_path, PROJECT)
+    report(tmp_path, PROJECT, Cache(tmp_path / NAME))
+    request = request_for(tmp_path, [tmp_path / path for path in PROJECT])
+    project = replace(request.project, reported=frozenset({"train.py"}))
+    engine.run(replace(request, project=project, cache=Cache(tmp_path / NAME)))
+    assert resumptions == [True]
+
+
+def test_what_no_run_has_written_is_no_error(tmp_path: Path) -> None:
+    """Whatever stands in an entry, all functions have values in the end."""
+    cache = Cache(tmp_path / NAME)
+
+    def link(texts: Texts) -> Inference:
+        linker = Linker(Store(cache, lambda path: texts[path]))
+        return linker.link(indexed(texts), SILENT)
+
+    link(PROJECT)
+    written = cache.read(KEY)
+    assert written is not None
+    after = edited(*EDITS["a circle is broken"])
+    wrong: list[object] = [[], [[10**6]], [[0, 0, [10**6]]], [[0, [10**6], None]], {"a": "b"}, None]
+    for place in range(len(Snapshot.__struct_fields__)):
+        for value in wrong:
+            entry = msgspec.msgpack.decode(zlib.decompress(written))
+            entry[2][place] = value
+            cache.write({KEY: zlib.compress(msgspec.msgpack.encode(entry))})
+            inference = link(after)
+            assert not inference.failures
+    for damaged in (b"", b"no entry", zlib.compress(b"no entry"), written[:-9]):
+        cache.write({KEY: damaged})
+        assert outcome(link(after)) == outcome(linked(indexed(after)))
+    assert not cache.notices
+
+
+@given(VALUES)
+def test_values_are_what_they_were(value: Value) -> None:
+    encoder = Encoder()
+    number = encoder.value(value)
+    plain = msgspec.msgpack.decode(msgspec.msgpack.encode((encoder.values, encoder.atoms)))
+    assert Decoder(*plain).values[number] == value
