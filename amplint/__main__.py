@@ -2,7 +2,7 @@
 
 import sys
 
-from amplint.cli.main import command
+from amplint.cli.main import entry
 
 if __name__ == "__main__":
-    sys.exit(command())
+    sys.exit(entry())

@@ -141,11 +141,11 @@ class Circles:
             outside = set(changed).difference(inside)
             if outside:
                 inference.evaluate(function, outside, AllBut(inside), ())
-        for slot, site in inference.shrunk:
-            self._stale.update(self._resting_on(slot, site))
+        for slot, sites in inference.shrunk.items():
+            self._stale.update(self._resting_on(slot, sites))
         inference.shrunk.clear()
 
-    def _resting_on(self, slot: Slot, site: SiteId) -> Iterator[int]:
+    def _resting_on(self, slot: Slot, sites: Iterable[SiteId]) -> Iterator[int]:
         """The circles that hold a key of which the part of a site outside has become less.
 
         Its value may be the same nevertheless, where that part had been the cause of others.
@@ -154,8 +154,9 @@ class Circles:
         holding -= self._stale
         holding.discard(-1)
         if holding:
-            outside = holding - self._writing(slot, [site])
-            yield from outside & self._writing(slot, slot.parts)
+            holding &= self._writing(slot, slot.parts)
+        for site in sites if holding else ():
+            yield from holding - self._writing(slot, [site])
 
     def _writing(self, slot: Slot, sites: Iterable[SiteId]) -> set[int]:
         """The circles that hold what some of these sites contribute to a key."""

@@ -47,7 +47,7 @@ class Frame:
 
     @cached_property
     def marks(self) -> Marks:
-        """What the uses of its nodes say about them."""
+        """The evidence that the uses of its nodes give."""
         return self.inference.marks_of(self.facts.id)
 
     def chain(self, block: int) -> Iterable[int]:

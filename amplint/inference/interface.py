@@ -1,53 +1,207 @@
 """The interface of a file: all that inference reads of it, for functions of other files, past keys.
 
 While the interfaces of the changed files are as they were, what has changed in these files reaches
-the others through keys alone. Where a line of code stands is no part of an interface, and neither
-is the body of a function.
+the others through keys alone. Where they are not, it reaches those functions besides that mention
+a name of what has changed, or hold a value that means it. Where a line of code stands is no part of
+an interface, and neither is the body of a function.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import msgspec
 
+from amplint.core.walks import reachable
 from amplint.inference.project import ProjectFacts
 from amplint.ir import ops
 from amplint.ir.codec import packed
 from amplint.ir.file_index import File
-from amplint.ir.model import FunctionFacts, Graph
+from amplint.ir.model import ClassFacts, FunctionFacts, Graph
+from amplint.ir.ops import Op
+
+# Who looks for methods by a name that is computed mentions none of them.
+FINDS_ANY_METHOD = "getattr"
 
 
-def interface(project: ProjectFacts, file: File) -> str:
-    """The digest of the interface of a file, whose graphs are built."""
+class Definition(msgspec.Struct, array_like=True):
+    """The part of a function or of a class that others read.
+
+    Args:
+        name: its last identifier.
+        digest: of all that they read of it.
+        classes: the names of the classes that get or lose something with it: the class of a method;
+            of a class, itself and its bases.
+        bases: of a class, what the text says of its bases.
+    """
+
+    name: str
+    digest: str
+    classes: list[str]
+    bases: list[str]
+
+
+class Interface(msgspec.Struct, array_like=True):
+    """The interface of a file.
+
+    Args:
+        definitions: of functions, lambdas and classes, by id.
+        bindings: by name that the module binds, what it is bound to, as far as its graph says so.
+        stars: the modules of which it imports everything.
+        marks: by class, what uses in it say of its fields.
+    """
+
+    definitions: dict[str, Definition]
+    bindings: dict[str, list[str]]
+    stars: list[str]
+    marks: dict[str, dict[str, str]]
+
+
+def interface(project: ProjectFacts, file: File) -> Interface:
+    """The interface of a file, whose graphs are built."""
     functions = file.facts.functions
     graphs: dict[str, Graph] = {}
     while new := functions.keys() - graphs.keys():  # lambdas come with the graph around them
         graphs.update((function, file.graph(function)) for function in new)
-    parts = [
-        [[*definition(functions[identity], graphs[identity])] for identity in sorted(graphs)],
-        [
-            [facts.id, facts.bases, sorted(facts.methods.items()), facts.decorated,
-             sorted(project.marks_of_class(facts.id).items())]
-            for facts in file.facts.classes.values()
-        ],
-    ]  # fmt: skip
-    return hashlib.blake2b(msgspec.msgpack.encode(parts), digest_size=16).hexdigest()
+    definitions: dict[str, Definition] = {}
+    for identity in sorted(graphs):
+        facts, graph = functions[identity], graphs[identity]
+        if facts.kind == "class":
+            cls = file.facts.classes[identity]
+            bases = list(bases_of(cls, graphs[cls.parent]))
+            read = [bases, cls.decorated, list(graph.bindings), *signature(facts)]
+            names = [cls.name, *cls.bases]
+            definitions[identity] = Definition(cls.name, digest(read), names, bases)
+        else:
+            read = [*signature(facts), bool(graph.yields)]
+            names = [functions[facts.cls].name] if facts.cls is not None else []
+            definitions[identity] = Definition(facts.name, digest(read), names, [])
+    module = graphs[file.facts.module]
+    return Interface(
+        definitions,
+        {
+            name: [told(module, number) for number in numbers]
+            for name, numbers in module.bindings.items()
+            if name != "*"
+        },
+        [repr(module.nodes[number].data) for number in module.bindings.get("*", ())],
+        {cls: dict(project.marks_of_class(cls)) for cls in file.facts.classes},
+    )
 
 
-def definition(facts: FunctionFacts, graph: Graph) -> Iterator[object]:
-    """What others read of a function, a class or a module, or a lambda."""
-    yield from (facts.id, facts.kind, facts.parent, facts.cls, facts.decorated, facts.is_async)
+def signature(facts: FunctionFacts) -> Iterator[object]:
+    """How a function is to be called, and what it is."""
+    yield from (facts.kind, facts.parent, facts.cls, facts.decorated, facts.is_async)
     for each in facts.params:
-        yield [
-            each.name, each.kind, each.annotated, each.has_default, each.constant_default,
-            packed(each.default),
-        ]  # fmt: skip
-    yield bool(graph.yields)
-    if facts.kind in ("class", "module"):
-        # Which names it binds; and what they are, as far as that is read off the graph: bases of
-        # classes are followed through imports before anything is evaluated.
-        yield list(graph.bindings.items())
-        for node in graph.nodes:
-            yield [node.op, node.operands, None if node.op == ops.CONST else packed(node.data)]
+        default = packed(each.default)
+        yield each.name, each.kind, each.annotated, each.has_default, each.constant_default, default
+
+
+def bases_of(cls: ClassFacts, graph: Graph) -> Iterator[str]:
+    """The bases of a class and its decorators, as the text says them."""
+    for number in graph.bindings.get(cls.name, ()):
+        node = graph.nodes[number]
+        if (node.op, node.data) == (ops.CLASS, cls.id):
+            yield from (told(graph, operand) for operand in node.operands)
+
+
+THROUGH: frozenset[Op] = frozenset({ops.ATTR, ops.SUBSCRIPT})
+
+
+def told(graph: Graph, number: int) -> str:
+    """A node as its graph says it without evaluating it: as much as `Bindings` reads."""
+    text = ""
+    while graph.nodes[number].op in THROUGH and 0 <= graph.nodes[number].operands[0] < number:
+        text += f" {graph.nodes[number].op.value} {graph.nodes[number].data}"
+        number = graph.nodes[number].operands[0]
+    node = graph.nodes[number]
+    named = node.op in (ops.CLASS, ops.DEF, ops.IMPORT, ops.NAME)
+    return f"{node.op.value} {node.data if named else ''}{text}"
+
+
+def digest(read: object) -> str:
+    return hashlib.blake2b(msgspec.msgpack.encode(read), digest_size=8).hexdigest()
+
+
+# ----------------------------------------------------------------------------------- differences
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference in the interfaces of files.
+
+    Args:
+        gone: the ids of definitions that are no more.
+        others: the ids of those of which something else is read.
+        names: those under which something is found, that was not, or that was something else.
+        bound: those of these that modules bind.
+        classes: the names of classes that have other methods, or other classes derived from them.
+        is_large: whether it changes what classes derive from, or all names of a module.
+    """
+
+    gone: frozenset[str]
+    others: frozenset[str]
+    names: frozenset[str]
+    bound: frozenset[str]
+    classes: frozenset[str]
+    is_large: bool
+
+
+def difference(pairs: Iterable[tuple[Interface, Interface]]) -> Difference:
+    """The difference of interfaces before and after."""
+    gone: set[str] = set()
+    others: set[str] = set()
+    names: set[str] = set()
+    bound: set[str] = set()
+    classes: set[str] = set()
+    is_large = False
+    for before, after in pairs:
+        old, new = before.definitions, after.definitions
+        gone |= old.keys() - new.keys()
+        for identity in different(old, new):
+            known = [found[identity] for found in (old, new) if identity in found]
+            names.update(each.name for each in known)
+            if len(known) == 1:
+                classes.update(name for each in known for name in each.classes)
+                names.update([FINDS_ANY_METHOD] if known[0].classes else [])
+            else:
+                others.add(identity)
+                is_large |= known[0].bases != known[1].bases
+        bound.update(different(before.bindings, after.bindings))
+        is_large |= before.stars != after.stars
+        for cls in before.marks.keys() & after.marks.keys():
+            names.update(different(before.marks[cls], after.marks[cls]))
+    names |= bound
+    return Difference(
+        frozenset(gone), frozenset(others), frozenset(names), frozenset(bound), frozenset(classes),
+        is_large,
+    )  # fmt: skip
+
+
+def different(before: Mapping[str, object], after: Mapping[str, object]) -> Collection[str]:
+    """The keys of what is not the same."""
+    missing = object()
+    keys = before.keys() | after.keys()
+    return {key for key in keys if before.get(key, missing) != after.get(key, missing)}
+
+
+def related(names: Collection[str], classes: Iterable[ClassFacts]) -> frozenset[str]:
+    """The ids of classes of these names, and of those that derive from them, or they from these, as
+    far as names say."""
+    if not names:
+        return frozenset()
+    facts = list(classes)
+    above: dict[str, set[str]] = {}
+    below: dict[str, set[str]] = {}
+    for cls in facts:
+        for base in cls.bases:
+            above.setdefault(cls.name, set()).add(base)
+            below.setdefault(base, set()).add(cls.name)
+    found = closure(names, above) | closure(names, below)
+    return frozenset(cls.id for cls in facts if cls.name in found)
+
+
+def closure(names: Iterable[str], following: Mapping[str, Iterable[str]]) -> set[str]:
+    return set(reachable(names, lambda name: following.get(name, ())))

@@ -1,31 +1,31 @@
 """The outcome of a fixpoint as plain data, and the fixpoint taken up again after an edit.
 
-What is evaluated again are the functions of the files that have changed, then whoever reads a key
-that has another value by that, and the circles among these. The outcome is that of a fixpoint from
-nothing: a node outside of circles has the one value that its operands and keys give, and a circle
-is evaluated from nothing whenever something that it depends on has changed. This holds as long as
-files hear of each other through keys alone; where more than that has changed (`interface.py`), and
-where the fixpoint had come to a limit, there is nothing to take up.
+What is evaluated again are the functions of the files that have changed, those that see more of
+these files than keys (`interface.py`), then whoever reads a key that has another value by that, and
+the circles among these. The outcome is that of a fixpoint from nothing: a node outside of circles
+has the one value that its operands and keys give, and a circle is evaluated from nothing whenever
+something that it depends on has changed. Where the fixpoint had come to a limit, there is nothing
+to take up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from amplint.core.values import Autocast, Value
+from amplint.core.values import KINDS, Autocast, Class, Function, Instance, Super, Value
 from amplint.inference.fixpoint import Inference
-from amplint.inference.interface import interface
+from amplint.inference.interface import Difference, Interface, difference, interface, related
 from amplint.inference.state import WHOLE, Key, KeyKind, SiteId, State
 from amplint.inference.store import OF_NODES, Slot
 from amplint.inference.value_codec import Decoder, Encoder, RegionRow, region_of, region_row
 from amplint.ir.file_set import Files
 
 GONE = "\0"  # before the id of a function: what it has written before it was changed
-# More changed files than this are as fast to link from nothing, or nearly so.
-MOST_CHANGED = 40
+# More of all functions to be evaluated are as fast to evaluate from nothing, or nearly so.
+MOST_CHANGED = 0.25
 
 Pairs = list[int]  # of functions, by their places among the texts, and nodes: one after the other
 SlotRow = tuple[KeyKind, int, int, int, bool, list[int], Pairs, Pairs]
@@ -53,7 +53,7 @@ class Snapshot(msgspec.Struct, array_like=True):
         unsettled: functions.
     """
 
-    files: dict[str, str]
+    files: dict[str, Interface]
     texts: list[str]
     values: list[list[int]]
     atoms: list[list[Any]]
@@ -154,29 +154,66 @@ def resumed(files: Files, snapshot: Snapshot, changed: Collection[str]) -> Infer
 
     Raises IndexError, KeyError, TypeError or ValueError for a snapshot that nobody has taken.
     """
-    if len(changed) > MOST_CHANGED:
+    nothing = Inference(files)
+    now = {path: interface(nothing, files.own[path]) for path in changed}
+    seen = difference((snapshot.files[path], now[path]) for path in changed)
+    bases = {base for cls in nothing.own_classes() for base in cls.bases}
+    if seen.is_large or not bases.isdisjoint(seen.bound):
+        return None  # other classes may derive from others
+    ids = seen.gone | seen.others | related(seen.classes, nothing.own_classes())
+    anew = {function for path in changed for function in files.own[path].facts.functions}
+    anew |= {each.id for each in nothing.own_functions() if not seen.names.isdisjoint(each.words)}
+    anew |= set(holders(snapshot, ids)) if ids else set()
+    if len(anew) > MOST_CHANGED * len(snapshot.functions):
         return None
-    inference = Resumed(files, snapshot, changed)
-    if any(snapshot.files[path] != interface(inference, files.own[path]) for path in changed):
-        return None
+    inference = Resumed(files, snapshot, anew - seen.gone, seen)
     inference.update()
     complete = inference.functions.keys() == inference.states.keys()
     return inference if complete and not inference.failures else None
+
+
+NAMING = frozenset(map(KINDS.index, (Class, Function, Instance, Super)))
+
+
+def holders(snapshot: Snapshot, ids: Collection[str]) -> Iterator[str]:
+    """The functions in which something is a value that means one of these functions or classes."""
+    naming: list[bool] = []  # by number of an alternative: whether it means one of them
+
+    def means(part: Any) -> bool:
+        if type(part) is not list:
+            return False
+        if part[0] == "value":
+            return any(naming[atom] for atom in snapshot.values[part[1]])
+        return naming[part[1]] if part[0] == "atom" else any(map(means, part[1:]))
+
+    for kind, *parts in snapshot.atoms:
+        naming.append((kind in NAMING and parts[0] in ids) or any(map(means, parts)))
+    values = {n for n, row in enumerate(snapshot.values) if any(naming[atom] for atom in row)}
+    numbers = {number for number, text in enumerate(snapshot.texts) if text in ids}
+    found = {function for function, row, _ in snapshot.functions if not values.isdisjoint(row)}
+    for rows in (snapshot.edges, snapshot.drawn):
+        found.update(function for function, _, of in rows if not numbers.isdisjoint(of))
+    yield from (snapshot.texts[function] for function in found)
 
 
 class Resumed(Inference):
     """A fixpoint that begins with what an earlier one had come to.
 
     Args:
-        files, snapshot, changed: as for `resumed`.
+        files, snapshot: as for `resumed`.
+        anew: the functions to be evaluated from nothing.
+        seen: what is different in the interfaces of the changed files.
     """
 
-    def __init__(self, files: Files, snapshot: Snapshot, changed: Collection[str]) -> None:
+    def __init__(
+        self, files: Files, snapshot: Snapshot, anew: Collection[str], seen: Difference
+    ) -> None:
         super().__init__(files)
-        self._changed = sorted(changed)
+        self._anew = sorted(anew)
+        self._definitions_gone = seen.gone
         self._texts = snapshot.texts
-        self._is_gone = [text.partition("::")[0] in changed for text in snapshot.texts]
-        self._gone: list[tuple[Slot, SiteId]] = []  # what changed functions had written
+        self._is_gone = [text in anew or text in seen.gone for text in snapshot.texts]
+        self._gone: list[tuple[Slot, SiteId]] = []  # what these functions had written
         decoder = Decoder(snapshot.values, snapshot.atoms)
         self.memo.adopt(decoder.atoms, decoder.values)
         texts, values, atoms = self._texts, decoder.values, decoder.atoms
@@ -184,12 +221,15 @@ class Resumed(Inference):
             if not self._is_gone[function]:
                 self._resume(texts[function], [values[n] for n in numbers], around)
         for row in snapshot.slots:
-            self._take_slot(row, values)
+            if texts[row[1]] not in seen.gone:
+                self._take_slot(row, values)
         self.edges = {site: {texts[n] for n in of} for site, of in self._sites(snapshot.edges)}
         self.drawn = {site: {texts[n] for n in of} for site, of in self._sites(snapshot.drawn)}
         self.threads = {site: {atoms[n] for n in of} for site, of in self._sites(snapshot.threads)}
         self.off_flags = dict(self._sites(snapshot.off_flags))
         for function, rows in snapshot.regions:
+            if texts[function] in seen.gone:
+                continue
             slot = self.slot(Key("region", texts[function]))
             known = self.calls_of(texts[function])
             for site, region in self._sites(rows):
@@ -202,7 +242,11 @@ class Resumed(Inference):
                     (number, parameter, name): frozenset(texts[n] for n in methods)
                     for number, parameter, name, methods in cases
                 }
-        self.own_bases = {texts[cls]: tuple(values[n] for n in of) for cls, of in snapshot.bases}
+        self.own_bases = {
+            texts[cls]: tuple(values[n] for n in of)
+            for cls, of in snapshot.bases
+            if texts[cls] not in seen.gone
+        }
         circles = [
             tuple(zip((texts[n] for n in pairs[::2]), pairs[1::2], strict=True))
             for pairs in snapshot.circles
@@ -262,19 +306,22 @@ class Resumed(Inference):
 
     def update(self) -> None:
         """Evaluate what has changed, and what depends on it."""
-        changed = [
-            function for path in self._changed for function in self.files.own[path].facts.functions
-        ]
         # What they had written stays until they have been evaluated once: most of them write the
-        # same again, and nobody else has to hear of it.
-        for function in changed:
+        # same again, and nobody else has to hear of it. But no value may mean what is gone.
+        if self._definitions_gone:
+            self._withdraw_gone()
+        for function in self._anew:
             self._queue.pop(function, None)
             self.evaluate(function, {WHOLE})
-        for slot, site in self._gone:
-            self.withdraw(slot, site)
-        for function in changed:
+        self._withdraw_gone()
+        for function in self._anew:
             # Who calls what makes a region looks into the function: `Calls.specialised`.
             slot = self.slot(Key("return", function))
             if any(isinstance(atom, Autocast) for atom in slot.joined or ()):
                 self._tell(slot.readers)
         self.complete()
+
+    def _withdraw_gone(self) -> None:
+        for slot, site in self._gone:
+            self.withdraw(slot, site)
+        self._gone.clear()

@@ -125,7 +125,6 @@ class Slot:
         yield from self.part_readers
 
 
-Part = tuple[Slot, SiteId]  # what a site contributes to a key
 # A key and a site, and whether the site reads it (or writes to it).
 Edge = tuple[Slot, SiteId, bool]
 
@@ -161,7 +160,7 @@ class Store(ABC):
         # None before that.
         self.new_edges: set[Edge] | None = None
         # Parts that have become less, or are gone. What is left of the key may rest on itself.
-        self.shrunk: set[Part] = set()
+        self.shrunk: dict[Slot, set[SiteId]] = {}
         self.turn: Turn | None = None  # the circle that is evaluated now
         self._current = ""
         self.outside = False  # whether that is a function of another part of the project
@@ -248,7 +247,7 @@ class Store(ABC):
         # replaces one of several equal ones.
         grows = old is None or old <= value or join([old, value]) == value
         if not grows:
-            self.shrunk.add((slot, site))
+            self.shrunk.setdefault(slot, set()).add(site)
         if (grows or (old is not None and slot.counts[old])) and (
             value <= before or join([before, value]) == before
         ):
@@ -339,7 +338,7 @@ class Store(ABC):
                 self._tell(slot.readers)
         elif site in slot.parts:
             self._toggle((slot, site, False))
-            self.shrunk.add((slot, site))
+            self.shrunk.setdefault(slot, set()).add(site)
             value = slot.parts.pop(site)
             slot.counts[value] -= 1
             self._part_changed(slot)

@@ -51,7 +51,7 @@ class Encoder:
         return number
 
     def _part(self, part: object) -> object:
-        """What a field holds; a list begins with what it stands for."""
+        """A field; a list begins with what it stands for."""
         if part is None or isinstance(part, bool | int | float | str):
             return packed(part)
         if isinstance(part, frozenset):

@@ -22,7 +22,7 @@ DAMAGED = (zlib.error, msgspec.MsgspecError, LookupError, TypeError, ValueError)
 
 
 class Entry(msgspec.Struct, array_like=True):
-    """What was known of the files with these digests."""
+    """The snapshot of the files with these digests."""
 
     environment: str
     digests: dict[str, str]

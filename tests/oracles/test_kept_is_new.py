@@ -17,7 +17,8 @@ from amplint.analyses.program import linked
 from amplint.core.progress import SILENT
 from amplint.core.values import Tensor, Value
 from amplint.inference import Inference
-from amplint.inference.snapshot import MOST_CHANGED, Snapshot, resumed, taken
+from amplint.inference import snapshot as snapshots
+from amplint.inference.snapshot import Snapshot, resumed, taken
 from amplint.inference.state import Key
 from amplint.inference.value_codec import Decoder, Encoder
 from amplint.ir.file_index import File
@@ -112,6 +113,12 @@ EDITS = {
 }  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def small_projects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One function is a large part of these."""
+    monkeypatch.setattr(snapshots, "MOST_CHANGED", 1.0)
+
+
 def indexed(texts: Texts) -> Files:
     return Files({path: File(path, text) for path, text in texts.items()})
 
@@ -174,26 +181,52 @@ def test_a_field_that_feeds_itself_does_not_keep_what_it_held() -> None:
     assert not any(isinstance(atom, Tensor) for atom in taken)
 
 
+# What others read of these files past keys.
+INTERFACES = {
+    "a parameter": ("blocks.py", "def made(number):", "def made(number, more=1):"),
+    "a name": ("blocks.py", "def made(number):", "def fresh(number):"),
+    "a property": ("blocks.py", "    def take(self):", "    @property\n    def take(self):"),
+    "an import": ("blocks.py", "import torch\n", "import torch\nfrom train import keep\n"),
+    "a generator": ("blocks.py", "    return torch.ones", "    yield torch.ones"),
+    "a class": ("train.py", "def keep(", "class Added(Block):\n    def take(self): ...\ndef keep("),
+    "a lambda": ("train.py", "    block.put(made(3))", "    block.put((lambda: made(3))())"),
+    "a method": ("blocks.py", "    def put(", "    def __call__(self): ...\n    def put("),
+    "a function is gone": ("region.py", "def inner(x):\n", "def inner_then(x):\n"),
+    "a method is gone": ("blocks.py", "    def take(self):\n        return self.held\n", ""),
+    "a field of a kind": ("blocks.py", "self.held = None", "self.held = self.held.backward()"),
+    "a name of the module": ("blocks.py", "class Block:", "made_of = Block = None\nclass Block:"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "old", "new"), INTERFACES.values(), ids=INTERFACES)
+def test_who_sees_a_change_past_keys_is_evaluated_again(path: str, old: str, new: str) -> None:
+    after = edited(path, old, new)
+    for before, then in ((PROJECT, after), (after, PROJECT)):
+        inference = take_up(before, then)
+        assert inference is not None
+        assert outcome(inference) == outcome(linked(indexed(then)))
+
+
 @pytest.mark.parametrize(
     ("path", "old", "new"),
     [
-        ("blocks.py", "def made(number):", "def made(number, more=1):"),
-        ("blocks.py", "def made(number):", "def fresh(number):"),
         ("blocks.py", "class Block:", "class Block(torch.nn.Module):"),
-        ("blocks.py", "    def take(self):", "    @property\n    def take(self):"),
-        ("blocks.py", "import torch\n", "import torch\nfrom train import keep\n"),
-        ("blocks.py", "    return torch.ones", "    yield torch.ones"),
-        ("train.py", "def keep(block):", "class Added:\n    pass\n\ndef keep(block):"),
-        ("train.py", "    block.put(made(3))", "    block.put((lambda: made(3))())"),
+        ("train.py", "from blocks import Block, handed_on, made", "from blocks import *"),
     ],
 )
-def test_what_others_read_past_keys_is_not_taken_up(path: str, old: str, new: str) -> None:
+def test_other_bases_and_all_names_of_a_module_are_not_taken_up(
+    path: str, old: str, new: str
+) -> None:
     assert take_up(PROJECT, edited(path, old, new)) is None
 
 
-def test_many_changed_files_are_linked_from_nothing() -> None:
-    before = {f"m{number}.py": "x = 1\n" for number in range(MOST_CHANGED + 1)}
-    assert take_up(before, dict.fromkeys(before, "x = 2\n")) is None
+def test_where_much_has_changed_all_is_linked_from_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = {f"m{number}.py": "x = 1\n" for number in range(10)}
+    monkeypatch.setattr(snapshots, "MOST_CHANGED", 0.4)
+    assert take_up(before, {**before, **dict.fromkeys(list(before)[:4], "x = 2\n")}) is not None
+    assert take_up(before, {**before, **dict.fromkeys(list(before)[:5], "x = 2\n")}) is None
 
 
 # -------------------------------------------------------------------------------- with a cache
