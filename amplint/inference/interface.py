@@ -20,6 +20,7 @@ from amplint.ir import ops
 from amplint.ir.codec import packed
 from amplint.ir.file_index import File
 from amplint.ir.model import ClassFacts, FunctionFacts, Graph
+from amplint.ir.module_names import module_parts
 from amplint.ir.ops import Op
 
 # Who looks for methods by a name that is computed mentions none of them.
@@ -134,53 +135,58 @@ class Difference:
 
     Args:
         gone: the ids of definitions that are no more.
-        others: the ids of those of which something else is read.
-        names: those under which something is found, that was not, or that was something else.
+        meant: the same, the paths of files that are no more, and the ids of definitions of which
+            something else is read: who holds a value that means one reads it.
+        names: those under which something is found that was not, or that was something else.
         bound: those of these that modules bind.
         classes: the names of classes that have other methods, or other classes derived from them.
-        is_large: whether it changes what classes derive from, or all names of a module.
+        is_large: whether it changes what classes derive from, all names of a module, or a package.
     """
 
     gone: frozenset[str]
-    others: frozenset[str]
+    meant: frozenset[str]
     names: frozenset[str]
     bound: frozenset[str]
     classes: frozenset[str]
     is_large: bool
 
 
-def difference(pairs: Iterable[tuple[Interface, Interface]]) -> Difference:
-    """The difference of interfaces before and after."""
+NOTHING = Interface({}, {}, [], {})
+
+
+def difference(before: Mapping[str, Interface], now: Mapping[str, Interface]) -> Difference:
+    """The difference of interfaces, by path, before and now. Files may be new, or gone."""
+    moved = before.keys() ^ now.keys()
+    names = {module_parts(path)[-1] for path in moved if module_parts(path)}
     gone: set[str] = set()
-    others: set[str] = set()
-    names: set[str] = set()
+    meant = set(before.keys() - now.keys())
     bound: set[str] = set()
     classes: set[str] = set()
-    is_large = False
-    for before, after in pairs:
-        old, new = before.definitions, after.definitions
-        gone |= old.keys() - new.keys()
-        for identity in different(old, new):
-            known = [found[identity] for found in (old, new) if identity in found]
+    is_large = any(path.endswith("__init__.py") for path in moved)
+    for path in before.keys() | now.keys():
+        old, new = before.get(path, NOTHING), now.get(path, NOTHING)
+        gone |= old.definitions.keys() - new.definitions.keys()
+        for identity in different(old.definitions, new.definitions):
+            both = (each.definitions.get(identity) for each in (old, new))
+            known = [each for each in both if each is not None]
             names.update(each.name for each in known)
+            meant.add(identity)
             if len(known) == 1:
-                classes.update(name for each in known for name in each.classes)
+                classes.update(known[0].classes)
                 names.update([FINDS_ANY_METHOD] if known[0].classes else [])
             else:
-                others.add(identity)
                 is_large |= known[0].bases != known[1].bases
-        bound.update(different(before.bindings, after.bindings))
-        is_large |= before.stars != after.stars
-        for cls in before.marks.keys() & after.marks.keys():
-            names.update(different(before.marks[cls], after.marks[cls]))
-    names |= bound
+        bound |= different(old.bindings, new.bindings)
+        is_large |= old.stars != new.stars
+        for cls in old.marks.keys() & new.marks.keys():
+            names |= different(old.marks[cls], new.marks[cls])
     return Difference(
-        frozenset(gone), frozenset(others), frozenset(names), frozenset(bound), frozenset(classes),
-        is_large,
+        frozenset(gone), frozenset(meant), frozenset(names | bound), frozenset(bound),
+        frozenset(classes), is_large,
     )  # fmt: skip
 
 
-def different(before: Mapping[str, object], after: Mapping[str, object]) -> Collection[str]:
+def different(before: Mapping[str, object], after: Mapping[str, object]) -> set[str]:
     """The keys of what is not the same."""
     missing = object()
     keys = before.keys() | after.keys()

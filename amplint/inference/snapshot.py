@@ -10,14 +10,14 @@ to take up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from amplint.core.values import KINDS, Autocast, Class, Function, Instance, Super, Value
+from amplint.core.values import KINDS, Autocast, Class, Function, Instance, Module, Super, Value
 from amplint.inference.fixpoint import Inference
-from amplint.inference.interface import Difference, Interface, difference, interface, related
+from amplint.inference.interface import Interface, difference, interface, related
 from amplint.inference.state import WHOLE, Key, KeyKind, SiteId, State
 from amplint.inference.store import OF_NODES, Slot
 from amplint.inference.value_codec import Decoder, Encoder, RegionRow, region_of, region_row
@@ -149,34 +149,38 @@ def resumed(files: Files, snapshot: Snapshot, changed: Collection[str]) -> Infer
     computed from nothing.
 
     Args:
-        files: their paths are those of the snapshot.
-        changed: the paths of those with another content.
+        files: as they are now.
+        changed: the paths of those with another content, and of those that are new, or gone.
 
     Raises IndexError, KeyError, TypeError or ValueError for a snapshot that nobody has taken.
     """
-    nothing = Inference(files)
-    now = {path: interface(nothing, files.own[path]) for path in changed}
-    seen = difference((snapshot.files[path], now[path]) for path in changed)
-    bases = {base for cls in nothing.own_classes() for base in cls.bases}
+    project = Inference(files)
+    before = {path: snapshot.files[path] for path in changed if path in snapshot.files}
+    now = {path: interface(project, files.own[path]) for path in changed if path in files.own}
+    seen = difference(before, now)
+    bases = {base for cls in project.own_classes() for base in cls.bases}
     if seen.is_large or not bases.isdisjoint(seen.bound):
         return None  # other classes may derive from others
-    ids = seen.gone | seen.others | related(seen.classes, nothing.own_classes())
-    anew = {function for path in changed for function in files.own[path].facts.functions}
-    anew |= {each.id for each in nothing.own_functions() if not seen.names.isdisjoint(each.words)}
-    anew |= set(holders(snapshot, ids)) if ids else set()
+    anew = {function for path in now for function in files.own[path].facts.functions}
+    anew |= {each.id for each in project.own_functions() if not seen.names.isdisjoint(each.words)}
+    anew |= holders(snapshot, seen.meant | related(seen.classes, project.own_classes()))
+    anew -= seen.gone
     if len(anew) > MOST_CHANGED * len(snapshot.functions):
         return None
-    inference = Resumed(files, snapshot, anew - seen.gone, seen)
+    inference = Resumed(files, snapshot, anew, seen.gone)
     inference.update()
     complete = inference.functions.keys() == inference.states.keys()
     return inference if complete and not inference.failures else None
 
 
-NAMING = frozenset(map(KINDS.index, (Class, Function, Instance, Super)))
+NAMING = frozenset(map(KINDS.index, (Class, Function, Instance, Module, Super)))
 
 
-def holders(snapshot: Snapshot, ids: Collection[str]) -> Iterator[str]:
-    """The functions in which something is a value that means one of these functions or classes."""
+def holders(snapshot: Snapshot, ids: Collection[str]) -> set[str]:
+    """The functions in which something is a value that means one of these functions, classes or
+    modules."""
+    if not ids:
+        return set()
     naming: list[bool] = []  # by number of an alternative: whether it means one of them
 
     def means(part: Any) -> bool:
@@ -193,7 +197,7 @@ def holders(snapshot: Snapshot, ids: Collection[str]) -> Iterator[str]:
     found = {function for function, row, _ in snapshot.functions if not values.isdisjoint(row)}
     for rows in (snapshot.edges, snapshot.drawn):
         found.update(function for function, _, of in rows if not numbers.isdisjoint(of))
-    yield from (snapshot.texts[function] for function in found)
+    return {snapshot.texts[function] for function in found}
 
 
 class Resumed(Inference):
@@ -202,17 +206,17 @@ class Resumed(Inference):
     Args:
         files, snapshot: as for `resumed`.
         anew: the functions to be evaluated from nothing.
-        seen: what is different in the interfaces of the changed files.
+        gone: the functions and classes that are no more.
     """
 
     def __init__(
-        self, files: Files, snapshot: Snapshot, anew: Collection[str], seen: Difference
+        self, files: Files, snapshot: Snapshot, anew: Collection[str], gone: Collection[str]
     ) -> None:
         super().__init__(files)
         self._anew = sorted(anew)
-        self._definitions_gone = seen.gone
+        self._definitions_gone = bool(gone)
         self._texts = snapshot.texts
-        self._is_gone = [text in anew or text in seen.gone for text in snapshot.texts]
+        self._is_gone = [text in anew or text in gone for text in snapshot.texts]
         self._gone: list[tuple[Slot, SiteId]] = []  # what these functions had written
         decoder = Decoder(snapshot.values, snapshot.atoms)
         self.memo.adopt(decoder.atoms, decoder.values)
@@ -221,14 +225,14 @@ class Resumed(Inference):
             if not self._is_gone[function]:
                 self._resume(texts[function], [values[n] for n in numbers], around)
         for row in snapshot.slots:
-            if texts[row[1]] not in seen.gone:
+            if texts[row[1]] not in gone:
                 self._take_slot(row, values)
         self.edges = {site: {texts[n] for n in of} for site, of in self._sites(snapshot.edges)}
         self.drawn = {site: {texts[n] for n in of} for site, of in self._sites(snapshot.drawn)}
         self.threads = {site: {atoms[n] for n in of} for site, of in self._sites(snapshot.threads)}
         self.off_flags = dict(self._sites(snapshot.off_flags))
         for function, rows in snapshot.regions:
-            if texts[function] in seen.gone:
+            if texts[function] in gone:
                 continue
             slot = self.slot(Key("region", texts[function]))
             known = self.calls_of(texts[function])
@@ -245,7 +249,7 @@ class Resumed(Inference):
         self.own_bases = {
             texts[cls]: tuple(values[n] for n in of)
             for cls, of in snapshot.bases
-            if texts[cls] not in seen.gone
+            if texts[cls] not in gone
         }
         circles = [
             tuple(zip((texts[n] for n in pairs[::2]), pairs[1::2], strict=True))

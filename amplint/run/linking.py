@@ -10,6 +10,7 @@ import msgspec
 from amplint.analyses.program import linked
 from amplint.core.progress import Progress
 from amplint.inference import Inference
+from amplint.inference.interface import different
 from amplint.inference.snapshot import Snapshot, resumed, taken
 from amplint.ir.file_set import Files
 from amplint.run.cache import key_of
@@ -43,8 +44,8 @@ class Linker:
         """The values of all functions."""
         digests = {path: self.store.digest_of(path) for path in files.own}
         entry = self._recall()
-        if entry is not None and entry.digests.keys() == digests.keys():
-            changed = [path for path in digests if digests[path] != entry.digests[path]]
+        if entry is not None:
+            changed = sorted(different(entry.digests, digests))
             known = self._resumed(files, entry.snapshot, changed)
             if known is not None:
                 if len(changed) >= MANY_CHANGED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import textwrap
 import zlib
@@ -152,7 +153,7 @@ def outcome(inference: Inference) -> dict[str, object]:
 
 
 def take_up(before: Texts, after: Texts) -> Inference | None:
-    changed = [path for path in after if after[path] != before[path]]
+    changed = [path for path in {**before, **after} if after.get(path) != before.get(path)]
     return resumed(indexed(after), snapshot(linked(indexed(before))), changed)
 
 
@@ -205,6 +206,36 @@ def test_who_sees_a_change_past_keys_is_evaluated_again(path: str, old: str, new
         inference = take_up(before, then)
         assert inference is not None
         assert outcome(inference) == outcome(linked(indexed(then)))
+
+
+ADDED = """
+    import torch
+    import blocks
+    from train import main
+
+    class Held(torch.nn.Module):
+        def forward(self, x):
+            return blocks.handed_on(x, 1)
+
+    def take(x: Held):
+        return x(main())
+"""
+
+
+def test_files_that_come_and_go() -> None:
+    more = {**PROJECT, "added.py": textwrap.dedent(ADDED)}
+    user = {**more, "user.py": "import added\n\nHELD = added.take(added.Held())\n"}
+    gone = {path: text for path, text in user.items() if path != "added.py"}
+    moved = {**gone, "then.py": user["added.py"]}
+    states: list[Texts] = [PROJECT, more, user, gone, moved, user, PROJECT]
+    for before, after in itertools.pairwise(states):
+        inference = take_up(before, after)
+        assert inference is not None
+        assert outcome(inference) == outcome(linked(indexed(after)))
+
+
+def test_a_package_that_comes_is_not_taken_up() -> None:
+    assert take_up(PROJECT, {**PROJECT, "__init__.py": ""}) is None
 
 
 @pytest.mark.parametrize(
