@@ -223,11 +223,12 @@ def make_request(
 
     text = text_of_stdin(stdin_filename)
     if stdin_filename is None:
-        project = discover.lone_text(STDIN)
+        project, kept = discover.lone_text(STDIN), None
     else:
         project = discover.project(paths, settings, force_exclude, text_is_given=True)
+        kept = None if no_cache else cache.Cache(project.root / cache.NAME)
     overlays = dict.fromkeys(project.reported, text.text)
-    return Request(project, settings, known, overlays), text
+    return Request(project, settings, known, overlays, kept), text
 
 
 def starting_point(paths: Sequence[str]) -> Path:

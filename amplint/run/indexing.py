@@ -37,10 +37,12 @@ class Store:
     Args:
         cache: where they are, one entry for each directory of the project.
         digest_of: of the bytes of a file, by its path.
+        is_read_only: whether nothing is kept: the texts are on no disk, and not seen again.
     """
 
     cache: Cache
     digest_of: Callable[[str], str]
+    is_read_only: bool = False
     _packs: dict[str, dict[str, tuple[str, bytes]]] = field(default_factory=dict)
 
     def recall(self, paths: Iterable[str]) -> dict[str, bytes]:
@@ -59,6 +61,8 @@ class Store:
             records: what is new, by path.
             existing: the paths of the project: the records of others go.
         """
+        if self.is_read_only:
+            return
         changed: dict[str, dict[str, tuple[str, bytes]]] = defaultdict(dict)
         for path, record in records.items():
             changed[directory_of(path)][path] = (self.digest_of(path), record)

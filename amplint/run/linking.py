@@ -72,7 +72,7 @@ class Linker:
         return entry if entry.environment == environment_digest() else None
 
     def _keep(self, inference: Inference, digests: dict[str, str]) -> None:
-        snapshot = taken(inference)
+        snapshot = taken(inference) if not self.store.is_read_only else None
         if snapshot is None:
             return
         entry = Entry(environment_digest(), digests, snapshot)

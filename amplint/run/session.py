@@ -82,10 +82,12 @@ def decoded(reading: Reading) -> tuple[dict[str, Text], Analysed]:
 
 def store_of(request: Request, reading: Reading, texts: Mapping[str, Text]) -> Store | None:
     """Where the index of files is kept, if that pays."""
-    if request.cache is None or request.overlays:  # which are on no disk, and not seen again
+    if request.cache is None:
         return None
     size = sum(len(text.text) for text in texts.values())
-    return Store(request.cache, reading.digest) if size >= LEAST_KEPT else None
+    if size < LEAST_KEPT:
+        return None
+    return Store(request.cache, reading.digest, is_read_only=bool(request.overlays))
 
 
 def rules_of(request: Request) -> list[Rule]:

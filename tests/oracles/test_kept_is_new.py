@@ -328,6 +328,22 @@ def test_other_files_of_the_same_project_are_reported_from_the_same_values(
     assert resumptions == [True]
 
 
+def test_a_text_on_no_disk_is_checked_from_the_same_values(
+    tmp_path: Path, resumptions: list[bool]
+) -> None:
+    """What an editor sends, and what the rounds of `fix` have made. Nothing is kept of it."""
+    write(tmp_path, PROJECT)
+    report(tmp_path, PROJECT, Cache(tmp_path / NAME))
+    path, old, new = EDITS["another value is returned"]
+    request = request_for(tmp_path, [tmp_path / path for path in PROJECT])
+    request = replace(request, overlays={path: edited(path, old, new)[path]})
+    kept = {file: file.read_bytes() for file in (tmp_path / NAME).iterdir()}
+    found = engine.run(replace(request, cache=Cache(tmp_path / NAME)))
+    assert found.findings == engine.run(request).findings
+    assert resumptions == [True]
+    assert {file: file.read_bytes() for file in (tmp_path / NAME).iterdir()} == kept
+
+
 def test_what_no_run_has_written_is_no_error(tmp_path: Path) -> None:
     """Whatever stands in an entry, all functions have values in the end."""
     cache = Cache(tmp_path / NAME)
