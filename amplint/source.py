@@ -25,6 +25,7 @@ from amplint.core.lattice import only
 from amplint.core.rule import Rule
 from amplint.core.text import Text
 from amplint.core.values import (
+    NONE,
     UNKNOWN,
     Evidence,
     Heat,
@@ -112,8 +113,14 @@ class Source:
         return atom if isinstance(atom, Tensor) else None
 
     def name(self, node: cst.CSTNode) -> str | None:
-        """The dotted name of the library object that an expression certainly is: "torch.zeros"."""
-        names = [atom.name if isinstance(atom, Symbol) else None for atom in self.value(node)]
+        """The dotted name of the library object that an expression certainly is: "torch.zeros".
+
+        What is called is not None, though `except ImportError: GradScaler = None` has bound it.
+        """
+        parent = self.parent(node)
+        called = isinstance(parent, cst.Call) and parent.func is node
+        value = self.value(node) - {NONE} if called else self.value(node)
+        names = [atom.name if isinstance(atom, Symbol) else None for atom in value]
         return canonical(names[0]) if len(names) == 1 and names[0] is not None else None
 
     def heat(self, node: cst.CSTNode) -> Heat | None:

@@ -31,6 +31,7 @@ from amplint.core.errors import describe
 from amplint.core.lattice import only
 from amplint.core.rule import Rule
 from amplint.core.values import (
+    NONE,
     UNKNOWN,
     Autocast,
     Evidence,
@@ -191,7 +192,7 @@ class Spot:
         return self.name_of(self.number)
 
     def name_of(self, call: int) -> str | None:
-        return symbol(self.state.values[self.graph.nodes[call].operands[0]])
+        return symbol(self.state.values[self.graph.nodes[call].operands[0]] - {NONE})
 
     @property
     def names(self) -> Iterator[str]:

@@ -109,6 +109,8 @@ class ColdGuards(Fact):
 
     def _find_side(self, function: str, state: State, number: int, inner: int) -> str | None:
         node = state.graph.nodes[number]
+        if self._is_switched_on(state, number):
+            return None
         if node.op == ops.UNARY and node.data == "Not":
             return _flip(self._cold_side(function, state, node.operands[0], inner))
         if node.op == ops.BOOL:
@@ -290,6 +292,15 @@ class ColdGuards(Fact):
     def _off_flags(self) -> frozenset[str]:
         """The flags that a command line has, off by default."""
         return frozenset(self.inference.off_flags.values())
+
+    def _is_switched_on(self, state: State, number: int) -> bool:
+        """A flag of which the code itself says that it is on: a call gives True for the parameter,
+        whatever its default is, or a field is never anything else."""
+        node = state.graph.nodes[state.graph.narrowed(number)]
+        value = state.values[number]
+        if node.op == ops.PARAM:
+            return Host("bool", True, True) in value
+        return node.op == ops.ATTR and value == {Host("bool", True, True)}
 
     def _off_by_default(self, function: str, state: State, number: int) -> bool:
         """A flag whose default is False, and that nobody is seen to set."""

@@ -109,6 +109,7 @@ class Hotness(PlaceFact[Heat]):
         self._per_call: set[str] = set()
         self._batch_loops: dict[str, dict[int, str]] = {}
         self._surroundings: dict[str, list[Surroundings]] = {}
+        self._updating: dict[str, frozenset[int]] = {}
         self._reached: dict[str, Reached] = {}
         self._differentiated = inference.differentiated()
         self._find_batch_loops()
@@ -377,10 +378,29 @@ class Hotness(PlaceFact[Heat]):
                 if number in loops:
                     known.append(Surroundings(number))
                     continue
-                cold = outer.cold or self._guards.is_cold(function, state, number)
+                cold = outer.cold or (
+                    self._guards.is_cold(function, state, number)
+                    and number not in self._updates(function, state)
+                )
                 evaluation = outer.evaluation or self._guards.is_evaluation(state, number)
                 known.append(Surroundings(outer.loop, cold, evaluation))
         return known
+
+    def _updates(self, function: str, state: State) -> frozenset[int]:
+        """The blocks that step an optimizer for a backward pass that the same loop has run around
+        them: `if (i + 1) % accumulate == 0`. That is training, however rarely it is done. (Where the
+        backward pass stands there too, as a penalty that is added now and then, it is not.)"""
+        if function not in self._updating:
+            calls, nodes = self._backward_calls, state.graph.nodes
+            within: dict[bool, set[int]] = {True: set(), False: set()}
+            for number in calls.events.get(function, ()):
+                runs_backward = calls.is_backward(function, number)
+                block = nodes[number].block
+                while block >= 0 and state.graph.blocks[block].kind not in LOOPS:
+                    within[runs_backward].add(block)
+                    block = state.graph.blocks[block].parent
+            self._updating[function] = frozenset(within[False] - within[True])
+        return self._updating[function]
 
     def _switches_to_evaluation(self, function: str, state: State) -> bool:
         """Whether the function calls `model.eval()` first of all, and trains nothing."""
