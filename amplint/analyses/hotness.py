@@ -387,9 +387,11 @@ class Hotness(PlaceFact[Heat]):
         return known
 
     def _updates(self, function: str, state: State) -> frozenset[int]:
-        """The blocks that step an optimizer for a backward pass that the same loop has run around
-        them: `if (i + 1) % accumulate == 0`. That is training, however rarely it is done. (Where the
-        backward pass stands there too, as a penalty that is added now and then, it is not.)"""
+        """The blocks that step an optimizer for backward passes that the loop has run before.
+
+        Ex) `if (i + 1) % accumulate == 0`: that is training, however rarely it is done. Where the
+        backward pass stands there too, as of a penalty that is added now and then, it is not.
+        """
         if function not in self._updating:
             calls, nodes = self._backward_calls, state.graph.nodes
             within: dict[bool, set[int]] = {True: set(), False: set()}
