@@ -24,7 +24,7 @@ from unittest import mock
 
 from amplint.output.formats import Report
 from amplint.output.formats import json as json_format
-from amplint.run import engine, linking
+from amplint.run import engine, linking, session
 from amplint.run.cache import NAME, Cache
 from amplint.run.request import Request
 from benchmarks.edits import Project, edit
@@ -75,7 +75,8 @@ def measured(tree: Path, texts: Project, edits: int, seed: int, package: Package
     different: list[str] = []
     ratios: list[float] = []
     taken_up = 0
-    with mock.patch.object(linking, "resumed", noted):
+    small = mock.patch.object(session, "LEAST_KEPT", 0)
+    with mock.patch.object(linking, "resumed", noted), small:
         report(replace(request_for(tree, paths_of(tree, texts)), cache=cache))
         for number in range(edits):
             said, change = edit(texts, chance)

@@ -1,11 +1,12 @@
 """Hold amplint's findings on real training code against what a reviewer said of it beforehand.
 
-    python -m tests.accuracy [PACKAGE...] [--cache DIR]
+    python -m tests.accuracy [PACKAGE...] [--cache DIR] [--validation]
 
 Downloads the pinned packages, runs amplint over them, and prints, for each labelled rule, its
 precision and recall, then every miss and every false alarm. Writes score.json beside this file when
 all labelled packages were run. README.md tells what the labels mean; findings at places that nobody
-judged are listed and not counted.
+judged are listed and not counted. With `--validation`, the packages are those that were labelled
+before amplint ever ran on them, and the figures go to validation.json.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from benchmarks.packages import Package, arguments, check, fetch, load
 
 HERE = Path(__file__).resolve().parent
 LABELS = HERE / "labels"
+VALIDATION = HERE / "validation"
 
 LABEL = re.compile(
     r"(?P<path>[^\s:]+):(?P<places>\S+) (?P<code>AMP\d{3}) "
@@ -110,10 +112,10 @@ def _within(path: str, part: str) -> bool:
     return path.startswith(part) if part.endswith("/") else path == part
 
 
-def read_labels() -> Labels:
+def read_labels(directory: Path = LABELS) -> Labels:
     labels: list[Label] = []
     complete: set[tuple[str, str, str]] = set()
-    for file in sorted(LABELS.glob("*.txt")):
+    for file in sorted(directory.glob("*.txt")):
         of_file, parts = _read_file(file)
         labels += of_file
         complete |= parts
@@ -251,9 +253,11 @@ def _percent(value: float | None) -> str:
 
 
 def main() -> None:
-    labels = read_labels()
+    parser = arguments(__doc__)
+    parser.add_argument("--validation", action="store_true", help="the packages nobody had seen")
+    options = parser.parse_args()
+    labels = read_labels(VALIDATION if options.validation else LABELS)
     labelled = sorted({label.package for label in labels.labels})
-    options = arguments(__doc__).parse_args()
 
     packages = load(options.packages or labelled)
     trees = {package: fetch(package, options.cache) for package in packages}
@@ -279,7 +283,8 @@ def main() -> None:
             }
             for code, score in scores.items()
         }
-        (HERE / "score.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+        name = "validation.json" if options.validation else "score.json"
+        (HERE / name).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
