@@ -37,6 +37,7 @@ WARNINGS = frozenset({"warn", "warning", "error", "exception", "critical", "warn
 NONFINITE = frozenset({"isnan", "isinf"})
 # What is done on these alone is a way around what they lack.
 RARE_DEVICES = frozenset({"mps", "npu", "xpu", "hpu", "mlu", "musa", "xla", "tpu"})
+OF_RARE_DEVICES = frozenset(f"is_{device}" for device in RARE_DEVICES)
 OF_RARE_DEVICE = re.compile(rf"(^|_)({'|'.join(sorted(RARE_DEVICES))})(_|$)")
 
 
@@ -113,9 +114,9 @@ class ColdGuards(Fact):
             return None
         if node.op == ops.UNARY and node.data == "Not":
             return _flip(self._cold_side(function, state, node.operands[0], inner))
-        if node.op == ops.BOOL:
+        if node.op == ops.BOOL or (node.op == ops.BINOP and node.data == "BitOr"):
             sides = [self._cold_side(function, state, n, inner) for n in node.operands]
-            both, either = ("if", "else") if node.data == "Or" else ("else", "if")
+            both, either = ("else", "if") if node.data == "And" else ("if", "else")
             if either in sides:
                 return either
             return both if all(side == both for side in sides) else None
@@ -131,6 +132,8 @@ class ColdGuards(Fact):
             return "if"
         if node.op == ops.ATTR and node.data == "is_cuda":
             return "else"
+        if node.op == ops.ATTR and node.data in OF_RARE_DEVICES:
+            return "if"
         return "if" if wishes_output(self._last_name(state, number)) else None
 
     def _last_name(self, state: State, number: int) -> str:

@@ -9,6 +9,7 @@ calls it, or when it is a `forward` or a `training_step`. Some guards make what 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from amplint.core.values import (
     Evidence,
     Heat,
     Instance,
+    NoGrad,
     Object,
     Place,
     Sequence,
@@ -42,6 +44,7 @@ from amplint.knowledge import libraries
 # algorithm of geometry, say).
 REACH_OF_LOOP, REACH_OF_LEARNING, REACH_OF_DEFINITION = 6, 4, 2
 TRAINING, EVALUATION = "training", "evaluation"
+NO_GRADIENTS = frozenset({"no_grad", "inference_mode"})
 LOOPS = frozenset({"loop", "while", "comprehension"})
 PARTS = frozenset({ops.ATTR, ops.NARROW, ops.SUBSCRIPT})
 
@@ -110,6 +113,7 @@ class Hotness(PlaceFact[Heat]):
         self._batch_loops: dict[str, dict[int, str]] = {}
         self._surroundings: dict[str, list[Surroundings]] = {}
         self._updating: dict[str, frozenset[int]] = {}
+        self._without_gradients: dict[str, Collection[int]] = {}  # by function: blocks
         self._reached: dict[str, Reached] = {}
         self._differentiated = inference.differentiated()
         self._find_batch_loops()
@@ -149,7 +153,8 @@ class Hotness(PlaceFact[Heat]):
             for number, node in enumerate(self.inference.states[function].graph.nodes):
                 callees = self.inference.edges.get((function, number), set())
                 direct = number in events
-                if node.op == ops.CALL and (direct or not callees.isdisjoint(known.trains)):
+                trains = not callees.isdisjoint(known.trains) and self._may_train(function, number)
+                if node.op == ops.CALL and (direct or trains):
                     stack.append((function, number, direct))
         enclosing = {function: self._enclosing_loops(function) for function, _, _ in stack}
         climbed: set[tuple[str, int]] = set()
@@ -165,9 +170,9 @@ class Hotness(PlaceFact[Heat]):
             elif direct and function not in self._per_call:
                 self._per_call.add(function)
                 stack += [
-                    (*site, True)
-                    for site in self._callers.get(function, ())
-                    if site[0] in enclosing
+                    (caller, call, True)
+                    for caller, call in self._callers.get(function, ())
+                    if caller in enclosing and self._may_train(caller, call)
                 ]
             while loop >= 0 and (function, loop) not in climbed:
                 climbed.add((function, loop))
@@ -175,6 +180,25 @@ class Hotness(PlaceFact[Heat]):
                     loops[loop] = TRAINING
                 parent = graph.blocks[loop].parent
                 loop = around[parent] if parent >= 0 else -1
+
+    def _may_train(self, function: str, number: int) -> bool:
+        """Whether what a call leads to trains there: it does not where gradients are off."""
+        if function not in self._without_gradients:
+            self._without_gradients[function] = self._find_without_gradients(function)
+        block = self.inference.states[function].graph.nodes[number].block
+        return block not in self._without_gradients[function]
+
+    def _find_without_gradients(self, function: str) -> Collection[int]:
+        blocks = self.inference.states[function].graph.blocks
+        if not NO_GRADIENTS.isdisjoint(self.inference.functions[function].decorated):
+            return range(len(blocks))
+        values = self.inference.states[function].values
+        inside: set[int] = set()
+        for number, block in enumerate(blocks):
+            off = block.kind == "with" and any(isinstance(a, NoGrad) for a in values[block.node])
+            if off or block.parent in inside:
+                inside.add(number)
+        return inside
 
     def _enclosing_loops(self, function: str) -> list[int]:
         """By block: the innermost loop around it, or itself, that may be one over batches; -1
