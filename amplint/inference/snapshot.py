@@ -164,6 +164,7 @@ def resumed(files: Files, snapshot: Snapshot, changed: Collection[str]) -> Infer
     anew = {function for path in now for function in files.own[path].facts.functions}
     anew |= {each.id for each in project.own_functions() if not seen.names.isdisjoint(each.words)}
     anew |= holders(snapshot, seen.meant | related(seen.classes, project.own_classes()))
+    anew |= lambdas_in(anew, (snapshot.texts[function] for function, _, _ in snapshot.functions))
     anew -= seen.gone
     if len(anew) > MOST_CHANGED * len(snapshot.functions):
         return None
@@ -171,6 +172,16 @@ def resumed(files: Files, snapshot: Snapshot, changed: Collection[str]) -> Infer
     inference.update()
     complete = inference.functions.keys() == inference.states.keys()
     return inference if complete and not inference.failures else None
+
+
+def lambdas_in(around: Collection[str], functions: Iterable[str]) -> set[str]:
+    """The lambdas of these functions: their files know them only once the graphs are built."""
+    found: set[str] = set()
+    for function in functions:
+        outer, is_lambda, _ = function.partition("<lambda>")
+        if is_lambda and (outer in around or outer.removesuffix(".") in around):
+            found.add(function)
+    return found
 
 
 NAMING = frozenset(map(KINDS.index, (Class, Function, Instance, Module, Super)))

@@ -234,6 +234,22 @@ def test_files_that_come_and_go() -> None:
         assert outcome(inference) == outcome(linked(indexed(after)))
 
 
+def test_a_lambda_that_mentions_a_name_is_evaluated_again() -> None:
+    """It is known only once the graph around it is."""
+    user = """
+        import blocks
+        MAKE = lambda: blocks.fresh(3)
+
+        def use():
+            return (lambda: blocks.fresh(3))()
+    """
+    before = {**PROJECT, "user.py": textwrap.dedent(user)}
+    after = {**before, "blocks.py": before["blocks.py"].replace("def made(", "def fresh(")}
+    inference = take_up(before, after)
+    assert inference is not None
+    assert outcome(inference) == outcome(linked(indexed(after)))
+
+
 def test_a_package_that_comes_is_not_taken_up() -> None:
     assert take_up(PROJECT, {**PROJECT, "__init__.py": ""}) is None
 
