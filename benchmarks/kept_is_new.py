@@ -68,7 +68,7 @@ def measured(tree: Path, texts: Project, edits: int, seed: int, package: Package
     original = linking.resumed
 
     def noted(*arguments: object) -> object:
-        inference = original(*arguments)  # type: ignore[arg-type]
+        inference = original(*arguments)  # type: ignore[arg-type]  # they are those of `resumed`
         resumed.append(inference is not None)
         return inference
 
