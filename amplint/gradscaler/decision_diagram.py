@@ -75,6 +75,8 @@ class DecisionDiagrams:
 
     def where(self, condition: Condition, matters: Callable[[int], bool]) -> Condition:
         """The condition that it holds for some outcomes of the tests that do not matter."""
+        if condition <= TRUE:
+            return condition
         found = {FALSE: FALSE, TRUE: TRUE}
         # A node is made after those that it leads to.
         for each in sorted(self._inner(condition)):

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from amplint.core.walks import reachable
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import Kind, parameters_of
+from amplint.gradscaler.symbolic_values import Symbolic
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node
 
@@ -92,11 +93,22 @@ class Code:
         """Whether a block is another one, or lies in it."""
         return outer <= inner <= self.last_block[outer]
 
-    def is_read(self, number: int, position: int) -> bool:
-        """Whether what a node holds is read by an instruction, or by a later one."""
-        if number in self.captured:
-            return True
-        return any(begin < position <= end for begin, end in self.uses.get(number, ()))
+    def still_read(self, values: dict[int, Symbolic], position: int) -> dict[int, Symbolic]:
+        """The values, by node, that an instruction reads, or a later one.
+
+        One loop over all of them, where `any` of a generator for each would be shorter: it runs
+        2.8 million times for yolov5, where it took a tenth of the check of its scaler.
+        """
+        kept = {}
+        for number, value in values.items():
+            if number in self.captured:
+                kept[number] = value
+                continue
+            for begin, end in self.uses.get(number, ()):
+                if begin < position <= end:
+                    kept[number] = value
+                    break
+        return kept
 
 
 @dataclass(frozen=True)

@@ -263,11 +263,8 @@ class Explorer:
         }
 
     def forget_values(self, frame: Activation, path: Path) -> None:
-        position, code = frame.position, frame.code
         path.derived = {}
-        path.values = {
-            number: value for number, value in path.values.items() if code.is_read(number, position)
-        }
+        path.values = frame.code.still_read(path.values, frame.position)
 
     def merged(self, frame: Activation, paths: list[Path]) -> Path:
         """One path for several that hold the same values."""
