@@ -75,16 +75,19 @@ class DecisionDiagrams:
 
     def where(self, condition: Condition, matters: Callable[[int], bool]) -> Condition:
         """The condition that it holds for some outcomes of the tests that do not matter."""
-        if condition <= TRUE:
+        inner = sorted(self._inner(condition))  # a node is made after those that it leads to
+        forgotten = {
+            test for test in {self._nodes[each][0] for each in inner} if not matters(test)
+        }
+        if not forgotten:
             return condition
         found = {FALSE: FALSE, TRUE: TRUE}
-        # A node is made after those that it leads to.
-        for each in sorted(self._inner(condition)):
+        for each in inner:
             test, high, low = self._nodes[each]
-            if matters(test):
-                found[each] = self._choose(self.literal(test, True), found[high], found[low])
-            else:
+            if test in forgotten:
                 found[each] = self.either(found[high], found[low])
+            else:
+                found[each] = self._choose(self.literal(test, True), found[high], found[low])
         return found[condition]
 
     def _node(self, test: int, high: Condition, low: Condition) -> Condition:
