@@ -76,9 +76,7 @@ class DecisionDiagrams:
     def where(self, condition: Condition, matters: Callable[[int], bool]) -> Condition:
         """The condition that it holds for some outcomes of the tests that do not matter."""
         inner = sorted(self._inner(condition))  # a node is made after those that it leads to
-        forgotten = {
-            test for test in {self._nodes[each][0] for each in inner} if not matters(test)
-        }
+        forgotten = {test for test in {self._nodes[each][0] for each in inner} if not matters(test)}
         if not forgotten:
             return condition
         found = {FALSE: FALSE, TRUE: TRUE}
