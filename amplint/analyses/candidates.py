@@ -178,11 +178,15 @@ class Spot:
         return self.ask(BackpropagatedValues, number) is not None
 
     @property
+    def users(self) -> Collection[int]:
+        """The nodes that have it as an operand."""
+        return self.state.users[self.number]
+
+    @property
     def is_used(self) -> bool:
         """Whether anything takes its value: an operation, a `with`, or the caller."""
-        users = self.state.users[self.number]
         entered = any(block.node == self.number for block in self.graph.blocks)
-        return bool(users) or entered or self.number in self.graph.returns
+        return bool(self.users) or entered or self.number in self.graph.returns
 
     # -- calls
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from functools import cached_property
 
 import libcst as cst
 
@@ -65,11 +66,18 @@ class Variables:
         bindings = self._scopes.bindings(name.value)
         if len(bindings) != 1 or bindings[0].scope is not self._layout.module:
             return None
-        for statement in self._layout.module.body:
-            if isinstance(statement, ast.Assign) and statement.targets == [bindings[0].node]:
-                node = self._layout.node_for(statement.value)
-                return node if isinstance(node, cst.BaseExpression) else None
-        return None
+        value = self._module_values.get(bindings[0].node)
+        node = self._layout.node_for(value) if value is not None else None
+        return node if isinstance(node, cst.BaseExpression) else None
+
+    @cached_property
+    def _module_values(self) -> dict[ast.AST, ast.expr]:
+        """By the only target of each assignment at the top of the module, what is assigned."""
+        return {
+            statement.targets[0]: statement.value
+            for statement in self._layout.module.body
+            if isinstance(statement, ast.Assign) and len(statement.targets) == 1
+        }
 
     def bound_once(self, name: cst.Name) -> bool:
         """Whether one place alone binds a variable in its function."""

@@ -1,16 +1,18 @@
 """Checkpoints of a training that uses a scaler, which leave out the scaler's state.
 
 A finding needs a dict with the state of an optimizer that is saved, and a scaler that makes the
-steps of the training that saves it. It needs more, for the state may be saved anywhere: nothing is
-said where some file of the project saves the state of a scaler, or of an object that nobody knows;
-nor where a scaler, or an object that holds one, is saved as a whole, put into a container, or
-handed to what nobody knows.
+steps of the training that saves it. It needs more, for the state may be saved anywhere in the
+program: nothing is said where some file of it saves the state of a scaler, or of an object that
+nobody knows; nor where a scaler, or an object that holds one, is saved as a whole, put into a
+container, or handed to what nobody knows. The program of a file is what it imports, and what
+imports it, with all that these import: scripts beside each other are programs of their own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
 
 from amplint.core.lattice import inner
 from amplint.core.values import Instance, Mapping, Method, Object, Sequence, Symbol, Unknown, Value
@@ -61,13 +63,50 @@ class Unsaved:
         """The calls that save, each with the step of a scaler."""
         if not self._index.scaling or not self._is_resumed():
             return
-        found = list(self._checkpoints())
-        if not found or self._may_be_saved():
-            return
-        for site in found:
+        answers: dict[frozenset[str], bool] = {}
+        for site in self._checkpoints():
             step = self._step_of(site[0])
-            if step is not None:
+            if step is None:
+                continue
+            program = self._program(self._path(site[0]), self._path(step[0]))
+            if program not in answers:
+                answers[program] = self._may_be_saved(program)
+            if not answers[program]:
                 yield site, step
+
+    def _path(self, function: str) -> str:
+        return self._inference.functions[function].path
+
+    # -- the program that a file is part of
+
+    def _program(self, *paths: str) -> frozenset[str]:
+        """The files that run together with these, as far as imports tell: those of other parts of a
+        project are not known by theirs."""
+        if len(self._inference.files) > len(self._inference.files.own):
+            return frozenset(self._inference.files)
+        importers = reachable(paths, lambda path: self._importers.get(path, ()))
+        return frozenset(reachable(importers, lambda path: self._imported.get(path, ())))
+
+    @cached_property
+    def _imported(self) -> dict[str, set[str]]:
+        """By file, those that it imports."""
+        imported: dict[str, set[str]] = {}
+        for function, state in self._inference.states.items():
+            path = self._path(function)
+            for node in state.graph.nodes:
+                if node.op == ops.IMPORT:
+                    found = self._inference.imported_files(path, node.data)
+                    imported.setdefault(path, set()).update(found)
+        return imported
+
+    @cached_property
+    def _importers(self) -> dict[str, set[str]]:
+        """By file, those that import it."""
+        importers: dict[str, set[str]] = {}
+        for path, others in self._imported.items():
+            for other in others:
+                importers.setdefault(other, set()).add(path)
+        return importers
 
     def _is_resumed(self) -> bool:
         return any(self._inference.files.holding("load_state_dict"))
@@ -181,26 +220,29 @@ class Unsaved:
 
     # -- whether the state may be saved after all
 
-    def _may_be_saved(self) -> bool:
-        if any(self._inference.files.matching(ANY_STATE)):
+    def _may_be_saved(self, program: frozenset[str]) -> bool:
+        if not program.isdisjoint(self._inference.files.matching(ANY_STATE)):
             return True
-        holders = self._holders()
+        states = {
+            function: state
+            for function, state in self._inference.states.items()
+            if self._path(function) in program
+        }
+        holders = self._holders(states.values())
+        asking = self._inference.mentioning("state_dict")
         return (
             holders is None
-            or any(
-                self._lets_go(function, state, holders)
-                for function, state in self._inference.states.items()
-            )
-            or any(map(self._saves_unknown, self._inference.mentioning("state_dict")))
+            or any(self._lets_go(function, state, holders) for function, state in states.items())
+            or any(self._saves_unknown(each) for each in asking if self._path(each) in program)
         )
 
-    def _holders(self) -> frozenset[str] | None:
+    def _holders(self, states: Collection[State]) -> frozenset[str] | None:
         """The classes of objects that hold a scaler, themselves or in what they hold; None where
         something else does."""
         held: set[str] = set()
         for _ in range(CALLERS):
             before = set(held)
-            for state in self._inference.states.values():
+            for state in states:
                 for node in state.graph.nodes:
                     if node.op != ops.STORE:
                         continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from amplint.core.values import BOTTOM, UNKNOWN, Module, Symbol, Value, one
 from amplint.inference import transfer
 from amplint.inference.state import Key
@@ -82,6 +84,18 @@ class Bindings(Store):
         if target is not None or level:
             return UNKNOWN
         return transfer.symbol_attribute(dotted, name)
+
+    def imported_files(self, path: str, data: tuple[str | None, str | None, int]) -> Iterator[str]:
+        """The files of the project that an import in the file `path` means."""
+        module, name, level = data
+        dotted = module or ""
+        for meant in (dotted, f"{dotted}.{name}".lstrip(".")) if name is not None else (dotted,):
+            if level:
+                found = self.modules.relative(path, level, meant)
+            else:
+                found = self.modules.absolute(meant, path)
+            if found is not None:
+                yield found
 
     def module_name(self, path: str, name: str) -> Value | None:
         """The value of `name` in a module of the project; None where it is not bound.

@@ -13,6 +13,7 @@ its first one was `enabled`.
     @torch.autocast                       # ValueError: the function is taken for the device type
     @torch.cuda.amp.autocast              # the first call of the function raises
     torch.autocast("cuda")                # alone in a line: has no effect
+    with torch.autocast("cuda") and torch.no_grad(): ...    # enters no_grad alone
 
     torch.autocast("cuda", enabled=use_amp)
     torch.autocast(x.device.type)
@@ -20,7 +21,8 @@ its first one was `enabled`.
 Fix safety: names the argument that is in the wrong place, and asks a device for its type: safe, for
 the old line could only raise. Unsafe where something around it catches the error, where only the
 calls that were seen say what the argument is, and where a device type or a dtype has to be guessed.
-Not offered for a region that is never entered.
+Unsafe as well for `and` between two contexts, where a comma is meant: what never ran under autocast
+then does. Not offered for a region that is in a line of its own.
 
 Known limits: a device that is one by annotation alone may be a name after all, and is left alone;
 likewise a flag of the command line.
@@ -73,7 +75,7 @@ DTYPES = frozenset({"float16", "bfloat16", "float32"})
 
 def is_miscalled(at: Spot) -> bool:
     """Whether an argument may be of the wrong kind, or nothing enters what is made."""
-    if not at.is_used:
+    if not at.is_used or any(at.graph.nodes[user].op == "bool" for user in at.users):
         return True
     device, dtype = at.given("device_type", 0), at.given("dtype", 1)
     named = constant(at.of(device))
@@ -111,6 +113,22 @@ def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
         yield from check_dtype(call, src)
     if isinstance(src.parent(call), cst.Expr):
         yield src.finding(rule, call, f"`{src.brief(call)}` opens no region: nothing enters it")
+    yield from not_entered(call, src)
+
+
+def not_entered(call: cst.Call, src: Source) -> Iterator[Finding]:
+    """Ex) with torch.autocast("cuda") and torch.no_grad(): -> a comma"""
+    both = src.parent(call)
+    if not isinstance(both, cst.BooleanOperation) or both.left is not call:
+        return
+    if not isinstance(both.operator, cst.And) or not isinstance(src.parent(both), cst.WithItem):
+        return
+    fix = None
+    if not both.lpar:
+        edit = src.edits.replace(both, f"{src.text(both.left)}, {src.text(both.right)}")
+        fix = Fix("Enter both contexts", (edit,), Safety.UNSAFE)
+    message = f"`{src.brief(call)}` is not entered: `and` gives what is on its right"
+    yield src.finding(rule, call, message, fix)
 
 
 @rule.check

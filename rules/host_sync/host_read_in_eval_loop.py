@@ -43,6 +43,7 @@ rule = Rule(
     group=Group.PEDANTIC,
     since="0.1",
     witness=Syncs(before=4, after=1),
+    supersedes=("AMP113",),
     candidates=READS & EVALUATED,
 )
 

@@ -58,6 +58,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=8, after=1),
+    supersedes=("AMP113",),
     changes=frozenset({Change.ROUNDING}),
     candidates=READS & HOT,
 )

@@ -86,7 +86,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=21, after=0),
-    supersedes=("AMP103",),
+    supersedes=("AMP103", "AMP113"),
     candidates=calls("builtins.map", *(f"builtins.{name}" for name in ELEMENT_READS))
     & goes_through
     & HOT,

@@ -131,6 +131,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=12, after=0),
+    supersedes=("AMP113",),
     candidates=(
         nodes("subscript", "put") & is_index
         | nodes("call") & takes_number_of_tensor

@@ -76,6 +76,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Syncs(before=4, after=0),
+    supersedes=("AMP113",),
     candidates=(
         nodes("test") & asks_truth
         | calls("builtins.bool") & (lambda at: any(presumed_tensor(at, n) for n in at.arguments))

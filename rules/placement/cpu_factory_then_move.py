@@ -7,19 +7,24 @@ waits. Built with `device=`, it is made where it is needed.
 
     mask = torch.zeros(n, device=x.device)    # built on the device
 
-Also where the move stands a few lines further down, if nothing reads the tensor in between.
+Also where the move stands a few lines further down, if nothing reads the tensor in between; and for
+constants, of which only the device needs to know:
 
-Fix safety: safe for zeros, ones, full, empty, eye and integer arange, which are the same on every
-device. Unsafe for rand and its kin (another generator: other random numbers), for linspace, float
-arange and windows (the last bit may differ), through `expand` (the copy has memory of its own for
-each element), of a part (`[::2]`; the copy has no gaps between its elements), with
-`requires_grad=True` (the moved tensor is not a leaf, the one built in place is), and where only the
-calls that were seen say what it is cast to, compared with or moved to. None after
-`.type("torch.FloatTensor")` and its like: a tensor type is on a device, too.
+    zero = torch.tensor(0).to(x.device)               # torch.full((), 0, device=x.device)
+    weight = torch.tensor([1.0] * n).to(x.device)     # torch.full((n,), 1.0, device=x.device)
 
-Known limits: `torch.tensor(data).cuda()` is no finding, for `device=` saves no copy there; nor is
-`.cuda(index)` with an index that may be None, nor a call with `out=`, `pin_memory=True`,
-`generator=` or `names=`, nor module-level code, which runs once.
+Fix safety: safe for zeros, ones, full, empty, eye, integer arange and a constant, which are the
+same on every device. Unsafe for rand and its kin (another generator: other random numbers), for
+linspace, float arange and windows (the last bit may differ), through `expand` (the copy has memory
+of its own for each element), of a part (`[::2]`; the copy has no gaps between its elements), with
+`requires_grad=True` (the moved tensor is not a leaf, the one built in place is), for a constant
+that is repeated as often as a variable says, and where only the calls that were seen say what it is
+cast to, compared with or moved to. None after `.type("torch.FloatTensor")` and its like: a tensor
+type is on a device, too; nor at module level, where the move is a later line.
+
+Known limits: `torch.tensor(data).cuda()` is no finding, for `device=` saves no copy there (AMP510);
+where it runs for every batch, a constant is one of AMP502. Nothing is said of `.cuda(index)` with
+an index that may be None, nor of a call with `out=`, `pin_memory=True`, `generator=` or `names=`.
 """
 
 from __future__ import annotations
@@ -44,6 +49,7 @@ from amplint import libcst as cst
 from amplint.knowledge.factories import FACTORIES
 
 from .._shared.factories import Built, built, is_built, same_numbers
+from .._shared.host_copies import OF_DATA, constant_of, copy_by, filling
 from .._shared.moves import Move, move_of, without_move
 
 if TYPE_CHECKING:
@@ -63,7 +69,7 @@ def moves_new(at: Spot) -> bool:
     """Ex) torch.zeros(n).to(device)"""
     target = at.of(at.given("device", 0))
     elsewhere = not any(isinstance(atom, Tensor | DType) for atom in target)
-    return elsewhere and is_built(at, at.receiver)
+    return elsewhere and (is_built(at, at.receiver) or is_built(at, at.receiver, OF_DATA))
 
 
 rule = Rule(
@@ -82,7 +88,7 @@ rule = Rule(
 @rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     move = move_of(call, src)
-    if move is None or src.function(call) is None or not isinstance(call.func, cst.Attribute):
+    if move is None or not isinstance(call.func, cst.Attribute):
         return
     made = built(call.func.value, src, refused=["device"])
     if made is None:
@@ -96,6 +102,28 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         yield src.finding(rule, made.call, message, fix, related)
 
 
+@rule.check
+def check_constant(call: cst.Call, src: Source) -> Iterator[Finding]:
+    """Ex) torch.tensor(0).to(d) -> torch.full((), 0, device=d)"""
+    copy = copy_by(call, src)
+    if copy is None or copy.move is copy.made or move_of(call, src) is None:
+        return
+    constant = constant_of(copy.data.value, src)
+    if constant is None or src.name(copy.made.func) not in OF_DATA:
+        return  # a legacy constructor decides the dtype, too (AMP504)
+    made = filling(copy, constant, src)
+    fix = None
+    if made is not None:
+        conditions = {
+            VALUES: constant.is_counted and made.is_literal and made.fits,
+            STEPS: made.is_bare is True,
+            CERTAIN: made.is_placed is True,
+        }
+        fix = Fix.safe_if("Fill the number in on the device", made.edits, conditions)
+    message = f"`{src.brief(copy.made)}` is built on the CPU and then moved"
+    yield src.finding(rule, copy.made, message, fix)
+
+
 def create_there(
     call: cst.Call, receiver: cst.BaseExpression, made: Built, move: Move, src: Source
 ) -> Fix | None:
@@ -105,6 +133,8 @@ def create_there(
         return None  # what it was compared with may be a tensor on the CPU
     if made.placed:
         return None  # a type, as in `.type("torch.FloatTensor")`, is on a device, too
+    if made.names and src.function(call) is None:
+        return None  # functions that are called in between may read a module's names
     if made.names and not src.variables.same_meaning(call, made.call):
         return None  # what names the device may have another value up there
     if move.dtype is not None and not made.shaped:

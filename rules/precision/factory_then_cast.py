@@ -10,7 +10,8 @@ on the device of `x`.
 
     mask = x.new_zeros(n)                     # built where it is used
 
-Also where the cast stands a few lines further down, if nothing reads the tensor in between.
+Also where the cast stands a few lines further down, if nothing reads the tensor in between, and for
+a constant, as in `torch.tensor(0.0).to(x)`.
 
 Fix safety: safe for zeros, ones and empty, for eye where the dtype of `x` is known, for an integer
 arange (which keeps its cast), and for full with a constant that every type, or the known type of
@@ -19,13 +20,14 @@ and float arange (the last bit may differ), for full with any other value (`new_
 the cast overflowed), through `expand` (the copy has memory of its own for each element), of a part
 (`[::2]`; the copy has no gaps between its elements), where the project has tensors of a class of
 their own, for `.to(x)` where it has sparse tensors or only the calls that were seen say that `x` is
-a tensor, and for `.type(x.type())`, which means the current GPU. None with `requires_grad=`, and
+a tensor, for a constant, which is rounded once instead of twice,
+and for `.type(x.type())`, which means the current GPU. None with `requires_grad=`, and
 where `x` is more than a name or an attribute.
 
 Known limits: `.to(x)` is only known to be a cast where `x` is known to be a tensor, by its value or
 because its shape is read. Where `device=` is given, it is a finding only if the dtypes are known to
-differ. `torch.tensor(data)` must copy data of the host anyhow and is no finding, nor is
-module-level code, which runs once.
+differ. `torch.tensor(data)` must copy data of the host anyhow; a constant need not: it is a finding
+(AMP502 where it runs for every batch).
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ from amplint import (
     Fix,
     Group,
     Rule,
+    Safety,
     Same,
     Spot,
     Tensor,
@@ -57,6 +60,7 @@ from amplint.knowledge.factories import FACTORIES
 
 from .._shared.dtypes import surely_decided
 from .._shared.factories import Built, built, is_built, same_numbers
+from .._shared.host_copies import OF_DATA, constant_of, copy_by, filling
 from .._shared.local_values import is_local
 from .._shared.tensors import has_own_classes, surely_tensor
 
@@ -94,7 +98,9 @@ def is_cast_of_new(at: Spot) -> bool:
     """Ex) torch.zeros(n).type_as(x)"""
     given = at.arguments[:1]
     like = any(may_be_tensor(at, each) for each in given)
-    return like and at.receiver >= 0 and is_built(at, at.receiver)
+    if not like or at.receiver < 0:
+        return False
+    return is_built(at, at.receiver) or is_built(at, at.receiver, OF_DATA)
 
 
 def may_be_tensor(at: Spot, number: int) -> bool:
@@ -120,7 +126,7 @@ rule = Rule(
 @rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     target = cast_like(call, src)
-    if target is None or src.function(call) is None:
+    if target is None:
         return
     assert isinstance(call.func, cst.Attribute)
     made = built(call.func.value, src)
@@ -133,6 +139,23 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     related = (src.related_node(call, f"made like `{like}` here"),) if made.names else ()
     fix = build_like(call, made, target, src)
     yield src.finding(rule, made.call if made.names else call, message, fix, related)
+
+
+@rule.check
+def check_constant(call: cst.Call, src: Source) -> Iterator[Finding]:
+    """Ex) torch.tensor(0.0).to(x) -> torch.full((), 0.0, dtype=x.dtype, device=x.device)"""
+    target, copy = cast_like(call, src), copy_by(call, src)
+    if target is None or copy is None or copy.move is copy.made:
+        return
+    constant = constant_of(copy.data.value, src)
+    if constant is None or src.name(copy.made.func) not in OF_DATA:
+        return  # a legacy constructor decides the dtype, too (AMP504)
+    made, like = filling(copy, constant, src), src.brief(target)
+    fix = None
+    if made is not None:
+        fix = Fix("Fill the number in where it is used", made.edits, Safety.UNSAFE)
+    message = f"`{src.brief(copy.made)}` is built on the CPU, then cast and moved to match `{like}`"
+    yield src.finding(rule, copy.made, message, fix)
 
 
 def cast_like(call: cst.Call, src: Source) -> cst.BaseExpression | None:

@@ -286,6 +286,31 @@ def test_a_scaler_that_is_gone_when_the_checkpoint_is_saved(tmp_path: Path) -> N
         assert [f.code for f in outcome.findings if f.code == "AMP413"] == expected
 
 
+SAVES_IT = """\
+import torch
+{first}
+def save(scaler: torch.amp.GradScaler, path):
+    torch.save({{"scaler": scaler.state_dict()}}, path)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "expected"),
+    [
+        ("", "pass", True),  # a program of its own
+        ("import train", "pass", False),
+        ("", "import other", False),
+    ],
+)
+def test_the_state_is_saved_by_another_file_of_the_program(
+    first: str, then: str, expected: bool, tmp_path: Path
+) -> None:
+    program = CHECKPOINT.format(name="grads", then=then, resume="")
+    files = {"train.py": program.encode(), "other.py": SAVES_IT.format(first=first).encode()}
+    outcome = lint(files, tmp_path)
+    assert ("AMP413" in [f.code for f in outcome.findings]) is expected
+
+
 @pytest.mark.parametrize("holds", [True, False])
 def test_what_is_pickled_in_a_way_of_its_own(holds: bool, tmp_path: Path) -> None:
     """A class that holds the scaler, or another one."""

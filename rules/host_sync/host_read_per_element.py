@@ -1,0 +1,249 @@
+"""A loop reads the elements of a tensor one by one.
+
+`.item()`, `float()`, `int()` and the truth of an element on the device each make the host wait
+until the device has caught up. A loop over the elements waits as often as there are elements, and
+does so on the CPU, too, where each read takes microseconds. `.tolist()` before the loop waits once.
+
+    for index in order:
+        names.append(classes[index.item()])     # waits for every element
+
+    for index in order.tolist():                # waits once
+        names.append(classes[index])
+
+Reported in training or not. Where the loop itself runs for every batch of training, the read is one
+of AMP101, AMP103 or AMP105.
+
+Fix safety: unsafe: reads all elements before the loop where its body does nothing with them but to
+read them; where the body is left early, more is read than before. None is offered for elements that
+are taken by an index, nor for what is done with an element on the device.
+
+Known limits: a tensor that is known to be on the CPU, one that changes inside the loop, datasets
+and functions that collate are left alone, and so are elements of lists of tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint import (
+    CPU,
+    Finding,
+    Fix,
+    Group,
+    Rule,
+    Safety,
+    Spot,
+    Syncs,
+    Tensor,
+    TensorCertainty,
+    calls,
+    nodes,
+)
+from amplint import libcst as cst
+
+if TYPE_CHECKING:
+    from amplint import Source
+
+READING = frozenset({"item", "tolist"})
+NUMBERS = frozenset({"builtins.float", "builtins.int"})
+FINITE = frozenset({"torch.isnan", "torch.isinf", "torch.isfinite"})
+LOOPS = cst.For | cst.CompFor
+COUNTS = frozenset({"builtins.range", "builtins.enumerate"})
+IN_WORKERS = ("__getitem__", "collate")  # of the names of functions
+
+
+def takes_element(at: Spot, number: int) -> bool:
+    """Whether a node may be an element of a tensor."""
+    nodes_of = at.graph.nodes
+    while number >= 0 and nodes_of[number].op == "narrow":
+        number = nodes_of[number].operands[0]
+    return number >= 0 and nodes_of[number].op in ("iter", "unpack", "subscript")
+
+
+def reads_element(at: Spot) -> bool:
+    if at.method in READING:
+        return takes_element(at, at.receiver)
+    return at.name in NUMBERS and len(at.arguments) == 1 and takes_element(at, at.arguments[0])
+
+
+def asks_element(at: Spot) -> bool:
+    """Ex) if score < 0.5:, if torch.isnan(losses[i]):"""
+    return at.may_come_from(at.number, lambda number: takes_element(at, number))
+
+
+rule = Rule(
+    "AMP113",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    witness=Syncs(before=8, after=1),
+    candidates=calls(*(f".{name}" for name in READING), *NUMBERS) & reads_element
+    | nodes("test") & asks_element,
+)
+
+
+@rule.check
+def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
+    """Ex) index.item(), float(scores[i])"""
+    function = call.func
+    if isinstance(function, cst.Attribute) and function.attr.value in READING and not call.args:
+        yield from reading(call, function.value, src)
+    elif src.name(function) in NUMBERS and len(call.args) == 1:
+        yield from reading(call, call.args[0].value, src)
+
+
+@rule.check
+def check_test(
+    node: cst.If | cst.While | cst.Assert | cst.IfExp | cst.CompIf, src: Source
+) -> Iterator[Finding]:
+    """Ex) if score < 0.5:"""
+    test = node.test
+    while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        test = test.expression
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        yield from reading(test, test.left, src)
+    elif isinstance(test, cst.Call) and src.name(test.func) in FINITE and len(test.args) == 1:
+        yield from reading(test, test.args[0].value, src)
+
+
+def reading(
+    node: cst.BaseExpression, element: cst.BaseExpression, src: Source
+) -> Iterator[Finding]:
+    """The finding at a read of an element, if a loop goes through all of them."""
+    found = element_of(element, src)
+    if found is None or src.tensor(element) is None:
+        return
+    tensor, loop = found
+    if not is_read_back(tensor, src) or is_in_worker(node, src):
+        return
+    message = f"`{src.brief(node)}` reads one element of `{src.brief(tensor)}` after the other"
+    related = (src.related_node(loop.iter, "in this loop"),)
+    yield src.finding(rule, node, message, read_before(tensor, loop, src), related)
+
+
+def element_of(
+    node: cst.BaseExpression, src: Source
+) -> tuple[cst.BaseExpression, cst.For | cst.CompFor] | None:
+    """The tensor of which an expression is an element, and the loop that goes through it.
+
+    Ex) `x` in `for x in tensor`, `tensor[i]` in `for i in range(n)`
+    """
+    if isinstance(node, cst.Name):
+        loop = loop_of(node, src)
+        tensor = gone_through(loop, node.value, src) if loop is not None else None
+        return (tensor, loop) if tensor is not None and loop is not None else None
+    if not isinstance(node, cst.Subscript) or len(node.slice) != 1:
+        return None
+    index = node.slice[0].slice
+    if not isinstance(index, cst.Index) or not isinstance(index.value, cst.Name):
+        return None
+    loop = loop_of(index.value, src)
+    if loop is None or not counts(loop, src) or not stays(node.value, loop, src):
+        return None
+    return node.value, loop
+
+
+def loop_of(name: cst.Name, src: Source) -> cst.For | cst.CompFor | None:
+    """The loop whose target binds a name, with no other binding since."""
+    inner: cst.CSTNode = name
+    for around in src.ancestors(name):
+        if isinstance(around, cst.FunctionDef | cst.Lambda | cst.ClassDef):
+            return None
+        loops: list[cst.For | cst.CompFor] = []
+        if isinstance(around, cst.For) and inner is around.body:
+            loops = [around]
+        elif isinstance(around, cst.BaseComp):
+            loops = nested(around.for_in)
+        for loop in loops:
+            if name.value in targets(loop.target):
+                return loop
+        inner = around
+    return None
+
+
+def nested(loop: cst.CompFor | None) -> list[cst.For | cst.CompFor]:
+    """The loops of a comprehension, the innermost first."""
+    found: list[cst.For | cst.CompFor] = []
+    while loop is not None:
+        found.insert(0, loop)
+        loop = loop.inner_for_in
+    return found
+
+
+def targets(target: cst.BaseExpression) -> tuple[str | None, ...]:
+    """The names that a loop binds, by position."""
+    if isinstance(target, cst.Name):
+        return (target.value,)
+    if isinstance(target, cst.Tuple | cst.List):
+        inner = [element.value for element in target.elements]
+        return tuple(each.value if isinstance(each, cst.Name) else None for each in inner)
+    return ()
+
+
+def gone_through(loop: cst.For | cst.CompFor, name: str, src: Source) -> cst.BaseExpression | None:
+    """The tensor whose elements a loop binds to a name.
+
+    Ex) `t` of `for x in t`, `for i, x in enumerate(t)` and `for x, y in zip(t, other)`
+    """
+    iterated, position = loop.iter, targets(loop.target).index(name)
+    if isinstance(loop.target, cst.Name):
+        return iterated
+    called = src.name(iterated.func) if isinstance(iterated, cst.Call) else None
+    if not isinstance(iterated, cst.Call) or src.has_star(iterated):
+        return None
+    if called == "builtins.enumerate" and position == 1:
+        return iterated.args[0].value
+    if called == "builtins.zip" and position < len(iterated.args):
+        return iterated.args[position].value
+    return None
+
+
+def counts(loop: cst.For | cst.CompFor, src: Source) -> bool:
+    """Ex) for i in range(n), for i, name in enumerate(names)"""
+    return isinstance(loop.iter, cst.Call) and src.name(loop.iter.func) in COUNTS
+
+
+def stays(tensor: cst.BaseExpression, loop: cst.For | cst.CompFor, src: Source) -> bool:
+    """Whether a loop leaves a tensor as it is."""
+    if not isinstance(tensor, cst.Name):
+        return False
+    made = src.origin(tensor)
+    if made is None:
+        return src.parameter(tensor) is not None
+    start, end = src.span(loop)
+    inside = start <= src.span(made).start < end
+    return not inside and not src.joined(made) and not src.variables.written_into(tensor)
+
+
+def is_read_back(tensor: cst.BaseExpression, src: Source) -> bool:
+    """Whether an expression surely is a tensor with elements that is not known to be on the CPU."""
+    value = src.tensor(tensor)
+    if not isinstance(value, Tensor) or value.rank == 0 or value.device.kind == CPU.kind:
+        return False
+    return bool(src.ask(TensorCertainty, tensor))
+
+
+def is_in_worker(node: cst.CSTNode, src: Source) -> bool:
+    """Whether a dataset or a function that collates reads: there, tensors are on the CPU."""
+    function = src.function(node)
+    return isinstance(function, cst.FunctionDef) and any(
+        word in function.name.value for word in IN_WORKERS
+    )
+
+
+def read_before(tensor: cst.BaseExpression, loop: cst.For | cst.CompFor, src: Source) -> Fix | None:
+    """Ex) for x in t: f(x.item()) -> for x in t.tolist(): f(x)"""
+    value = src.tensor(tensor)
+    if tensor is not loop.iter or value is None or value.rank != 1:
+        return None
+    if not isinstance(loop, cst.For) or not isinstance(loop.target, cst.Name):
+        return None
+    uses = src.uses(loop.target)
+    reads = [src.parent(src.parent(use)) for use in uses]
+    edits = [src.edits.append_call(tensor, "tolist()")]
+    for use, read in zip(uses, reads, strict=True):
+        if not isinstance(read, cst.Call) or src.text(read) != f"{src.text(use)}.item()":
+            return None
+        edits.append(src.edits.replace(read, src.text(use)))
+    return Fix("Read all elements before the loop", tuple(edits), Safety.UNSAFE) if uses else None
