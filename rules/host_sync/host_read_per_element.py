@@ -68,8 +68,14 @@ def reads_element(at: Spot) -> bool:
 
 
 def asks_element(at: Spot) -> bool:
-    """Ex) if score < 0.5:, if torch.isnan(losses[i]):"""
-    return at.may_come_from(at.number, lambda number: takes_element(at, number))
+    """Ex) if score < 0.5:, if not torch.isnan(losses[i]):"""
+    asked = at.node
+    while asked.op in ("narrow", "unary"):
+        asked = at.graph.nodes[asked.operands[0]]
+    if asked.op not in ("compare", "call"):
+        return False
+    operands = asked.operands[:1] if asked.op == "compare" else asked.operands[1:2]
+    return any(takes_element(at, each) for each in operands)
 
 
 rule = Rule(
