@@ -1,12 +1,13 @@
 """Hold amplint's findings on real training code against what a reviewer said of it beforehand.
 
-    python -m tests.accuracy [PACKAGE...] [--cache DIR] [--validation]
+    python -m tests.accuracy [PACKAGE...] [--cache DIR] [--validation SET] [--save FILE]
 
 Downloads the pinned packages, runs amplint over them, and prints, for each labelled rule, its
 precision and recall, then every miss and every false alarm. Writes score.json beside this file when
 all labelled packages were run. README.md tells what the labels mean; findings at places that nobody
-judged are listed and not counted. With `--validation`, the packages are those that were labelled
-before amplint ever ran on them, and the figures go to validation.json.
+judged are listed and not counted. With `--validation`, the packages are those of one set that was
+labelled before amplint ever ran on them; the figures of its first run are kept in validation/, and
+only `--save` writes any.
 """
 
 from __future__ import annotations
@@ -112,10 +113,10 @@ def _within(path: str, part: str) -> bool:
     return path.startswith(part) if part.endswith("/") else path == part
 
 
-def read_labels(directory: Path = LABELS) -> Labels:
+def read_labels(*directories: Path) -> Labels:
     labels: list[Label] = []
     complete: set[tuple[str, str, str]] = set()
-    for file in sorted(directory.glob("*.txt")):
+    for file in sorted(file for each in directories for file in each.glob("*.txt")):
         of_file, parts = _read_file(file)
         labels += of_file
         complete |= parts
@@ -254,9 +255,11 @@ def _percent(value: float | None) -> str:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--validation", action="store_true", help="the packages nobody had seen")
+    sets = sorted(each.name for each in VALIDATION.iterdir() if each.is_dir())
+    parser.add_argument("--validation", choices=sets, help="packages that nobody had seen")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args()
-    labels = read_labels(VALIDATION if options.validation else LABELS)
+    labels = read_labels(VALIDATION / options.validation if options.validation else LABELS)
     labelled = sorted({label.package for label in labels.labels})
 
     packages = load(options.packages or labelled)
@@ -283,8 +286,9 @@ def main() -> None:
             }
             for code, score in scores.items()
         }
-        name = "validation.json" if options.validation else "score.json"
-        (HERE / name).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+        file = options.save or (None if options.validation else HERE / "score.json")
+        if file is not None:
+            file.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
