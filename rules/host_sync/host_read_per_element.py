@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 READING = frozenset({"item", "tolist"})
 NUMBERS = frozenset({"builtins.float", "builtins.int"})
 FINITE = frozenset({"torch.isnan", "torch.isinf", "torch.isfinite"})
-LOOPS = cst.For | cst.CompFor
 COUNTS = frozenset({"builtins.range", "builtins.enumerate"})
 IN_WORKERS = ("__getitem__", "collate")  # of the names of functions
 
