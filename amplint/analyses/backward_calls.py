@@ -43,7 +43,7 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
 
     Attributes:
         events: by function, its calls that run a backward pass or the step of an optimizer.
-        trains: the functions that have such calls, or call what has.
+        trains: the functions that have such calls, but for `is_gradient`, or call what has.
     """
 
     requires = (Callers,)
@@ -61,7 +61,11 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
             ]
             for function, state in inference.states.items()
         }
-        direct = [function for function, events in self.events.items() if events]
+        direct = [
+            function
+            for function, events in self.events.items()
+            if any(not self.is_gradient(function, number) for number in events)
+        ]
         self.trains = set(
             reachable(
                 direct, lambda function: (caller for caller, _ in callers.sites.get(function, ()))
@@ -96,7 +100,8 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
         for function in sorted(self.trains):
             for number in self._calls_outside_regions(function):
                 if self.is_backward(function, number):
-                    yield function, ()
+                    if not self.is_gradient(function, number):
+                        yield function, ()
                     continue
                 sure, any_of = self._alternatives(function, number)
                 if sure:
@@ -130,7 +135,8 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
         for function in sorted(self._runs):
             for number in self._calls_outside_regions(function):
                 if self.is_backward(function, number):
-                    direct.setdefault(function, number)
+                    if not self.is_gradient(function, number):
+                        direct.setdefault(function, number)
                 elif callees := self._running(function, number):
                     calls.setdefault(function, []).append((number, callees))
                     for callee in callees:
@@ -242,6 +248,13 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
             known = all(isinstance(a, Instance | Module | Symbol) for a in owners) and owners
             return not known and set(node.data.keywords) <= BACKWARD_KEYWORDS
         return False
+
+    def is_gradient(self, function: str, number: int) -> bool:
+        """Whether the call is `torch.autograd.grad`: a backward pass where it stands, but what
+        calls its function is given a value, such as the adaptive weight of a loss."""
+        state = self.inference.states[function]
+        called = state.values[state.graph.nodes[number].operands[0]]
+        return any(isinstance(a, Symbol) and a.name == "torch.autograd.grad" for a in called)
 
     def is_step(self, function: str, number: int) -> bool:
         """Whether the call is the step of an optimizer, or of a scaler for one."""

@@ -35,6 +35,8 @@ COUNTER = re.compile(
 EVALUATION_CONTEXT = re.compile(r"(^|_)eval(uat\w*)?(_|$)")
 WARNINGS = frozenset({"warn", "warning", "error", "exception", "critical", "warning_once"})
 NONFINITE = frozenset({"isnan", "isinf"})
+# Modes, phases and splits that train nothing, as they are written.
+EVALUATIONS = frozenset({"predict", "prediction", "inference", "test", "eval", "val", "validation"})
 # What is done on these alone is a way around what they lack.
 RARE_DEVICES = frozenset({"mps", "npu", "xpu", "hpu", "mlu", "musa", "xla", "tpu"})
 OF_RARE_DEVICES = frozenset(f"is_{device}" for device in RARE_DEVICES)
@@ -53,7 +55,7 @@ class ColdGuards(Fact):
 
     def is_evaluation(self, state: State, number: int) -> bool:
         """Whether a block runs in evaluation alone: `if not self.training`, the other side of `if
-        self.training`, `with eval_mode(model)`."""
+        self.training`, `if mode == "predict"`, `with eval_mode(model)`."""
         block = state.graph.blocks[number]
         if block.kind == "with" and block.node >= 0:
             context = state.graph.nodes[block.node]
@@ -65,7 +67,20 @@ class ColdGuards(Fact):
         for _ in range(MAX_DEPTH):
             if node.op == ops.UNARY and node.data == "Not":
                 node, holds = state.graph.nodes[node.operands[0]], not holds
+        if node.op == ops.COMPARE:
+            return holds and self._names_evaluation(state, node)
         return node.op == ops.ATTR and node.data == "training" and not holds
+
+    def _names_evaluation(self, state: State, test: Node) -> bool:
+        """Ex) `mode == "predict"`"""
+        if tuple(test.data) != ("Eq",):
+            return False
+        right = state.graph.nodes[test.operands[1]]
+        return (
+            right.op == ops.CONST
+            and isinstance(right.data, str)
+            and right.data.lower() in EVALUATIONS
+        )
 
     def is_cold(self, function: str, state: State, number: int) -> bool:
         """Whether a block is the side of a test on which code runs rarely, or a handler."""
@@ -172,17 +187,19 @@ class ColdGuards(Fact):
         return "else" if operator in ("NotEq", "NotIn") else "if"
 
     def _host_only_side(self, state: State, test: Node) -> str | None:
-        """`x.device.type == "cpu"`: where nothing is on the device, or on a rare one."""
+        """`x.device.type == "cpu"`, `mode == "cpu"`: where nothing is on the device, or on a rare
+        one."""
         left, right = (state.graph.nodes[n] for n in test.operands[:2])
-        if right.op == ops.CONST and right.data in RARE_DEVICES:
-            return {"Eq": "if", "NotEq": "else"}.get(test.data[0])
-        asks = left.op == ops.ATTR and left.data == "type" and right.op == ops.CONST
-        device = state.graph.nodes[left.operands[0]] if asks else None
-        if device is None or device.op != ops.ATTR or device.data != "device":
+        if right.op != ops.CONST:
             return None
-        if right.data == "cpu":
+        if right.data == "cpu" or right.data in RARE_DEVICES:
             return {"Eq": "if", "NotEq": "else"}.get(test.data[0])
-        return {"Eq": "else", "NotEq": "if"}.get(test.data[0]) if right.data == "cuda" else None
+        if right.data != "cuda" or left.op != ops.ATTR or left.data != "type":
+            return None
+        device = state.graph.nodes[left.operands[0]]
+        if device.op != ops.ATTR or device.data != "device":
+            return None
+        return {"Eq": "else", "NotEq": "if"}.get(test.data[0])
 
     def _starts_as_none(self, state: State, test: Node) -> bool:
         """`total is None`, where a loop goes on to give it a value: true once."""
@@ -256,8 +273,10 @@ class ColdGuards(Fact):
         )
 
     def _is_number(self, state: State, node: Node) -> bool:
-        """`step % n`, not `"%s" % x` nor a tensor's remainder."""
+        """`step % n`, not `"%s" % x` nor a tensor's remainder: a counter may be restored as one."""
         left = state.values[node.operands[0]]
+        if Host("int") in left:
+            return True
         return not any(
             isinstance(a, Tensor | TensorTree) or (isinstance(a, Host) and a.kind == "str")
             for a in left

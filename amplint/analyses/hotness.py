@@ -58,7 +58,11 @@ COLD_FUNCTIONS = frozenset(
     unmerge
     """.split()
 )
-EVALUATION_METHODS = frozenset({"validation_step", "test_step", "predict_step"})
+EVALUATION_METHODS = frozenset({"validation_step", "test_step", "predict_step", "eval_step"})
+# What an engine out of sight runs for every batch, of classes that need not be modules.
+TRAINING_STEPS = frozenset({"training_step", "train_step", "train_batch"})
+# Ex) `loss` of a detection head, `compute_loss`, `loss_by_feat`, `focal_loss`; not `lossless`
+COMPUTES_LOSS = re.compile(r"(^|_)loss(es)?($|_)")
 TRAINING_METHODS = frozenset({"forward", "training_step"})
 
 # Functions of these names use what has been trained.
@@ -283,8 +287,9 @@ class Hotness(PlaceFact[Heat]):
             return None
         if facts.name == "step" and self.inference.steps(facts.cls):
             return found("hot: an optimizer's step runs for every batch", REACH_OF_LOOP)
-        if facts.name == "training_step":  # of a mixin, too, that is no module by itself
-            return found("hot: `training_step` runs for every batch", REACH_OF_LEARNING)
+        if facts.name in TRAINING_STEPS and len(facts.params) > 1:
+            # Of a mixin, too, that is no module by itself.
+            return found(f"hot: `{facts.name}` runs for every batch", REACH_OF_LEARNING)
         if facts.name in libraries.TRAINING_HOOKS and self.inference.is_callback(facts.cls):
             return found(f"hot: `{facts.name}` runs for every batch", REACH_OF_DEFINITION)
         if self.inference.is_autograd_function(facts.cls):
@@ -303,7 +308,19 @@ class Hotness(PlaceFact[Heat]):
         if facts.name in EVALUATION_METHODS:
             text = f"`{facts.name}` runs for every batch of evaluation"
             return found(text, REACH_OF_DEFINITION, EVALUATION)
+        if self._is_loss_of_module(function):
+            return found(f"hot: `{facts.name}` runs for every batch", REACH_OF_LEARNING)
         return None
+
+    def _is_loss_of_module(self, function: str) -> bool:
+        """A method that computes a loss and that nobody is seen to call: an engine will."""
+        facts = self.inference.functions[function]
+        return (
+            COMPUTES_LOSS.search(facts.name) is not None
+            and function not in self._callers
+            and len(facts.params) > 1
+            and not facts.name.startswith("_")
+        )
 
     def _declared(self, function: str) -> list[Value]:
         """The evidence that annotations give about parameters."""
@@ -385,7 +402,11 @@ class Hotness(PlaceFact[Heat]):
         if self._is_cold_function(function):
             return None
         found = self._reached.get(function)
-        evaluation = around.evaluation or self._switches_to_evaluation(function, state)
+        evaluation = (
+            around.evaluation
+            or self.inference.functions[function].name in EVALUATION_METHODS
+            or self._switches_to_evaluation(function, state)
+        )
         if found is not None and evaluation and found.temperature == TRAINING:
             return Reached(EVALUATION, found.chain, found.reach)
         return found

@@ -15,7 +15,20 @@ from amplint.ir.file_set import Files
 from amplint.knowledge import libraries
 
 MAX_BY_NAME = 200  # methods of one name, above which a call by name says nothing
-MODULE_BASES = ("torch.nn.", "lightning.", "pytorch_lightning.", "lightning_fabric.")
+# Beginnings of the names of classes that derive from torch.nn.Module (documentation of each).
+MODULE_BASES = (
+    "torch.nn.",
+    "lightning.",
+    "pytorch_lightning.",
+    "lightning_fabric.",
+    "mmengine.model.",
+    "mmcv.runner.BaseModule",
+    "transformers.PreTrainedModel",
+    "transformers.modeling_utils.PreTrainedModel",
+    "torch_geometric.nn.",
+    "gpytorch.Module",
+    "pyro.nn.PyroModule",
+)
 # Too many things have methods of these names.
 COMMON_METHODS = frozenset(
     """

@@ -20,6 +20,7 @@ from amplint import (
     Value,
     calls,
     constant,
+    is_unknown,
     join_devices,
     known,
     only,
@@ -95,10 +96,26 @@ def tensor_read(call: cst.Call, src: Source) -> Tensor | TensorTree | None:
     if operand is None:
         return None
     method = isinstance(call.func, cst.Attribute) and operand is call.func.value
+    if is_unknown(src.value(operand)) and is_taken_from_device(call, src):
+        return Tensor()
     if method and isinstance(call.func, cst.Attribute) and call.func.attr.value == ONLY_OF_HOST:
         return device_tensor(src.value(operand), receiver=True)
     # `float(x)` takes a number as well; `x.item()` says that x is a tensor or an array.
     return tensor_of_training(operand, src, receiver=method)
+
+
+def is_taken_from_device(call: cst.Call, src: Source) -> bool:
+    """Whether a call says by itself that it brings a tensor to the host: `x.cpu()`.
+
+    Whatever `x` is, that is what it is for; modules, which have it too, are known as such where
+    they are called. Not of what was computed from what is on the host already, by the looks of it.
+    """
+    function = call.func
+    if not isinstance(function, cst.Attribute) or function.attr.value != "cpu" or call.args:
+        return False
+    receiver = function.value
+    made = src.origin(receiver) if isinstance(receiver, cst.Name) else None
+    return made is None or ".cpu()" not in src.text(made)
 
 
 def operand_read(call: cst.Call, src: Source) -> cst.BaseExpression | None:
@@ -212,6 +229,8 @@ def goes_to_host(at: Spot) -> bool:
 def reads_tensor(at: Spot) -> bool:
     """As `tensor_read`."""
     if at.method in READING_METHODS or (at.method == "to" and goes_to_host(at)):
+        if at.method == "cpu" and is_unknown(at.of(at.receiver)):
+            return True
         presumed = at.method != ONLY_OF_HOST
         return device_tensor(at.of(at.receiver), receiver=True, presumed=presumed) is not None
     if at.name not in READING_BUILTINS | READING_FUNCTIONS or len(at.arguments) != 1:

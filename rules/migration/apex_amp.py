@@ -25,10 +25,11 @@ finding stands at `initialize`, or at each call where that is in another functio
 Fix safety: unsafe: rewrites level O1 in the function as a whole. The lists of operations that run
 in half differ from apex's, and what runs outside the region, such as an evaluation, is float32 from
 then on. Not offered where the calls are spread over several functions, or are given anything else
-than one model and one optimizer.
+than one model and one optimizer; nor where apex is an option, by an import that may fail (`except
+ImportError: amp = None`) or that stands under an `if`: what else there is, is not known.
 
-Known limits: an import that may fail (`except ImportError: amp = None`), or that stands under an
-`if`, makes apex an option, and all of the file is left alone.
+Known limits: `apex.parallel.SyncBatchNorm`, the fused optimizers and the rest of apex are left
+alone.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ rule = Rule(
 @rule.check
 def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
     name = src.name(call.func) or ""
-    if not name.startswith("apex.") or is_option(src):
+    if not name.startswith("apex."):
         return
     if name == PARALLEL:
         message = f"`{src.text(call.func)}` is superseded by `torch.nn.parallel`"
@@ -104,7 +105,7 @@ def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
         message = f"apex is superseded by `torch.amp`: {SUCCESSORS.get(level, SUCCESSORS[None])}"
         others = [each for each in calls_around(call, src) if each is not call]
         related = [src.related_node(other, "belongs to it") for other in others]
-        fix = Migration(call, src).fix() if level == "O1" else None
+        fix = Migration(call, src).fix() if level == "O1" and not is_option(src) else None
         yield src.finding(rule, call, message, fix, related)
     elif name in PUBLIC and not initialized(call, src):
         yield src.finding(rule, call, f"`{src.text(call.func)}` is superseded by `torch.amp`")
@@ -114,7 +115,7 @@ def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
 def check_decorator(decorator: cst.Decorator, src: Source) -> Iterator[Finding]:
     """Ex) @amp.float_function, without a call"""
     name = src.name(decorator.decorator) or ""
-    if name in PUBLIC and not is_option(src):
+    if name in PUBLIC:
         text = src.text(decorator.decorator)
         message = f"`{text}` is superseded by `torch.amp`: open a region with `enabled=False`"
         if not name.endswith("float_function"):

@@ -154,8 +154,9 @@ def compare(operators: tuple[str, ...], operands: list[Value], site: Site) -> Va
     """A comparison of tensors is a tensor of bools; `is`, `in` and those of numbers are bools."""
     if len(operators) == 1 and operators[0] not in ("Is", "IsNot", "In", "NotIn"):
         left, right = operands
-        if operators[0] in ORDERING:
-            # Lists and dicts have no order with numbers: what has one is the tensor itself.
+        if operators[0] in ORDERING or _are_floats(left) or _are_floats(right):
+            # Lists and dicts have no order with numbers, and equal no float: what has one, or may,
+            # is the tensor itself.
             left, right = without_nests(left), without_nests(right)
         if any(isinstance(a, Tensor) for a in (*left, *right)):
             return join(compare_atoms(operators[0], a, b, site) for a in left for b in right)
@@ -169,6 +170,10 @@ def compare(operators: tuple[str, ...], operands: list[Value], site: Site) -> Va
         if any(isinstance(a, Host) and a.kind == "numpy" for a in (*left, *right)):
             return one(Host("numpy", dtype="bool"))
     return BOOL
+
+
+def _are_floats(value: Value) -> bool:
+    return bool(value) and all(isinstance(a, Host) and a.kind == "float" for a in value)
 
 
 ORDERING = frozenset({"Lt", "LtE", "Gt", "GtE"})
