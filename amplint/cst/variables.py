@@ -87,6 +87,18 @@ class Variables:
         scope = self._scopes.scope(thing)
         return sum(each.scope is scope for each in self._scopes.bindings(name.value)) == 1
 
+    def bound_within(self, name: cst.Name, around: cst.CSTNode) -> bool:
+        """Whether a variable is bound by something inside of a node that its reading stands in."""
+        thing, outer = self._layout.ast_of(name), self._layout.span(around)
+        if thing is None:
+            return True
+        scope = self._scopes.scope(thing)
+        return any(
+            each.scope is scope
+            and outer.start.row <= getattr(each.node, "lineno", 0) <= outer.end.row
+            for each in self._scopes.bindings(name.value)
+        )
+
     def unpacked(self, name: cst.Name) -> cst.BaseExpression | None:
         """The expression whose items a variable holds one of, if nothing else binds it: x.shape of
         `rows, columns = x.shape`."""

@@ -211,14 +211,9 @@ def counts(loop: cst.For | cst.CompFor, src: Source) -> bool:
 
 def stays(tensor: cst.BaseExpression, loop: cst.For | cst.CompFor, src: Source) -> bool:
     """Whether a loop leaves a tensor as it is."""
-    if not isinstance(tensor, cst.Name):
+    if not isinstance(tensor, cst.Name) or src.variables.bound_within(tensor, loop):
         return False
-    made = src.origin(tensor)
-    if made is None:
-        return src.parameter(tensor) is not None
-    start, end = src.span(loop)
-    inside = start <= src.span(made).start < end
-    return not inside and not src.joined(made) and not src.variables.written_into(tensor)
+    return not src.variables.written_into(tensor)
 
 
 def is_read_back(tensor: cst.BaseExpression, src: Source) -> bool:

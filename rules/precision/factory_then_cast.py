@@ -39,12 +39,15 @@ from typing import TYPE_CHECKING
 
 from amplint import (
     FLOATS,
-    NONE,
+    Atom,
     Change,
+    Device,
+    DType,
     Edit,
     Finding,
     Fix,
     Group,
+    Host,
     Rule,
     Safety,
     Same,
@@ -130,14 +133,15 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         return
     assert isinstance(call.func, cst.Attribute)
     made = built(call.func.value, src)
-    if made is None or not made.shaped or not changes(made, target, src):
+    if made is None or not changes(made, target, src):
         return
     like = src.brief(target)
     host = src.keyword(made.call, "device") is None
     what = "on the CPU, then cast and moved" if host else "in one dtype, then cast"
     message = f"`{src.brief(made.call.func)}(...)` is built {what} to match `{like}`"
     related = (src.related_node(call, f"made like `{like}` here"),) if made.names else ()
-    fix = build_like(call, made, target, src)
+    # What was done to the values would be done in another dtype.
+    fix = build_like(call, made, target, src) if made.shaped else None
     yield src.finding(rule, made.call if made.names else call, message, fix, related)
 
 
@@ -194,12 +198,18 @@ def is_tensor(node: cst.BaseExpression, src: Source) -> bool:
     its shape is read, which devices and dtypes do not have."""
     value = src.value(node)
     if any(isinstance(atom, Tensor) for atom in value):
-        return all(isinstance(atom, Tensor | Unknown) or atom == NONE for atom in value)
+        # `.to(array)` would raise, and a nest of tensors has no dtype either: those paths are none.
+        return not any(isinstance(atom, DType | Device) or is_name(atom) for atom in value)
     if not is_unknown(value) or not isinstance(node, cst.Name):
         return False
     shaped = re.compile(rf"\b{node.value}\.(shape|ndim|size\(|dim\()")
     function = src.function(node)
     return function is not None and shaped.search(src.text(function)) is not None
+
+
+def is_name(atom: Atom) -> bool:
+    """Whether it may name a device: "cuda", or the index of a GPU."""
+    return isinstance(atom, Host) and atom.kind in ("str", "int")
 
 
 def changes(made: Built, target: cst.BaseExpression, src: Source) -> bool:
