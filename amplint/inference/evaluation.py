@@ -57,6 +57,8 @@ QUIET = frozenset(
     }
 )  # fmt: skip
 HOT_METHODS = frozenset({"forward", "training_step"})
+TRAINING_STEPS = frozenset({"train_step", "train_batch"})
+MOVING = frozenset({"to", "cuda"})
 
 
 class Evaluation(Calls):
@@ -315,7 +317,10 @@ class Evaluation(Calls):
             return self.function_parameter(node, role)
         if facts.cls is None:
             return None
-        step = facts.name == "training_step"
+        step = facts.name == "training_step" or (
+            # Of another engine: one that moves nothing is given what has been moved.
+            facts.name in TRAINING_STEPS and node.data == "batch" and not facts.words & MOVING
+        )
         if not step and not (facts.name in HOT_METHODS and self.inference.is_module(facts.cls)):
             return None
         device = Device(

@@ -16,9 +16,10 @@ the same line (the host would then read too early), where the loader is one, who
 objects with a `to` of their own, and where the host writes into the batch later.
 
 Known limits: a loader with its own `collate_fn` is left alone, for what it collates need not be
-tensors; so is one whose `pin_memory=` is not known to be true. A view of the batch is taken to be
-in new memory, but for slices. A cast along with the copy is done on the host, in memory that is not
-pinned.
+tensors; so is one whose `pin_memory=` may be false by a default. One that an option decides, such
+as `torch.cuda.is_available()`, is taken to pin: where it does not, the copy is what it was. A view
+of the batch is taken to be in new memory, but for slices. A cast along with the copy is done on the
+host, in memory that is not pinned.
 """
 
 from __future__ import annotations

@@ -71,6 +71,8 @@ CALLED = "what is called is `torch.tensor`, whoever calls"
 
 
 PLACEMENT: tuple[str, ...] = ("device", "dtype")
+# What reads the tensors of a list one by one, as `torch.tensor` does.
+OF_LISTS = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray", "torch.Tensor"})
 KEYWORDS = frozenset({"data", "requires_grad", *PLACEMENT})
 
 
@@ -85,19 +87,20 @@ rule = Rule(
     since="0.1",
     witness=Warns("To copy construct from a tensor"),
     safe_if=(TENSOR, PLAIN, SAME_DEFAULT, LIKE, GIVEN, CALLED),
-    candidates=calls("torch.tensor", ".new_tensor") & copies_tensor,
+    candidates=calls("torch.tensor", ".new_tensor", *OF_LISTS) & copies_tensor,
 )
 
 
 @rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    like = receiver(call, src)
-    if like is None and src.name(call.func) != "torch.tensor":
+    like, name = receiver(call, src), src.name(call.func)
+    if like is None and name not in OF_LISTS:
         return
     data = src.argument(call, "data", 0)
     if data is None or not src.ask(TensorCertainty, data.value):
         return
-    if src.tensor(data.value) is not None and not asks_type(data.value, src):
+    copies = like is not None or name == "torch.tensor"
+    if copies and src.tensor(data.value) is not None and not asks_type(data.value, src):
         message = f"`{src.brief(call)}` copies and detaches a tensor"
         made = src.origin(data.value) if isinstance(data.value, cst.Name) else None
         related = () if made is None else (src.related_node(made, "a tensor since here"),)

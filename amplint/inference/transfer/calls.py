@@ -231,11 +231,15 @@ def library_object(kind: str, name: str, arguments: Arguments, site: Site) -> Ob
 
 
 def host_memory(name: str, arguments: Arguments, site: Site) -> Device:
-    """Where the batches of a loader are: in pinned memory, if it is told to.
+    """Where the batches of a loader are: in pinned memory, if it is told to, or an option may say
+    so (`torch.cuda.is_available()`).
 
     What a function of the user's own collates need not be tensors, nor be pinned.
     """
-    pins = constant(arguments.get("pin_memory", 7)) is True
+    given = arguments.get("pin_memory", 7) or NOTHING
+    pins = given != NOTHING and not any(
+        isinstance(a, Host) and a.known and not a.const for a in given
+    )
     own = arguments.get("collate_fn", 6) or NOTHING
     if pins and own == NOTHING and name.startswith(libraries.PINNING_LOADERS):
         return Device(
