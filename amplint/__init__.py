@@ -47,6 +47,7 @@ _EXPORTS = {
     "analyses.inferred": "OutsideRegions",
     "analyses.loader_workers": "Workers",
     "analyses.loop_invariance": "ConstantTensors LoopInvariance",
+    "analyses.loss_terms": "LossTerms",
     "analyses.provenance": "ReplicatedModules UnpinnedMoves",
     "analyses.tensor_certainty": "TensorCertainty",
     "analyses.texts": "CalledTexts FunctionTexts ProjectText",
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from amplint.analyses.loader_workers import Workers as Workers
     from amplint.analyses.loop_invariance import ConstantTensors as ConstantTensors
     from amplint.analyses.loop_invariance import LoopInvariance as LoopInvariance
+    from amplint.analyses.loss_terms import LossTerms as LossTerms
     from amplint.analyses.provenance import ReplicatedModules as ReplicatedModules
     from amplint.analyses.provenance import UnpinnedMoves as UnpinnedMoves
     from amplint.analyses.tensor_certainty import TensorCertainty as TensorCertainty

@@ -117,6 +117,7 @@ def check_constant(call: cst.Call, src: Source) -> Iterator[Finding]:
         conditions = {
             VALUES: constant.is_counted and made.is_literal and made.fits,
             STEPS: made.is_bare is True,
+            LEAF: src.keyword(copy.made, "requires_grad") is None,
             CERTAIN: made.is_placed is True,
         }
         fix = Fix.safe_if("Fill the number in on the device", made.edits, conditions)

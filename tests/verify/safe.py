@@ -117,6 +117,7 @@ def cases() -> Iterator[Case]:
     yield from of_scalers()
     yield from of_moved_factories()
     yield from of_numbers()
+    yield from of_host_data()
     yield from of_copied_tensors()
     yield from of_legacy_constructors()
     yield from of_copies()
@@ -899,6 +900,32 @@ def of_numbers() -> Iterator[Case]:
         moved,
         ((".to(device))\n", ".to(device, torch.float64))\n"),),
         "policy",
+    )
+
+
+# ------------------------------------------------------------------------------- AMP510
+
+
+def of_host_data() -> Iterator[Case]:
+    yield Case(
+        "AMP510",
+        "it is moved to what certainly is a device",
+        once(
+            "shown.append(made(4, device))",
+            """
+            def made(n, device):
+                return torch.tensor([n, 0]).to(device)
+
+
+            """,
+        ),
+        (
+            ("made(n, device)", "made(n, place)"),
+            (".to(device)\n", ".to(place)\n"),
+            ("made(4, device)", "globals()['made'](4, torch.float64)"),
+        ),
+        "policy",
+        (("torch.tensor([n, 0]).to(place)", "torch.tensor([n, 0], device=place)"),),
     )
 
 

@@ -1,0 +1,56 @@
+"""Which values are losses that are backpropagated, or terms of one.
+
+A term is what a loss is the sum of, in the function that backpropagates it, or in one that returns
+it to where that is done. A factor is none: a loss is weighted with what has no gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amplint.analyses.callers import Callers
+from amplint.analyses.fact import NodeFact
+from amplint.core.values import Evidence, Place, Shows
+from amplint.core.walks import reachable
+from amplint.inference import Inference
+from amplint.inference.state import SiteId
+from amplint.ir import ops
+from amplint.ir.ast_cache import NodePlace
+
+TERMS = frozenset({"loss", "term"})
+JOINING = frozenset({ops.NARROW, ops.PHI, ops.RETURN})
+SUMS = frozenset({"Add", "Sub"})
+
+
+class LossTerms(NodeFact[Evidence]):
+    """Where the loss is backpropagated that a node is, or is a term of."""
+
+    requires = (Callers,)
+
+    def __init__(self, inference: Inference, callers: Callers) -> None:
+        super().__init__(inference)
+        self._callers = callers.sites
+
+    def of(self, at: NodePlace) -> Evidence | None:
+        for function, number in reachable([(at.function, at.node)], self._results):
+            marks = self.inference.marks_of(function)
+            if marks.nodes.get(number) in TERMS and number in marks.backward:
+                node = marks.graph.nodes[marks.backward[number]]
+                path = self.inference.functions[function].path
+                text = "backpropagated here"
+                return Evidence(Place(path, *node.location), text, Shows.BACKWARD)
+        return None
+
+    def _results(self, site: SiteId) -> Iterator[SiteId]:
+        """The nodes that have the value of a node, or a sum with it; in the callers as well."""
+        function, number = site
+        state = self.inference.states.get(function)
+        if state is None:
+            return
+        for user in state.users[number]:
+            node = state.graph.nodes[user]
+            adds = node.op in (ops.BINOP, ops.AUG) and node.data in SUMS
+            if adds or node.op in JOINING:
+                yield function, user
+        if number in state.graph.returns:
+            yield from (site for site in self._callers.get(function, ()))
