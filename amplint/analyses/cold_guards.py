@@ -36,7 +36,10 @@ EVALUATION_CONTEXT = re.compile(r"(^|_)eval(uat\w*)?(_|$)")
 WARNINGS = frozenset({"warn", "warning", "error", "exception", "critical", "warning_once"})
 NONFINITE = frozenset({"isnan", "isinf"})
 # Modes, phases and splits that train nothing, as they are written.
-EVALUATIONS = frozenset({"predict", "prediction", "inference", "test", "eval", "val", "validation"})
+EVALUATIONS = frozenset(
+    "predict prediction inference infer test testing eval evaluation dev val valid validation".split()
+)
+TRAININGS = frozenset({"train", "training"})
 # What is done on these alone is a way around what they lack.
 RARE_DEVICES = frozenset({"mps", "npu", "xpu", "hpu", "mlu", "musa", "xla", "tpu"})
 OF_RARE_DEVICES = frozenset(f"is_{device}" for device in RARE_DEVICES)
@@ -68,19 +71,32 @@ class ColdGuards(Fact):
             if node.op == ops.UNARY and node.data == "Not":
                 node, holds = state.graph.nodes[node.operands[0]], not holds
         if node.op == ops.COMPARE:
-            return holds and self._names_evaluation(state, node)
+            return self._names_evaluation(state, node, holds)
+        if node.op == ops.BOOL and node.data == "Or" and holds:
+            sides = [state.graph.nodes[each] for each in node.operands]
+            return all(
+                each.op == ops.COMPARE and self._names_evaluation(state, each, True)
+                for each in sides
+            )
         return node.op == ops.ATTR and node.data == "training" and not holds
 
-    def _names_evaluation(self, state: State, test: Node) -> bool:
-        """Ex) `mode == "predict"`"""
-        if tuple(test.data) != ("Eq",):
-            return False
+    def _names_evaluation(self, state: State, test: Node, holds: bool) -> bool:
+        """Ex) `mode == "predict"`, `split in ("dev", "test")`; the other side of
+        `mode == "train"`"""
         right = state.graph.nodes[test.operands[1]]
-        return (
-            right.op == ops.CONST
-            and isinstance(right.data, str)
-            and right.data.lower() in EVALUATIONS
-        )
+        if right.op in (ops.TUPLE, ops.LIST, ops.SET):
+            named = [state.graph.nodes[each] for each in right.operands]
+        else:
+            named = [right]
+        if not named or not all(n.op == ops.CONST and isinstance(n.data, str) for n in named):
+            return False
+        words = {str(each.data).lower() for each in named}
+        operator = test.data[0] if len(test.data) == 1 else ""
+        if operator in ("NotEq", "NotIn"):
+            operator, holds = {"NotEq": "Eq", "NotIn": "In"}[operator], not holds
+        if operator not in ("Eq", "In"):
+            return False
+        return words <= EVALUATIONS if holds else words <= TRAININGS
 
     def is_cold(self, function: str, state: State, number: int) -> bool:
         """Whether a block is the side of a test on which code runs rarely, or a handler."""

@@ -103,7 +103,19 @@ def check_test(
     node: cst.If | cst.While | cst.Assert | cst.IfExp | cst.CompIf, src: Source
 ) -> Iterator[Finding]:
     """Ex) if score < 0.5:"""
-    test = node.test
+    yield from testing(node.test, src)
+
+
+@rule.check
+def check_operands(node: cst.BooleanOperation, src: Source) -> Iterator[Finding]:
+    """Ex) score < 0.5 and index > 0"""
+    for operand in (node.left, node.right):
+        if not isinstance(operand, cst.BooleanOperation):
+            yield from testing(operand, src)
+
+
+def testing(test: cst.BaseExpression, src: Source) -> Iterator[Finding]:
+    """The finding at a test of an element."""
     while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         test = test.expression
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
@@ -138,15 +150,22 @@ def element_of(
         loop = loop_of(node, src)
         tensor = gone_through(loop, node.value, src) if loop is not None else None
         return (tensor, loop) if tensor is not None and loop is not None else None
-    if not isinstance(node, cst.Subscript) or len(node.slice) != 1:
+    if not isinstance(node, cst.Subscript):
         return None
-    index = node.slice[0].slice
-    if not isinstance(index, cst.Index) or not isinstance(index.value, cst.Name):
-        return None
-    loop = loop_of(index.value, src)
-    if loop is None or not counts(loop, src) or not stays(node.value, loop, src):
-        return None
-    return node.value, loop
+    if isinstance(node.value, cst.Name) and (row := element_of(node.value, src)) is not None:
+        return row  # `row[0]` in `for row in tensor`
+    for index in indices(node):
+        loop = loop_of(index, src)
+        if loop is not None and counts(loop, src) and stays(node.value, loop, src):
+            return node.value, loop
+    return None
+
+
+def indices(node: cst.Subscript) -> Iterator[cst.Name]:
+    """The names by which something is indexed: `i` and `j` of `x[i, :, j]`."""
+    for element in node.slice:
+        if isinstance(element.slice, cst.Index) and isinstance(element.slice.value, cst.Name):
+            yield element.slice.value
 
 
 def loop_of(name: cst.Name, src: Source) -> cst.For | cst.CompFor | None:

@@ -55,6 +55,7 @@ from .._shared.moves import Move, move_of, without_move
 if TYPE_CHECKING:
     from amplint import Source
 
+DEFAULT = "torch.Tensor"
 VALUES = "every device fills in the same values"
 STEPS = "what is done before the move gives the same bits on every device"
 OPERANDS = "what it is done with is of the host, whoever calls"
@@ -69,7 +70,9 @@ def moves_new(at: Spot) -> bool:
     """Ex) torch.zeros(n).to(device)"""
     target = at.of(at.given("device", 0))
     elsewhere = not any(isinstance(atom, Tensor | DType) for atom in target)
-    return elsewhere and (is_built(at, at.receiver) or is_built(at, at.receiver, OF_DATA))
+    return elsewhere and (
+        is_built(at, at.receiver) or is_built(at, at.receiver, OF_DATA | {DEFAULT})
+    )
 
 
 rule = Rule(
@@ -109,9 +112,11 @@ def check_constant(call: cst.Call, src: Source) -> Iterator[Finding]:
     if copy is None or copy.move is copy.made or move_of(call, src) is None:
         return
     constant = constant_of(copy.data.value, src)
-    if constant is None or src.name(copy.made.func) not in OF_DATA:
-        return  # a legacy constructor decides the dtype, too (AMP504)
-    made = filling(copy, constant, src)
+    name = src.name(copy.made.func)
+    if constant is None or name not in OF_DATA | {DEFAULT}:
+        return  # another legacy constructor decides the dtype, too (AMP504)
+    # `torch.Tensor([1])` is a float, and `torch.full((1,), 1)` is none.
+    made = filling(copy, constant, src) if name != DEFAULT else None
     fix = None
     if made is not None:
         conditions = {
