@@ -37,7 +37,9 @@ WARNINGS = frozenset({"warn", "warning", "error", "exception", "critical", "warn
 NONFINITE = frozenset({"isnan", "isinf"})
 # Modes, phases and splits that train nothing, as they are written.
 EVALUATIONS = frozenset(
-    "predict prediction inference infer test testing eval evaluation dev val valid validation".split()
+    """
+    predict prediction inference infer test testing eval evaluation dev val valid validation
+    """.split()
 )
 TRAININGS = frozenset({"train", "training"})
 # What is done on these alone is a way around what they lack.

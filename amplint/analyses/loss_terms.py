@@ -6,12 +6,12 @@ it to where that is done. A factor is none: a loss is weighted with what has no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import NodeFact
 from amplint.core.values import Evidence, Place, Shows
-from amplint.core.walks import reachable
+from amplint.core.walks import Solver
 from amplint.inference import Inference
 from amplint.inference.state import SiteId
 from amplint.ir import ops
@@ -30,16 +30,20 @@ class LossTerms(NodeFact[Evidence]):
     def __init__(self, inference: Inference, callers: Callers) -> None:
         super().__init__(inference)
         self._callers = callers.sites
+        self._why: Solver[SiteId, Evidence | None] = Solver(self._find_why, None)
 
     def of(self, at: NodePlace) -> Evidence | None:
-        for function, number in reachable([(at.function, at.node)], self._results):
-            marks = self.inference.marks_of(function)
-            if marks.nodes.get(number) in TERMS and number in marks.backward:
-                node = marks.graph.nodes[marks.backward[number]]
-                path = self.inference.functions[function].path
-                text = "backpropagated here"
-                return Evidence(Place(path, *node.location), text, Shows.BACKWARD)
-        return None
+        return self._why((at.function, at.node))
+
+    def _find_why(self, site: SiteId, ask: Callable[[SiteId], Evidence | None]) -> Evidence | None:
+        function, number = site
+        marks = self.inference.marks_of(function)
+        if marks.nodes.get(number) in TERMS and number in marks.backward:
+            node = marks.graph.nodes[marks.backward[number]]
+            path = self.inference.functions[function].path
+            return Evidence(Place(path, *node.location), "backpropagated here", Shows.BACKWARD)
+        found = [ask(each) for each in self._results(site)]
+        return next((each for each in found if each is not None), None)
 
     def _results(self, site: SiteId) -> Iterator[SiteId]:
         """The nodes that have the value of a node, or a sum with it; in the callers as well."""

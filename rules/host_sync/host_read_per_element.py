@@ -147,18 +147,25 @@ def element_of(
     Ex) `x` in `for x in tensor`, `tensor[i]` in `for i in range(n)`
     """
     if isinstance(node, cst.Name):
-        loop = loop_of(node, src)
-        tensor = gone_through(loop, node.value, src) if loop is not None else None
-        return (tensor, loop) if tensor is not None and loop is not None else None
+        return element_named(node, src)
     if not isinstance(node, cst.Subscript):
         return None
-    if isinstance(node.value, cst.Name) and (row := element_of(node.value, src)) is not None:
+    if isinstance(node.value, cst.Name) and (row := element_named(node.value, src)) is not None:
         return row  # `row[0]` in `for row in tensor`
     for index in indices(node):
         loop = loop_of(index, src)
         if loop is not None and counts(loop, src) and stays(node.value, loop, src):
             return node.value, loop
     return None
+
+
+def element_named(
+    name: cst.Name, src: Source
+) -> tuple[cst.BaseExpression, cst.For | cst.CompFor] | None:
+    """The same of a variable."""
+    loop = loop_of(name, src)
+    tensor = gone_through(loop, name.value, src) if loop is not None else None
+    return (tensor, loop) if tensor is not None and loop is not None else None
 
 
 def indices(node: cst.Subscript) -> Iterator[cst.Name]:
