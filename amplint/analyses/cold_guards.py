@@ -92,13 +92,13 @@ class ColdGuards(Fact):
             named = [right]
         if not named or not all(n.op == ops.CONST and isinstance(n.data, str) for n in named):
             return False
-        words = {str(each.data).lower() for each in named}
+        words = [set(str(each.data).lower().split("_")) for each in named]
         operator = test.data[0] if len(test.data) == 1 else ""
         if operator in ("NotEq", "NotIn"):
             operator, holds = {"NotEq": "Eq", "NotIn": "In"}[operator], not holds
         if operator not in ("Eq", "In"):
             return False
-        return words <= EVALUATIONS if holds else words <= TRAININGS
+        return all(each & (EVALUATIONS if holds else TRAININGS) for each in words)
 
     def is_cold(self, function: str, state: State, number: int) -> bool:
         """Whether a block is the side of a test on which code runs rarely, or a handler."""
