@@ -208,6 +208,8 @@ class ColdGuards(Fact):
         """`x.device.type == "cpu"`, `mode == "cpu"`: where nothing is on the device, or on a rare
         one."""
         left, right = (state.graph.nodes[n] for n in test.operands[:2])
+        if left.op == ops.CONST and left.data in RARE_DEVICES:  # `"mps" in x.device.type`
+            return {"In": "if", "NotIn": "else"}.get(test.data[0])
         if right.op != ops.CONST:
             return None
         if right.data == "cpu" or right.data in RARE_DEVICES:
