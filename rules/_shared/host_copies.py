@@ -24,6 +24,7 @@ COPYING = frozenset({*OF_DATA, *LEGACY_CONSTRUCTORS})
 MOVES = frozenset({"to", "cuda", "type_as"})
 KEYWORDS = frozenset({"dtype", "device", "requires_grad"})
 NUMBER_CONSTRUCTORS = frozenset({"builtins.float", "builtins.int", "builtins.bool"})
+HALF_MAX = 65504
 LARGEST = 3.4e38  # beyond it, float32 overflows: `torch.tensor` gives inf, `torch.full` raises
 
 
@@ -197,7 +198,10 @@ def filling(copy: Copy, constant: Constant, src: Source) -> Filling | None:
     edits = [called, src.edits.insert_argument(made, constant.shape), *torch.edits]
     if number is not copy.data.value:
         edits.append(src.edits.replace(copy.data.value, src.text(number)))
-    literal, is_fitting = is_literal(number, src), fits(python_value(src.value(number)))
+    value = python_value(src.value(number))
+    if constant.shape != "()" and "dtype" in keywords and not fits(value, HALF_MAX):
+        return None  # of a list, `torch.tensor` makes inf of what is beyond a dtype; this raises
+    literal, is_fitting = is_literal(number, src), fits(value, LARGEST)
     is_like = bare = placed = None
     if is_new_tensor(made) and isinstance(made.func, cst.Attribute):
         is_like = surely_tensor(made.func.value, src)
@@ -240,8 +244,8 @@ def placement(copy: Copy, src: Source) -> tuple[str, bool] | None:
     return None
 
 
-def fits(number: object) -> bool:
+def fits(number: object, most: float) -> bool:
     """Whether `torch.full` takes the number in any dtype, or what is not known is inf or pi."""
     if not isinstance(number, int | float) or not math.isfinite(number):
         return True
-    return abs(number) <= LARGEST
+    return abs(number) <= most
