@@ -416,7 +416,10 @@ class TestValues:
         known = only(value(expression, program.replace("{options}", "pin_memory=True")))
         assert isinstance(known, Tensor | TensorTree)
         assert known.device.pinned is pinned
-        for options in ("pin_memory=data", "pin_memory=True, collate_fn=collate"):
+        maybe = only(value("batch", program.replace("{options}", "pin_memory=data")))
+        assert isinstance(maybe, TensorTree)
+        assert maybe.device.pinned  # as an option says
+        for options in ("pin_memory=False", "pin_memory=True, collate_fn=collate"):
             other = only(value("batch", program.replace("{options}", options)))
             assert isinstance(other, TensorTree)
             assert not other.device.pinned
