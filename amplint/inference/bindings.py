@@ -70,15 +70,16 @@ class Bindings(Store):
             target = self.modules.absolute(dotted, path)
         if name is None:
             return one(Module(target)) if target else one(Symbol(dotted))
-        if target is not None:
-            bound = self.module_name(target, name)
-            if bound is not None:
-                return bound
         full = f"{dotted}.{name}" if dotted else name
         if level:
             inner = self.modules.relative(path, level, full)
         else:
             inner = self.modules.absolute(full, path)
+        # A package that imports from itself means its submodule: this import binds the name.
+        if target is not None and (target != path or inner is None):
+            bound = self.module_name(target, name)
+            if bound is not None:
+                return bound
         if inner is not None:
             return one(Module(inner))
         if target is not None or level:

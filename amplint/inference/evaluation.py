@@ -41,6 +41,7 @@ from amplint.inference.annotations import annotated, annotation_subscript
 from amplint.inference.calls import CONTEXT_MAKERS, Calls
 from amplint.inference.narrowing import narrow
 from amplint.inference.state import MAX_TURNS, WHOLE, Key
+from amplint.inference.use_evidence import CONTAINERS
 from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.ir.ops import Op
@@ -165,6 +166,8 @@ class Evaluation(Calls):
                 value = self.settled(join([known(value), marked]))
         elif number in self.marks.backward:
             value = self.settled(self.backpropagated(number, value))
+        if self.marks.nodes.get(number) in CONTAINERS:
+            value = self.settled(self.with_terms(number, value))
         if number in self.marks.no_nests:
             value = self.settled(transfer.without_nests(value))
         return value

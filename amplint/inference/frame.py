@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 from functools import cached_property, partial
 
+from amplint.core.lattice import is_open, join, known
 from amplint.core.values import (
     ACCELERATOR,
     UNKNOWN,
@@ -14,8 +15,10 @@ from amplint.core.values import (
     Autocast,
     Device,
     Evidence,
+    Mapping,
     Object,
     Region,
+    Sequence,
     Shows,
     Tensor,
     TensorTree,
@@ -27,7 +30,7 @@ from amplint.inference import transfer
 from amplint.inference.project import ProjectFacts
 from amplint.inference.state import Key, State
 from amplint.inference.transfer import Site
-from amplint.inference.use_evidence import Marks
+from amplint.inference.use_evidence import CONTAINERS, NAMED, Marks
 from amplint.ir import ops
 from amplint.ir.model import FunctionFacts, Node
 
@@ -136,11 +139,10 @@ class Frame:
             )
             return one(Tensor(None, device, 0, True))
         if kind == "term":
-            device = Device(
-                ACCELERATOR,
-                self.evidence(node, "part of a loss that is backpropagated", Shows.CONVENTION),
-            )
-            return one(Tensor(None, device, None, True))
+            return self.term(node)
+        if kind in CONTAINERS:
+            term = self.term(node)
+            return one(Mapping(term) if kind == NAMED else Sequence(None, term))
         if kind == "output":
             return one(
                 TensorTree(
@@ -149,6 +151,30 @@ class Frame:
                 )
             )
         return self.mark_value(kind) if kind is not None else None
+
+    def term(self, node: Node) -> Value:
+        """A part of a loss."""
+        text = "part of a loss that is backpropagated"
+        device = Device(ACCELERATOR, self.evidence(node, text, Shows.CONVENTION))
+        return one(Tensor(None, device, None, True))
+
+    def with_terms(self, number: int, value: Value) -> Value:
+        """What holds the terms of a loss: nothing else is known of some of them."""
+        term = self.term(self.graph.nodes[number])
+
+        def told(held: Value) -> Value:
+            return join([known(held), term]) if is_open(held) else held
+
+        def filled(atom: Atom) -> Atom:
+            if isinstance(atom, Mapping):
+                items = tuple((key, told(held)) for key, held in atom.items)
+                return replace(atom, rest=told(atom.rest), items=items)
+            if isinstance(atom, Sequence):
+                every = atom.items and tuple(told(held) for held in atom.items)
+                return replace(atom, items=every, element=told(atom.element))
+            return atom
+
+        return join([frozenset(filled(atom) for atom in value)])
 
     def backpropagated(self, number: int, value: Value) -> Value:
         """A loss of unknown device is where training happens: on the accelerator."""

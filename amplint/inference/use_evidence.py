@@ -50,8 +50,8 @@ class Marks:
     """The evidence in one graph.
 
     Args:
-        nodes: node -> "loss", "term" (an addend of a loss), "output" (what a loss is computed
-            from), "module", "optimizer" or "accelerator".
+        nodes: node -> "loss", "term" (an addend of a loss), LISTED or NAMED (what holds
+            terms), "output" (what a loss is computed from), "module", "optimizer" or "accelerator".
         backward: a loss -> the call that backpropagates it.
         paths: a dotted path ("model", "self.model") -> "module", "optimizer", "accelerator".
         tensors: nodes that are used as tensors, or as numbers would be: multiplied, compared.
@@ -188,7 +188,8 @@ def by_name(graph: Graph, key: int) -> bool:
 
 # Comparisons that say nothing of what is compared.
 NO_ARITHMETIC = frozenset({"Is", "IsNot", "In", "NotIn", "Eq", "NotEq"})
-TORCH_NAMES = ("torch.", "F.", "th.")
+TORCH = frozenset({"torch", "F", "th"})
+TORCH_NAMES = tuple(f"{name}." for name in sorted(TORCH))
 
 
 def calls_torch(graph: Graph, callee: int) -> bool:
@@ -280,7 +281,68 @@ def mark_loss(
             stack.extend(
                 (operand, kind) for operand in node.operands[: None if node.op == ops.PHI else 1]
             )
-        elif node.op in (ops.BINOP, ops.AUG) and node.data in ("Add", "Sub"):
-            stack.extend((operand, "term") for operand in node.operands)
-        elif node.op in (ops.BINOP, ops.AUG) and node.data == "Div":
-            stack.append((node.operands[0], "term"))
+        elif kind in CONTAINERS:
+            # `losses |= more`: both hold terms.
+            merged = node.op in (ops.BINOP, ops.AUG) and node.data in ("BitOr", "Add")
+            stack.extend((operand, kind) for operand in node.operands if merged)
+        else:
+            stack.extend(terms(graph, current))
+
+
+# What holds the terms of a loss: a list of them, or a dict.
+LISTED, NAMED = "listed terms", "named terms"
+CONTAINERS = frozenset({LISTED, NAMED})
+AVERAGES = frozenset({"mean", "sum"})
+
+
+def terms(graph: Graph, number: int) -> Iterator[tuple[int, str]]:
+    """What a loss, or a term of one, is computed from that is certainly a term itself, or holds
+    terms: addends, what is multiplied by a number, and what is summed up."""
+    node = graph.nodes[number]
+    if node.op in (ops.BINOP, ops.AUG) and node.data in ("Add", "Sub"):
+        yield from ((operand, "term") for operand in node.operands)
+    elif node.op in (ops.BINOP, ops.AUG) and node.data == "Div":
+        yield node.operands[0], "term"
+    elif node.op in (ops.BINOP, ops.AUG) and node.data == "Mult":
+        # Of two factors of which nothing is known, either may be a weight.
+        left, right = node.operands
+        if is_number(graph, left):
+            yield right, "term"
+        elif is_number(graph, right):
+            yield left, "term"
+    elif node.op == ops.UNARY and node.data == "USub":
+        yield node.operands[0], "term"
+    elif node.op == ops.CALL:
+        callee = graph.nodes[node.operands[0]]
+        path = path_of(graph, node.operands[0]) or ""
+        library, _, name = path.rpartition(".")
+        if node.operands[1:] and (path == "sum" or (library in TORCH and name in ("stack", "cat"))):
+            yield from summed(graph, node.operands[1])
+        elif node.operands[1:] and library in TORCH and name in AVERAGES:
+            yield node.operands[1], "term"
+        elif callee.op == ops.ATTR and callee.data in AVERAGES and not node.operands[1:]:
+            yield callee.operands[0], "term"
+    elif node.op == ops.ITER:
+        yield from summed(graph, node.operands[0])
+
+
+def summed(graph: Graph, number: int) -> Iterator[tuple[int, str]]:
+    """The elements of an iterable, or what they stand in.
+
+    Ex) losses of sum(losses.values()) and of sum(loss for loss in losses.values())
+    """
+    node = graph.nodes[number]
+    values = graph.nodes[node.operands[0]] if node.op == ops.CALL else None
+    if node.op in (ops.COMP, ops.LIST, ops.TUPLE):
+        yield from ((operand, "term") for operand in node.operands)
+    elif values is not None and values.op == ops.ATTR and values.data == "values":
+        yield values.operands[0], NAMED
+    else:
+        yield number, LISTED
+
+
+def is_number(graph: Graph, number: int) -> bool:
+    node = graph.nodes[number]
+    if node.op == ops.UNARY:
+        node = graph.nodes[node.operands[0]]
+    return node.op == ops.CONST and isinstance(node.data, int | float)

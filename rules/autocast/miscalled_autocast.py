@@ -128,7 +128,8 @@ def not_entered(call: cst.Call, src: Source) -> Iterator[Finding]:
         edit = src.edits.replace(both, f"{src.text(both.left)}, {src.text(both.right)}")
         fix = Fix("Enter both contexts", (edit,), Safety.UNSAFE)
     message = f"`{src.brief(call)}` is not entered: `and` gives what is on its right"
-    yield src.finding(rule, call, message, fix)
+    # At the operator: a deprecated call on its left is another mistake, and AMP701 speaks there.
+    yield src.finding(rule, both.operator, message, fix)
 
 
 @rule.check

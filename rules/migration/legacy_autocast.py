@@ -19,7 +19,8 @@ of a region where the project has one without a cache.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), and code
 under a test of the version, are left alone. `autocast(*arguments)` and a bare decorator are
-reported without a fix.
+reported without a fix, and so is the class itself where it is handed on, for somebody else to call:
+`partial(torch.cuda.amp.autocast, enabled=True)`.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from amplint import libcst as cst
 from amplint.knowledge.libraries import AUTOCASTS, AutocastApi
 
 from .._shared.guards import is_fallback
+from .._shared.handed_on import handed_on, handing_on
 from .._shared.parameters import is_given
 
 if TYPE_CHECKING:
@@ -56,7 +58,9 @@ rule = Rule(
     witness=Warns("autocast(args...)` is deprecated"),
     safe_if=(MEANT, CERTAIN, NOT_ASKED, INHERITS),
     torch="1.12",
-    candidates=calls(*LEGACY) | nodes("context") & (lambda at: symbol(at.value) in LEGACY),
+    candidates=calls(*LEGACY)
+    | nodes("context") & (lambda at: symbol(at.value) in LEGACY)
+    | handing_on(LEGACY),
 )
 
 
@@ -73,6 +77,16 @@ def check_decorator(decorator: cst.Decorator, src: Source) -> Iterator[Finding]:
     api = legacy(decorator.decorator, src)
     if api is not None:
         yield src.finding(rule, decorator.decorator, message(decorator.decorator, api, src))
+
+
+@rule.check
+def check_handed_on(
+    node: cst.Arg | cst.Return | cst.Element | cst.DictElement | cst.Assign, src: Source
+) -> Iterator[Finding]:
+    """Ex) partial(torch.cuda.amp.autocast, enabled=True)"""
+    for named, name in handed_on(node, LEGACY, src):
+        if not is_fallback(named, src):
+            yield src.finding(rule, named, message(named, AUTOCASTS[name], src))
 
 
 def legacy(node: cst.BaseExpression, src: Source) -> AutocastApi | None:

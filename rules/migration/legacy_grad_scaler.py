@@ -20,7 +20,8 @@ torch.cuda.amp.GradScaler)`, for the new object is not one, and where the class,
 parameter's, and only the seen calls say that it is the old one.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), code
-under a test of the version, and annotations in quotes are left alone.
+under a test of the version, and annotations in quotes are left alone. The class itself where it is
+handed on, for somebody else to call, is reported without a fix.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from amplint import libcst as cst
 from amplint.knowledge.libraries import SCALERS
 
 from .._shared.guards import is_fallback
+from .._shared.handed_on import handed_on, handing_on
 from .._shared.parameters import is_given
 
 if TYPE_CHECKING:
@@ -79,7 +81,9 @@ rule = Rule(
     witness=Warns("GradScaler(args...)` is deprecated"),
     safe_if=(CERTAIN, NOT_ASKED),
     torch="2.3",
-    candidates=calls(*LEGACY) | nodes("param", "annotation", "function") & is_annotated,
+    candidates=calls(*LEGACY)
+    | nodes("param", "annotation", "function") & is_annotated
+    | handing_on(LEGACY),
 )
 
 
@@ -89,10 +93,9 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     api = SCALERS.get(name) if name is not None else None
     if api is None or api.legacy is None or api.device is None or is_fallback(call, src):
         return
-    message = (
-        f'`{src.text(call.func)}` is deprecated: use `torch.amp.GradScaler("{api.device}", ...)`'
+    yield src.finding(
+        rule, call, message(call.func, api.device, src), migrate(call, api.device, src)
     )
-    yield src.finding(rule, call, message, migrate(call, api.device, src))
 
 
 @rule.check
@@ -104,8 +107,23 @@ def check_annotation(annotation: cst.Annotation, src: Source) -> Iterator[Findin
         if name is None or api is None or api.legacy is None:
             continue
         if not is_fallback(annotation, src):
-            message = f"`{src.text(named)}` is deprecated: scalers are `{api.legacy}`"
-            yield src.finding(rule, named, message, widen(named, name, api.legacy, src))
+            said = f"`{src.text(named)}` is deprecated: scalers are `{api.legacy}`"
+            yield src.finding(rule, named, said, widen(named, name, api.legacy, src))
+
+
+@rule.check
+def check_handed_on(
+    node: cst.Arg | cst.Return | cst.Element | cst.DictElement | cst.Assign, src: Source
+) -> Iterator[Finding]:
+    """Ex) return torch.cuda.amp.GradScaler"""
+    for named, name in handed_on(node, LEGACY, src):
+        device = SCALERS[name].device
+        if device is not None and not is_fallback(named, src):
+            yield src.finding(rule, named, message(named, device, src))
+
+
+def message(node: cst.BaseExpression, device: str, src: Source) -> str:
+    return f'`{src.text(node)}` is deprecated: use `torch.amp.GradScaler("{device}", ...)`'
 
 
 def named_in(node: cst.CSTNode) -> Iterator[cst.CSTNode]:

@@ -1,0 +1,60 @@
+"""Library classes and functions that are handed on as values, for somebody else to call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint import Candidates, Spot, Symbol, canonical, nodes
+from amplint import libcst as cst
+
+if TYPE_CHECKING:
+    from amplint import Source
+
+# What asks about a class, or names it for a check, and calls it not.
+ASKING = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "is_instance", "type"})
+
+
+def handing_on(names: frozenset[str]) -> Candidates:
+    """The nodes at which one of these library names may be handed on."""
+
+    def hands_on(at: Spot) -> bool:
+        return any(
+            isinstance(atom, Symbol) and canonical(atom.name) in names
+            for value in at.operands
+            for atom in value
+        )
+
+    return nodes("call", "return", "tuple", "list", "dict", "store") & hands_on
+
+
+def handed_on(
+    node: cst.Arg | cst.Return | cst.Element | cst.DictElement | cst.Assign,
+    names: frozenset[str],
+    src: Source,
+) -> Iterator[tuple[cst.BaseExpression, str]]:
+    """What is handed on, and its name: an argument, a returned value, an element, what a field is
+    set to.
+
+    Ex) autocast of partial(autocast, enabled=True), of `return autocast, GradScaler`, and of
+    self.region = autocast
+    """
+    value = node.value
+    if value is None or not isinstance(value, cst.Name | cst.Attribute):
+        return
+    name = src.name(value)
+    if name is None or name not in names:
+        return
+    if isinstance(node, cst.Assign) and not any(
+        isinstance(target.target, cst.Attribute) for target in node.targets
+    ):
+        return
+    call = src.parent(node)
+    asked = isinstance(call, cst.Call) and src.text(call.func).rpartition(".")[2] in ASKING
+    # Ex) isinstance(x, (GradScaler, Other))
+    named = isinstance(node, cst.Element) and any(
+        isinstance(around, cst.Call) and src.text(around.func) in ASKING
+        for around in src.ancestors(node)
+    )
+    if not asked and not named:
+        yield value, name
