@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint import Candidates, Spot, Symbol, canonical, nodes
+from amplint import Candidates, Spot, Symbol, Value, canonical, nodes
 from amplint import libcst as cst
 
 if TYPE_CHECKING:
@@ -18,14 +18,16 @@ ASKING = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "is_instan
 def handing_on(names: frozenset[str]) -> Candidates:
     """The nodes at which one of these library names may be handed on."""
 
-    def hands_on(at: Spot) -> bool:
-        return any(
-            isinstance(atom, Symbol) and canonical(atom.name) in names
-            for value in at.operands
-            for atom in value
-        )
+    def is_meant(value: Value) -> bool:
+        return any(isinstance(atom, Symbol) and canonical(atom.name) in names for atom in value)
 
-    return nodes("call", "return", "tuple", "list", "dict", "store") & hands_on
+    def hands_on(at: Spot) -> bool:
+        return any(map(is_meant, at.operands))
+
+    # What the name of a class attribute is bound to is no operand of anything.
+    return nodes("call", "return", "tuple", "list", "dict", "store") & hands_on | nodes(
+        "attr", "name", "import"
+    ) & (lambda at: is_meant(at.value))
 
 
 def handed_on(
@@ -45,9 +47,7 @@ def handed_on(
     name = src.name(value)
     if name is None or name not in names:
         return
-    if isinstance(node, cst.Assign) and not any(
-        isinstance(target.target, cst.Attribute) for target in node.targets
-    ):
+    if isinstance(node, cst.Assign) and not sets_field(node, src):
         return
     call = src.parent(node)
     asked = isinstance(call, cst.Call) and src.text(call.func).rpartition(".")[2] in ASKING
@@ -58,3 +58,9 @@ def handed_on(
     )
     if not asked and not named:
         yield value, name
+
+
+def sets_field(node: cst.Assign, src: Source) -> bool:
+    """Whether an assignment sets a field of an object, or of a class."""
+    in_class = src.function(node) is None and src.class_around(node) is not None
+    return in_class or any(isinstance(each.target, cst.Attribute) for each in node.targets)

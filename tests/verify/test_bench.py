@@ -41,7 +41,9 @@ def main(device, batch_size=4):
 def plain(device):
     assert not torch.is_autocast_enabled(device)
 """
-WAIT = "import time\n\n\ndef wait(number):\n    time.sleep(0.002 * number)\n"
+# Several times what a step takes besides, so that a busy machine changes no claim.
+SECONDS = 0.01
+WAIT = f"import time\n\n\ndef wait(number):\n    time.sleep({SECONDS} * number)\n"
 
 
 def subject(
@@ -98,7 +100,7 @@ def test_steps_end_what_is_measured(tmp_path: Path, runner: Any) -> None:
     [(4, 1, Claim.LESS), (1, 4, Claim.MORE)],
 )
 def test_durations(before: int, after: int, claimed: Claim, tmp_path: Path, runner: Any) -> None:
-    """Waits of 2 ms each are seen, and against itself the original has none."""
+    """Waits are seen, and against itself the original has none."""
     point = bench("cpu", tmp_path, runner).point(
         subject(tmp_path, before, after), BACKENDS["cpu"], "bf16", None
     )
@@ -106,7 +108,7 @@ def test_durations(before: int, after: int, claimed: Claim, tmp_path: Path, runn
     assert times is not None and not point.missing
     assert times.claim is claimed
     assert times.measured.pairs == times.control.pairs == PAIRS
-    assert times.before >= 0.002 * before and times.after >= 0.002 * after
+    assert times.before >= SECONDS * before and times.after >= SECONDS * after
     assert times.control.low < 1.25 and times.control.high > 0.8
     assert times.peak is None
 
