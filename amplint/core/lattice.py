@@ -188,8 +188,11 @@ def join_devices(devices: list[Device]) -> Device:
     kinds = {device.kind for device in devices}
     reason = first_of(device.evidence for device in devices)
     if kinds == {CPU.kind}:
+        if not all(device.pinned or device.pinned_within for device in devices):
+            return CPU
         pinned = all(device.pinned for device in devices)
-        return Device("cpu", reason, pinned=True) if pinned else CPU
+        within = any(device.pinned_within for device in devices)
+        return Device("cpu", reason, pinned=pinned, pinned_within=within)
     if kinds & {CPU.kind, PERHAPS_CPU.kind}:
         return PERHAPS_CPU
     if kinds == {None}:

@@ -96,12 +96,15 @@ class Device:
     """Where a tensor lives: `accelerator` (cuda, xpu, mps ...), `cpu`, or unknown (None).
 
     `pinned`: in page-locked memory of the host, from where a copy need not be waited for.
+    `pinned_within`: it is a batch that a function of the user's own has collated, or taken out of
+    one. The batch need be no tensor; the tensors in it are pinned.
     """
 
     kind: str | None
     evidence: Reason | None = field(default=None, compare=False)
     name: str | None = None  # "cuda", "cuda:1" where the text says so
     pinned: bool = False
+    pinned_within: bool = False
 
 
 NO_DEVICE = Device(None)
@@ -374,7 +377,20 @@ def _order(atom: Atom) -> tuple[str, ...]:
     if isinstance(atom, Object):
         what = (atom.type, atom.kind, atom.device.kind, atom.dtype, atom.rank, atom.enabled)
         return (position, *map(str, what), str(atom.last), _order_of(atom.holds))
-    parts = ("id", "cls", "name", "type", "kind", "path", "const", "dtype", "rank", "of", "pinned")
+    parts = (
+        "id",
+        "cls",
+        "name",
+        "type",
+        "kind",
+        "path",
+        "const",
+        "dtype",
+        "rank",
+        "of",
+        "pinned",
+        "pinned_within",
+    )
     return (position, *(str(getattr(atom, part, "")) for part in parts))
 
 
@@ -456,7 +472,10 @@ class Arguments:
 
 def branch(tree: TensorTree) -> TensorTree:
     """An item of a nest of tensors: a tensor, or a nest of any form."""
-    return replace(tree, forms=TREE_FORMS)
+    device = tree.device
+    if device.pinned_within:
+        device = replace(device, pinned=True)
+    return replace(tree, device=device, forms=TREE_FORMS)
 
 
 def moved(atom: Tensor | TensorTree, device: Device) -> Tensor | TensorTree:

@@ -50,6 +50,8 @@ def handed_on(
     if isinstance(node, cst.Assign) and not sets_field(node, src):
         return
     call = src.parent(node)
+    if isinstance(call, cst.ClassDef):
+        return  # a base
     asked = isinstance(call, cst.Call) and src.text(call.func).rpartition(".")[2] in ASKING
     # Ex) isinstance(x, (GradScaler, Other))
     named = isinstance(node, cst.Element) and any(

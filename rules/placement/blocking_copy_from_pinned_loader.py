@@ -13,13 +13,14 @@ the copy is done, and only then goes on to queue the next kernels.
 Fix safety: safe, the device runs the copy before what uses it, and the loader gives new memory for
 each batch. Unsafe where the batch is a parameter, which others may bring back from the device with
 the same line (the host would then read too early), where the loader is one, whose batches may be
-objects with a `to` of their own, and where the host writes into the batch later.
+objects with a `to` of their own, where the host writes into the batch later, and where the loader
+has its own `collate_fn`, for what it collates need not be tensors.
 
-Known limits: a loader with its own `collate_fn` is left alone, for what it collates need not be
-tensors; so is one whose `pin_memory=` may be false by a default. One that an option decides, such
-as `torch.cuda.is_available()`, is taken to pin: where it does not, the copy is what it was. A view
-of the batch is taken to be in new memory, but for slices. A cast along with the copy is done on the
-host, in memory that is not pinned.
+Known limits: the batch itself of a loader with its own `collate_fn` is left alone, and so are its
+attributes; a loader whose `pin_memory=` may be false by a default is. One that an option decides,
+such as `torch.cuda.is_available()`, is taken to pin: where it does not, the copy is what it was. A
+view of the batch is taken to be in new memory, but for slices. A cast along with the copy is done
+on the host, in memory that is not pinned.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 FRESH = "the batch comes from a loader that no caller passes"
 UNWRITTEN = "nothing writes into the batch later"
+COLLATED = "torch collates the batch"
 
 
 def moves_pinned(at: Spot) -> bool:
@@ -66,7 +68,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     since="0.1",
     witness=Same(),
-    safe_if=(FRESH, UNWRITTEN),
+    safe_if=(FRESH, UNWRITTEN, COLLATED),
     candidates=calls(".to", ".cuda") & moves_pinned,
 )
 
@@ -94,17 +96,24 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         return
     message = f"`{src.brief(call)}` waits for a copy from pinned memory"
     evidence = (*heat_places(heat, src), *device_places(batch, src))
-    yield src.finding(rule, call, message, without_waiting(call, call.func.value, src), evidence)
+    fix = without_waiting(call, call.func.value, batch, src)
+    yield src.finding(rule, call, message, fix, evidence)
 
 
-def without_waiting(call: cst.Call, batch: cst.BaseExpression, src: Source) -> Fix | None:
+def without_waiting(
+    call: cst.Call, batch: cst.BaseExpression, value: Tensor | TensorTree, src: Source
+) -> Fix | None:
     """Ex) x.to(device) -> x.to(device, non_blocking=True)"""
     added = src.edits.add_argument(call, "non_blocking=True")
     if added is None:
         return None
     while isinstance(batch, cst.Subscript):
         batch = batch.value
-    conditions = {FRESH: is_fresh(batch, src), UNWRITTEN: is_unwritten(batch, src)}
+    conditions = {
+        FRESH: is_fresh(batch, src),
+        UNWRITTEN: is_unwritten(batch, src),
+        COLLATED: not value.device.pinned_within,
+    }
     return Fix.safe_if("Do not wait for the copy", (added,), conditions)
 
 

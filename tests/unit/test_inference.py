@@ -424,6 +424,24 @@ class TestValues:
             assert isinstance(other, TensorTree)
             assert not other.device.pinned
 
+    @pytest.mark.parametrize(
+        ("expression", "pinned"),
+        [("batch", False), ("batch['x']", True), ("batch[0]['x'][:2]", True), ("batch.x", False)],
+    )
+    def test_what_is_taken_out_of_a_collated_batch_is_pinned(
+        self, expression: str, pinned: bool
+    ) -> None:
+        program = f"""
+            import torch
+            from torch.utils.data import DataLoader
+            def f(data, collate):
+                for batch in DataLoader(data, pin_memory=True, collate_fn=collate):
+                    {expression}
+            """
+        known = only(value(expression, program))
+        assert isinstance(known, TensorTree)
+        assert known.device.pinned is pinned
+
 
 class TestAutocast:
     @pytest.mark.parametrize(

@@ -1278,6 +1278,22 @@ def run(device):
         why=race,
     )
     yield Case(
+        "AMP505",
+        "torch collates the batch",
+        HEAD.rstrip() + "\n" + loader,
+        (
+            ("pin_memory=True)", "pin_memory=True, collate_fn=collate)"),
+            (
+                "def run",
+                "class Plain:\n    def __init__(self, x):\n        self.x = x\n\n"
+                "    def to(self, device):\n        return self.x.to(device)\n\n\n"
+                "def collate(rows):\n    return [Plain(torch.stack([x for (x,) in rows]))]\n\n\n"
+                "def run",
+            ),
+        ),
+        "cpu",
+    )
+    yield Case(
         "AMP506",
         "the host reads the copy",
         once(

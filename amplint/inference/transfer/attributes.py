@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 from amplint.core.values import (
     BOTTOM,
+    CPU,
     NONE,
     UNKNOWN,
     Arguments,
@@ -106,7 +108,9 @@ def blob_attribute(blob: TensorTree, name: str) -> Value:
         or name in ("to", "pin_memory")
     ):
         return one(Method(blob, name))
-    return one(branch(blob))
+    # torch pins what is in lists, tuples and dicts, and no field of any other object.
+    device = CPU if blob.device.pinned_within else blob.device
+    return one(branch(replace(blob, device=device)))
 
 
 CONTAINER_METHODS = frozenset({"items", "values", "keys", "get", "pop", "copy"})

@@ -234,17 +234,19 @@ def host_memory(name: str, arguments: Arguments, site: Site) -> Device:
     """Where the batches of a loader are: in pinned memory, if it is told to, or an option may say
     so (`torch.cuda.is_available()`).
 
-    What a function of the user's own collates need not be tensors, nor be pinned.
+    What a function of the user's own collates need be no tensor: only what is taken out of it is
+    pinned, of the lists, tuples and dicts that torch goes through (`torch/utils/data/_utils/
+    pin_memory.py`).
     """
     given = arguments.get("pin_memory", 7) or NOTHING
     pins = given != NOTHING and not any(
         isinstance(a, Host) and a.known and not a.const for a in given
     )
     own = arguments.get("collate_fn", 6) or NOTHING
-    if pins and own == NOTHING and name.startswith(libraries.PINNING_LOADERS):
-        return Device(
-            "cpu", site.evidence("this loader pins its batches", Shows.LOADER), pinned=True
-        )
+    if pins and name.startswith(libraries.PINNING_LOADERS):
+        evidence = site.evidence("this loader pins its batches", Shows.LOADER)
+        collated = own != NOTHING
+        return Device("cpu", evidence, pinned=not collated, pinned_within=collated)
     return CPU
 
 

@@ -118,7 +118,7 @@ def first_of(pair: tuple[str, Value]) -> str:
 
 def unpinned(device: Device) -> Device:
     """Where a copy of a tensor is."""
-    return CPU if device.pinned else device
+    return CPU if device.pinned or device.pinned_within else device
 
 
 KEYED = frozenset({"torch.nn.ModuleDict", "torch.nn.ParameterDict"})
