@@ -16,8 +16,9 @@ from amplint.core.lattice import known
 from amplint.core.values import NONE, Host, Symbol, Tensor, TensorTree, Unknown, Value
 from amplint.core.walks import Solver
 from amplint.inference import Inference, State
+from amplint.inference.use_evidence import path_of
 from amplint.ir import ops
-from amplint.ir.model import Node
+from amplint.ir.model import Graph, Node
 from amplint.knowledge import libraries
 
 MAX_DEPTH = 8  # of the parts of a test that are looked at
@@ -34,6 +35,10 @@ COUNTER = re.compile(
 )
 EVALUATION_CONTEXT = re.compile(r"(^|_)eval(uat\w*)?(_|$)")
 WARNINGS = frozenset({"warn", "warning", "error", "exception", "critical", "warning_once"})
+REPORTS = WARNINGS | {"print", "info", "debug", "log"}
+READS = frozenset({"item", "clone", "detach", "cpu", "float"})
+# What a block does besides reporting.
+CHANGES = frozenset({ops.STORE, ops.PUT, ops.ADD, ops.AUG, ops.RETURN, ops.BREAK, ops.CONTINUE})
 NONFINITE = frozenset({"isnan", "isinf"})
 # Modes, phases and splits that train nothing, as they are written.
 EVALUATIONS = frozenset(
@@ -111,7 +116,62 @@ class ColdGuards(Fact):
         here = "if" if block.kind == "if" else "else"
         if side == here:
             return True
+        if block.kind == "if" and (
+            self._sets_what_it_tests(state, number) or self._reports_value(state, number)
+        ):
+            return True
         return block.kind != "after" and number in self._raising(function, state)
+
+    def _sets_what_it_tests(self, state: State, number: int) -> bool:
+        """A block that sets the very field that its test compares with a constant: it runs until
+        that is done.
+
+        Ex) if self.params[2] < 0: self.params[2] = out.mean()
+        """
+        graph = state.graph
+        test = graph.nodes[graph.blocks[number].node]
+        if test.op != ops.COMPARE or len(test.operands) != 2:
+            return False
+        compared = {path_of(graph, self._field_of(graph, operand)) for operand in test.operands}
+        constants = sum(graph.nodes[operand].op == ops.CONST for operand in test.operands)
+        return constants == 1 and any(
+            node.op == ops.STORE and f"{path_of(graph, node.operands[0])}.{node.data}" in compared
+            for node in graph.nodes
+            if node.block == number
+        )
+
+    def _field_of(self, graph: Graph, number: int) -> int:
+        """The field whose item, or number, a node is: `self.params` of `self.params[2].item()`."""
+        for _ in range(MAX_DEPTH):
+            node = graph.nodes[number]
+            callee = graph.nodes[node.operands[0]] if node.op == ops.CALL else None
+            if node.op in (ops.SUBSCRIPT, ops.NARROW):
+                number = node.operands[0]
+            elif callee is not None and callee.op == ops.ATTR and callee.data in READS:
+                number = callee.operands[0]
+            else:
+                break
+        return number
+
+    def _reports_value(self, state: State, number: int) -> bool:
+        """A block that does nothing but report that a tensor is out of its range.
+
+        Ex) if norm < 1e-8: print("too small", norm.item())
+        """
+        graph = state.graph
+        test = graph.nodes[graph.blocks[number].node]
+        if test.op != ops.COMPARE or not any(
+            isinstance(atom, Tensor) for operand in test.operands for atom in state.values[operand]
+        ):
+            return False
+        inside = [node for node in graph.nodes if node.block == number]
+        reports = [
+            node
+            for node in inside
+            if node.op == ops.CALL and self._last_name(state, node.operands[0]) in REPORTS
+        ]
+        changes = any(node.op in CHANGES for node in inside)
+        return bool(reports) and not changes and graph.blocks[number].kind == "if"
 
     def _raising(self, function: str, state: State) -> frozenset[int]:
         """The blocks that end in an error, or warn of one."""

@@ -161,6 +161,7 @@ class Hotness(PlaceFact[Heat]):
                 if node.op == ops.CALL and (direct or trains):
                     stack.append((function, number, direct))
         enclosing = {function: self._enclosing_loops(function) for function, _, _ in stack}
+        epochs = {function for function, number, _ in stack if self._is_in_loader(function, number)}
         climbed: set[tuple[str, int]] = set()
         while stack:
             function, number, direct = stack.pop()
@@ -171,7 +172,7 @@ class Hotness(PlaceFact[Heat]):
             loop = around[graph.nodes[number].block]
             if direct and loop >= 0:
                 loops[loop] = TRAINING
-            elif direct and function not in self._per_call:
+            elif direct and function not in self._per_call and function not in epochs:
                 self._per_call.add(function)
                 stack += [
                     (caller, call, True)
@@ -184,6 +185,15 @@ class Hotness(PlaceFact[Heat]):
                     loops[loop] = TRAINING
                 parent = graph.blocks[loop].parent
                 loop = around[parent] if parent >= 0 else -1
+
+    def _is_in_loader(self, function: str, number: int) -> bool:
+        """Whether a node stands in a loop over a loader: its function is an epoch, and what else
+        trains in it does so once, as the step that is left over at the end."""
+        state, loops = self.inference.states[function], self._batch_loops[function]
+        block = state.graph.nodes[number].block
+        while block >= 0 and block not in loops:
+            block = state.graph.blocks[block].parent
+        return block >= 0
 
     def _may_train(self, function: str, number: int) -> bool:
         """Whether what a call leads to trains there: it does not where gradients are off."""
@@ -301,6 +311,8 @@ class Hotness(PlaceFact[Heat]):
         if facts.name in TRAINING_METHODS and self.inference.is_metric(facts.cls):
             text = "a metric is computed for every batch of evaluation"
             return found(text, REACH_OF_DEFINITION, EVALUATION)
+        if facts.name in TRAINING_METHODS and self._steps_in_loop(function):
+            return None  # a trainer that is a module: its `forward` is the whole of the training
         if facts.name in TRAINING_METHODS:
             learns = self.inference.learns(facts.cls)
             reach = REACH_OF_LEARNING if learns else REACH_OF_DEFINITION
@@ -311,6 +323,16 @@ class Hotness(PlaceFact[Heat]):
         if self._is_loss_of_module(function):
             return found(f"hot: `{facts.name}` runs for every batch", REACH_OF_LEARNING)
         return None
+
+    def _steps_in_loop(self, function: str) -> bool:
+        """Whether a function steps an optimizer in a loop of its own."""
+        loops, known = self._batch_loops.get(function, {}), self._backward_calls
+        nodes = self.inference.states[function].graph.nodes
+        return TRAINING in loops.values() and any(
+            self._around(function)[nodes[number].block].loop >= 0
+            for number in known.events.get(function, ())
+            if known.is_step(function, number)
+        )
 
     def _is_loss_of_module(self, function: str) -> bool:
         """A method that computes a loss and that nobody is seen to call: an engine will."""
@@ -359,8 +381,15 @@ class Hotness(PlaceFact[Heat]):
         state, known = self.inference.states[function], self._backward_calls
         events = known.events[function]
         steps = [n for n in events if known.is_step(function, n)]
-        given = all(self._is_given(state, state.graph.nodes[n].operands[0]) for n in steps)
-        return bool(steps) and given and any(known.is_backward(function, n) for n in events)
+        if not steps or not all(
+            self._is_given(state, state.graph.nodes[n].operands[0]) for n in steps
+        ):
+            return False
+        return any(known.is_backward(function, n) for n in events) or any(
+            known.chain(function, number) is not None
+            for number, node in enumerate(state.graph.nodes)
+            if node.op == ops.CALL
+        )
 
     def _is_given(self, state: State, number: int) -> bool:
         """Whether a value comes from outside the function."""

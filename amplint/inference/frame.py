@@ -15,6 +15,7 @@ from amplint.core.values import (
     Autocast,
     Device,
     Evidence,
+    Host,
     Mapping,
     Object,
     Region,
@@ -177,7 +178,10 @@ class Frame:
         return join([frozenset(filled(atom) for atom in value)])
 
     def backpropagated(self, number: int, value: Value) -> Value:
-        """A loss of unknown device is where training happens: on the accelerator."""
+        """A loss of unknown device is where training happens: on the accelerator; and it is no
+        number, though other paths may have made it one."""
+        if self.marks.nodes.get(number) == "loss" and any(isinstance(a, Tensor) for a in value):
+            value = frozenset(a for a in value if not isinstance(a, Host))
         call = self.graph.nodes[self.marks.backward[number]]
         device = Device(ACCELERATOR, self.evidence(call, "backpropagated here", Shows.BACKWARD))
         return frozenset(

@@ -22,12 +22,18 @@ if TYPE_CHECKING:
 CONVERSIONS = frozenset(
     "bool long int short float half bfloat16 double type contiguous clone logical_not neg".split()
 )
-SAME_ANYWHERE = frozenset("eq ne lt le gt ge flip roll tril triu tile abs diag fill_ zero_".split())
+SAME_ANYWHERE = frozenset(
+    """
+    eq ne lt le gt ge flip roll tril triu tile abs diag fill_ zero_ round floor ceil trunc sign
+    round_ floor_ ceil_ trunc_ sign_
+    """.split()
+)
 """What gives the same bits on every device, where its other operands are of the host."""
 ROUNDED = frozenset(
     """
     add add_ sub sub_ mul mul_ div div_ pow pow_ sqrt rsqrt exp log cos sin cumsum softmax
-    normal_ uniform_ bernoulli_ random_ exponential_ log_ exp_ clamp clamp_ sum mean
+    normal_ uniform_ bernoulli_ random_ exponential_ log_ exp_ clamp clamp_ clip clip_ sum mean
+    tan tanh sigmoid relu log2 log10 log1p exp2 expm1 reciprocal square
     """.split()
 )
 """What may differ in the last bit, or draws other random numbers."""
@@ -37,6 +43,8 @@ OF_INTS = frozenset("flip roll tril triu tile diag".split())  # no tensor is met
 SLICED = "slice"
 OTHER_BITS = "view as"
 COMPARED = "compare"  # with something that nobody knows, a number most likely
+PARAMETER = "nn.Parameter"  # whose copy is none
+NO_FACTORY = frozenset({COMPARED, PARAMETER})
 MAX_STEPS = 8
 FROM_DATA = frozenset({"data", "arg"})  # dtype words of factories that copy host data
 # With these, more is decided than what the tensor holds, and where.
@@ -63,8 +71,8 @@ class Built:
         sliced: whether it is, or may be, a part of what was built, whose strides a copy changes.
         shaped: whether what was done changed the shape at most.
         exact: whether what was done gives the same bits on any device.
-        alone: whether nothing else took part but numbers; else it was compared with what is a
-            number or on the CPU, for two devices cannot be compared.
+        alone: whether nothing else took part but numbers; else it was made a parameter, or computed
+            with what is a number or on the CPU, for two devices do not meet.
         certain: whether all this holds whoever calls the function, not only in the calls that are
             seen.
         placed: whether a type was given that may name a device: `.type("torch.FloatTensor")`.
@@ -131,7 +139,7 @@ def built(
         sliced=found.sliced or word == SLICED,
         shaped=found.shaped and (word in SHAPE_METHODS or word == SLICED),
         exact=found.exact and word not in ROUNDED and not overflows(found.name, word),
-        alone=found.alone and word != COMPARED,
+        alone=found.alone and word not in NO_FACTORY,
         certain=found.certain and step.certain,
         placed=found.placed or step.placed,
     )
@@ -165,7 +173,8 @@ def operand_alone(node: cst.BaseExpression, src: Source) -> Step | None:
         other = node.comparisons[0].comparator
         return apart(node.left, other, "eq", src) or on_host(node.left, other, src)
     if isinstance(node, cst.BinaryOperation):
-        return apart(node.left, node.right, "mul", src)
+        left, right = node.left, node.right
+        return apart(left, right, "mul", src) or on_host(left, right, src)
     if isinstance(node, cst.Subscript):
         return part_of(node, src)
     return called_on(node, src) if isinstance(node, cst.Call) else None
@@ -204,7 +213,7 @@ def called_on(call: cst.Call, src: Source) -> Step | None:
     if word == "view" and len(given) == 1 and not given[0].star:
         other_bits = is_dtype(given[0].value, src)
         return Step(operand, OTHER_BITS if other_bits else word, surely_size(given[0].value, src))
-    if word in SHAPE_METHODS | CONVERSIONS:
+    if word in SHAPE_METHODS | CONVERSIONS or (word == PARAMETER and name is not None):
         return Step(operand, word, sure)
     if word in SAME_ANYWHERE | ROUNDED and all(is_host(arg.value, src) for arg in given):
         known = word in OF_INTS or all(surely_host(arg.value, src) for arg in given)
@@ -224,7 +233,7 @@ def apart(
 def on_host(left: cst.BaseExpression, right: cst.BaseExpression, src: Source) -> Step | None:
     """The side that is a tensor on the CPU, where nothing is known of the other.
 
-    Ex) torch.rand(n) of `torch.rand(n) > rate`
+    Ex) torch.rand(n) of `torch.rand(n) > rate` and of `torch.rand(n) * rate`
     """
     for side, other in ((left, right), (right, left)):
         tensor = src.tensor(side)
@@ -338,8 +347,7 @@ def alone(at: Spot, number: int) -> Iterator[int]:
     if node.op in ("narrow", "subscript", "unary"):
         yield node.operands[0]
     elif node.op in ("binop", "compare"):
-        tensors = [each for each in node.operands if not all(map(is_host_atom, at.of(each)))]
-        yield from tensors if len(tensors) == 1 or node.op == "compare" else ()
+        yield from (each for each in node.operands if not all(map(is_host_atom, at.of(each))))
     elif node.op == "call":
         callee = at.graph.nodes[node.operands[0]]
         function = (at.name_of(number) or "").startswith("torch.")

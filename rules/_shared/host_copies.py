@@ -232,6 +232,8 @@ def placement(copy: Copy, src: Source) -> tuple[str, bool] | None:
     if not src.variables.same_meaning(copy.move, copy.made):
         return None  # what names the device may have another value where the tensor is made
     move = move_of(copy.move, src)
+    if move is not None and move.device is None:
+        return None
     if move is not None and move.dtype is None:
         return f"device={move.device}", move.certain
     if move is not None:

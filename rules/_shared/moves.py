@@ -21,12 +21,13 @@ class Move:
     """A call that moves a tensor.
 
     Args:
-        device: as it is to be written in `device=`.
+        device: as it is to be written in `device=`; None for an index that may be None, which means
+            the current GPU for `cuda`, and the CPU for `device=`.
         dtype: what is given along with it.
         certain: whether that is a device whoever calls, not only in the calls that are seen.
     """
 
-    device: str
+    device: str | None
     dtype: str | None
     certain: bool
 
@@ -60,7 +61,7 @@ def move_by_cuda(call: cst.Call, src: Source) -> Move | None:
         return Move(f'"cuda:{index}"' if certain else written, None, certain)
     if isinstance(only(src.value(target.value)), Device):
         return Move(written, None, surely_device(target.value, src))
-    return None  # an index that may be None means the current device
+    return Move(None, None, False)
 
 
 def constant_device(node: cst.BaseExpression, src: Source) -> str | None:

@@ -144,8 +144,32 @@ def hot_evidence(
         return None
     where = device_places(tensor, src)
     if tensor.device.kind is None:
+        if is_moved_later(node, src):
+            return None
         where = (src.related_node(node, "nothing keeps this tensor on the CPU"),)
     return (*heat_places(heat, src), *where)
+
+
+def is_moved_later(node: cst.CSTNode, src: Source) -> bool:
+    """Whether a variable that an expression reads is moved to the device further down: until then
+    it is on the CPU.
+
+    Ex) labels[i] of `if labels[i] < 0: ...` before `labels = labels.to(device)`
+    """
+    function, place = src.function(node), src.span(node).start
+    if function is None:
+        return False
+    names = {name.value for name in src.layout.names(node)}
+    return any(
+        isinstance(call.func, cst.Attribute)
+        and call.func.attr.value in ("to", "cuda")
+        and isinstance(call.func.value, cst.Name)
+        and call.func.value.value in names
+        and src.assigned_name(call) == call.func.value.value
+        and src.span(call).start > place
+        and not moves_to_host(call, src)
+        for call in src.calls(function)
+    )
 
 
 def moves_to_host(call: cst.Call, src: Source) -> bool:

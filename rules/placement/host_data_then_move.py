@@ -66,7 +66,9 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
 def built_there(copy: Copy, src: Source) -> Fix | None:
     """Ex) torch.tensor(ids).to(d) -> torch.tensor(ids, device=d)"""
     move, function = move_of(copy.move, src), copy.move.func
-    if move is None or move.dtype is not None or not isinstance(function, cst.Attribute):
+    if move is None or move.device is None or move.dtype is not None:
+        return None
+    if not isinstance(function, cst.Attribute):
         return None
     if not is_bare(function.value, copy.made, src):
         return None
