@@ -35,7 +35,7 @@ COUNTER = re.compile(
 )
 EVALUATION_CONTEXT = re.compile(r"(^|_)eval(uat\w*)?(_|$)")
 WARNINGS = frozenset({"warn", "warning", "error", "exception", "critical", "warning_once"})
-REPORTS = WARNINGS | {"print", "info", "debug", "log"}
+REPORTS = WARNINGS | {"print", "info", "debug"}
 READS = frozenset({"item", "clone", "detach", "cpu", "float"})
 # What a block does besides reporting.
 CHANGES = frozenset({ops.STORE, ops.PUT, ops.ADD, ops.AUG, ops.RETURN, ops.BREAK, ops.CONTINUE})
@@ -164,14 +164,14 @@ class ColdGuards(Fact):
             isinstance(atom, Tensor) for operand in test.operands for atom in state.values[operand]
         ):
             return False
-        inside = [node for node in graph.nodes if node.block == number]
-        reports = [
-            node
-            for node in inside
-            if node.op == ops.CALL and self._last_name(state, node.operands[0]) in REPORTS
+        inside = [(each, node) for each, node in enumerate(graph.nodes) if node.block == number]
+        statements = [
+            self._last_name(state, node.operands[0])
+            for each, node in inside
+            if node.op == ops.CALL and not state.users[each]
         ]
-        changes = any(node.op in CHANGES for node in inside)
-        return bool(reports) and not changes and graph.blocks[number].kind == "if"
+        changes = any(node.op in CHANGES for _, node in inside)
+        return bool(statements) and not changes and all(name in REPORTS for name in statements)
 
     def _raising(self, function: str, state: State) -> frozenset[int]:
         """The blocks that end in an error, or warn of one."""
@@ -217,6 +217,11 @@ class ColdGuards(Fact):
             return "else"
         if node.op == ops.NARROW:
             return self._cold_side(function, state, node.operands[0], inner)
+        if node.op == ops.PHI:
+            # A flag that was asked for before: both sides of that test are the flag again.
+            asked = {state.graph.narrowed(operand) for operand in node.operands}
+            if len(asked) == 1 and number not in asked:
+                return self._cold_side(function, state, asked.pop(), inner)
         if node.op == ops.COMPARE:
             return self._cold_comparison(function, state, node)
         if node.op == ops.CALL:

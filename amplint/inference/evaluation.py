@@ -166,6 +166,8 @@ class Evaluation(Calls):
                 value = self.settled(join([known(value), marked]))
         elif number in self.marks.backward:
             value = self.settled(self.backpropagated(number, value))
+        if number in self.marks.backward:
+            value = self.settled(self.without_numbers(number, value))
         if self.marks.nodes.get(number) in CONTAINERS:
             value = self.settled(self.with_terms(number, value))
         if number in self.marks.no_nests:

@@ -178,16 +178,19 @@ class Frame:
         return join([frozenset(filled(atom) for atom in value)])
 
     def backpropagated(self, number: int, value: Value) -> Value:
-        """A loss of unknown device is where training happens: on the accelerator; and it is no
-        number, though other paths may have made it one."""
-        if self.marks.nodes.get(number) == "loss" and any(isinstance(a, Tensor) for a in value):
-            value = frozenset(a for a in value if not isinstance(a, Host))
+        """A loss of unknown device is where training happens: on the accelerator."""
         call = self.graph.nodes[self.marks.backward[number]]
         device = Device(ACCELERATOR, self.evidence(call, "backpropagated here", Shows.BACKWARD))
         return frozenset(
             replace(a, device=device) if isinstance(a, Tensor) and a.device.kind is None else a
             for a in value
         )
+
+    def without_numbers(self, number: int, value: Value) -> Value:
+        """What a backward pass is run for is no number, though another path may have made it one."""
+        if self.marks.nodes.get(number) != "loss" or not any(isinstance(a, Tensor) for a in value):
+            return value
+        return frozenset(a for a in value if not isinstance(a, Host))
 
     def of(self, number: int) -> Value:
         return self.values[number]

@@ -167,6 +167,7 @@ def is_moved_later(node: cst.CSTNode, src: Source) -> bool:
         and call.func.value.value in names
         and src.assigned_name(call) == call.func.value.value
         and src.span(call).start > place
+        and src.keyword(call, "dtype") is None  # that is a cast back, to what it was before
         and not moves_to_host(call, src)
         for call in src.calls(function)
     )
