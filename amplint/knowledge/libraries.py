@@ -219,7 +219,7 @@ WORKER_ARGUMENTS: dict[str, int | None] = {
 }
 """What a DataLoader of torch refuses unless it has workers -> its position, if it has one."""
 
-PINNING_LOADERS = ("torch.utils.data.", "torch_geometric.")
+PINNING_LOADERS = ("torch.utils.data.", "torch_geometric.", "torchdata.stateful_dataloader.")
 """The homes of those that pin what they give, all of it, with `pin_memory=True`."""
 
 _OPTIM = """
