@@ -160,7 +160,7 @@ class Frame:
         return one(Tensor(None, device, None, True))
 
     def with_terms(self, number: int, value: Value) -> Value:
-        """What holds the terms of a loss: nothing else is known of some of them."""
+        """A container of the terms of a loss, with those in it of which nothing else is known."""
         term = self.term(self.graph.nodes[number])
 
         def told(held: Value) -> Value:
@@ -187,7 +187,7 @@ class Frame:
         )
 
     def without_numbers(self, number: int, value: Value) -> Value:
-        """What a backward pass is run for is no number, though another path may have made it one."""
+        """The alternatives of a loss without the numbers: no backward pass is run for these."""
         if self.marks.nodes.get(number) != "loss" or not any(isinstance(a, Tensor) for a in value):
             return value
         return frozenset(a for a in value if not isinstance(a, Host))

@@ -296,8 +296,8 @@ AVERAGES = frozenset({"mean", "sum"})
 
 
 def terms(graph: Graph, number: int) -> Iterator[tuple[int, str]]:
-    """What a loss, or a term of one, is computed from that is certainly a term itself, or holds
-    terms: addends, what is multiplied by a number, and what is summed up."""
+    """The parts of a loss, or of a term, that are certainly terms, or hold terms: addends, factors
+    beside a number, and the elements of a sum."""
     node = graph.nodes[number]
     if node.op in (ops.BINOP, ops.AUG) and node.data in ("Add", "Sub"):
         yield from ((operand, "term") for operand in node.operands)

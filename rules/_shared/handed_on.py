@@ -35,8 +35,8 @@ def handed_on(
     names: frozenset[str],
     src: Source,
 ) -> Iterator[tuple[cst.BaseExpression, str]]:
-    """What is handed on, and its name: an argument, a returned value, an element, what a field is
-    set to.
+    """An expression that hands a name on, and the name: an argument, a returned value, an element,
+    the value of a field.
 
     Ex) autocast of partial(autocast, enabled=True), of `return autocast, GradScaler`, and of
     self.region = autocast
