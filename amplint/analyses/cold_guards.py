@@ -36,6 +36,7 @@ COUNTER = re.compile(
 EVALUATION_CONTEXT = re.compile(r"(^|_)eval(uat\w*)?(_|$)")
 WARNINGS = frozenset({"warn", "warning", "error", "exception", "critical", "warning_once"})
 REPORTS = WARNINGS | {"print", "info", "debug"}
+SIZES = frozenset({"len", "size", "numel", "nelement"})
 READS = frozenset({"item", "clone", "detach", "cpu", "float"})
 # What a block does besides reporting.
 CHANGES = frozenset({ops.STORE, ops.PUT, ops.ADD, ops.AUG, ops.RETURN, ops.BREAK, ops.CONTINUE})
@@ -251,7 +252,7 @@ class ColdGuards(Fact):
             if wishes_output(self._last_name(state, node.operands[0])):
                 return "if" if operator == "IsNot" else "else"
             return None
-        side = self._host_only_side(state, node)
+        side = self._host_only_side(state, node) or self._empty_side(state, node)
         if side is not None:
             return side
         rare = any(self._has_modulo(state, n, 0) for n in node.operands)
@@ -285,6 +286,18 @@ class ColdGuards(Fact):
         if device.op != ops.ATTR or device.data != "device":
             return None
         return {"Eq": "else", "NotEq": "if"}.get(test.data[0])
+
+    def _empty_side(self, state: State, test: Node) -> str | None:
+        """`len(sentences) == 0`, `labels.size(0) == 0`: an empty batch is rare."""
+        size, zero = (state.graph.nodes[n] for n in test.operands[:2])
+        if zero.op != ops.CONST or zero.data != 0:
+            return None
+        callee = state.graph.nodes[size.operands[0]] if size.op == ops.CALL else None
+        measured = callee is not None and callee.data in SIZES
+        if size.op == ops.SUBSCRIPT:
+            shape = state.graph.nodes[size.operands[0]]
+            measured = shape.op == ops.ATTR and shape.data == "shape"
+        return {"Eq": "if", "NotEq": "else", "Gt": "else"}.get(test.data[0]) if measured else None
 
     def _starts_as_none(self, state: State, test: Node) -> bool:
         """`total is None`, where a loop goes on to give it a value: true once."""

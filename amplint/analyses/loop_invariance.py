@@ -9,7 +9,7 @@ moved is followed through the operations of torch, to the list of numbers that i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from amplint.analyses.fact import Fact, NodeFact
@@ -55,7 +55,6 @@ TRANSPARENT = frozenset(
         ops.LIST,
         ops.SET,
         ops.STARRED,
-        ops.PHI,
         ops.COMP,
         ops.SUBSCRIPT,
         ops.SLICE,
@@ -63,6 +62,7 @@ TRANSPARENT = frozenset(
         ops.PUT,
     }
 )
+SIDES = frozenset({"if", "else", "after"})
 PURE = ("builtins.", "itertools.", "math.", "numpy.", "copy.")
 IMPURE = re.compile(r"random|builtins\.(input|open|next|iter|id|vars|locals|globals|map|filter)$")
 DRAWN = re.compile(
@@ -169,6 +169,11 @@ class Step:
         if is_known(self._state.values[number]):
             return Constant()
         match node.op:
+            case ops.PHI:
+                # For each element of a list, a test may choose another one of two numbers.
+                element = self._state.graph.blocks[node.block].kind == "comprehension"
+                tests = self._tests_before(node) if element else ()
+                return self._all([*node.operands, *tests])
             case ops.CONST:
                 return Constant()
             case ops.NARROW:
@@ -188,6 +193,15 @@ class Step:
                 return self._all(node.operands)
             case _:
                 return None
+
+    def _tests_before(self, joined: Node) -> Iterator[int]:
+        """The tests that choose among the values that are joined."""
+        graph = self._state.graph
+        for operand in joined.operands:
+            block = graph.nodes[operand].block
+            while block > joined.block and graph.blocks[block].kind in SIDES:
+                yield graph.blocks[block].node
+                block = graph.blocks[block].parent
 
     def _all(self, numbers: Iterable[int]) -> Answer:
         """The answer about a value that is made of all of these nodes of the function."""
