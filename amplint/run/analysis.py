@@ -163,7 +163,8 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
         processes,
     )
     judged = tuple(judging for _, judging in looked if judging is not None)
-    measured = Measured(0.0, link_time, len(files.own), 0, *program.size, judged)
+    changed = task.linker.changed if task.linker is not None else None
+    measured = Measured(0.0, link_time, len(files.own), 0, *program.size, judged, changed)
     return Analysed(
         {path: seen for path, (seen, _) in zip(paths, looked, strict=True)},
         tuple(failures),

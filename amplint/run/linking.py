@@ -30,15 +30,18 @@ class Entry(msgspec.Struct, array_like=True):
     snapshot: Snapshot
 
 
-@dataclass(frozen=True)
+@dataclass
 class Linker:
     """Links the files of a project that is linked as a whole.
 
     Args:
         store: the cache, and the digests of the files.
+        changed: where what the cache keeps was taken up, how many files were not as it knows them;
+            None where all was linked anew.
     """
 
     store: Store
+    changed: int | None = None
 
     def link(self, files: Files, progress: Progress) -> Inference:
         """The values of all functions."""
@@ -48,6 +51,7 @@ class Linker:
             changed = sorted(different(entry.digests, digests))
             known = self._resumed(files, entry.snapshot, changed)
             if known is not None:
+                self.changed = len(changed)
                 if len(changed) >= MANY_CHANGED:
                     self._keep(known, digests)
                 return known

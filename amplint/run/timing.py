@@ -61,6 +61,8 @@ class Measured:
         functions: how many these have.
         evaluated: how many of them inference was led to.
         judged: the files that were judged.
+        changed: how many files had changed since the run from whose outcome inference went on; None
+            where it began anew.
     """
 
     index: float
@@ -70,6 +72,7 @@ class Measured:
     functions: int
     evaluated: int
     judged: tuple[Judging, ...]
+    changed: int | None = None
 
 
 @dataclass
@@ -215,12 +218,23 @@ def stages(
     rows = [
         (timing.read, f"read {counted(timing.files, 'file')}"),
         (sum(part.index for part in parts), f"index {files}, {anew:,} of them parsed"),
-        (sum(part.link for part in parts), f"link: {functions}, {evaluated:,} of them evaluated"),
+        (
+            sum(part.link for part in parts),
+            f"link: {functions}, {evaluated:,} of them {how(parts)}",
+        ),
         (judging - rules, f"judge: {units} in files with candidates, {parsed:,} through LibCST"),
         (rules, "judge: what the rules do"),
     ]
     rest = processor - sum(seconds for seconds, _ in rows)
     return [*rows, (max(rest, 0.0), "start, cache, report")]
+
+
+def how(parts: Sequence[Measured]) -> str:
+    """Whether inference began anew, or with what the cache knows of an earlier run."""
+    kept = [part.changed for part in parts if part.changed is not None]
+    if not kept:
+        return "evaluated"
+    return f"known; only what {counted(sum(kept), 'changed file')} can matter to is evaluated"
 
 
 def by_rule(judged: Iterable[Judging]) -> list[tuple[float, str]]:

@@ -15,6 +15,7 @@ from amplint.cli import main as cli
 from amplint.core import registry
 from amplint.gradscaler import path_explorer
 from amplint.run.cache import NAME
+from amplint.run import session
 from amplint.run.timing import Judging, Measured, Timing, render
 
 LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
@@ -144,6 +145,19 @@ def test_parts_that_were_in_the_cache_are_counted() -> None:
         ("src/m/a.py", 2.0),
         ("src/m/b.py", 1.0),
     ]
+
+
+def test_it_is_told_that_inference_goes_on_from_an_earlier_run(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tree: Path
+) -> None:
+    monkeypatch.setattr(session, "LEAST_KEPT", 0)
+    for number in range(20):
+        (tree / f"other{number}.py").write_text(TRAIN.replace("def train", f"def train{number}"))
+    _, _, err = check(capfd, "--timing")
+    assert "of them evaluated\n" in err
+    (tree / "other7.py").write_text(TRAIN.replace("def train", "def train7") + "\nunusual = 1\n")
+    _, _, err = check(capfd, "--timing")
+    assert "of them known; only what 1 changed file can matter to is evaluated\n" in err
 
 
 TRAIN = """\
