@@ -5,7 +5,7 @@
 Each file of mutants.json is checked as it is, with its whole package around it. Then it is broken
 in every way that applies, one at a time, and checked again: a mutant is caught where a finding of
 its family comes that was not there before. Prints the share of each family and what was missed, and
-writes results/mutants.json when all packages were run.
+writes results/mutants.json, package after package; what it says of others stays.
 
 A mutant is made only where it is a mistake: by `MUTATIONS`, each of which says in its docstring
 what it asks of the place. Positions are those of `ast`, so that the rest of a file stays as it is.
@@ -381,13 +381,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "mutants.json")
     options = parser.parse_args()
     files: dict[str, list[str]] = json.loads((HERE / "mutants.json").read_text(encoding="utf-8"))
-    outcomes: list[Outcome] = []
-    for package in load(options.packages or sorted(files)):
-        outcomes += of_package(package, files[package.name], options.cache)
-    show(outcomes)
-    if not options.packages:
-        table = {"outcomes": [asdict(each) for each in outcomes]}
-        options.out.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+    known: dict[str, list[Outcome]] = defaultdict(list)
+    if options.out.exists():
+        for row in json.loads(options.out.read_text(encoding="utf-8"))["outcomes"]:
+            known[row["package"]].append(Outcome(**row))
+    chosen = options.packages or sorted(files)
+    for package in load(chosen):
+        known[package.name] = list(of_package(package, files[package.name], options.cache))
+        rows = [asdict(each) for name in sorted(known) for each in known[name]]
+        text = json.dumps({"outcomes": rows}, indent=1)
+        options.out.write_text(f"{text}\n", encoding="utf-8")
+    show([each for name in chosen for each in known[name]])
 
 
 def of_package(package: Package, paths: list[str], cache: Path) -> Iterator[Outcome]:
