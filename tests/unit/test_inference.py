@@ -14,7 +14,7 @@ from amplint.analyses.inferred import Regions
 from amplint.analyses.program import FileView, Program
 from amplint.analyses.tensor_certainty import TensorCertainty
 from amplint.analyses.texts import CalledTexts, FunctionTexts
-from amplint.core.lattice import join_devices, only
+from amplint.core.lattice import is_unknown, join_devices, only
 from amplint.core.values import (
     ACCELERATOR,
     CPU,
@@ -357,6 +357,61 @@ class TestValues:
             facts = Program(Files(files)).about("main.py")
             atom = only(facts.value(expression(files["main.py"], "half(x)")))
             assert (atom.dtype if isinstance(atom, Tensor) else None) == dtype
+
+    @pytest.mark.parametrize("written", ["from lib import metrics", "from . import metrics"])
+    def test_a_package_that_imports_its_module_from_itself_means_the_module(
+        self, written: str
+    ) -> None:
+        texts = {
+            "main.py": "from lib import metrics\nuse(metrics.zero())\n",
+            "lib/__init__.py": f"{written}\n",
+            "lib/metrics.py": "import torch\ndef zero():\n    return torch.zeros(3)\n",
+        }
+        files = {path: File(path, text) for path, text in texts.items()}
+        facts = Program(Files(files)).about("main.py")
+        made = only(facts.value(expression(files["main.py"], "metrics.zero()")))
+        assert isinstance(made, Tensor)
+
+    @pytest.mark.parametrize(
+        ("summed", "term"),
+        [
+            ("sum(terms.values())", "terms['a']"),
+            ("sum(each for each in terms.values())", "terms['a']"),
+            ("torch.stack(terms).mean()", "terms[0]"),
+            ("0.5 * terms - other", "terms"),
+            ("torch.mean(-terms)", "terms"),
+        ],
+    )
+    def test_the_terms_of_a_loss_are_on_the_device(self, summed: str, term: str) -> None:
+        main = f"""
+            import torch
+            def step(terms, other):
+                loss = {summed}
+                loss.backward()
+                {term}
+        """
+        known = tensor(term, main)
+        assert known.device.kind == "accelerator"
+
+    def test_of_two_factors_that_nobody_knows_neither_is_a_term(self) -> None:
+        main = """
+            def step(term, weight):
+                loss = weight * term
+                loss.backward()
+                weight
+        """
+        assert is_unknown(value("weight", main))
+
+    def test_a_loss_is_no_number(self) -> None:
+        main = """
+            import torch
+            def loss_of(x):
+                return torch.ones(3).sum() if x else 0.0
+            def step(x):
+                loss = loss_of(x)
+                loss.backward()
+        """
+        assert isinstance(only(value("loss", main)), Tensor)
 
     def test_a_method_that_was_handed_on_is_called(self) -> None:
         main = """
