@@ -175,11 +175,13 @@ class ColdGuards(Fact):
         return bool(statements) and not changes and all(name in REPORTS for name in statements)
 
     def _raising(self, function: str, state: State) -> frozenset[int]:
-        """The blocks that end in an error, or warn of one."""
+        """The blocks that end in an error, warn of one, or draw a picture."""
         if function not in self._rare:
             nodes = state.graph.nodes
             self._rare[function] = frozenset(
-                node.block for node in nodes if node.op == ops.RAISE or self._warns(state, node)
+                node.block
+                for node in nodes
+                if node.op == ops.RAISE or self._warns(state, node) or draws(state, node)
             )
         return self._rare[function]
 
@@ -437,6 +439,14 @@ class ColdGuards(Fact):
             off = Host("bool", False, True)
             return off in value and known(value) <= {off, NONE}
         return False
+
+
+def draws(state: State, node: Node) -> bool:
+    """Ex) plt.imshow(x.cpu())"""
+    return node.op == ops.CALL and any(
+        isinstance(atom, Symbol) and atom.name.startswith("matplotlib.")
+        for atom in state.values[node.operands[0]]
+    )
 
 
 def wishes_output(name: str) -> bool:
