@@ -431,6 +431,12 @@ class Explorer:
             case Kind.CAST:
                 self.cast(frame, path, number, thing)
                 return thing
+            case Kind.CLIP:
+                self.note(frame, path, number, kind, thing, given)
+                norm = self.evaluator.unique(frame, number)
+                # `if norm is not None` asks whether something was clipped.
+                self.decisions.assume_object(path, norm)
+                return norm
             case _:
                 self.note(frame, path, number, kind, thing, given)
                 return self.evaluator.unique(frame, number)
