@@ -58,6 +58,7 @@ COLD_FUNCTIONS = frozenset(
     unmerge
     """.split()
 )
+SETUP = "setup_"  # `setup_from_indices`: when what it sets up has changed
 EVALUATION_METHODS = frozenset({"validation_step", "test_step", "predict_step", "eval_step"})
 # What an engine out of sight runs for every batch, of classes that need not be modules.
 TRAINING_STEPS = frozenset({"training_step", "train_step", "train_batch"})
@@ -500,7 +501,8 @@ class Hotness(PlaceFact[Heat]):
         facts = self.inference.functions[function]
         if any(map(MEMOISES.search, facts.decorated)):
             return True  # once for what it is called with, not for every batch
-        return facts.name in COLD_FUNCTIONS or facts.name.lstrip("_") in COLD_FUNCTIONS
+        name = facts.name.lstrip("_")
+        return not COLD_FUNCTIONS.isdisjoint((facts.name, name)) or name.startswith(SETUP)
 
     # -- small things
 
