@@ -28,6 +28,12 @@ OUTPUT_FLAG = re.compile(
     r"(^|_)(verbose|debug|log|logging|logger|print|printing|plot|vis|visuali[sz]e|profil\w*|"
     r"summary|dump|isEnabledFor|tensorboard|wandb|writer|display|sanity|dry|progress|report|monitor)(_|$)|should_|is_last|_freq$|_every$"
 )
+# A flag of such a name chooses how to train, or on what.
+HOW_TO_TRAIN = re.compile(
+    r"(^|_)(amp|fp16|bf16|half|float16|bfloat16|mixed|precision|autocast|apex|train|training|"
+    r"distributed|ddp|fsdp|dist|parallel|gpu|cuda|accum\w*)(_|$)",
+    re.IGNORECASE,
+)
 CHECK = re.compile(r"(^|_)(check|assert|require|expect)", re.IGNORECASE)
 NUMERIC_CHECK = re.compile(r"(^|_)(nan|inf|finite|anomaly)(_|$)")
 COUNTER = re.compile(
@@ -425,8 +431,11 @@ class ColdGuards(Fact):
         return node.op == ops.ATTR and value == {Host("bool", True, True)}
 
     def _off_by_default(self, function: str, state: State, number: int) -> bool:
-        """A flag whose default is False, and that nobody is seen to set."""
+        """A flag whose default is False, and that nobody is seen to set; not one that says how to
+        train, which is for users to set."""
         node = state.graph.nodes[number]
+        if HOW_TO_TRAIN.search(self._last_name(state, number)):
+            return False
         if node.op == ops.PARAM:
             parameter = self.inference.functions[function].param(node.data)
             return (

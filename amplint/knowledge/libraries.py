@@ -100,6 +100,9 @@ SCALERS: dict[str, ScalerApi] = {
     ),
 }
 
+FOREIGN_SCALERS: frozenset[str] = frozenset({"torch.npu.amp.GradScaler"})
+"""Those of back ends that are not in torch, and have its names (torch_npu, Ascend/pytorch)."""
+
 LEGACY_CUSTOM: dict[str, str] = {
     f"torch.cuda.amp.{home}{name}": f"torch.amp.{name}"
     for home in ("", "autocast_mode.")
@@ -466,6 +469,7 @@ def kind(name: str) -> str | None:
         (OPTIMIZERS, "optimizer"),
         (SCHEDULERS, "scheduler"),
         (SCALERS, "scaler"),
+        (FOREIGN_SCALERS, "scaler"),
         (ACCELERATORS, "accelerator"),
         (EXECUTORS, "executor"),
     ):

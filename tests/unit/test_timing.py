@@ -14,8 +14,8 @@ from amplint import Finding, Group, Rule, Source, Unrun, calls
 from amplint.cli import main as cli
 from amplint.core import registry
 from amplint.gradscaler import path_explorer
-from amplint.run.cache import NAME
 from amplint.run import session
+from amplint.run.cache import NAME
 from amplint.run.timing import Judging, Measured, Timing, render
 
 LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"

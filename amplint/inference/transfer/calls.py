@@ -216,7 +216,8 @@ SOME_ACCELERATOR = Object("accelerator", "?", ON_DEVICE)
 def library_object(kind: str, name: str, arguments: Arguments, site: Site) -> Object:
     if kind == "scaler":
         enabled = switch(arguments.get("enabled"), True)
-        device = scaler_device(libraries.SCALERS[name], arguments, site)
+        api = libraries.SCALERS.get(name)
+        device = scaler_device(api, arguments, site) if api is not None else NO_DEVICE
         return Object(kind, name, device, enabled=None if arguments.unsure else enabled)
     if kind == "accelerator":
         device = Device(ACCELERATOR, site.evidence("the device is chosen here", Shows.PLACEMENT))
