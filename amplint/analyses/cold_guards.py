@@ -8,7 +8,8 @@ device all the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from amplint.analyses.fact import Fact
@@ -66,6 +67,7 @@ class ColdGuards(Fact):
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
         self._rare: dict[str, frozenset[int]] = {}
+        self._nodes: dict[str, dict[int, list[int]]] = {}  # by function: those of each block
         self._sides: dict[tuple[str, int, int], str | None] = {}
         self._giving: dict[tuple[str, int], bool] = {}
         self._is_counter = Solver(self._counts, False)
@@ -124,12 +126,21 @@ class ColdGuards(Fact):
         if side == here:
             return True
         if block.kind == "if" and (
-            self._sets_what_it_tests(state, number) or self._reports_value(state, number)
+            self._sets_what_it_tests(function, state, number)
+            or self._reports_value(function, state, number)
         ):
             return True
         return block.kind != "after" and number in self._raising(function, state)
 
-    def _sets_what_it_tests(self, state: State, number: int) -> bool:
+    def _inside(self, function: str, state: State, block: int) -> Sequence[int]:
+        """The nodes of a block, without those of the blocks in it."""
+        if function not in self._nodes:
+            known = self._nodes[function] = defaultdict[int, list[int]](list)
+            for number, node in enumerate(state.graph.nodes):
+                known[node.block].append(number)
+        return self._nodes[function].get(block, ())
+
+    def _sets_what_it_tests(self, function: str, state: State, number: int) -> bool:
         """A block that sets the very field that its test compares with a constant: it runs until
         that is done.
 
@@ -143,8 +154,7 @@ class ColdGuards(Fact):
         constants = sum(graph.nodes[operand].op == ops.CONST for operand in test.operands)
         return constants == 1 and any(
             node.op == ops.STORE and f"{path_of(graph, node.operands[0])}.{node.data}" in compared
-            for node in graph.nodes
-            if node.block == number
+            for node in (graph.nodes[each] for each in self._inside(function, state, number))
         )
 
     def _field_of(self, graph: Graph, number: int) -> int:
@@ -160,7 +170,7 @@ class ColdGuards(Fact):
                 break
         return number
 
-    def _reports_value(self, state: State, number: int) -> bool:
+    def _reports_value(self, function: str, state: State, number: int) -> bool:
         """A block that does nothing but report that a tensor is out of its range.
 
         Ex) if norm < 1e-8: print("too small", norm.item())
@@ -171,7 +181,7 @@ class ColdGuards(Fact):
             isinstance(atom, Tensor) for operand in test.operands for atom in state.values[operand]
         ):
             return False
-        inside = [(each, node) for each, node in enumerate(graph.nodes) if node.block == number]
+        inside = [(each, graph.nodes[each]) for each in self._inside(function, state, number)]
         statements = [
             self._last_name(state, node.operands[0])
             for each, node in inside

@@ -64,5 +64,7 @@ def handed_on(
 
 def sets_field(node: cst.Assign, src: Source) -> bool:
     """Whether an assignment sets a field of an object, or of a class."""
-    in_class = src.function(node) is None and src.class_around(node) is not None
+    cls, function = src.class_around(node), src.function(node)
+    # Of a class in a function, the class is around it; of a method, the method.
+    in_class = cls is not None and (function is None or src.span(function).start.row < cls.lineno)
     return in_class or any(isinstance(each.target, cst.Attribute) for each in node.targets)
