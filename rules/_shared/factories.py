@@ -24,8 +24,8 @@ CONVERSIONS = frozenset(
 )
 SAME_ANYWHERE = frozenset(
     """
-    eq ne lt le gt ge flip roll tril triu tile abs diag fill_ zero_ round floor ceil trunc sign
-    round_ floor_ ceil_ trunc_ sign_
+    eq ne lt le gt ge flip roll tril triu tile abs diag fill_ zero_ floor ceil trunc sign
+    floor_ ceil_ trunc_ sign_
     """.split()
 )
 """What gives the same bits on every device, where its other operands are of the host."""
@@ -33,7 +33,7 @@ ROUNDED = frozenset(
     """
     add add_ sub sub_ mul mul_ div div_ pow pow_ sqrt rsqrt exp log cos sin cumsum softmax
     normal_ uniform_ bernoulli_ random_ exponential_ log_ exp_ clamp clamp_ clip clip_ sum mean
-    tan tanh sigmoid relu log2 log10 log1p exp2 expm1 reciprocal square
+    round round_ tan tanh sigmoid relu log2 log10 log1p exp2 expm1 reciprocal square
     """.split()
 )
 """What may differ in the last bit, or draws other random numbers."""

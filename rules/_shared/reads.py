@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from amplint import (
@@ -160,11 +161,13 @@ def is_moved_later(node: cst.CSTNode, src: Source) -> bool:
     if function is None:
         return False
     names = {name.value for name in src.layout.names(node)}
-    return any(
+    # Most functions move nothing in this way: not all of their calls are asked for each read.
+    moved = {name for name in names if src.says(re.compile(rf"\b{name}\s*=\s*{name}\.(to|cuda)\("))}
+    return bool(moved) and any(
         isinstance(call.func, cst.Attribute)
         and call.func.attr.value in ("to", "cuda")
         and isinstance(call.func.value, cst.Name)
-        and call.func.value.value in names
+        and call.func.value.value in moved
         and src.assigned_name(call) == call.func.value.value
         and src.span(call).start > place
         and src.keyword(call, "dtype") is None  # that is a cast back, to what it was before
