@@ -9,6 +9,7 @@ class Violation(Enum):
     """A violation; of several at one call, the first in this order is reported."""
 
     STEP_BYPASSES_SCALER = auto()
+    STEP_BYPASSES_CHECK = auto()
     BACKWARD_BYPASSES_SCALER = auto()
     MISSING_UPDATE = auto()
     CLIP_BEFORE_UNSCALE = auto()

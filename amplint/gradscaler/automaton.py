@@ -253,7 +253,7 @@ def update(at: OptimizerState) -> OptimizerState:
 def clear(at: OptimizerState, *, to_none: bool) -> OptimizerState:
     if at.gradient is None:
         return at
-    lost = at.lost or at.ran
+    lost = at.lost or at.ran or at.phase is Phase.UNSCALED
     return at._replace(gradient=None if to_none else frozenset(), lost=lost)
 
 

@@ -23,6 +23,7 @@ from amplint.gradscaler.symbolic_values import Symbolic
 # The calls that make it right, on a path that a test keeps away from the mistake.
 REMEDIES = {
     Violation.STEP_BYPASSES_SCALER: Call.STEP,
+    Violation.STEP_BYPASSES_CHECK: Call.STEP,
     Violation.BACKWARD_BYPASSES_SCALER: Call.SCALED_BACKWARD,
     Violation.MISSING_UPDATE: Call.UPDATE,
     Violation.CLIP_BEFORE_UNSCALE: Call.UNSCALE,

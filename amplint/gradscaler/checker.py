@@ -9,8 +9,9 @@ one only if nothing that is possible is right. `certainty` keeps the mistakes th
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -34,11 +35,12 @@ from amplint.gradscaler.checkpoints import Unsaved
 from amplint.gradscaler.decision_diagram import FALSE, TRUE, Condition, DecisionDiagrams
 from amplint.gradscaler.event_index import EventIndex, calls
 from amplint.gradscaler.events import Kind, Role, divides_by_zero
+from amplint.gradscaler.incomplete import Incompletes
 from amplint.gradscaler.instructions import Code
 from amplint.gradscaler.losses import scalers_of
 from amplint.gradscaler.path_explorer import Explorer
 from amplint.gradscaler.paths import Occurrence, Paths
-from amplint.gradscaler.symbolic_values import NOTHING, Symbolic
+from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, operands_of
 from amplint.inference import Inference, SiteId
 
 ALL: Symbolic = -1  # stands for all parameters, where it is not known whose are meant
@@ -62,6 +64,7 @@ class Misuse(NamedTuple):
 
 OTHER_TEXTS = {
     Violation.STEP_BYPASSES_SCALER: "the gradients are scaled here",
+    Violation.STEP_BYPASSES_CHECK: "the scaler looks for infinities here",
     Violation.BACKWARD_BYPASSES_SCALER: "the scaler divides the gradients here",
     Violation.MISSING_UPDATE: "this raises in the next iteration",
     Violation.CLIP_BEFORE_UNSCALE: "the gradients are scaled here",
@@ -109,7 +112,7 @@ class Misuses:
                 continue
             explorer = Explorer(index, codes)
             paths = explorer.explore(function)
-            points = Checker(paths).run() if paths is not None else None
+            points = Checker(paths, self._words).run() if paths is not None else None
             if points is None or explorer.widened:
                 self.widened.append(function)
             if points is not None:
@@ -120,6 +123,11 @@ class Misuses:
             placed = innermost(pair, claims, reviewed)
             misuse = self._misuse(placed, raises)
             found.setdefault(placed.here[0], {}).setdefault(pair.violation, misuse)
+        told = {pair.here[-1] for pair in claims} | {pair.there[-1] for pair in claims}
+        for violation, here, there in Incompletes(self._inference, index).find():
+            if told.isdisjoint((here, there)):
+                other = Evidence(self._place(there), OTHER_TEXTS[violation], Shows.SCALER)
+                found.setdefault(here, {}).setdefault(violation, Misuse(violation, (), other))
         unsaved = Violation.STATE_NOT_SAVED
         for site, step in Unsaved(self._inference, index).find():
             misuse = Misuse(
@@ -127,6 +135,9 @@ class Misuses:
             )
             found.setdefault(site, {}).setdefault(unsaved, misuse)
         return {site: list(misuses.values()) for site, misuses in found.items()}
+
+    def _words(self, function: str) -> frozenset[str]:
+        return frozenset(self._inference.functions[function].words)
 
     def _is_entry(self, index: EventIndex, function: str) -> bool:
         """Whether more comes together in a function than one call of another says already."""
@@ -199,8 +210,13 @@ class Arrival:
 class Checker:
     """Gives the events on all paths of a function to the automaton."""
 
-    def __init__(self, paths: Paths) -> None:
+    def __init__(self, paths: Paths, words: Callable[[str], frozenset[str]]) -> None:
+        """
+        Args:
+            words: gives the identifiers in the text of a function.
+        """
         self.paths = paths
+        self.words = words
         self.points = Points(paths)
         # By optimizer, the scalers that are called with it.
         self.owners: dict[Symbolic, set[Symbolic]] = {}
@@ -222,6 +238,18 @@ class Checker:
     def only(self) -> Symbolic | None:
         """The only optimizer."""
         return next(iter(self.owners)) if len(self.owners) == 1 else None
+
+    @cached_property
+    def looks_for_infinities(self) -> bool:
+        """Whether a test asks for a norm of gradients, or any word speaks of infinite ones."""
+        events = [step.event for step in self.paths.steps if step.event is not None]
+        functions = {function for event in events for function, _ in event.site}
+        if any(INFINITIES.search(word) for each in functions for word in self.words(each)):
+            return True
+        looks = {event.site[-1][1] for event in events if event.kind in LOOKS}
+        symbols = self.paths.symbols
+        tested = reachable(self.paths.tests, lambda each: operands_of(symbols[each]))
+        return any(symbols[each][0] == "result" and symbols[each][2] in looks for each in tested)
 
     def run(self) -> Points | None:
         """The points of all paths; None if there are too many conditions."""
@@ -363,7 +391,25 @@ class Turn:
             self.reset()
         elif kind is Kind.STEP and thing in self.owners:
             yield from self.divide(thing)
+            yield from self.bypass(thing)
             yield from self.call(event, Call.PLAIN_STEP, thing)
+
+    def bypass(self, optimizer: Symbolic) -> Iterator[Fault]:
+        """A step that is made whether or not `unscale_` has found infinite gradients.
+
+        The automaton calls it right, for so it is while all gradients are finite. A test of the
+        norm, or of anything else that tells infinite gradients, does what the scaler would do.
+        """
+        unscaled = self.last.get((Call.UNSCALE, optimizer), -1)
+        if unscaled < 0 or self.checker.looks_for_infinities:
+            return
+        states = self.optimizers[optimizer]
+        # Without gradients where the backward pass may be for the parameters of another optimizer.
+        gradients = {at.gradient for at in states if at.gradient is not None}
+        if gradients == {frozenset({Contribution.UNSCALED})} and all(
+            at.phase is Phase.UNSCALED for at in states
+        ):
+            yield Fault(Violation.STEP_BYPASSES_CHECK, self.number, unscaled)
 
     def divide(self, optimizer: Symbolic) -> Iterator[Fault]:
         """A step divides by a root plus an epsilon, which is 0 in the dtype of the parameters."""
@@ -488,7 +534,18 @@ class Turn:
             self.number if end is None else self.last.get((end, symbol), -1)
             for end in (here, there)
         ]
-        return Fault(violation, ends[0], ends[1], text) if min(ends) >= 0 else None
+        if min(ends) < 0:
+            return None
+        # `if not isfinite(norm): optimizer.zero_grad()` is how one skips a step.
+        skips = violation is Violation.CLEARED_BEFORE_STEP and not text
+        if skips and self.is_guarded(ends[0], event):
+            return None
+        return Fault(violation, ends[0], ends[1], text)
+
+    def is_guarded(self, number: int, event: Occurrence) -> bool:
+        """Whether a call is made for some outcome of a test that an event does not ask for."""
+        call = self.paths.steps[number].event
+        return call is not None and not call.guards <= event.guards
 
 
 def is_recalled(call: Call, state: OptimizerState) -> bool:
@@ -514,6 +571,8 @@ def is_recalled(call: Call, state: OptimizerState) -> bool:
 
 
 FRESH = frozenset({OptimizerState()})
+# Ex) isfinite, error_if_nonfinite, has_overflow, found_inf, _found_inf_per_device, nan_to_num
+INFINITIES = re.compile(r"finite|overflow|isinf|isnan|(^|_)(inf|nan)s?(_|$)")
 LOOKS = {Kind.CLIP: Call.CLIP, Kind.READ: Call.READ}
 HALF_GRADIENTS = "Attempting to unscale FP16 gradients."
 

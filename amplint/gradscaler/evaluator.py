@@ -32,6 +32,12 @@ class Evaluator:
         """An unknown value, known by its node and iteration."""
         return self.symbols.of("result", frame.key, number, frame.iterations)
 
+    def not_run(self, frame: Activation, number: int) -> Symbolic:
+        """The value of a node in a branch that was left out: the same in each iteration of the
+        loops that it does not stand in."""
+        around = frame.code.loops[frame.graph.nodes[number].block]
+        return self.symbols.of("result", frame.key, number, frame.iterations[:around])
+
     def several(self, frame: Activation, number: int) -> Symbolic:
         """The value of a node on paths that became one by force; -1 is that of the function."""
         return self.symbols.of("several", frame.key, number, frame.iterations)
@@ -57,7 +63,7 @@ class Evaluator:
                 continue
             pending.pop()
             unread = node.op in UNREAD
-            derived[last] = self.unique(frame, last) if unread else self.value(frame, path, last)
+            derived[last] = self.not_run(frame, last) if unread else self.value(frame, path, last)
         return derived[number]
 
     def value(self, frame: Activation, path: Path, number: int) -> Symbolic:

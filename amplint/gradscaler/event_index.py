@@ -12,6 +12,7 @@ from amplint.gradscaler.events import (
     TrainingEvent,
     divides_by_zero,
     event,
+    is_scaler_step,
     role,
     surely_scaler,
 )
@@ -27,6 +28,7 @@ class EventIndex:
         scaling: the functions that lead to a call of a scaler.
         training: those that lead to any event.
         backward: those that lead to a backward pass.
+        stepping: those that lead to a step of a scaler.
         halving: those that lead to a cast of parameters to float16.
         dividing: those that lead to an optimizer as in `divides_by_zero`.
     """
@@ -36,6 +38,7 @@ class EventIndex:
         self.of: dict[str, dict[int, TrainingEvent]] = {}
         scaling: set[str] = set()
         backward: set[str] = set()
+        stepping: set[str] = set()
         halving: set[str] = set()
         dividing: set[str] = set()
         for function, state in inference.states.items():
@@ -45,6 +48,8 @@ class EventIndex:
                 scaling.add(function)
             if kinds & {Kind.BACKWARD, Kind.ELSEWHERE}:
                 backward.add(function)
+            if any(is_scaler_step(inference, state, each) for each in events.values()):
+                stepping.add(function)
             if Kind.HALF in kinds:
                 halving.add(function)
             if any(divides_by_zero(state, number) for number in calls(state)):
@@ -61,6 +66,7 @@ class EventIndex:
         self.scaling = leading_to(scaling, callers)
         self.training = leading_to((f for f, events in self.of.items() if events), callers)
         self.backward = leading_to(backward, callers)
+        self.stepping = leading_to(stepping, callers)
         self.halving = leading_to(halving, callers)
         self.dividing = leading_to(dividing, callers)
 

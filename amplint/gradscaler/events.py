@@ -308,6 +308,10 @@ def surely_scaler(inference: Inference, state: State, number: int, found: Traini
     return owner is Role.SCALER or (owner is Role.UNKNOWN and found.kind is Kind.UNSCALE)
 
 
+def is_scaler_step(inference: Inference, state: State, found: TrainingEvent) -> bool:
+    return found.kind is Kind.STEP and role(state.values[found.object], inference) is Role.SCALER
+
+
 def is_backpropagated(state: State, number: int) -> bool:
     """`x.scale(loss).backward()`, in one expression."""
     nodes = state.graph.nodes

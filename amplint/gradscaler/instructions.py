@@ -2,7 +2,9 @@
 
 Only what may matter to training is there: a side of a test that neither holds an event nor leaves
 the loop or the function is left out, and so are handlers of exceptions and what raises. The body of
-an innermost loop around a backward pass stands there twice, that of any other loop once.
+an innermost loop around a backward pass, or around a step of a scaler, stands there twice: with
+`for batch in loader: for part in batch: ...`, the steps are those of the outer one. That of any
+other loop stands there once.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ from typing import NamedTuple
 
 from amplint.core.walks import reachable
 from amplint.gradscaler.event_index import EventIndex
-from amplint.gradscaler.events import Kind, parameters_of
+from amplint.gradscaler.events import Kind, is_scaler_step, parameters_of
 from amplint.gradscaler.symbolic_values import Symbolic
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node
 
-ITERATIONS = 2  # of an innermost loop around a backward pass
+ITERATIONS = 2  # of an innermost loop around a backward pass or a step
 LOOPS = frozenset({"loop", "while", "comprehension"})
 SIDES = {
     "if": True,
@@ -78,6 +80,7 @@ class Code:
         captured: nodes that functions inside may read.
         last_block: by block, the last of those within it; all from it to that one are.
         carried: by loop, the nodes that hold at its start what an iteration left.
+        loops: by block, the number of loops around it, of those that are run.
     """
 
     instructions: tuple[Instruction, ...]
@@ -88,6 +91,7 @@ class Code:
     captured: frozenset[int]
     last_block: tuple[int, ...]
     carried: dict[int, tuple[int, ...]]
+    loops: tuple[int, ...]
 
     def is_within(self, inner: int, outer: int) -> bool:
         """Whether a block is another one, or lies in it."""
@@ -119,7 +123,7 @@ class Relevance:
         blocks: those that hold an event or are left early, and those around them.
         raising: those that end in a `raise`.
         sure: those that run where another one does not raise.
-        repeated: the innermost loops around a backward pass.
+        repeated: the innermost loops around a backward pass, and those around a step of a scaler.
     """
 
     blocks: frozenset[int]
@@ -129,9 +133,11 @@ class Relevance:
 
 
 def relevance(index: EventIndex, function: str, last_block: tuple[int, ...]) -> Relevance:
-    graph = index.inference.states[function].graph
+    state = index.inference.states[function]
+    graph = state.graph
     blocks: set[int] = set()
     training: set[int] = set()
+    stepping: set[int] = set()
     raising: set[int] = set()
     for number, node in enumerate(graph.nodes):
         site = (function, number)
@@ -143,19 +149,29 @@ def relevance(index: EventIndex, function: str, last_block: tuple[int, ...]) -> 
         callees = index.inference.edges.get(site, set())
         if callees & index.backward or (found is not None and found.kind is Kind.BACKWARD):
             add_around(training, graph, node.block)
+        if callees & index.stepping or (
+            found is not None and is_scaler_step(index.inference, state, found)
+        ):
+            add_around(stepping, graph, node.block)
     others = {(graph.blocks[block].parent, graph.blocks[block].node) for block in raising}
     sure = (
         block
         for block, facts in enumerate(graph.blocks)
         if facts.kind in SIDES and (facts.parent, facts.node) in others and block not in raising
     )
-    loops = sorted(block for block in blocks & training if graph.blocks[block].kind in LOOPS)
-    innermost = (
+    repeated = innermost_loops(training, graph, last_block)
+    repeated |= innermost_loops(stepping, graph, last_block)
+    return Relevance(frozenset(blocks), frozenset(raising), frozenset(sure), repeated)
+
+
+def innermost_loops(blocks: set[int], graph: Graph, last_block: tuple[int, ...]) -> frozenset[int]:
+    """The loops of some blocks in which none of the others lies."""
+    loops = sorted(block for block in blocks if graph.blocks[block].kind in LOOPS)
+    return frozenset(
         loop
         for loop, following in pairwise([*loops, len(graph.blocks)])
         if following > last_block[loop]  # what lies in a loop comes right after it
     )
-    return Relevance(frozenset(blocks), frozenset(raising), frozenset(sure), frozenset(innermost))
 
 
 def add_around(blocks: set[int], graph: Graph, block: int) -> None:
@@ -224,7 +240,16 @@ class Compiler:
             reads.captured,
             self.last_block,
             reads.carried,
+            self.loops(),
         )
+
+    def loops(self) -> tuple[int, ...]:
+        """By block, the number of loops around it, of those that are run."""
+        found: list[int] = []
+        for block, facts in enumerate(self.graph.blocks):
+            around = found[facts.parent] if block else 0  # blocks come after those around them
+            found.append(around + (facts.kind in LOOPS and block in self.relevance.blocks))
+        return tuple(found)
 
     # -- writing
 

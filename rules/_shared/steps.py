@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from amplint import Autocast, Finding, Fix, Misuse, Rule
+from amplint import Autocast, Finding, Fix, Misuse, Rule, Violation
 from amplint import libcst as cst
 from amplint.knowledge.libraries import DEFAULT_DTYPES
 
@@ -16,18 +16,24 @@ if TYPE_CHECKING:
     FindFix = Callable[[Misuse, cst.Call, Source], Fix | None]
 
 
-def report(rule: Rule, message: Message, find_fix: FindFix | None = None) -> None:
+def report(
+    rule: Rule,
+    message: Message,
+    find_fix: FindFix | None = None,
+    violation: Violation | None = None,
+) -> None:
     """Let a rule report the calls with its violation.
 
     Args:
         message: with `{call}` and `{function}` where the call, or what it calls, stands in it; or a
             function that gives the message, or None where nothing is to be reported.
         find_fix: gives the fix of a call, if there is one.
+        violation: which calls, if not those with the rule's own.
     """
 
     @rule.check
     def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-        misuse = src.misuse(call, rule.violation)
+        misuse = src.misuse(call, violation or rule.violation)
         if misuse is None:
             return
         if isinstance(message, str):

@@ -19,7 +19,9 @@ Fix safety: unsafe: the program gets farther than before, but where the scaler i
 did so already, and whether the scale adapts is then for `update()` to say.
 
 Known limits: both steps have to be seen in one loop, directly or through functions of the project.
-A function that steps and is called by something unknown may be followed by an update there.
+A function that steps and is called by something unknown may be followed by an update there; unless
+the scaler is a variable or a field that nobody else can have, and nothing in the project updates
+it.
 """
 
 from __future__ import annotations

@@ -12,13 +12,22 @@ scaler has seen no gradients.
     scaler.step(optimizer)
     scaler.update()
 
+After `scaler.unscale_(optimizer)` the gradients have their size again, and what is missing is the
+other half of `scaler.step`: it leaves the step out where one of them is infinite or NaN, which is
+so in the first iterations, until the scale has come down. `optimizer.step()` makes it.
+
+    scaler.unscale_(optimizer)
+    clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()                       # NaN in all weights, after the first overflow
+
 Fix safety: unsafe, since the weights become other ones: those that were meant. `scaler.update()` is
 added where the function has none.
 
 Known limits: it speaks where every path from the backward pass to the step goes wrong. Silent where
 a test keeps `optimizer.step()` and `scaler.step(optimizer)` apart, for that test may say whether
 the scaler is enabled; and where one of several optimizers is stepped without, unless no gradient of
-its could be an unscaled one.
+its could be an unscaled one. After `unscale_` it is silent where the function tests the norm, or
+speaks of anything infinite at all (`isfinite`, `overflow`, `error_if_nonfinite`).
 """
 
 from __future__ import annotations
@@ -62,4 +71,10 @@ def through_scaler(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
     return Fix("Step through the scaler", tuple(edits), Safety.UNSAFE)
 
 
+report(
+    rule,
+    "`{call}` steps even where gradients are infinite, which `scaler.step` would leave out",
+    through_scaler,
+    Violation.STEP_BYPASSES_CHECK,
+)
 report(rule, "`{call}` steps with gradients that are still multiplied by the scale", through_scaler)
