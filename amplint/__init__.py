@@ -47,6 +47,7 @@ _EXPORTS = {
     "analyses.inferred": "OutsideRegions",
     "analyses.loader_workers": "Workers",
     "analyses.loop_invariance": "ConstantTensors LoopInvariance",
+    "analyses.host_built": "HostBuilt",
     "analyses.loss_terms": "LossTerms",
     "analyses.provenance": "ReplicatedModules UnpinnedMoves",
     "analyses.tensor_certainty": "TensorCertainty",
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from amplint.analyses.cast_cache import Stale as Stale
     from amplint.analyses.classes import Classes as Classes
     from amplint.analyses.grad_mode import GradSurelyOn as GradSurelyOn
+    from amplint.analyses.host_built import HostBuilt as HostBuilt
     from amplint.analyses.hotness import EVALUATION as EVALUATION
     from amplint.analyses.hotness import TRAINING as TRAINING
     from amplint.analyses.inferred import OutsideRegions as OutsideRegions

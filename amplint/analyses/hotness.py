@@ -301,6 +301,8 @@ class Hotness(PlaceFact[Heat]):
         if facts.name in TRAINING_STEPS and len(facts.params) > 1:
             # Of a mixin, too, that is no module by itself.
             return found(f"hot: `{facts.name}` runs for every batch", REACH_OF_LEARNING)
+        if facts.name == "compute_loss" and self.inference.is_trainer_with_loss(facts.cls):
+            return found("hot: `compute_loss` runs for every batch", REACH_OF_LEARNING)
         if facts.name in libraries.TRAINING_HOOKS and self.inference.is_callback(facts.cls):
             return found(f"hot: `{facts.name}` runs for every batch", REACH_OF_DEFINITION)
         if self.inference.is_autograd_function(facts.cls):

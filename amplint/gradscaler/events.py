@@ -127,6 +127,8 @@ def role_of(atom: object, inference: Inference) -> Role:
     if isinstance(atom, Instance):
         if inference.is_optimizer(atom.cls):
             return Role.OPTIMIZER
+        if inference.is_scheduler(atom.cls):
+            return Role.SCHEDULER
         if inference.library_bases(atom.cls) & libraries.SCALERS.keys():
             return Role.SCALER
     return Role.OTHER

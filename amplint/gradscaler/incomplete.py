@@ -13,6 +13,7 @@ returned or put into a container may be updated out of sight.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from amplint.core.values import Instance, Object, Value
 from amplint.core.violations import Violation
 from amplint.gradscaler.checkpoints import is_harmless, symbols
 from amplint.gradscaler.event_index import EventIndex
-from amplint.gradscaler.events import Kind, Role, role, surely_scaler
+from amplint.gradscaler.events import Kind, Role, TrainingEvent, role, surely_scaler
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.store import TEST_PATH
 from amplint.ir import ops
@@ -30,6 +31,9 @@ from amplint.ir.model import Node
 ALIASES = frozenset({ops.PHI, ops.NARROW, ops.BOOL})
 # What looks at an object, and keeps nothing of it.
 LOOKS = frozenset({ops.COMPARE, ops.UNARY, ops.ASSERT, ops.FSTRING, ops.ANNOTATION})
+
+# What steps, where nothing but its name is known.
+OPTIMIZER = re.compile(r"(^|_)opt(im|imizers?)?(_|$)", re.IGNORECASE)
 
 
 class Variable(NamedTuple):
@@ -283,20 +287,22 @@ class Incompletes:
                 (function, number)
                 for function in sorted(among)
                 for number, event in self._index.of.get(function, {}).items()
-                if event.kind is kind and self._is_plain(function, event.object, event.argument)
+                if event.kind is kind and self._is_plain(function, event)
             ]
             if found:
                 if len(found) == 1:
                     yield found[0]
                 return
 
-    def _is_plain(self, function: str, thing: int, given: int) -> bool:
-        """Whether the step is an optimizer's own, or the loss is not scaled."""
+    def _is_plain(self, function: str, event: TrainingEvent) -> bool:
+        """Whether the loss is not scaled, or what steps is an optimizer, by its value or name."""
+        if event.argument >= 0 or event.kind is Kind.BACKWARD:
+            return event.argument < 0
         state = self._inference.states[function]
-        return given < 0 and role(state.values[thing], self._inference) in (
-            Role.OPTIMIZER,
-            Role.UNKNOWN,
-            Role.OTHER,
+        owner = role(state.values[event.object], self._inference)
+        name = str(state.graph.nodes[event.object].data)
+        return owner is Role.OPTIMIZER or (
+            owner is Role.UNKNOWN and OPTIMIZER.search(name) is not None
         )
 
 

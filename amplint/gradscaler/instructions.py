@@ -2,29 +2,33 @@
 
 Only what may matter to training is there: a side of a test that neither holds an event nor leaves
 the loop or the function is left out, and so are handlers of exceptions and what raises. The body of
-an innermost loop around a backward pass, or around a step of a scaler, stands there twice: with
-`for batch in loader: for part in batch: ...`, the steps are those of the outer one. That of any
-other loop stands there once.
+an innermost loop around a backward pass stands there twice, and that of an innermost loop around
+both a backward pass and a step of a scaler: with `for batch in loader: for part in batch: ...`, the
+steps are those of the outer one. That of any other loop stands there once. A loop around the
+backward pass of a loss that was computed before it is none around the backward pass: it goes over
+losses or optimizers, each of which is used once.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
+from amplint.core.values import Host
 from amplint.core.walks import reachable
 from amplint.gradscaler.event_index import EventIndex
-from amplint.gradscaler.events import Kind, is_scaler_step, parameters_of
+from amplint.gradscaler.events import Kind, TrainingEvent, argument, is_scaler_step, parameters_of
 from amplint.gradscaler.symbolic_values import Symbolic
+from amplint.inference import SiteId, State
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node
 
-ITERATIONS = 2  # of an innermost loop around a backward pass or a step
+ITERATIONS = 2  # of an innermost loop around a backward pass, or around that and a step
 LOOPS = frozenset({"loop", "while", "comprehension"})
 SIDES = {
     "if": True,
@@ -123,7 +127,7 @@ class Relevance:
         blocks: those that hold an event or are left early, and those around them.
         raising: those that end in a `raise`.
         sure: those that run where another one does not raise.
-        repeated: the innermost loops around a backward pass, and those around a step of a scaler.
+        repeated: the loops that are run twice.
     """
 
     blocks: frozenset[int]
@@ -147,8 +151,9 @@ def relevance(index: EventIndex, function: str, last_block: tuple[int, ...]) -> 
         if node.op == ops.RAISE:
             raising.add(node.block)
         callees = index.inference.edges.get(site, set())
-        if callees & index.backward or (found is not None and found.kind is Kind.BACKWARD):
-            add_around(training, graph, node.block)
+        each = found if found is not None and found.kind is Kind.BACKWARD else None
+        if callees & index.backward or each is not None:
+            add_around(training, graph, block_of_backward(index, site, each))
         if callees & index.stepping or (
             found is not None and is_scaler_step(index.inference, state, found)
         ):
@@ -160,8 +165,90 @@ def relevance(index: EventIndex, function: str, last_block: tuple[int, ...]) -> 
         if facts.kind in SIDES and (facts.parent, facts.node) in others and block not in raising
     )
     repeated = innermost_loops(training, graph, last_block)
-    repeated |= innermost_loops(stepping, graph, last_block)
+    repeated |= innermost_loops(training & stepping, graph, last_block)
     return Relevance(frozenset(blocks), frozenset(raising), frozenset(sure), repeated)
+
+
+def block_of_backward(index: EventIndex, site: SiteId, found: TrainingEvent | None) -> int:
+    """The block of a backward pass, or the one around the loops that do not compute its loss.
+
+    Args:
+        site: the call.
+        found: the backward pass itself; None for a call that leads to one.
+    """
+    function, number = site
+    state = index.inference.states[function]
+    graph = state.graph
+    block = graph.nodes[number].block
+    losses = {found.object} if found is not None else handed_losses(index, site)
+    loop = loop_around(graph, block)
+    while losses and loop >= 0 and not is_computed_within(state, losses, loop):
+        block = graph.blocks[loop].parent
+        loop = loop_around(graph, block)
+    return block
+
+
+def handed_losses(index: EventIndex, site: SiteId) -> set[int]:
+    """The arguments of a call whose backward passes it is that the function runs; none where it
+    runs another one as well."""
+    node = index.inference.states[site[0]].graph.nodes[site[1]]
+    losses: set[int] = set()
+    for callee in index.callees(site):
+        graph = index.inference.states[callee].graph
+        facts = index.inference.functions[callee]
+        names = [p.name for p in facts.params if p.kind == "positional"]
+        names = names[1:] if facts.cls is not None else names
+        backward = [each for each in index.of[callee].values() if each.kind is Kind.BACKWARD]
+        if not backward:
+            return set()
+        for each in backward:
+            loss = graph.nodes[loss_of(graph, each.object)]
+            if loss.op != ops.PARAM or loss.data not in names:
+                return set()
+            losses.add(argument(node, names.index(loss.data), loss.data))
+    return losses - {-1}
+
+
+def loss_of(graph: Graph, number: int) -> int:
+    """The loss of `scaler.scale(loss)`; that of anything else is itself."""
+    node = graph.nodes[number]
+    if node.op == ops.CALL:
+        callee = graph.nodes[node.operands[0]]
+        scaled = argument(node, 0, "outputs")
+        if callee.op == ops.ATTR and callee.data == "scale" and scaled >= 0:
+            number, node = scaled, graph.nodes[scaled]
+    while node.op == ops.NARROW:
+        number, node = node.operands[0], graph.nodes[node.operands[0]]
+    return number
+
+
+def loop_around(graph: Graph, block: int) -> int:
+    """The innermost loop around a block, or the block itself; -1 without one."""
+    while block >= 0 and graph.blocks[block].kind not in LOOPS:
+        block = graph.blocks[block].parent
+    return block
+
+
+def is_computed_within(state: State, losses: Iterable[int], loop: int) -> bool:
+    """Whether each iteration of a loop calls or draws something that a loss is made of; not where
+    it only scales it, or chooses it by a number."""
+    graph = state.graph
+
+    def is_within(number: int) -> bool:
+        block = graph.nodes[number].block
+        while block > loop:
+            block = graph.blocks[block].parent
+        return block == loop
+
+    for number in reachable(losses, lambda each: filter(is_within, graph.nodes[each].operands)):
+        node = graph.nodes[number]
+        if not is_within(number) or all(isinstance(atom, Host) for atom in state.values[number]):
+            continue
+        if node.op in (ops.ITER, ops.PHI, ops.AUG, ops.OPAQUE):
+            return True
+        if node.op == ops.CALL and loss_of(graph, number) == number:
+            return True
+    return False
 
 
 def innermost_loops(blocks: set[int], graph: Graph, last_block: tuple[int, ...]) -> frozenset[int]:

@@ -59,6 +59,8 @@ QUIET = frozenset(
 )  # fmt: skip
 HOT_METHODS = frozenset({"forward", "training_step"})
 TRAINING_STEPS = frozenset({"train_step", "train_batch"})
+# Methods of a trainer of transformers that are given a batch on the device.
+COMPUTES_LOSS = frozenset({"compute_loss"})
 MOVING = frozenset({"to", "cuda"})
 
 
@@ -322,6 +324,11 @@ class Evaluation(Calls):
             return self.function_parameter(node, role)
         if facts.cls is None:
             return None
+        if self.inference.is_trainer_with_loss(facts.cls):
+            inputs = facts.name in COMPUTES_LOSS and node.data == "inputs"
+            text = f"`inputs` of `{facts.name}` has been moved by the trainer"
+            device = Device(ACCELERATOR, self.evidence(node, text, Shows.CONVENTION))
+            return one(TensorTree(device)) if inputs else None
         step = facts.name == "training_step" or (
             # Of another engine: one that moves nothing is given what has been moved.
             facts.name in TRAINING_STEPS and node.data == "batch" and not facts.words & MOVING

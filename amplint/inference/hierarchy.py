@@ -37,6 +37,7 @@ COMMON_METHODS = frozenset(
     state_dict load_state_dict backward zero_grad sum mean max min view size
     """.split()
 )
+SCHEDULERS = "torch.optim.lr_scheduler."
 AUTOGRAD_FUNCTION = "torch.autograd.Function"
 AUTOGRAD_ROLES = ("forward", "backward")
 
@@ -229,7 +230,13 @@ class Hierarchy(Bindings):
         return frozenset(a.id for v in values for a in v if isinstance(a, Function))
 
     def is_optimizer(self, cls: str) -> bool:
-        return any(name.startswith("torch.optim.") for name in self.library_bases(cls))
+        return any(
+            name.startswith("torch.optim.") and not name.startswith(SCHEDULERS)
+            for name in self.library_bases(cls)
+        )
+
+    def is_scheduler(self, cls: str) -> bool:
+        return any(name.startswith(SCHEDULERS) for name in self.library_bases(cls))
 
     def steps(self, cls: str) -> bool:
         """Whether the `step` of a class is that of training: of an optimizer, of what stands for
@@ -242,6 +249,11 @@ class Hierarchy(Bindings):
         names = {self.classes[c].name for c in self.mro(cls)}
         names |= {name.rpartition(".")[2] for name in self.library_bases(cls)}
         return not names.isdisjoint(libraries.CALLBACKS)
+
+    def is_trainer_with_loss(self, cls: str) -> bool:
+        """Whether an engine runs the `compute_loss` of the class for every batch."""
+        bases = self.library_bases(cls)
+        return any(libraries.TRAINERS_WITH_LOSS.fullmatch(name) for name in bases)
 
     def is_loader(self, cls: str) -> bool:
         return any(libraries.kind(name) == "loader" for name in self.library_bases(cls))

@@ -115,6 +115,15 @@ FACTORIES: dict[str, Factory] = {
     "torch.kaiser_window": _line("window_length", "periodic", "beta"),
 }
 
+FROM_DATA = frozenset({"data", "arg"})
+"""The dtype words of factories that copy data of the host."""
+BUILDABLE: frozenset[str] = frozenset(
+    name
+    for name, facts in FACTORIES.items()
+    if facts.device == "default" and facts.takes_device and facts.dtype not in FROM_DATA
+)
+"""Factories that build on the CPU, and could do so on any device."""
+
 _LEGACY = {
     "BFloat16": "bfloat16",
     "Bool": "bool",

@@ -405,6 +405,13 @@ CALLBACKS: frozenset[str] = frozenset(
 """The bases of what an engine tells of its events: Lightning's and fastai's Callback, transformers'
 TrainerCallback, detectron2's HookBase, mmengine's Hook."""
 
+TRAINERS_WITH_LOSS: re.Pattern[str] = re.compile(
+    r"(transformers|trl|sentence_transformers|adapters|optimum|peft)\.(\w+\.)*\w*Trainer"
+)
+"""Classes whose `compute_loss(model, inputs)` runs for every batch, on inputs that were moved to
+the device: `Trainer.training_step` of transformers 4.57 (`_prepare_inputs`, then `compute_loss`),
+and what derives from it."""
+
 TRAINING_HOOKS: frozenset[str] = frozenset(
     """
     on_train_batch_start on_train_batch_end on_before_zero_grad on_before_backward

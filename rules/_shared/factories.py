@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from amplint import CPU, NONE, Atom, DType, Host, ProjectText, Sequence, is_unknown, known
 from amplint import libcst as cst
-from amplint.knowledge.factories import FACTORIES
+from amplint.knowledge.factories import BUILDABLE, FACTORIES, FROM_DATA
 from amplint.knowledge.operations import SHAPE_METHODS
 
 from .local_values import is_local, shaped, surely_int, surely_number
@@ -46,7 +46,6 @@ COMPARED = "compare"  # with something that nobody knows, a number most likely
 PARAMETER = "nn.Parameter"  # whose copy is none
 NO_FACTORY = frozenset({COMPARED, PARAMETER})
 MAX_STEPS = 8
-FROM_DATA = frozenset({"data", "arg"})  # dtype words of factories that copy host data
 # With these, more is decided than what the tensor holds, and where.
 DECIDING = frozenset({"out", "pin_memory", "generator", "names", "layout"})
 # With these, a factory without `device=` may not build on the CPU at all.
@@ -316,13 +315,6 @@ def is_host_atom(atom: Atom) -> bool:
 
 
 # ------------------------------------------------------------------------------------ candidates
-
-
-BUILDABLE = frozenset(
-    name
-    for name, facts in FACTORIES.items()
-    if facts.device == "default" and facts.takes_device and facts.dtype not in FROM_DATA
-)
 
 
 def is_built(at: Spot, number: int, names: Collection[str] = BUILDABLE) -> bool:

@@ -13,6 +13,10 @@ constants, of which only the device needs to know:
     zero = torch.tensor(0).to(x.device)               # torch.full((), 0, device=x.device)
     weight = torch.tensor([1.0] * n).to(x.device)     # torch.full((n,), 1.0, device=x.device)
 
+And where a function of the project builds it from numbers alone, and the caller moves it:
+
+    grid = make_grid(nx, ny).to(x.device)             # give `make_grid` the device
+
 Fix safety: safe for zeros, ones, full, empty, eye, integer arange and a constant, which are the
 same on every device. Unsafe for rand and its kin (another generator: other random numbers), for
 linspace, float arange and windows (the last bit may differ), through `expand` (the copy has memory
@@ -20,7 +24,8 @@ of its own for each element), of a part (`[::2]`; the copy has no gaps between i
 `requires_grad=True` (the moved tensor is not a leaf, the one built in place is), for a constant
 that is repeated as often as a variable says, and where only the calls that were seen say what it is
 cast to, compared with or moved to. None after `.type("torch.FloatTensor")` and its like: a tensor
-type is on a device, too; nor at module level, where the move is a later line.
+type is on a device, too; nor at module level, where the move is a later line, nor where another
+function builds it.
 
 Known limits: `torch.tensor(data).cuda()` is no finding, for `device=` saves no copy there (AMP510);
 where it runs for every batch, a constant is one of AMP502. Nothing is said of `.cuda(index)` with
@@ -39,6 +44,7 @@ from amplint import (
     Finding,
     Fix,
     Group,
+    HostBuilt,
     Rule,
     Same,
     Spot,
@@ -48,9 +54,9 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.factories import FACTORIES
 
-from .._shared.factories import Built, built, is_built, same_numbers
+from .._shared.factories import Built, built, changes_default_device, is_built, same_numbers
 from .._shared.host_copies import OF_DATA, constant_of, copy_by, filling
-from .._shared.moves import Move, move_of, without_move
+from .._shared.moves import Move, bound_before, move_of, without_move
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -75,6 +81,14 @@ def moves_new(at: Spot) -> bool:
     )
 
 
+def moves_from_helper(at: Spot) -> bool:
+    """Ex) make_mask(n).to(device)"""
+    target = at.of(at.given("device", 0))
+    if any(isinstance(atom, Tensor | DType) for atom in target):
+        return False
+    return at.graph.nodes[at.receiver].op == "call" and at.ask(HostBuilt, at.receiver) is not None
+
+
 rule = Rule(
     "AMP501",
     __doc__,
@@ -84,7 +98,7 @@ rule = Rule(
     safe_if=(VALUES, STEPS, OPERANDS, NOT_SHARED, WHOLE, LEAF, DTYPE, CERTAIN),
     changes=frozenset({Change.ROUNDING, Change.STREAM}),
     supersedes=("AMP201", "AMP508"),
-    candidates=calls(".to", ".cuda") & moves_new,
+    candidates=calls(".to", ".cuda") & (lambda at: moves_new(at) or moves_from_helper(at)),
 )
 
 
@@ -103,6 +117,20 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     else:
         related = (src.related_node(call, "moved to the device here"),)
         yield src.finding(rule, made.call, message, fix, related)
+
+
+@rule.check
+def check_helper(call: cst.Call, src: Source) -> Iterator[Finding]:
+    """Ex) make_mask(n).to(device), where `make_mask` gives `torch.ones(n, n).tril()`"""
+    if move_of(call, src) is None or not isinstance(call.func, cst.Attribute):
+        return
+    made: cst.BaseExpression | None = call.func.value
+    if isinstance(made, cst.Name):
+        made = bound_before(made, src)
+    place = src.ask(HostBuilt, made) if isinstance(made, cst.Call) else None
+    if made is not None and place is not None and not changes_default_device(src):
+        message = f"`{src.brief(made)}` builds a tensor on the CPU, which is then moved"
+        yield src.finding(rule, call, message, None, (src.related(place),))
 
 
 @rule.check
