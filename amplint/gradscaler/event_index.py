@@ -94,11 +94,23 @@ class EventIndex:
     def _events(self, function: str, state: State) -> Iterable[tuple[int, TrainingEvent]]:
         for number in calls(state):
             found = event(self.inference, state, number)
-            if found is None or self.inference.edges.get((function, number)):
+            if found is None:
+                continue
+            callees = self.inference.edges.get((function, number), set())
+            if callees and not (found.kind is Kind.STEP and all(map(self._is_plain_step, callees))):
                 continue
             if found.kind is Kind.READ and self._is_of_optimizer(function):
                 continue  # the mistake is the step that the optimizer makes with scaled gradients
             yield number, found
+
+    def _is_plain_step(self, function: str) -> bool:
+        """Whether a function is the step of an optimizer of the project, which has no scaler."""
+        facts = self.inference.functions[function]
+        return (
+            facts.name == "step"
+            and self._is_of_optimizer(function)
+            and not any("scale" in word for word in facts.words)
+        )
 
     def _is_of_optimizer(self, function: str) -> bool:
         cls = self.inference.functions[function].cls

@@ -391,6 +391,9 @@ class Explorer:
             given = self.at(frame, path, found.argument)
             if surely_scaler(self.inference, frame.state, number, found):
                 self.knowledge.roles.setdefault(thing, Role.SCALER)
+                if found.kind in (Kind.UNSCALE, Kind.STEP) and given >= 0:
+                    # Of whatever class it is: `optimizer_class(parameters)`.
+                    self.knowledge.roles.setdefault(given, Role.OPTIMIZER)
                 if not self.assume(frame, path, thing, True):  # nothing else has these methods
                     continue
             self.evaluator.role(frame, path, found.object)

@@ -166,10 +166,9 @@ class Evaluation(Calls):
             marked = self.marked(number)
             if marked is not None:
                 value = self.settled(join([known(value), marked]))
-        elif number in self.marks.backward:
-            value = self.settled(self.backpropagated(number, value))
         if number in self.marks.backward:
-            value = self.settled(self.without_numbers(number, value))
+            value = self.as_loss(number, self.backpropagated(number, value))
+            value = self.settled(value)
         if self.marks.nodes.get(number) in CONTAINERS:
             value = self.settled(self.with_terms(number, value))
         if number in self.marks.no_nests:

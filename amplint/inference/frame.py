@@ -178,19 +178,44 @@ class Frame:
         return join([frozenset(filled(atom) for atom in value)])
 
     def backpropagated(self, number: int, value: Value) -> Value:
-        """A loss of unknown device is where training happens: on the accelerator."""
+        """A loss of unknown device is where training happens: on the accelerator.
+
+        One that a GradScaler scales is there in any case: a scaler for CUDA switches itself off
+        where there is none (torch 2.13, `GradScaler.__init__`). A batch that was taken for one on
+        the CPU was moved out of sight, by whoever collates it.
+        """
         call = self.graph.nodes[self.marks.backward[number]]
         device = Device(ACCELERATOR, self.evidence(call, "backpropagated here", Shows.BACKWARD))
+        scaled = self.marks.nodes.get(number) == "loss" and self.is_scaled(call)
         return frozenset(
-            replace(a, device=device) if isinstance(a, Tensor) and a.device.kind is None else a
+            replace(a, device=device)
+            if (isinstance(a, Tensor) and a.device.kind is None)
+            or (isinstance(a, Tensor | TensorTree) and scaled)
+            else a
             for a in value
         )
 
-    def without_numbers(self, number: int, value: Value) -> Value:
-        """The alternatives of a loss without the numbers: no backward pass is run for these."""
-        if self.marks.nodes.get(number) != "loss" or not any(isinstance(a, Tensor) for a in value):
+    def is_scaled(self, backward: Node) -> bool:
+        """Ex) scaler.scale(loss).backward()"""
+        nodes = self.graph.nodes
+        callee = nodes[backward.operands[0]]
+        if callee.op != ops.ATTR or nodes[callee.operands[0]].op != ops.CALL:
+            return False
+        method = nodes[nodes[callee.operands[0]].operands[0]]
+        return method.op == ops.ATTR and method.data == "scale"
+
+    def as_loss(self, number: int, value: Value) -> Value:
+        """The alternatives of a loss without the numbers: no backward pass is run for these. Of
+        the output of a model, it is the tensor."""
+        if self.marks.nodes.get(number) != "loss":
             return value
-        return frozenset(a for a in value if not isinstance(a, Host))
+        if not any(isinstance(a, Tensor | TensorTree) for a in value):
+            return value
+        return join(
+            one(Tensor(device=a.device, rank=0, grad=True)) if isinstance(a, TensorTree) else one(a)
+            for a in value
+            if not isinstance(a, Host)
+        )
 
     def of(self, number: int) -> Value:
         return self.values[number]
