@@ -29,7 +29,7 @@ from amplint.run.cache import NAME, Cache
 from benchmarks.packages import HERE, RESULTS, Package, arguments, fetch, load, sources
 from benchmarks.whole_file import request_for
 
-Places = frozenset[tuple[str, str, str]]  # path, code and message of each finding
+Places = Counter[tuple[str, str, str]]  # by path, code and message: how many findings
 Mutants = Iterator[tuple[int, str]]  # the line that is broken, and the text of the file
 
 
@@ -373,7 +373,7 @@ def findings(tree: Path, package: Package, cache: Cache) -> Places:
     """The findings of a package's default rules."""
     request = request_for(tree, list(sources(package, tree)))
     outcome = engine.run(replace(request, cache=cache))
-    return frozenset((each.path, each.code, each.message) for each in outcome.findings)
+    return Counter((each.path, each.code, each.message) for each in outcome.findings)
 
 
 def main() -> None:

@@ -55,6 +55,7 @@ EVALUATIONS = frozenset(
     """.split()
 )
 TRAININGS = frozenset({"train", "training"})
+TRAINING_FLAG = re.compile(r"_?(is_|in_|do_)?(train|training)(_mode|_phase)?", re.IGNORECASE)
 # What is done on these alone is a way around what they lack.
 RARE_DEVICES = frozenset({"mps", "npu", "xpu", "hpu", "mlu", "musa", "xla", "tpu"})
 OF_RARE_DEVICES = frozenset(f"is_{device}" for device in RARE_DEVICES)
@@ -74,7 +75,7 @@ class ColdGuards(Fact):
 
     def is_evaluation(self, state: State, number: int) -> bool:
         """Whether a block runs in evaluation alone: `if not self.training`, the other side of `if
-        self.training`, `if mode == "predict"`, `with eval_mode(model)`."""
+        train:`, `if mode == "predict"`, `with eval_mode(model)`."""
         block = state.graph.blocks[number]
         if block.kind == "with" and block.node >= 0:
             context = state.graph.nodes[block.node]
@@ -82,19 +83,33 @@ class ColdGuards(Fact):
             return bool(EVALUATION_CONTEXT.search(name))
         if block.kind not in ("if", "else", "after") or block.node < 0:
             return False
-        node, holds = state.graph.nodes[block.node], block.kind == "if"
+        return self._tells_evaluation(state, block.node, block.kind == "if")
+
+    def _tells_evaluation(
+        self, state: State, number: int, holds: bool, is_part: bool = False
+    ) -> bool:
+        """Whether this outcome of a test is that of evaluation alone.
+
+        Ex) that `not self.training` holds, that `train and step > 0` does not is none
+
+        Args:
+            is_part: of a test with `and` or `or`, whose parts have none that are looked at.
+        """
+        node = state.graph.nodes[state.graph.narrowed(number)]
         for _ in range(MAX_DEPTH):
             if node.op == ops.UNARY and node.data == "Not":
-                node, holds = state.graph.nodes[node.operands[0]], not holds
+                number, holds = node.operands[0], not holds
+                node = state.graph.nodes[state.graph.narrowed(number)]
         if node.op == ops.COMPARE:
             return self._names_evaluation(state, node, holds)
-        if node.op == ops.BOOL and node.data == "Or" and holds:
-            sides = [state.graph.nodes[each] for each in node.operands]
-            return all(
-                each.op == ops.COMPARE and self._names_evaluation(state, each, True)
-                for each in sides
-            )
-        return node.op == ops.ATTR and node.data == "training" and not holds
+        if node.op == ops.BOOL:
+            # What holds of all parts of it; and of any, where each of them has this outcome.
+            each_has = (node.data == "And") is holds
+            parts = () if is_part else node.operands
+            told = [self._tells_evaluation(state, part, holds, True) for part in parts]
+            return any(told) if each_has else bool(told) and all(told)
+        name = self._last_name(state, number)
+        return not holds and TRAINING_FLAG.fullmatch(name) is not None
 
     def _names_evaluation(self, state: State, test: Node, holds: bool) -> bool:
         """Ex) `mode == "predict"`, `split in ("dev", "test")`; the other side of

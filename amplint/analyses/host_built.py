@@ -37,6 +37,7 @@ COMPUTED = frozenset(
     {ops.BINOP, ops.UNARY, ops.COMPARE, ops.SUBSCRIPT, ops.SLICE, ops.TUPLE, ops.LIST}
     | {ops.UNPACK, ops.STARRED, ops.NARROW}
 )
+PLAIN = (Host, DType, Symbol)
 # Ex) functools.lru_cache, cached_property
 MEMOISES = re.compile(r"(^|[_.])cached?(_|$)")
 
@@ -132,5 +133,5 @@ def is_host(atom: Atom) -> bool:
     """Whether it is a number, a size, a dtype, a module of a library, or a sequence of these."""
     if isinstance(atom, Sequence):
         inner = atom.items if atom.items is not None else (atom.element,)
-        return all(is_host(each) for value in inner for each in value)
-    return isinstance(atom, Host | DType | Symbol)
+        return all(isinstance(each, PLAIN) for value in inner for each in value)
+    return isinstance(atom, PLAIN)

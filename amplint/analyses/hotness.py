@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from amplint.analyses.backward_calls import BackwardCalls
+from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.callers import Callers
 from amplint.analyses.cold_guards import ColdGuards
 from amplint.analyses.fact import PlaceFact
@@ -32,7 +33,7 @@ from amplint.core.values import (
     Unknown,
     Value,
 )
-from amplint.inference import Inference, State, annotated
+from amplint.inference import Inference, SiteId, State, annotated
 from amplint.inference.transfer import is_loader
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
@@ -104,15 +105,21 @@ class Surroundings(NamedTuple):
 class Hotness(PlaceFact[Heat]):
     """Why a node runs for every batch; None where it is cold, or nothing says that it is hot."""
 
-    requires = (Callers, BackwardCalls, ColdGuards)
+    requires = (Callers, BackwardCalls, ColdGuards, CallGuards)
 
     def __init__(
-        self, inference: Inference, callers: Callers, calls: BackwardCalls, guards: ColdGuards
+        self,
+        inference: Inference,
+        callers: Callers,
+        calls: BackwardCalls,
+        guards: ColdGuards,
+        given: CallGuards,
     ) -> None:
         super().__init__(inference)
         self._callers = callers.sites
         self._backward_calls = calls
         self._guards = guards
+        self._given = given
         self._evaluates: dict[str, bool] = {}
         self._per_call: set[str] = set()
         self._batch_loops: dict[str, dict[int, str]] = {}
@@ -120,6 +127,7 @@ class Hotness(PlaceFact[Heat]):
         self._updating: dict[str, frozenset[int]] = {}
         self._without_gradients: dict[str, Collection[int]] = {}  # by function: blocks
         self._reached: dict[str, Reached] = {}
+        self._hot_calls: dict[str, tuple[SiteId, ...]] = {}
         self._differentiated = inference.differentiated()
         self._find_batch_loops()
         self._spread()
@@ -128,7 +136,9 @@ class Hotness(PlaceFact[Heat]):
 
     def of(self, at: NodePlace) -> Heat | None:
         found = self._heat_of(at.function, at.block)
-        return Heat(found.temperature, found.chain) if found is not None else None
+        if found is None or self._is_left_out(at.function, at.block):
+            return None
+        return Heat(found.temperature, found.chain)
 
     def is_hot(self, function: str) -> bool:
         """Whether anything in the function may run for every batch of training."""
@@ -442,6 +452,24 @@ class Hotness(PlaceFact[Heat]):
         if found is not None and evaluation and found.temperature == TRAINING:
             return Reached(EVALUATION, found.chain, found.reach)
         return found
+
+    def _is_left_out(self, function: str, block: int) -> bool:
+        """Whether no hot call of a function runs a block of it, by the constants that it gives."""
+        if self._around(function)[block].loop >= 0:
+            return False
+        if function not in self._hot_calls:
+            defined = self._by_definition(function) is not None
+            self._hot_calls[function] = (
+                ()
+                if defined
+                else tuple(
+                    site
+                    for site in self._callers.get(function, ())
+                    if self._through(*site, function) is not None
+                )
+            )
+        hot = self._hot_calls[function]
+        return bool(hot) and all(self._given.leaves_out(site, function, block) for site in hot)
 
     def _around(self, function: str) -> list[Surroundings]:
         """By block: what is around it."""

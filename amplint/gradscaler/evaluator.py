@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from amplint.core.values import Class, Function, Instance
+from amplint.core.values import Class, Function, Instance, Module, Object, Symbol
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import Role
 from amplint.gradscaler.instructions import EXITS
 from amplint.gradscaler.paths import Activation, Knowledge, Path
 from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, SymbolicValues
+from amplint.inference import State
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node
 
@@ -32,11 +33,16 @@ class Evaluator:
         """An unknown value, known by its node and iteration."""
         return self.symbols.of("result", frame.key, number, frame.iterations)
 
-    def not_run(self, frame: Activation, number: int) -> Symbolic:
+    def not_run(self, frame: Activation, path: Path, number: int) -> Symbolic:
         """The value of a node in a branch that was left out: the same in each iteration of the
         loops that it does not stand in."""
-        around = frame.code.loops[frame.graph.nodes[number].block]
-        return self.symbols.of("result", frame.key, number, frame.iterations[:around])
+        node = frame.graph.nodes[number]
+        iterations = frame.iterations[: frame.code.loops[node.block]]
+        if node.op == ops.CALL and not is_object(frame.state, number):
+            found = self._called(frame, path, node, (*frame.within, *iterations))
+            if found is not None:
+                return found
+        return self.symbols.of("result", frame.key, number, iterations)
 
     def several(self, frame: Activation, number: int) -> Symbolic:
         """The value of a node on paths that became one by force; -1 is that of the function."""
@@ -55,7 +61,7 @@ class Evaluator:
             node = nodes[last]
             missing = [
                 operand
-                for operand in (() if node.op == ops.PHI or node.op in UNREAD else node.operands)
+                for operand in self._read(frame, path, last, node)
                 if operand not in values and operand not in derived
             ]
             if missing:
@@ -63,8 +69,18 @@ class Evaluator:
                 continue
             pending.pop()
             unread = node.op in UNREAD
-            derived[last] = self.not_run(frame, last) if unread else self.value(frame, path, last)
+            derived[last] = (
+                self.not_run(frame, path, last) if unread else self.value(frame, path, last)
+            )
         return derived[number]
+
+    def _read(self, frame: Activation, path: Path, number: int, node: Node) -> tuple[int, ...]:
+        """The operands that the value of a node is made of."""
+        if node.op == ops.PHI:
+            return node.operands if is_choice(path, number, node) else ()
+        if node.op == ops.CALL:
+            return () if is_object(frame.state, number) else node.operands
+        return () if node.op in UNREAD else node.operands
 
     def value(self, frame: Activation, path: Path, number: int) -> Symbolic:
         """The value of a node that calls nothing, from those of its operands."""
@@ -74,6 +90,9 @@ class Evaluator:
     def joined(self, frame: Activation, path: Path, number: int) -> Symbolic:
         """The value of a name where paths meet: what this path has put into it."""
         node, code, nodes = frame.graph.nodes[number], frame.code, frame.graph.nodes
+        if is_choice(path, number, node):
+            alternatives = (self.at(frame, path, operand) for operand in node.operands)
+            return self.symbols.of("choice", frame.key, number, frame.iterations, *alternatives)
         held = [operand for operand in node.operands if operand in path.values]
         values = {path.values[operand] for operand in held}
         if len(values) == 1:
@@ -89,10 +108,16 @@ class Evaluator:
 
     def call(self, frame: Activation, path: Path, number: int, node: Node) -> Symbolic:
         """The result of an unknown function: the same for the same arguments in one iteration."""
+        found = self._called(frame, path, node, frame.all_iterations)
+        return self.unique(frame, number) if found is None else found
+
+    def _called(
+        self, frame: Activation, path: Path, node: Node, iterations: tuple[int, ...]
+    ) -> Symbolic | None:
         operands = [self.at(frame, path, operand) for operand in node.operands]
         if any(map(self.symbols.is_deep, operands)):
-            return self.unique(frame, number)
-        return self.symbols.of("call", node.data.keywords, frame.all_iterations, *operands)
+            return None
+        return self.symbols.of("call", node.data.keywords, iterations, *operands)
 
     def scaled(self, frame: Activation, number: int, scaler: Symbolic, loss: Symbolic) -> Symbolic:
         found = self.symbols.of("scaled", scaler, loss)
@@ -231,6 +256,19 @@ class Evaluator:
             values = dict(caller.values) if caller is not None else {}
             caller = caller.caller if caller is not None else None
         return self.symbols.of("free", scope, name)
+
+
+def is_choice(path: Path, number: int, node: Node) -> bool:
+    """Whether the branches that meet in a node were left out: it is one of several values."""
+    return all(0 <= operand < number and operand not in path.values for operand in node.operands)
+
+
+def is_object(state: State, number: int) -> bool:
+    """Whether a call gives something that is true, as objects are."""
+    value = state.values[number]
+    return bool(value) and all(
+        isinstance(atom, Object | Instance | Function | Class | Module | Symbol) for atom in value
+    )
 
 
 def is_super(graph: Graph, number: int) -> bool:

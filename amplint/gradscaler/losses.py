@@ -28,13 +28,17 @@ def combined(term: Term, found: dict[Symbolic, Scalers | None], paths: Paths) ->
             if role is Role.SCALER:
                 return frozenset({term[1]})
             return found[term[2]] if role is Role.DISABLED else None
-        case "op":
-            known = [each for each in map(found.__getitem__, term[3:]) if each is not None]
-            return frozenset().union(*known) if len(known) == len(term) - 3 else None
+        case "op" | "choice":
+            parts = [found[each] for each in operands_of(term)]
+            known = [each for each in parts if each is not None]
+            return frozenset().union(*known) if len(known) == len(parts) else None
         case "attr" | "unpack":
             return found[term[1]]
         case "call":
-            return None if may_scale(term, paths.symbols) else frozenset()
+            if may_scale(term, paths.symbols):
+                return None
+            # Ex) scaler.scale(loss).mean()
+            return frozenset().union(*(found[each] or () for each in operands_of(term)))
         case "const" | "each":
             return frozenset()
         case _:

@@ -16,10 +16,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from amplint.core.values import Class, Function, Instance, Module, Object, Symbol
 from amplint.gradscaler.decision_diagram import TRUE, DecisionDiagrams
 from amplint.gradscaler.decisions import Decisions
-from amplint.gradscaler.evaluator import Evaluator
+from amplint.gradscaler.evaluator import Evaluator, is_object
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import (
     CHAINED,
@@ -46,7 +45,6 @@ from amplint.gradscaler.paths import (
     Suspended,
 )
 from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, SymbolicValues
-from amplint.inference import State
 from amplint.ir import ops
 from amplint.ir.model import Node
 
@@ -569,11 +567,3 @@ def common(dictionaries: list[dict[Key, Item]]) -> dict[Key, Item]:
         for key, item in first.items()
         if all(key in other and other[key] == item for other in others)
     }
-
-
-def is_object(state: State, number: int) -> bool:
-    """Whether a call gives something that is true, as objects are."""
-    value = state.values[number]
-    return bool(value) and all(
-        isinstance(atom, Object | Instance | Function | Class | Module | Symbol) for atom in value
-    )

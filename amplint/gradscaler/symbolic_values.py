@@ -7,6 +7,7 @@ iteration draws from a loader and what the next one draws are two.
 Terms, by their first element:
     result (key, node, iterations): anything, known by the place and the iteration it comes from.
     several (key, node, iterations): one of the values that paths had there which became one.
+    choice (key, node, iterations, *values): one of these; the branches were not run.
     const (type, value), param (function, name), name (name), free (scope, name), import, def (id).
     attr (object, name), unpack (sequence, index), enter (context), each (iterable).
     op (operation, data, *operands): an operator, or a tuple or list.
@@ -24,7 +25,7 @@ Term = tuple[Any, ...]
 
 NOTHING: Symbolic = -1
 DEEPEST = 100  # terms within terms
-SKIPPED = {"op": 3, "call": 3, "scaled": 1}  # elements of a term before its operands
+SKIPPED = {"op": 3, "call": 3, "scaled": 1, "choice": 4}  # elements of a term before its operands
 UNARY = frozenset({"attr", "unpack", "enter", "each"})
 
 
@@ -84,7 +85,7 @@ class SymbolicValues:
 
     def _varies(self, term: Term, operands: tuple[Symbolic, ...]) -> bool:
         match term[0]:
-            case "result" | "several":
+            case "result" | "several" | "choice":
                 return any(iteration >= 0 for iteration in term[3])
             case "call":
                 return any(iteration >= 0 for iteration in term[2])

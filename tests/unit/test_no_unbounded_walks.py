@@ -24,6 +24,7 @@ CALLS = "so many calls as `path_explorer.LIMITS` allows, and so much work in all
 SCOPES = "the scopes around a function"
 FOLDERS = "the nesting of folders"
 REMEMBERED = "the parts of a test, to a small depth; each answer is remembered"
+SHORT_TEST = "the parts of a test, which have none that are looked at"
 SHORT = "at most five operators deep in a comparison"
 IMPORTS = "imports, each of which leads to one other: as many as MAX_IMPORTS"
 ONCE = "modules behind stars, each visited once"
@@ -33,11 +34,15 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "amplint/analyses/backward_support.py": {
         "BackwardSupport._all_plain BackwardSupport._plain BackwardSupport._plain_atom": VALUES,
     },
+    "amplint/analyses/call_guards.py": {
+        "CallGuards._outcome CallGuards._plain_outcome": SHORT_TEST
+    },
     "amplint/analyses/cold_guards.py": {
         "ColdGuards._cold_call ColdGuards._cold_side ColdGuards._find_side "
         "ColdGuards._gives_cold": REMEMBERED,
         "ColdGuards._has_modulo": SHORT,
         "ColdGuards._is_clock": SHORT,
+        "ColdGuards._tells_evaluation": SHORT_TEST,
     },
     "amplint/analyses/loop_invariance.py": {"is_known": VALUES},
     "amplint/analyses/tensor_certainty.py": {"tensors_held": VALUES},
@@ -57,7 +62,8 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "Decisions._condition Decisions._find_condition": ANSWERED,
     },
     "amplint/gradscaler/evaluator.py": {
-        "Evaluator._evaluate Evaluator.at Evaluator.value": "one level: `at` keeps a stack",
+        "Evaluator._called Evaluator._evaluate Evaluator.at Evaluator.joined Evaluator.not_run "
+        "Evaluator.value": "one level: `at` keeps a stack",
     },
     "amplint/gradscaler/instructions.py": {
         "Compiler.block Compiler.enter Compiler.loop Compiler.side": "they put off what they call",

@@ -1,0 +1,149 @@
+"""Which blocks of a function a call does not run, by the constants that it gives.
+
+def step(model, x, y, train=True):
+    if not train:
+        print(x.cpu())        # not run by `step(model, x, y)` of the training loop
+"""
+
+from __future__ import annotations
+
+from amplint.analyses.fact import Fact
+from amplint.core.values import Class, Function, constant
+from amplint.inference import Inference, SiteId, State
+from amplint.ir import ops
+from amplint.ir.model import CallShape, Node
+
+UNKNOWN = object()  # the constant of what is none
+NEGATED = {"IsNot": "Is", "NotEq": "Eq", "NotIn": "In"}
+MAX_DEPTH = 4  # times `not` before a test
+
+
+class CallGuards(Fact):
+    """The tests of parameters around blocks, and the constants that calls give for these."""
+
+    def __init__(self, inference: Inference) -> None:
+        super().__init__(inference)
+        self._guards: dict[tuple[str, int], list[tuple[int, bool]]] = {}
+
+    def leaves_out(self, site: SiteId, function: str, block: int) -> bool:
+        """Whether a call of a function does not run a block of it."""
+        return any(
+            self._outcome(site, function, test) is (not holds)
+            for test, holds in self._around(function, block)
+        )
+
+    def _around(self, function: str, block: int) -> list[tuple[int, bool]]:
+        """The tests around a block, each with the outcome with which the block runs."""
+        key = (function, block)
+        if key not in self._guards:
+            graph = self.inference.states[function].graph
+            found = self._guards[key] = []
+            while block >= 0:
+                facts = graph.blocks[block]
+                if facts.kind in ("if", "else", "after") and facts.node >= 0:
+                    found.append((facts.node, facts.kind == "if"))
+                block = facts.parent
+        return self._guards[key]
+
+    def _outcome(
+        self, site: SiteId, function: str, test: int, is_part: bool = False
+    ) -> bool | None:
+        """The outcome of a test in a call; None where it is not known.
+
+        Args:
+            is_part: of a test with `and` or `or`, whose parts have none that are looked at.
+        """
+        graph = self.inference.states[function].graph
+        node, negated = graph.nodes[graph.narrowed(test)], False
+        for _ in range(MAX_DEPTH):
+            if node.op == ops.UNARY and node.data == "Not":
+                node, negated = graph.nodes[graph.narrowed(node.operands[0])], not negated
+        outcome = self._plain_outcome(site, function, node, is_part)
+        return None if outcome is None else outcome is not negated
+
+    def _plain_outcome(self, site: SiteId, function: str, node: Node, is_part: bool) -> bool | None:
+        """The outcome of a test that does not begin with `not`."""
+        if node.op == ops.BOOL:
+            parts = () if is_part else node.operands
+            outcomes = {self._outcome(site, function, part, True) for part in parts}
+            stops: bool = node.data == "Or"
+            if stops in outcomes:
+                return stops
+            return None if None in outcomes or not outcomes else not stops
+        if node.op == ops.COMPARE and len(node.operands) == 2:
+            return self._compared(site, function, node)
+        found = self._constant(site, function, node)
+        return None if found is UNKNOWN else bool(found)
+
+    def _compared(self, site: SiteId, function: str, node: Node) -> bool | None:
+        """Ex) mode == "train", keep is False, reduction in ("mean", "sum")"""
+        graph = self.inference.states[function].graph
+        left = self._constant(site, function, graph.nodes[graph.narrowed(node.operands[0])])
+        right = graph.nodes[node.operands[1]]
+        (operator,) = node.data
+        negated, operator = operator in NEGATED, NEGATED.get(operator, operator)
+        if left is UNKNOWN:
+            return None
+        if operator in ("Is", "Eq") and right.op == ops.CONST:
+            equal = left == right.data and (type(left) is type(right.data))
+        elif operator == "In" and right.op in (ops.TUPLE, ops.LIST, ops.SET):
+            items = [graph.nodes[each] for each in right.operands]
+            if not all(item.op == ops.CONST for item in items):
+                return None
+            equal = any(left == item.data for item in items)
+        else:
+            return None
+        return equal is not negated
+
+    def _constant(self, site: SiteId, function: str, node: Node) -> object:
+        """The constant that a call gives for a parameter, or that is its default."""
+        if node.op == ops.CONST:
+            return node.data
+        if node.op != ops.PARAM:
+            return UNKNOWN
+        facts = self.inference.functions[function]
+        parameter = facts.param(node.data)
+        caller = self.inference.states.get(site[0])
+        if parameter is None or caller is None or parameter.kind not in ("positional", "keyword"):
+            return UNKNOWN
+        given = self._given(caller, site[1], function, parameter.name)
+        if given is None:
+            return UNKNOWN
+        if given < 0:
+            return parameter.default if parameter.constant_default else UNKNOWN
+        value = caller.values[given]
+        found = constant(value)
+        node = caller.graph.nodes[given]
+        return found if found is not None or node.op == ops.CONST else UNKNOWN
+
+    def _given(self, caller: State, number: int, function: str, name: str) -> int | None:
+        """The node of the argument for a parameter; -1 where there is none, None where that is not
+        known."""
+        node = caller.graph.nodes[number]
+        shape: CallShape = node.data
+        callees = caller.values[node.operands[0]]
+        partial = any(isinstance(a, Function) and (a.given or a.given_names) for a in callees)
+        if shape.stars or "**" in shape.keywords or partial:
+            return None
+        if name in shape.keywords:
+            return node.operands[1 + shape.positional + shape.keywords.index(name)]
+        facts = self.inference.functions[function]
+        names = [p.name for p in facts.params if p.kind == "positional"]
+        if name not in names:
+            return -1
+        position = names.index(name) - self._bound(caller, node, function)
+        if position < 0:
+            return None
+        return node.operands[1 + position] if position < shape.positional else -1
+
+    def _bound(self, caller: State, node: Node, function: str) -> int:
+        """How many parameters the call does not write: `self` of a method of an object."""
+        facts = self.inference.functions[function]
+        if facts.cls is None or "staticmethod" in facts.decorated:
+            return 0
+        for atom in caller.values[node.operands[0]]:
+            if isinstance(atom, Function) and atom.id == function:
+                return 1 if atom.bound is not None else 0
+            if isinstance(atom, Class):
+                return 1
+        return 1  # `model(x)` runs `forward`
