@@ -23,6 +23,7 @@ from amplint.ir.model import Graph, Node
 from amplint.knowledge import libraries
 
 MAX_DEPTH = 8  # of the parts of a test that are looked at
+MAX_PARTS = 8  # of an `and` or `or`
 MAX_DEPTH_OF_CALLS = 4  # at which what a call in a test returns is looked at
 # A flag of such a name is a wish of the user for output, and off most of the time.
 OUTPUT_FLAG = re.compile(
@@ -105,7 +106,7 @@ class ColdGuards(Fact):
         if node.op == ops.BOOL:
             # What holds of all parts of it; and of any, where each of them has this outcome.
             each_has = (node.data == "And") is holds
-            parts = () if is_part else node.operands
+            parts = () if is_part or len(node.operands) > MAX_PARTS else node.operands
             told = [self._tells_evaluation(state, part, holds, True) for part in parts]
             return any(told) if each_has else bool(told) and all(told)
         name = self._last_name(state, number)
