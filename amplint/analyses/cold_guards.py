@@ -23,7 +23,7 @@ from amplint.ir.model import Graph, Node
 from amplint.knowledge import libraries
 
 MAX_DEPTH = 8  # of the parts of a test that are looked at
-MAX_PARTS = 8  # of an `and` or `or`
+MAX_PARTS = 4  # of an `and` or `or`
 MAX_DEPTH_OF_CALLS = 4  # at which what a call in a test returns is looked at
 # A flag of such a name is a wish of the user for output, and off most of the time.
 OUTPUT_FLAG = re.compile(
