@@ -372,8 +372,12 @@ def _order(atom: Atom) -> tuple[str, ...]:
         return (position, str(atom.device), str(atom.dtype), str(atom.enabled), str(atom.cache))
     if isinstance(atom, TensorTree):
         return (position, str(atom.device.kind), *sorted(atom.forms))
-    if isinstance(atom, Instance | Tensor):
-        return (position, str(getattr(atom, "cls", "")), str(atom.device.kind))
+    if isinstance(atom, Instance):
+        return (position, atom.cls, str(atom.device.kind))
+    if isinstance(atom, Tensor):
+        # A test may leave two: what is a tensor, and what is one where it is no nest of tensors.
+        more = (atom.dtype, atom.rank, atom.dims, atom.grad, atom.fresh, atom.device.name)
+        return (position, str(atom.device.kind), *map(str, more))
     if isinstance(atom, Object):
         what = (atom.type, atom.kind, atom.device.kind, atom.dtype, atom.rank, atom.enabled)
         return (position, *map(str, what), str(atom.last), _order_of(atom.holds))

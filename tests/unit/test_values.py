@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -33,8 +34,10 @@ from amplint.core.values import (
     TensorTree,
     Unknown,
     Value,
+    _order,
     evidence_text,
     one,
+    ordered,
 )
 from amplint.inference.transfer.arithmetic import without_nests
 from tests.helpers import ROOT
@@ -90,6 +93,17 @@ def test_a_nest_that_is_a_tensor_gives_its_evidence(nest: Device, tensor: Device
     value = frozenset({Tensor(device=tensor), TensorTree(nest)})
     if nest == tensor:
         assert evidence_text(without_nests(value)) == evidence_text(one(Tensor(device=nest)))
+
+
+@given(TENSORS, st.sampled_from([None, 0, 1]), st.sampled_from([None, 2]))
+def test_tensors_that_differ_have_an_order(
+    tensor: Tensor, rank: int | None, dims: int | None
+) -> None:
+    """A value may hold two on one device, and which comes first must not depend on hashes."""
+    other = replace(tensor, rank=rank, dims=dims)
+    if other != tensor:
+        first, second = ordered(frozenset({tensor, other}))
+        assert str(_order(first)) < str(_order(second))
 
 
 def test_a_report_is_the_same_whatever_strings_hash_to(tmp_path: Path) -> None:
