@@ -374,6 +374,11 @@ class Calls(Frame):
                 if infer.library_bases(atom.id) & DICTS:
                     return self.called(Symbol("builtins.dict"), arguments, node)
                 self.fill_fields(atom.id, arguments)
+            if infer.is_loader(atom.id) and self.hands_on(makers):
+                device = transfer.host_memory(
+                    "torch.utils.data.DataLoader", arguments, self.site(node)
+                )
+                return one(Instance(atom.id, device))
             return one(Instance(atom.id))
         if isinstance(atom, Instance):
             return self.call_instance(atom, arguments, node)
@@ -608,6 +613,11 @@ class Calls(Frame):
                 chosen = sorted(n for n in names if n.startswith(prefix))[:MAX_BY_PREFIX]
                 found += [self.instance_attribute(atom, name, node) for name in chosen]
         return join(found) or UNKNOWN
+
+    def hands_on(self, makers: Iterable[str]) -> bool:
+        """Whether all constructors take any keywords, to hand them on to that of the base."""
+        functions = self.inference.functions
+        return all(any(p.kind == "starstar" for p in functions[m].params) for m in makers)
 
     def names_in(self, cls: str) -> Iterable[str]:
         return self.inference.classes[cls].methods

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 GPU = re.compile(r"(cuda|xpu|mps|npu|hpu)(:\d+)?")
 ASKS_DEVICE = re.compile(r"cuda|gpu|device|is_available", re.IGNORECASE)
+OF_NCCL = re.compile(r"\bnccl[A-Z_]\w*\(")  # Ex) ncclRecv(x.storage(), rank, comm)
 SEVERAL = re.compile(r"(?:cuda:|\.cuda\()(\d+)")
 
 
@@ -48,12 +49,15 @@ def is_gpu(node: cst.BaseExpression) -> bool:
 
 
 def is_asked_for(call: cst.Call, src: Source) -> bool:
-    """Whether the call stands under a test of the device, in a function that names several GPUs, or
-    among kernels of triton, which run on GPUs only."""
+    """Whether the call stands under a test of the device, in a function that names several GPUs or
+    calls NCCL, or among kernels of triton, which run on GPUs only."""
     if is_wished(call, ASKS_DEVICE, src) or src.imports.bound_as("triton") is not None:
         return True
     function = src.function(call)
-    return function is not None and len(set(SEVERAL.findall(src.text(function)))) > 1
+    if function is None:
+        return False
+    text = src.text(function)
+    return len(set(SEVERAL.findall(text))) > 1 or OF_NCCL.search(text) is not None
 
 
 def mentions_gpu(statement: ast.stmt, several: bool = False) -> bool:

@@ -18,9 +18,9 @@ that tensor may still be on the CPU, and be moved later. No fix where the functi
 parameters.
 
 Known limits: nothing is said under a test of the device (`if x.is_cuda`, `if self.use_gpu`), where
-the class puts modules on a GPU itself or the function names several (model parallelism), nor in a
-file that imports triton, whose kernels run on GPUs only. A name that is bound elsewhere (`DEVICE`,
-`self.device`) is left alone.
+the class puts modules on a GPU itself or the function names several (model parallelism), in one
+that calls NCCL, nor in a file that imports triton: both run on GPUs only. A name that is bound
+elsewhere (`DEVICE`, `self.device`) is left alone.
 """
 
 from __future__ import annotations

@@ -16,7 +16,13 @@ from amplint.inference.transfer.arithmetic import (
     without_nests,
 )
 from amplint.inference.transfer.attributes import PARAM_GROUPS, attribute, object_attribute
-from amplint.inference.transfer.calls import GRADIENT_NORMS, SOME_ACCELERATOR, autocast, call
+from amplint.inference.transfer.calls import (
+    GRADIENT_NORMS,
+    SOME_ACCELERATOR,
+    autocast,
+    call,
+    host_memory,
+)
 from amplint.inference.transfer.containers import (
     add,
     is_loader,
@@ -47,6 +53,7 @@ __all__ = [
     "call",
     "canonical",
     "compare",
+    "host_memory",
     "is_loader",
     "iterate",
     "iterate_atom",
