@@ -7,6 +7,7 @@ evidence by structure, never by the name of a variable.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ from amplint.knowledge.factories import FACTORIES
 MODULE_USES = frozenset(
     {"parameters", "named_parameters", "named_modules", "modules", "named_buffers", "eval"}
 )
+# Ex) self.model, net, self.ddp_model; not `self.model.loss`
+MODEL = re.compile(r"(^|[._])(model|net|network|module)$")
 # What runs the backward pass of a loss and has one of these is accelerate's, or does its work.
 ACCELERATOR_USES = frozenset({"autocast", "prepare", "accumulate", "unwrap_model"})
 CALLED = "()"
@@ -277,6 +280,9 @@ def mark_loss(
                     nodes.setdefault(operand, "output")
         backward.setdefault(current, call)
         node = graph.nodes[current]
+        if node.op == ops.UNPACK and calls_model(graph, node.operands[0]):
+            # `loss, parts = model(x)`: what comes with a loss is a model's output, too.
+            nodes.setdefault(node.operands[0], "output")
         if node.op in (ops.NARROW, ops.PHI):
             stack.extend(
                 (operand, kind) for operand in node.operands[: None if node.op == ops.PHI else 1]
@@ -287,6 +293,15 @@ def mark_loss(
             stack.extend((operand, kind) for operand in node.operands if merged)
         else:
             stack.extend(terms(graph, current))
+
+
+def calls_model(graph: Graph, number: int) -> bool:
+    """Whether a node is the call of what is a model, by its name."""
+    node = graph.nodes[number]
+    if node.op != ops.CALL:
+        return False
+    path = path_of(graph, node.operands[0])
+    return path is not None and MODEL.search(path) is not None
 
 
 # What holds the terms of a loss: a list of them, or a dict.
