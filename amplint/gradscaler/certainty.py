@@ -17,6 +17,7 @@ from amplint.core.violations import Violation
 from amplint.core.walks import reachable
 from amplint.gradscaler.automaton import Call
 from amplint.gradscaler.decision_diagram import FALSE, TRUE, Condition
+from amplint.gradscaler.events import Role
 from amplint.gradscaler.paths import Decision, Paths, Site
 from amplint.gradscaler.symbolic_values import Symbolic
 
@@ -227,13 +228,17 @@ def innermost(pair: Pair, claims: Collection[Pair], reviewed: Iterable[Points]) 
 
 def has_remedy(fault: Fault, condition: Condition, points: Points) -> bool:
     """Whether the same test keeps the mistake and the right call apart: then it may well be the
-    test that says whether the scaler is enabled.
+    test that says whether the scaler is enabled. Not where the scaler itself was asked for, as in
+    `if scaler is not None`: no other test is needed then.
 
     Args:
         condition: the outcomes of tests with which the mistake is made.
     """
     wanted, event = REMEDIES.get(fault.violation), points.paths.steps[fault.here].event
     if wanted is None or event is None:
+        return False
+    roles = points.paths.roles
+    if any(outcome and roles.get(test) is Role.SCALER for test, outcome in event.guards):
         return False
     guarded, diagrams = points.guarded.get(wanted, set()), points.paths.diagrams
     return any(

@@ -21,12 +21,15 @@ from amplint.core.violations import Violation
 from amplint.core.walks import reachable
 from amplint.gradscaler.automaton import (
     LARGE,
+    NO_CHECKS,
     NOTHING_TO_UPDATE,
+    RIGHT,
     Call,
     Contribution,
     Effect,
     OptimizerState,
     Phase,
+    Verdict,
     add,
     advance,
 )
@@ -494,7 +497,7 @@ class Turn:
             if self.scheduled >= 0:
                 yield Fault(Violation.SCHEDULER_BEFORE_OPTIMIZER, self.scheduled, self.number)
             self.has_trained, self.scheduled = False, -1
-        verdicts = {at: advance(at, call) for at in self.optimizers.get(symbol, FRESH)}
+        verdicts = {at: self.advanced(at, call) for at in self.optimizers.get(symbol, FRESH)}
         fault = None
         if not any(verdict.effect is Effect.RIGHT for _, verdict in verdicts.values()):
             named = sorted(
@@ -519,6 +522,13 @@ class Turn:
         if call not in LOOKS.values() and symbol != ALL:
             self.optimizers[ALL] = FRESH if self.checker.only is None else self.optimizers[symbol]
         self.last[call, symbol] = self.number
+
+    def advanced(self, at: OptimizerState, call: Call) -> tuple[OptimizerState, Verdict]:
+        """As `advance`; but gradients that were not seen were made before the function began."""
+        after, verdict = advance(at, call)
+        if call is Call.STEP and verdict == UNSEEN and not at.ran:
+            return after._replace(phase=Phase.STEPPED), RIGHT
+        return after, verdict
 
     def fault(
         self, event: Occurrence, violation: Violation, text: str, symbol: Symbolic
@@ -571,6 +581,7 @@ def is_recalled(call: Call, state: OptimizerState) -> bool:
 
 
 FRESH = frozenset({OptimizerState()})
+UNSEEN = Verdict(Effect.RAISES, None, NO_CHECKS)
 # Ex) isfinite, error_if_nonfinite, has_overflow, found_inf, _found_inf_per_device, nan_to_num
 INFINITIES = re.compile(r"finite|overflow|isinf|isnan|(^|_)(inf|nan)s?(_|$)")
 LOOKS = {Kind.CLIP: Call.CLIP, Kind.READ: Call.READ}
