@@ -120,6 +120,8 @@ class CallGuards(Fact):
         """The node of the argument for a parameter; -1 where there is none, None where that is not
         known."""
         node = caller.graph.nodes[number]
+        if node.op != ops.CALL:
+            return None  # a property is read, an object is iterated
         shape: CallShape = node.data
         callees = caller.values[node.operands[0]]
         partial = any(isinstance(a, Function) and (a.given or a.given_names) for a in callees)

@@ -38,6 +38,9 @@ COMPUTED = frozenset(
     | {ops.UNPACK, ops.STARRED, ops.NARROW}
 )
 PLAIN = (Host, DType, Symbol)
+# With these, the call says where the tensor is, or what it is for.
+DECIDING = frozenset({"device", "out", "pin_memory", "generator", "names", "layout", "**"})
+SIZES = frozenset({"shape", "size", "numel", "dim", "ndim", "dtype", "device"})
 # Ex) functools.lru_cache, cached_property
 MEMOISES = re.compile(r"(^|[_.])cached?(_|$)")
 
@@ -92,8 +95,11 @@ def first_factory(state: State, number: int) -> int:
         return [n for n in given if n >= 0 and not all(map(is_host, state.values[n]))]
 
     factories: list[int] = []
-    for each in reachable([number], operands):
+    made = set(reachable([number], operands))
+    for each in made:
         node = nodes[each]
+        if any(is_other_use(state, user, made) for user in state.users[each]):
+            return -1
         if node.op != ops.CALL:
             if node.op not in COMPUTED:
                 return -1
@@ -106,11 +112,22 @@ def first_factory(state: State, number: int) -> int:
     return min(factories, default=-1)
 
 
+def is_other_use(state: State, user: int, made: set[int]) -> bool:
+    """Whether something is done with a tensor but to compute what is returned: it may be filled,
+    through a view of it or by a function that is given it."""
+    node = state.graph.nodes[user]
+    if user in made or node.op == ops.RETURN:
+        return False
+    if node.op != ops.ATTR or node.data in SIZES:
+        return node.op != ops.ATTR
+    return not all(each in made for each in state.users[user])
+
+
 def is_factory(state: State, number: int) -> bool:
     """Whether a call builds a tensor on the CPU, and could on another device."""
     node = state.graph.nodes[number]
     names = library_names(state.values[node.operands[0]])
-    return bool(names) and names <= BUILDABLE and "device" not in node.data.keywords
+    return bool(names) and names <= BUILDABLE and DECIDING.isdisjoint(node.data.keywords)
 
 
 def is_operation(value: Value) -> bool:

@@ -243,11 +243,22 @@ class Checker:
         return next(iter(self.owners)) if len(self.owners) == 1 else None
 
     @cached_property
+    def _spoken(self) -> frozenset[str]:
+        """The words of all functions on the paths."""
+        events = (step.event for step in self.paths.steps if step.event is not None)
+        functions = {function for event in events for function, _ in event.site}
+        return frozenset().union(*map(self.words, functions))
+
+    @cached_property
+    def sets_gradients(self) -> bool:
+        """Whether a function may write gradients: it speaks of `.grad`."""
+        return "grad" in self._spoken
+
+    @cached_property
     def looks_for_infinities(self) -> bool:
         """Whether a test asks for a norm of gradients, or any word speaks of infinite ones."""
         events = [step.event for step in self.paths.steps if step.event is not None]
-        functions = {function for event in events for function, _ in event.site}
-        if any(INFINITIES.search(word) for each in functions for word in self.words(each)):
+        if any(map(INFINITIES.search, self._spoken)):
             return True
         looks = {event.site[-1][1] for event in events if event.kind in LOOKS}
         symbols = self.paths.symbols
@@ -394,17 +405,20 @@ class Turn:
             self.reset()
         elif kind is Kind.STEP and thing in self.owners:
             yield from self.divide(thing)
-            yield from self.bypass(thing)
+            yield from self.bypass(event, thing)
             yield from self.call(event, Call.PLAIN_STEP, thing)
 
-    def bypass(self, optimizer: Symbolic) -> Iterator[Fault]:
+    def bypass(self, event: Occurrence, optimizer: Symbolic) -> Iterator[Fault]:
         """A step that is made whether or not `unscale_` has found infinite gradients.
 
         The automaton calls it right, for so it is while all gradients are finite. A test of the
-        norm, or of anything else that tells infinite gradients, does what the scaler would do.
+        norm, or any other that the step is made under, may do what the scaler would do.
         """
         unscaled = self.last.get((Call.UNSCALE, optimizer), -1)
         if unscaled < 0 or self.checker.looks_for_infinities:
+            return
+        before = self.paths.steps[unscaled].event
+        if before is None or not event.guards <= before.guards:
             return
         states = self.optimizers[optimizer]
         # Without gradients where the backward pass may be for the parameters of another optimizer.
@@ -546,9 +560,10 @@ class Turn:
         ]
         if min(ends) < 0:
             return None
-        # `if not isfinite(norm): optimizer.zero_grad()` is how one skips a step.
+        # `if not isfinite(norm): optimizer.zero_grad()` is how one skips a step; and gradients may
+        # be put in the place of those that were cleared.
         skips = violation is Violation.CLEARED_BEFORE_STEP and not text
-        if skips and self.is_guarded(ends[0], event):
+        if skips and (self.is_guarded(ends[0], event) or self.checker.sets_gradients):
             return None
         return Fault(violation, ends[0], ends[1], text)
 

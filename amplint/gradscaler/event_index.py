@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from amplint.core.values import Object
@@ -18,6 +19,9 @@ from amplint.gradscaler.events import (
 )
 from amplint.inference import Inference, SiteId, State
 from amplint.ir import ops
+
+# Words of an optimizer that does a part of a scaler's work.
+LOOKS_ITSELF = re.compile(r"scale|finite|overflow|isinf|isnan|found_inf")
 
 
 class EventIndex:
@@ -104,12 +108,16 @@ class EventIndex:
             yield number, found
 
     def _is_plain_step(self, function: str) -> bool:
-        """Whether a function is the step of an optimizer of the project, which has no scaler."""
+        """Whether a function is the step of an optimizer of the project, which has no scaler, and
+        does not look for infinities itself, as far as its own words tell; it calls no other."""
         facts = self.inference.functions[function]
+        state = self.inference.states.get(function)
         return (
             facts.name == "step"
             and self._is_of_optimizer(function)
-            and not any("scale" in word for word in facts.words)
+            and not any(map(LOOKS_ITSELF.search, facts.words))
+            and state is not None
+            and not any(self.inference.edges.get((function, number)) for number in calls(state))
         )
 
     def _is_of_optimizer(self, function: str) -> bool:

@@ -8,32 +8,40 @@ wrong in any order.
 It has to be certain that nobody else has the scaler. It is kept in a variable of a function, with
 those of the functions inside it, or in a field of a class; all that is done with it, in the whole
 project, is to call its own methods, to test it, and to store a new one. A scaler that is passed on,
-returned or put into a container may be updated out of sight.
+returned or put into a container may be updated out of sight, and so may one whose owner is handed
+to a function, or derives from a class, that nobody knows. Words count before graphs: a function
+that speaks of the scaler and of the missing method is taken to call it (an alias, a lambda,
+`getattr`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
-from amplint.core.values import Instance, Object, Value
+from amplint.core.values import Instance, Module, Object, Symbol, Value
 from amplint.core.violations import Violation
 from amplint.gradscaler.checkpoints import is_harmless, symbols
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import Kind, Role, TrainingEvent, role, surely_scaler
+from amplint.gradscaler.instructions import LOOPS
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.store import TEST_PATH
 from amplint.ir import ops
-from amplint.ir.model import Node
+from amplint.ir.model import Graph
 
 # What gives another name to the same object.
 ALIASES = frozenset({ops.PHI, ops.NARROW, ops.BOOL})
 # What looks at an object, and keeps nothing of it.
 LOOKS = frozenset({ops.COMPARE, ops.UNARY, ops.ASSERT, ops.FSTRING, ops.ANNOTATION})
-
 # What steps, where nothing but its name is known.
 OPTIMIZER = re.compile(r"(^|_)opt(im|imizers?)?(_|$)", re.IGNORECASE)
+# Bases of libraries that do nothing with the fields of what derives from them.
+PLAIN_BASES = frozenset(
+    {"torch.nn.Module", "builtins.object", "abc.ABC", "typing.Protocol", "typing.Generic"}
+)
 
 
 class Variable(NamedTuple):
@@ -58,6 +66,9 @@ class Incomplete(NamedTuple):
     there: SiteId
 
 
+Calls = dict[str, list[SiteId]]  # of a scaler, by method
+
+
 class Incompletes:
     """The scalers of a project that lack a call."""
 
@@ -66,6 +77,8 @@ class Incompletes:
         self._index = index
 
     def find(self) -> Iterator[Incomplete]:
+        if len(self._inference.files) > len(self._inference.files.own):
+            return  # what other parts of the project do with it is not known
         scalers: dict[Variable, None] = {}
         for function in sorted(self._index.scaling):
             state = self._inference.states[function]
@@ -77,9 +90,9 @@ class Incompletes:
                     if variable is not None:
                         scalers[variable] = None
         for variable in scalers:
-            uses = self._uses(variable)
-            if uses is not None:
-                yield from self._missing(uses)
+            calls = self._calls(variable)
+            if calls is not None:
+                yield from self._missing(variable, calls)
 
     # -- the variable of a scaler
 
@@ -109,13 +122,16 @@ class Incompletes:
         scope = self._inference.functions[function].parent
         while scope is not None:
             facts = self._inference.functions[scope]
-            bound = self._inference.files[facts.path].graph(scope).bindings.get(name)
+            bound = self._graph(scope).bindings.get(name)
             if bound is not None and facts.kind != "class":
                 state = self._inference.states.get(scope)
                 made = [n for n in bound if state is not None and is_made(state, n)]
                 return Variable(scope, "", made[0]) if len(bound) == len(made) == 1 else None
             scope = facts.parent
         return None
+
+    def _graph(self, function: str) -> Graph:
+        return self._inference.files[self._inference.functions[function].path].graph(function)
 
     def _classes(self, value: Value) -> frozenset[str]:
         """The classes of objects of the project; none where there may be others."""
@@ -124,48 +140,79 @@ class Incompletes:
 
     # -- all that is done with it
 
-    def _uses(self, variable: Variable) -> dict[str, list[SiteId]] | None:
-        """By method, the calls of it; None where anybody else may have the scaler."""
-        uses: dict[str, list[SiteId]] = {}
+    def _calls(self, variable: Variable) -> Calls | None:
+        """The calls of its methods; None where anybody else may have the scaler."""
+        calls: Calls = {}
         reads = self._field(variable) if variable.name else self._local(variable)
         for function, number in reads:
-            if number < 0 or not self._follow(function, number, uses):
+            if number < 0 or not self._follow(function, number, calls):
                 return None
-        return uses
+        return calls
 
     def _field(self, variable: Variable) -> Iterator[SiteId]:
         """The reads of a field; -1 for what may give it away."""
-        family = {
-            *self._inference.mro(variable.scope),
-            *self._inference.subclasses(variable.scope),
-        }
-        if self._is_handed_on(family):
+        family = self._family(variable.scope)
+        if self._is_open(variable.scope, family) or not family.isdisjoint(self._handed_on):
             yield variable.scope, -1
             return
-        for function in self._inference.mentioning(variable.name):
-            state = self._inference.states.get(function)
-            if state is None:
-                yield function, -1
-                return
-            for number, node in enumerate(state.graph.nodes):
-                if node.op not in (ops.ATTR, ops.STORE) or node.data != variable.name:
-                    if is_asked_by_name(node, variable.name, state):
-                        yield function, -1
-                    continue
-                classes = self._classes(state.values[node.operands[0]])
-                if classes and classes.isdisjoint(family):
-                    continue
+        for owner in (*sorted(family), ""):
+            for function, number in self._fields.get((variable.name, owner), ()):
+                state = self._inference.states[function]
+                node = state.graph.nodes[number]
                 if node.op == ops.ATTR:
                     yield function, number
-                elif not self._is_new(state, node.operands[1]):
+                elif not is_new(state, node.operands[1]):
                     yield function, -1
 
-    def _is_handed_on(self, family: set[str]) -> bool:
-        """Whether an object that has the field is given to a function that nobody knows."""
-        for function, facts in self._inference.functions.items():
-            state = self._inference.states.get(function)
-            if facts.cls not in family or state is None:
-                continue
+    def _family(self, cls: str) -> frozenset[str]:
+        """A class, those that it derives from, those that derive from it, and their bases."""
+        found = {cls, *self._inference.mro(cls)}
+        for other in self._inference.subclasses(cls):
+            found.update((other, *self._inference.mro(other)))
+        return frozenset(found)
+
+    def _is_open(self, cls: str, family: frozenset[str]) -> bool:
+        """Whether code out of sight may work on the fields of a class: that of a base in a library,
+        or of a method that somebody else is to write."""
+        if any(self._inference.library_bases(each) - PLAIN_BASES for each in family):
+            return True
+        order = [cls, *self._inference.mro(cls)]
+        written = {
+            name
+            for each in order
+            for name, ids in self._inference.classes[each].methods.items()
+            if not all("abstractmethod" in self._inference.functions[i].decorated for i in ids)
+        }
+        return any(not set(self._inference.classes[each].methods) <= written for each in order)
+
+    @cached_property
+    def _fields(self) -> dict[tuple[str, str], list[SiteId]]:
+        """Where fields are read and stored, by name and class; no class where it is not known."""
+        found: dict[tuple[str, str], list[SiteId]] = {}
+        for function, state in sorted(self._inference.states.items()):
+            for number, node in enumerate(state.graph.nodes):
+                if node.op in (ops.ATTR, ops.STORE):
+                    value = state.values[node.operands[0]]
+                    if value and all(isinstance(atom, Symbol | Module) for atom in value):
+                        continue  # `torch.amp`
+                    for owner in self._classes(value) or ("",):
+                        found.setdefault((node.data, owner), []).append((function, number))
+        return found
+
+    @cached_property
+    def _methods(self) -> dict[str, list[str]]:
+        """By class, its functions, in their order."""
+        found: dict[str, list[str]] = {}
+        for function, facts in sorted(self._inference.functions.items()):
+            if facts.cls is not None and facts.kind != "class":
+                found.setdefault(facts.cls, []).append(function)
+        return found
+
+    @cached_property
+    def _handed_on(self) -> frozenset[str]:
+        """The classes of objects that are given to functions that nobody knows."""
+        found: set[str] = set()
+        for function, state in self._inference.states.items():
             for number, node in enumerate(state.graph.nodes):
                 if node.op != ops.CALL or self._inference.edges.get((function, number)):
                     continue
@@ -173,41 +220,22 @@ class Incompletes:
                 if callee and all(is_harmless(atom) for atom in callee):
                     continue
                 for operand in node.operands[1:]:
-                    if not self._classes(state.values[operand]).isdisjoint(family):
-                        return True
-        return False
-
-    def _is_new(self, state: State, number: int) -> bool:
-        """Whether a value is a new scaler, or None: nobody else has it."""
-        if not all(is_scaler_or_none(atom) for atom in state.values[number]):
-            return False
-        waiting, seen = [number], set()
-        while waiting:
-            each = waiting.pop()
-            if each in seen:
-                continue
-            seen.add(each)
-            node = state.graph.nodes[each]
-            if node.op in ALIASES:
-                waiting += node.operands
-            elif node.op != ops.CONST and not is_made(state, each):
-                return False
-        return True
+                    found |= {a.cls for a in state.values[operand] if isinstance(a, Instance)}
+        return frozenset(found)
 
     def _local(self, variable: Variable) -> Iterator[SiteId]:
         """The node that makes the scaler, and the reads of its names by functions inside."""
         function = variable.scope
         state = self._inference.states[function]
         yield function, variable.number
-        aliases = self._aliases(state, variable.number)
+        aliases = aliases_of(state, variable.number)
         names = {
             name for name, bound in state.graph.bindings.items() if not aliases.isdisjoint(bound)
         }
         if self._inference.functions[function].kind == "module" and names:
             yield function, -1
         for inner in self._inside(function):
-            facts = self._inference.functions[inner]
-            graph = self._inference.files[facts.path].graph(inner)
+            graph = self._graph(inner)
             if not names.isdisjoint(graph.bindings):
                 yield inner, -1  # a variable of its own, or `nonlocal`
             for number, node in enumerate(graph.nodes):
@@ -216,39 +244,31 @@ class Incompletes:
 
     def _inside(self, function: str) -> Iterator[str]:
         """The functions inside a function, and those inside these."""
-        for each in self._inference.functions:
+        for each in sorted(self._inference.functions):
             scope = self._inference.functions[each].parent
             while scope is not None and scope != function:
                 scope = self._inference.functions[scope].parent
             if scope == function:
                 yield each
 
-    def _aliases(self, state: State, number: int) -> set[int]:
-        found, waiting = set[int](), [number]
-        while waiting:
-            each = waiting.pop()
-            if each not in found:
-                found.add(each)
-                nodes = state.graph.nodes
-                waiting += [user for user in state.users[each] if nodes[user].op in ALIASES]
-        return found
-
-    def _follow(self, function: str, number: int, uses: dict[str, list[SiteId]]) -> bool:
+    def _follow(self, function: str, number: int, calls: Calls) -> bool:
         """Add the methods that are called on a node; False where it is given away."""
         state = self._inference.states[function]
         nodes = state.graph.nodes
-        for alias in self._aliases(state, number):
+        for alias in aliases_of(state, number):
             for user in state.users[alias]:
                 node = nodes[user]
                 if node.op == ops.ATTR:
-                    calls = [n for n in state.users[user] if nodes[n].op == ops.CALL]
-                    uses.setdefault(node.data, []).extend((function, n) for n in calls)
+                    for call in state.users[user]:
+                        if nodes[call].op != ops.CALL or nodes[call].operands[0] != user:
+                            return False  # a method that somebody may call
+                        calls.setdefault(node.data, []).append((function, call))
                 elif node.op == ops.STORE:
                     if node.operands[1] == alias and not is_made(state, alias):
                         return False
                 elif node.op == ops.CALL:
-                    callee = state.values[node.operands[0]]
-                    if not callee or not all(is_harmless(atom) for atom in callee):
+                    callee = symbols(state.values[node.operands[0]])
+                    if not callee or not callee <= ASKING:
                         return False
                 elif node.op not in ALIASES | LOOKS:
                     return False
@@ -256,32 +276,67 @@ class Incompletes:
 
     # -- what is missing
 
-    def _missing(self, uses: dict[str, list[SiteId]]) -> Iterator[Incomplete]:
+    def _missing(self, variable: Variable, calls: Calls) -> Iterator[Incomplete]:
         """The calls that cannot be right without another one, which nobody makes."""
-        scaling, stepping, updating = (uses.get(name) for name in ("scale", "step", "update"))
-        if scaling and stepping and not updating:
+        scaling, stepping, updating = (calls.get(m, []) for m in ("scale", "step", "update"))
+        if scaling and stepping and not updating and not self._speaks_of(variable, "update"):
             for site in stepping:
-                yield Incomplete(Violation.MISSING_UPDATE, site, site)
-        if scaling and updating and not stepping:
-            unscaled = uses.get("unscale_")
+                if variable.name or self._is_repeated(variable, site):
+                    yield Incomplete(Violation.MISSING_UPDATE, site, site)
+        bypassed = scaling and updating and not stepping and "unscale_" not in calls
+        if bypassed and not self._speaks_of(variable, "step", updating[0][0]):
             for site in self._beside(updating, Kind.STEP):
-                if unscaled:
-                    yield Incomplete(Violation.STEP_BYPASSES_CHECK, site, unscaled[0])
-                else:
-                    yield Incomplete(Violation.STEP_BYPASSES_SCALER, site, scaling[0])
-        if stepping and updating and not scaling:
+                yield Incomplete(Violation.STEP_BYPASSES_SCALER, site, scaling[0])
+        if stepping and updating and not scaling and not self._speaks_of(variable, "scale"):
             for site in self._beside(stepping, Kind.BACKWARD):
                 yield Incomplete(Violation.BACKWARD_BYPASSES_SCALER, site, stepping[0])
+
+    def _speaks_of(self, variable: Variable, method: str, but: str = "") -> bool:
+        """Whether a function that may have the scaler has the name of a method among its words.
+
+        Args:
+            but: a function of which it is known that it does not call the method of the scaler.
+        """
+        if not variable.name:
+            inside = (variable.scope, *self._inside(variable.scope))
+            return any(
+                method in self._inference.functions[each].words for each in inside if each != but
+            )
+        family = self._family(variable.scope)
+        own = {f for cls in family for f in self._methods.get(cls, ())}
+        # What reads a field of that name of another class alone means that one.
+        others = {
+            function
+            for (name, owner), sites in self._fields.items()
+            if name == variable.name and owner and owner not in family
+            for function, _ in sites
+        } - own
+        return any(
+            method in self._inference.functions[each].words
+            for each in self._inference.mentioning(variable.name)
+            if each not in others and each != but
+        )
+
+    def _is_repeated(self, variable: Variable, site: SiteId) -> bool:
+        """Whether a step may be made several times with one scaler of a function: it stands in a
+        loop there, or in a function inside."""
+        function, number = site
+        if function != variable.scope:
+            return True
+        graph = self._inference.states[function].graph
+        block = graph.nodes[number].block
+        while block >= 0:
+            if graph.blocks[block].kind in LOOPS:
+                return True
+            block = graph.blocks[block].parent
+        return False
 
     def _beside(self, sites: list[SiteId], kind: Kind) -> Iterator[SiteId]:
         """The only plain step, or backward pass, of the functions that make these calls; or of the
         classes that these are methods of."""
         functions = {function for function, _ in sites}
-        classes = {self._inference.functions[each].cls for each in functions} - {None}
-        family = {
-            *functions,
-            *(f for f, facts in self._inference.functions.items() if facts.cls in classes),
-        }
+        classes = {self._inference.functions[each].cls or "" for each in functions}
+        family = {*functions, *(f for cls in classes for f in self._methods.get(cls, ()))}
         for among in (functions, family):
             found = [
                 (function, number)
@@ -306,12 +361,46 @@ class Incompletes:
         )
 
 
+# What is given a scaler, and keeps nothing of it.
+ASKING = frozenset(f"builtins.{name}" for name in "isinstance print type id bool repr str".split())
+
+
+def aliases_of(state: State, number: int) -> set[int]:
+    """A node, and those that give its value other names."""
+    found, waiting = set[int](), [number]
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found.add(each)
+            nodes = state.graph.nodes
+            waiting += [user for user in state.users[each] if nodes[user].op in ALIASES]
+    return found
+
+
 def is_scaler(atom: object) -> bool:
     return isinstance(atom, Object) and atom.kind == "scaler"
 
 
 def is_scaler_or_none(atom: object) -> bool:
     return is_scaler(atom) or getattr(atom, "kind", "") == "none"
+
+
+def is_new(state: State, number: int) -> bool:
+    """Whether a value is a new scaler, or None: nobody else has it."""
+    if not all(is_scaler_or_none(atom) for atom in state.values[number]):
+        return False
+    waiting, seen = [number], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        node = state.graph.nodes[each]
+        if node.op in ALIASES:
+            waiting += node.operands
+        elif node.op != ops.CONST and not is_made(state, each):
+            return False
+    return True
 
 
 def is_made(state: State, number: int) -> bool:
@@ -323,20 +412,5 @@ def is_made(state: State, number: int) -> bool:
         and any(
             isinstance(atom, Object) and atom.kind == "scaler" and atom.enabled is not False
             for atom in state.values[number]
-        )
-    )
-
-
-def is_asked_by_name(node: Node, name: str, state: State) -> bool:
-    """Ex) getattr(engine, "scaler")"""
-    if node.op != ops.CALL:
-        return False
-    callee = state.graph.nodes[node.operands[0]]
-    return (
-        callee.op == ops.NAME
-        and callee.data in ("getattr", "setattr", "vars", "attrgetter")
-        and any(
-            state.graph.nodes[operand].op == ops.CONST and state.graph.nodes[operand].data == name
-            for operand in node.operands[1:]
         )
     )

@@ -193,6 +193,8 @@ def handed_losses(index: EventIndex, site: SiteId) -> set[int]:
     runs another one as well."""
     node = index.inference.states[site[0]].graph.nodes[site[1]]
     losses: set[int] = set()
+    if node.op != ops.CALL:
+        return losses
     for callee in index.callees(site):
         graph = index.inference.states[callee].graph
         facts = index.inference.functions[callee]
@@ -240,7 +242,10 @@ def is_computed_within(state: State, losses: Iterable[int], loop: int) -> bool:
             block = graph.blocks[block].parent
         return block == loop
 
-    for number in reachable(losses, lambda each: filter(is_within, graph.nodes[each].operands)):
+    def operands(number: int) -> Iterable[int]:
+        return (each for each in graph.nodes[number].operands if each >= 0 and is_within(each))
+
+    for number in reachable(losses, operands):
         node = graph.nodes[number]
         if not is_within(number) or all(isinstance(atom, Host) for atom in state.values[number]):
             continue

@@ -196,13 +196,18 @@ class Frame:
         )
 
     def is_scaled(self, backward: Node) -> bool:
-        """Ex) scaler.scale(loss).backward()"""
+        """Ex) scaler.scale(loss).backward(), in a file that makes no scaler for the CPU, and none
+        that is off. By the names, and not by the value, which is not known at first: an answer that
+        changes when it is would not be monotone."""
         nodes = self.graph.nodes
         callee = nodes[backward.operands[0]]
         if callee.op != ops.ATTR or nodes[callee.operands[0]].op != ops.CALL:
             return False
         method = nodes[nodes[callee.operands[0]].operands[0]]
-        return method.op == ops.ATTR and method.data == "scale"
+        if method.op != ops.ATTR or method.data != "scale":
+            return False
+        owner = str(nodes[method.operands[0]].data).lower()
+        return "scaler" in owner and not self.inference.makes_idle_scaler(self.facts.path)
 
     def as_loss(self, number: int, value: Value) -> Value:
         """The alternatives of a loss without the numbers: no backward pass is run for these. Of

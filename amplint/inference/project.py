@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from amplint.core.values import Value
 from amplint.inference import use_evidence
@@ -10,6 +11,9 @@ from amplint.inference.hierarchy import Hierarchy
 from amplint.inference.state import Key
 from amplint.inference.store import TEST_PATH
 from amplint.ir.file_set import Files
+
+# Ex) GradScaler("cpu"), GradScaler(device="cpu", enabled=True), GradScaler(enabled=False)
+IDLE_SCALER = re.compile(r"GradScaler\([^)]*([\"']cpu|enabled=False)")
 
 
 class ProjectFacts(Hierarchy):
@@ -23,6 +27,14 @@ class ProjectFacts(Hierarchy):
         self._stored: dict[str, bool] = {}
         self._marks: dict[str, use_evidence.Marks] = {}
         self._class_marks: dict[str, dict[str, str]] = {}
+        self._idle_scalers: dict[str, bool] = {}
+
+    def makes_idle_scaler(self, path: str) -> bool:
+        """Whether a file has a GradScaler for the CPU, or one that is switched off."""
+        if path not in self._idle_scalers:
+            lines = self.files[path].lines
+            self._idle_scalers[path] = any(map(IDLE_SCALER.search, lines))
+        return self._idle_scalers[path]
 
     def mentioning(self, word: str) -> list[str]:
         """The functions in whose text the identifier stands."""
