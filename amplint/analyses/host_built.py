@@ -84,7 +84,7 @@ def first_factory(state: State, number: int) -> int:
     nodes = state.graph.nodes
 
     def operands(each: int) -> list[int]:
-        """What the value of a node is made of, but for sizes and other numbers."""
+        """The operands that a value is made of, but for sizes and other numbers."""
         given = nodes[each].operands
         if nodes[each].op == ops.CALL:
             callee = nodes[given[0]]
