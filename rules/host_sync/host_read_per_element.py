@@ -119,7 +119,9 @@ def testing(test: cst.BaseExpression, src: Source) -> Iterator[Finding]:
     while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         test = test.expression
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
-        yield from reading(test, test.left, src)
+        # Which object it is, is known to the host.
+        if not isinstance(test.comparisons[0].operator, cst.Is | cst.IsNot):
+            yield from reading(test, test.left, src)
     elif isinstance(test, cst.Call) and src.name(test.func) in FINITE and len(test.args) == 1:
         yield from reading(test, test.args[0].value, src)
 
