@@ -311,11 +311,22 @@ class Incompletes:
             if name == variable.name and owner and owner not in family
             for function, _ in sites
         } - own
+        # The words of a scope are those of what it defines, too.
+        others |= {scope for method in own for scope in self._scopes(method)}
         return any(
             method in self._inference.functions[each].words
             for each in self._inference.mentioning(variable.name)
             if each not in others and each != but
         )
+
+    def _scopes(self, function: str) -> Iterator[str]:
+        """The functions and the module around a method."""
+        functions = self._inference.functions
+        scope = functions[function].parent
+        while scope is not None:
+            if functions[scope].kind != "class":
+                yield scope
+            scope = functions[scope].parent
 
     def _is_repeated(self, variable: Variable, site: SiteId) -> bool:
         """Whether a step may be made several times with one scaler of a function: it stands in a
