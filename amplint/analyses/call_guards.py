@@ -85,7 +85,9 @@ class CallGuards(Fact):
         if left is UNKNOWN:
             return None
         if operator in ("Is", "Eq") and right.op == ops.CONST:
-            equal = left == right.data and (type(left) is type(right.data))
+            # `1 == True` holds, and `1 is True` does not.
+            same_type = operator == "Eq" or type(left) is type(right.data)
+            equal = left == right.data and same_type
         elif operator == "In" and right.op in (ops.TUPLE, ops.LIST, ops.SET):
             items = [graph.nodes[each] for each in right.operands]
             if not all(item.op == ops.CONST for item in items):

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from amplint.core.values import Instance, Module, Object, Symbol, Value
 from amplint.core.violations import Violation
+from amplint.core.walks import reachable
 from amplint.gradscaler.checkpoints import is_harmless, symbols
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import Kind, Role, TrainingEvent, role, surely_scaler
@@ -156,7 +157,7 @@ class Incompletes:
             yield variable.scope, -1
             return
         for owner in (*sorted(family), ""):
-            for function, number in self._fields.get((variable.name, owner), ()):
+            for function, number in self._fields.get(variable.name, {}).get(owner, ()):
                 state = self._inference.states[function]
                 node = state.graph.nodes[number]
                 if node.op == ops.ATTR:
@@ -186,9 +187,9 @@ class Incompletes:
         return any(not set(self._inference.classes[each].methods) <= written for each in order)
 
     @cached_property
-    def _fields(self) -> dict[tuple[str, str], list[SiteId]]:
+    def _fields(self) -> dict[str, dict[str, list[SiteId]]]:
         """Where fields are read and stored, by name and class; no class where it is not known."""
-        found: dict[tuple[str, str], list[SiteId]] = {}
+        found: dict[str, dict[str, list[SiteId]]] = {}
         for function, state in sorted(self._inference.states.items()):
             for number, node in enumerate(state.graph.nodes):
                 if node.op in (ops.ATTR, ops.STORE):
@@ -196,7 +197,8 @@ class Incompletes:
                     if value and all(isinstance(atom, Symbol | Module) for atom in value):
                         continue  # `torch.amp`
                     for owner in self._classes(value) or ("",):
-                        found.setdefault((node.data, owner), []).append((function, number))
+                        sites = found.setdefault(node.data, {}).setdefault(owner, [])
+                        sites.append((function, number))
         return found
 
     @cached_property
@@ -244,12 +246,17 @@ class Incompletes:
 
     def _inside(self, function: str) -> Iterator[str]:
         """The functions inside a function, and those inside these."""
-        for each in sorted(self._inference.functions):
-            scope = self._inference.functions[each].parent
-            while scope is not None and scope != function:
-                scope = self._inference.functions[scope].parent
-            if scope == function:
-                yield each
+        inside = reachable([function], lambda each: self._defined_in.get(each, ()))
+        return (each for each in inside if each != function)
+
+    @cached_property
+    def _defined_in(self) -> dict[str, list[str]]:
+        """By function, class body or module, what is defined right in it, in its order."""
+        found: dict[str, list[str]] = {}
+        for function, facts in sorted(self._inference.functions.items()):
+            if facts.parent is not None:
+                found.setdefault(facts.parent, []).append(function)
+        return found
 
     def _follow(self, function: str, number: int, calls: Calls) -> bool:
         """Add the methods that are called on a node; False where it is given away."""
@@ -307,8 +314,8 @@ class Incompletes:
         # What reads a field of that name of another class alone means that one.
         others = {
             function
-            for (name, owner), sites in self._fields.items()
-            if name == variable.name and owner and owner not in family
+            for owner, sites in self._fields.get(variable.name, {}).items()
+            if owner and owner not in family
             for function, _ in sites
         } - own
         # The words of a scope are those of what it defines, too.
