@@ -323,8 +323,16 @@ class Incompletes:
         return any(
             method in self._inference.functions[each].words
             for each in self._inference.mentioning(variable.name)
-            if each not in others and each != but
+            if each not in others and each != but and self._reads_by_name(each, variable.name)
         )
+
+    def _reads_by_name(self, function: str, name: str) -> bool:
+        """Whether the text of a function has a field or a string of that name, and not a variable
+        alone."""
+        facts = self._inference.functions[function]
+        row, _, end_row, _ = facts.location
+        text = "\n".join(self._inference.files[facts.path].lines[row - 1 : end_row])
+        return re.search(rf"[.\"']{re.escape(name)}\b", text) is not None
 
     def _scopes(self, function: str) -> Iterator[str]:
         """The functions and the module around a method."""
