@@ -53,7 +53,10 @@ IN_WORKERS = ("__getitem__", "collate")  # of the names of functions
 
 
 def takes_element(at: Spot, number: int) -> bool:
-    """Whether a node may be an element of a tensor."""
+    """Whether a node may be an element of a tensor that is not known to be on the CPU."""
+    element = at.tensor(number)
+    if element is None or element.device.kind == CPU.kind:
+        return False
     nodes_of = at.graph.nodes
     while number >= 0 and nodes_of[number].op == "narrow":
         number = nodes_of[number].operands[0]
