@@ -128,7 +128,7 @@ class Source:
         return self.ask(Hotness, node)
 
     def region(self, node: cst.CSTNode) -> Region | None:
-        """The innermost autocast region around a node, opened here or by all known callers."""
+        """The innermost autocast region around a node, opened here or by a known caller."""
         return self.ask(Regions, node)
 
     def backward(self, call: cst.CSTNode) -> tuple[Evidence, ...] | None:

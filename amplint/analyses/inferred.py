@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
-from functools import cached_property
 
 from amplint.analyses.fact import Fact, NodeFact, PlaceFact
 from amplint.core.values import Region, Value
@@ -35,7 +33,7 @@ class Values(NodeFact[Value]):
 
 
 class Regions(PlaceFact[Region]):
-    """The innermost autocast region around a node, opened here or by all known callers, with its
+    """The innermost autocast region around a node, opened here or by a known caller, with its
     evidence."""
 
     requires = (Reasons,)
@@ -53,7 +51,7 @@ class Regions(PlaceFact[Region]):
 
 class OutsideRegions(PlaceFact[bool]):
     """Whether a node stands in no autocast region, or in one that its function switches off,
-    whichever of the known callers calls: there is no region also where they differ."""
+    whichever of the known callers calls."""
 
     requires = (Regions,)
 
@@ -63,11 +61,4 @@ class OutsideRegions(PlaceFact[bool]):
 
     def of(self, at: NodePlace) -> bool:
         region = self._regions.of(at)
-        if region is not None:
-            return region.enabled is False and not region.inherited
-        return at.function not in self._in_regions
-
-    @cached_property
-    def _in_regions(self) -> Collection[str]:
-        """The functions around which some known chain of callers opens a region."""
-        return self.inference.functions_in_regions()
+        return region is None or (region.enabled is False and not region.inherited)

@@ -61,7 +61,7 @@ class Frame:
             block = self.graph.blocks[block].parent
 
     def region_of_function(self) -> Region | None:
-        """The region that decorators or all callers put around the body."""
+        """The region that decorators or some caller put around the body."""
         own = self.own_region()
         if own is not None:
             return own

@@ -1,13 +1,16 @@
-"""The autocast regions that functions inherit: those that every call of them stands in.
+"""The autocast regions that functions inherit: those that some call of them stands in.
 
 A call stands in the region that the function around it opens there, or else in the one that this
-function inherits. So regions are the greatest solution of equations over the calls: a function that
-calls itself in a region that it has inherited is still in that region.
+function inherits. So regions are the least solution of equations over the calls: a function that
+only calls itself is in no region.
+
+That every call had to stand in a region was tried first: one evaluation without autocast then
+silenced what was found of a model that is trained with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from amplint.core.values import Function, Region
@@ -25,7 +28,7 @@ def inherited(inference: Inference) -> Mapping[str, Region | None]:
 
 
 class Solution:
-    """The solution, found from the functions that nobody calls, along the calls."""
+    """The solution, found along the calls."""
 
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
@@ -36,15 +39,13 @@ class Solution:
             self._met[function] = RegionsOfCalls()
             for site in calls.sites:
                 self._calls.setdefault(site[0], []).append((function, site))
-        called = {function for calls in self._calls.values() for function, _ in calls}
-        self._solve([function for function in inference.states if function not in called])
-        # What is left is called by nobody but itself.
-        self._solve([function for function in inference.states if function not in self.regions])
+        self._solve()
 
-    def _solve(self, outermost: Sequence[str]) -> None:
-        """Solve what is reachable from functions that inherit no region."""
-        self.regions.update(dict.fromkeys(outermost))
-        waiting = dict.fromkeys(outermost)
+    def _solve(self) -> None:
+        """Begin with no function in a region, and go from callers to callees until nothing
+        changes."""
+        self.regions.update(dict.fromkeys(self._inference.states))
+        waiting = dict.fromkeys(self._inference.states)
         while waiting:
             caller, _ = waiting.popitem()
             changed = {
@@ -53,9 +54,9 @@ class Solution:
                 if self._met[function].put(site, region)
             }
             for function in changed:
-                common = self._met[function].common()
-                if function not in self.regions or self.regions[function] != common:
-                    self.regions[function] = common
+                joined = self._met[function].joined()
+                if self.regions.get(function) != joined:
+                    self.regions[function] = joined
                     waiting[function] = None
 
     def _around_calls(self, caller: str) -> Iterator[tuple[str, SiteId, Region | None]]:

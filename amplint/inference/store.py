@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from amplint.core.lattice import few_functions, join
 from amplint.core.values import BOTTOM, UNKNOWN, Atom, Region, Value, constant
-from amplint.core.walks import reachable
 from amplint.inference.memo import Memo
 from amplint.inference.state import MAX_ROUNDS, WHOLE, Dispatch, Key, KeyKind, SiteId, State
 from amplint.ir.file_set import Files
@@ -76,11 +75,15 @@ class RegionsOfCalls:
         if site in self.sites:
             self._kinds[_kind(self.sites.pop(site))] -= 1
 
-    def common(self) -> Region | None:
-        """The region that all the calls are in, as far as they agree; None if one is in none."""
-        if self._kinds[None] or not self.sites:
-            return None
+    def joined(self) -> Region | None:
+        """The region of those calls that are in one, as far as these agree.
+
+        A call that is in none does not count: what is wrong in a region is so wherever else the
+        function is called, from an evaluation without autocast, say.
+        """
         kinds = [kind for kind, count in self._kinds.items() if count and kind is not None]
+        if not kinds:
+            return None
         devices, dtypes, enabled = (set(each) for each in zip(*kinds, strict=True))
         return Region(
             # Of several, the same one whatever the order in which they came.
@@ -332,9 +335,9 @@ class Store(ABC):
         """Take back what a site has contributed to a key."""
         if slot.key.kind == "region":
             calls = self._regions[slot.key.owner]
-            before = calls.common()
+            before = calls.joined()
             calls.remove(site)
-            if self._inherited is None and calls.common() != before:
+            if self._inherited is None and calls.joined() != before:
                 self._tell(slot.readers)
         elif site in slot.parts:
             self._toggle((slot, site, False))
@@ -402,9 +405,9 @@ class Store(ABC):
             self.later(function)
 
     def inherited_region(self, function: str) -> Region | None:
-        """The region that every known caller opens around its call; None where they differ."""
+        """The region that some known caller opens around its call; None where all are outside."""
         self.read(Key("region", function))
-        return self._common_region(function)
+        return self._joined_region(function)
 
     def calls_of_functions(self) -> Mapping[str, RegionsOfCalls]:
         """The regions in which functions are called, by function."""
@@ -422,33 +425,25 @@ class Store(ABC):
     def settle_regions(self, regions: Mapping[str, Region | None]) -> None:
         """Take regions for those that functions inherit, whatever their calls say now."""
         for function in self.states:
-            if self._common_region(function) != regions.get(function):
+            if self._joined_region(function) != regions.get(function):
                 self.later(function)
         self._inherited = regions
 
-    def _common_region(self, function: str) -> Region | None:
+    def _joined_region(self, function: str) -> Region | None:
         if self._inherited is not None:
             return self._inherited.get(function)
         calls = self._regions.get(function)
-        return calls.common() if calls is not None else None
-
-    def functions_in_regions(self) -> Collection[str]:
-        """The functions around which some known chain of callers opens a region."""
-        called: dict[str, list[str]] = {}
-        inside: list[str] = []
-        for function, calls in self._regions.items():
-            for (caller, _), region in calls.sites.items():
-                called.setdefault(caller, []).append(function)
-                if region is not None:
-                    inside.append(function)
-        return set(reachable(inside, lambda caller: called.get(caller, ())))
+        return calls.joined() if calls is not None else None
 
     def write_region(self, function: str, site: SiteId, region: Region | None) -> None:
+        """Note that a call of a function stands in a region, or in none."""
+        if self._from_test(function, site[0]):
+            return
         slot = self.slot(Key("region", function))
         self._writing.append(slot)
         calls = self.calls_of(function)
-        before = calls.common()
-        if calls.put(site, region) and self._inherited is None and calls.common() != before:
+        before = calls.joined()
+        if calls.put(site, region) and self._inherited is None and calls.joined() != before:
             self._tell(slot.readers)
 
     def dispatches(self, function: str) -> Mapping[Dispatch, frozenset[str]]:

@@ -145,7 +145,6 @@ def outcome(inference: Inference) -> dict[str, object]:
         "threads": inference.threads,
         "flags": inference.off_flags,
         "bases": inference.own_bases,
-        "in regions": set(inference.functions_in_regions()),
         "dispatches": {f: cases for f, cases in inference.known_dispatches.items() if cases},
         "circles": {*inference.circles},
         "unsettled": inference.unsettled,

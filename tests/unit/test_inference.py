@@ -587,7 +587,7 @@ class TestAutocast:
         found = region("use(x)", program)
         assert found is not None and found.inherited
 
-    def test_callers_that_differ_leave_it_open(self) -> None:
+    def test_one_caller_in_a_region_suffices(self) -> None:
         program = """
             import torch
             def f(x):
@@ -596,6 +596,33 @@ class TestAutocast:
                 f(x)
                 with torch.autocast("cuda"):
                     f(x)
+            """
+        found = region("use(x)", program)
+        assert found is not None and found.inherited and found.device == "cuda"
+
+    def test_a_test_puts_no_code_into_a_region(self) -> None:
+        program = """
+            import torch
+            def f(x):
+                use(x)
+            """
+        test = """
+            import torch
+            from m import f
+            def test_f():
+                with torch.autocast("cuda"):
+                    f(1)
+            """
+        assert region("use(x)", program, **{"tests/test_f.py": test}) is None
+
+    def test_who_only_calls_itself_is_in_no_region(self) -> None:
+        program = """
+            import torch
+            def f(x):
+                use(x)
+                return f(x) if x else g(x)
+            def g(x):
+                return f(x)
             """
         assert region("use(x)", program) is None
 
