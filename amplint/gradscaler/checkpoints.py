@@ -1,11 +1,12 @@
 """Checkpoints of a training that uses a scaler, which leave out the scaler's state.
 
-A finding needs a dict with the state of an optimizer that is saved, and a scaler that makes the
-steps of the training that saves it. It needs more, for the state may be saved anywhere in the
-program: nothing is said where some file of it saves the state of a scaler, or of an object that
-nobody knows; nor where a scaler, or an object that holds one, is saved as a whole, put into a
-container, or handed to what nobody knows. The program of a file is what it imports, and what
-imports it, with all that these import: scripts beside each other are programs of their own.
+A finding needs a dict with the state of an optimizer that is saved, or that a class gives as its
+own state, and a scaler that makes the steps of the training that saves it. It needs more, for the
+state may be saved anywhere in the program: nothing is said where some file of it saves the state of
+a scaler, or of an object that nobody knows; nor where a scaler, or an object that holds one, is
+saved as a whole, put into a container, or handed to what nobody knows. The program of a file is
+what it imports, and what imports it, with all that these import: scripts beside each other are
+programs of their own.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from amplint.ir.model import Graph, Node
 
 CALLERS = 4  # calls from a training down to what saves
 SAVING = frozenset({"torch.save"})
+# What holds its operands, or is one of them.
+HOLDING = frozenset({ops.DICT, ops.PHI, ops.NARROW, ops.RETURN})
 # What is given a scaler, and keeps nothing of it.
 HARMLESS = frozenset(
     f"builtins.{name}" for name in "isinstance print type id bool repr str hasattr".split()
@@ -115,7 +118,8 @@ class Unsaved:
 
     def _checkpoints(self) -> Iterator[SiteId]:
         """The calls that save a dict with the state of an optimizer, directly or by a function; of
-        those that save the same dict, as the last and as the best one, the first."""
+        those that save the same dict, as the last and as the best one, the first. Of a dict that is
+        the state of an object, the call that gives the optimizer's."""
         for function, state in self._inference.states.items():
             saved: set[int] = set()
             if TEST_PATH.search(self._inference.functions[function].path):
@@ -124,10 +128,20 @@ class Unsaved:
                 if node.op != ops.CALL:
                     continue
                 for operand in self._saved(function, number, node, state):
-                    if operand not in saved and self._holds_optimizer(state, operand):
+                    if operand not in saved and self._optimizer_in(state, operand) is not None:
                         saved.add(operand)
                         yield function, number
                         break
+            if self._gives_state(function):
+                held = (self._optimizer_in(state, number) for number in state.graph.returns)
+                yield from ((function, number) for number in held if number is not None)
+
+    def _gives_state(self, function: str) -> bool:
+        """Whether a function is the `state_dict` of a class that can take such a state up again."""
+        facts = self._inference.functions[function]
+        if facts.name != "state_dict" or facts.cls is None:
+            return False
+        return "load_state_dict" in self._inference.classes[facts.cls].methods
 
     def _saved(self, function: str, number: int, node: Node, state: State) -> Iterator[int]:
         """The nodes that a call saves, or hands to a function that saves them."""
@@ -149,23 +163,27 @@ class Unsaved:
                     position = names.index(kept.data) if kept.data in names else len(names)
                     yield argument(node, position, kept.data)
 
-    def _holds_optimizer(self, state: State, number: int) -> bool:
-        """Whether the state of an optimizer is an entry of a dict."""
+    def _optimizer_in(self, state: State, number: int) -> int | None:
+        """The node that gives the state of an optimizer, which is an entry of a dict."""
         nodes = state.graph.nodes
 
         def parts(number: int) -> tuple[int, ...]:
             node = nodes[number]
             if node.op == ops.PUT:
                 return (node.operands[0], node.operands[2])
-            given = node.operands if node.op in (ops.DICT, ops.PHI, ops.NARROW) else ()
+            united = node.op in (ops.BINOP, ops.AUG) and node.data == "BitOr"
+            given = node.operands if united or node.op in HOLDING else ()
             return tuple(each for each in given if each >= 0)
 
-        return number >= 0 and any(
-            self._is_state_of_optimizer(state, each) for each in reachable([number], parts)
+        return next(
+            (n for n in reachable([number], parts) if self._is_state_of_optimizer(state, n)),
+            None,
         )
 
     def _is_state_of_optimizer(self, state: State, number: int) -> bool:
         """Whether a node is `optimizer.state_dict()`."""
+        if number < 0:
+            return False
         node = state.graph.nodes[number]
         if node.op != ops.CALL:
             return False
@@ -178,15 +196,25 @@ class Unsaved:
 
     def _step_of(self, function: str) -> SiteId | None:
         """The step of a scaler in the training that calls a function: the nearest of its callers
-        that makes any steps, itself or by calls."""
+        that makes any steps, itself or by calls; or else in its class."""
         level = {function}
         for _ in range(CALLERS):
             steps = list(self._steps(level))
             if steps:
-                scaled = (step for step, by_scaler in steps if by_scaler)
-                return min((s for s in scaled if self._outlives(s[0], function)), default=None)
+                break
             level = {caller for each in level for caller in self._callers.get(each, ())}
-        return None
+        else:
+            steps = list(self._steps(self._methods_beside(function)))
+        scaled = (step for step, by_scaler in steps if by_scaler)
+        return min((s for s in scaled if self._outlives(s[0], function)), default=None)
+
+    def _methods_beside(self, function: str) -> Iterator[str]:
+        """The methods of the class that a method belongs to: an object that trains and saves may be
+        driven by a library, or by a script of its users."""
+        cls = self._inference.functions[function].cls
+        if cls is not None:
+            for definitions in self._inference.classes[cls].methods.values():
+                yield from definitions
 
     def _outlives(self, stepping: str, saving: str) -> bool:
         """Whether the scaler of a function's steps is there when another function saves: it is not

@@ -15,14 +15,21 @@ Fix safety: there is no fix: what is saved has to be loaded, and older checkpoin
 
 Known limits: nothing is said of a project that saves the state of a scaler anywhere, or of what may
 be one; that saves a scaler, or an object that holds one, as a whole; or that hands one to something
-unknown. The steps have to be made, and the checkpoint saved, below a common function.
+unknown. The steps have to be made, and the checkpoint saved, below a common function,
+or by methods of one class.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from amplint import MISUSED, Differs, Group, Rule, Violation
+from amplint import libcst as cst
 
 from .._shared.steps import report
+
+if TYPE_CHECKING:
+    from amplint import Misuse, Source
 
 rule = Rule(
     "AMP413",
@@ -34,4 +41,12 @@ rule = Rule(
     candidates=MISUSED,
 )
 
-report(rule, "`{function}` saves the state of the optimizer, but not of the scaler")
+
+def leaves_out(call: cst.Call, _: Misuse, src: Source) -> str:
+    """The message about a call that saves, or that gives the optimizer's part of a state."""
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "state_dict":
+        return "the state that is given here is that of the optimizer, and of no scaler"
+    return f"`{src.brief(call.func)}` saves the state of the optimizer, but not of the scaler"
+
+
+report(rule, leaves_out)
