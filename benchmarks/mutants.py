@@ -237,6 +237,55 @@ def backward_inside(program: Program) -> Mutants:
                 yield call.lineno, moved.followed(last, [ast.unparse(call)])
 
 
+def loop_inside(program: Program) -> Mutants:
+    """A region opens around the innermost loop around a backward pass, in a file that has regions
+    and no lines that may not be indented."""
+    if "autocast" not in "\n".join(program.lines):
+        return
+    for body, position, call, _ in program.calls("backward"):
+        loops = list(program.loops(body[position]))
+        lines = program.own(loops[-1]) if loops else []
+        if loops and not any('"""' in line or line.endswith("\\") for line in lines):
+            around = ['with torch.autocast("cuda"):', *(f"    {line}" for line in lines)]
+            yield call.lineno, program.replaced(loops[-1], around)
+
+
+def losses(program: Program) -> Iterator[tuple[ast.With, ast.Assign]]:
+    """The regions that end in `loss = criterion(output, ...)`, after the line of the output."""
+    for body in program.bodies:
+        for region in body:
+            if not isinstance(region, ast.With) or len(region.body) < 2:
+                continue
+            loss, before = region.body[-1], region.body[-2]
+            if (
+                "autocast" in ast.unparse(region.items[0])
+                and isinstance(loss, ast.Assign)
+                and isinstance(loss.value, ast.Call)
+                and "loss" in ast.unparse(loss.targets[0])
+                and isinstance(before, ast.Assign)
+                and loss.value.args
+                and ast.unparse(loss.value.args[0]) == ast.unparse(before.targets[0])
+            ):
+                yield region, loss
+
+
+def loss_outside(program: Program) -> Mutants:
+    """The loss moves behind the region that it ends."""
+    for region, loss in losses(program):
+        inside = program.own(region)[: loss.lineno - region.lineno]
+        yield loss.lineno, program.replaced(region, [*inside, *program.own(loss)])
+
+
+def island(program: Program) -> Mutants:
+    """The loss is computed with autocast off, of what autocast has made."""
+    for _, loss in losses(program):
+        inside = [f"    {line}" for line in program.own(loss)]
+        yield (
+            loss.lineno,
+            program.replaced(loss, ['with torch.autocast("cuda", enabled=False):', *inside]),
+        )
+
+
 # ------------------------------------------------------------------------------- reads
 
 
@@ -291,6 +340,34 @@ def built_on_host(program: Program) -> Mutants:
         yield node.lineno, "\n".join(lines)
 
 
+def moved_later(program: Program) -> Mutants:
+    """`x = torch.zeros(..., device=d)` becomes `x = torch.zeros(...)`, which is moved a line later,
+    or two where the next line does not speak of it."""
+    for body in program.bodies:
+        for position, line in enumerate(body):
+            if not isinstance(line, ast.Assign) or not isinstance(line.value, ast.Call):
+                continue
+            call, name = line.value, line.targets[0]
+            device = next((each for each in call.keywords if each.arg == "device"), None)
+            if (
+                ast.unparse(call.func) not in FACTORIES
+                or device is None
+                or not isinstance(name, ast.Name)
+            ):
+                continue
+            others = [each for each in call.keywords if each is not device]
+            built = f"{name.id} = {ast.unparse(ast.Call(call.func, call.args, others))}"
+            after = body[position + 1] if position + 1 < len(body) else line
+            spoken = any(isinstance(n, ast.Name) and n.id == name.id for n in ast.walk(after))
+            changed = Program(program.replaced(line, [built]))
+            last = changed.at(
+                ast.copy_location(ast.parse(built).body[0], line) if spoken else after
+            )
+            if last is not None:
+                moved = f"{name.id} = {name.id}.to({ast.unparse(device.value)})"
+                yield line.lineno, changed.followed(last, [moved])
+
+
 FACTORIES = frozenset(f"torch.{name}" for name in "zeros ones full empty arange".split())
 
 
@@ -342,7 +419,15 @@ MUTATIONS: dict[str, tuple[str, dict[str, Callable[[Program], Mutants]]]] = {
             "state not saved": state_not_saved,
         },
     ),
-    "region": ("AMP3", {"backward inside": backward_inside}),
+    "region": (
+        "AMP3",
+        {
+            "backward inside": backward_inside,
+            "loop inside": loop_inside,
+            "loss outside": loss_outside,
+            "island": island,
+        },
+    ),
     "reads": (
         "AMP1",
         {
@@ -353,7 +438,7 @@ MUTATIONS: dict[str, tuple[str, dict[str, Callable[[Program], Mutants]]]] = {
             "helper": read_in_helper,
         },
     ),
-    "placement": ("AMP5", {"built on the host": built_on_host}),
+    "placement": ("AMP5", {"built on the host": built_on_host, "moved later": moved_later}),
     "migration": (
         "AMP7",
         {
