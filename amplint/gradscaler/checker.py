@@ -9,7 +9,6 @@ one only if nothing that is possible is right. `certainty` keeps the mistakes th
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -37,7 +36,7 @@ from amplint.gradscaler.certainty import Fault, Pair, Points, innermost, review
 from amplint.gradscaler.checkpoints import Unsaved
 from amplint.gradscaler.decision_diagram import FALSE, TRUE, Condition, DecisionDiagrams
 from amplint.gradscaler.event_index import EventIndex, calls
-from amplint.gradscaler.events import Kind, Role, divides_by_zero
+from amplint.gradscaler.events import INFINITIES, Kind, Role, divides_by_zero
 from amplint.gradscaler.incomplete import Incompletes
 from amplint.gradscaler.instructions import Code
 from amplint.gradscaler.losses import scalers_of
@@ -597,8 +596,6 @@ def is_recalled(call: Call, state: OptimizerState) -> bool:
 
 FRESH = frozenset({OptimizerState()})
 UNSEEN = Verdict(Effect.RAISES, None, NO_CHECKS)
-# Ex) isfinite, error_if_nonfinite, has_overflow, found_inf, _found_inf_per_device, nan_to_num
-INFINITIES = re.compile(r"finite|overflow|isinf|isnan|(^|_)(inf|nan)s?(_|$)")
 LOOKS = {Kind.CLIP: Call.CLIP, Kind.READ: Call.READ}
 HALF_GRADIENTS = "Attempting to unscale FP16 gradients."
 

@@ -90,6 +90,9 @@ ELSEWHERE = frozenset({"manual_backward", "clip_gradients", "clip_grad_norm_", "
 DRIVER = re.compile(
     r"hook|callback|event|fire|trigger|dispatch|backward|optim|grad|scal|train|^on_|^before_|^after_"
 )
+# Words that speak of infinite gradients. Ex) isfinite, error_if_nonfinite, has_overflow, found_inf,
+# _found_inf_per_device, nan_to_num
+INFINITIES = re.compile(r"finite|overflow|isinf|isnan|(^|_)(inf|nan)s?(_|$)")
 # Methods of a module that return it, and those of them that may cast its parameters.
 MODULE_CASTS = frozenset({"half", "bfloat16", "float", "double", "to", "type"})
 CHAINED = MODULE_CASTS | {"cuda", "cpu", "train", "eval", "requires_grad_"}

@@ -11,11 +11,13 @@ project, is to call its own methods, to test it, and to store a new one. A scale
 returned or put into a container may be updated out of sight, and so may one whose owner is handed
 to a function, or derives from a class, that nobody knows. Words count before graphs: a function
 that speaks of the scaler and of the missing method is taken to call it (an alias, a lambda,
-`getattr`).
+`getattr`), unless the graphs show that each place where it names the method asks something else for
+it.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from functools import cached_property
@@ -26,12 +28,13 @@ from amplint.core.violations import Violation
 from amplint.core.walks import reachable
 from amplint.gradscaler.checkpoints import is_harmless, symbols
 from amplint.gradscaler.event_index import EventIndex
-from amplint.gradscaler.events import Kind, Role, TrainingEvent, role, surely_scaler
+from amplint.gradscaler.events import INFINITIES, Kind, Role, TrainingEvent, role, surely_scaler
 from amplint.gradscaler.instructions import LOOPS
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.store import TEST_PATH
 from amplint.ir import ops
 from amplint.ir.model import Graph
+from amplint.ir.ssa import where
 
 # What gives another name to the same object.
 ALIASES = frozenset({ops.PHI, ops.NARROW, ops.BOOL})
@@ -99,16 +102,16 @@ class Incompletes:
 
     def _variable(self, function: str, state: State, number: int) -> Variable | None:
         """The variable that a node reads; None where it may be a parameter, or anything else."""
-        node = state.graph.nodes[number]
-        while node.op in ALIASES:
-            inner = [
-                operand
-                for operand in node.operands
-                if any(is_scaler(atom) for atom in state.values[operand])
-            ]
-            if len(inner) != 1 or inner[0] >= number:
-                return None
-            number, node = inner[0], state.graph.nodes[inner[0]]
+        nodes = state.graph.nodes
+
+        def sources(number: int) -> list[int]:  # a loop hands on what came into it, too
+            operands = nodes[number].operands if nodes[number].op in ALIASES else ()
+            return [n for n in operands if any(is_scaler(atom) for atom in state.values[n])]
+
+        origins = [n for n in reachable([number], sources) if nodes[n].op not in ALIASES]
+        if len(origins) != 1:
+            return None
+        number, node = origins[0], nodes[origins[0]]
         if node.op == ops.ATTR:
             owners = self._classes(state.values[node.operands[0]])
             return Variable(min(owners), node.data) if owners else None
@@ -290,10 +293,15 @@ class Incompletes:
             for site in stepping:
                 if variable.name or self._is_repeated(variable, site):
                     yield Incomplete(Violation.MISSING_UPDATE, site, site)
-        bypassed = scaling and updating and not stepping and "unscale_" not in calls
+        bypassed = scaling and updating and not stepping
         if bypassed and not self._speaks_of(variable, "step", updating[0][0]):
+            unscaling = calls.get("unscale_", [])
             for site in self._beside(updating, Kind.STEP):
-                yield Incomplete(Violation.STEP_BYPASSES_SCALER, site, scaling[0])
+                if not unscaling:
+                    yield Incomplete(Violation.STEP_BYPASSES_SCALER, site, scaling[0])
+                for each in unscaling:
+                    if self._is_always_after(site, each):
+                        yield Incomplete(Violation.STEP_BYPASSES_CHECK, site, each)
         if stepping and updating and not scaling and not self._speaks_of(variable, "scale"):
             for site in self._beside(stepping, Kind.BACKWARD):
                 yield Incomplete(Violation.BACKWARD_BYPASSES_SCALER, site, stepping[0])
@@ -307,7 +315,10 @@ class Incompletes:
         if not variable.name:
             inside = (variable.scope, *self._inside(variable.scope))
             return any(
-                method in self._inference.functions[each].words for each in inside if each != but
+                method in self._inference.functions[each].words
+                and not self._asks_others(each, method)
+                for each in inside
+                if each != but
             )
         family = self._family(variable.scope)
         own = {f for cls in family for f in self._methods.get(cls, ())}
@@ -323,8 +334,38 @@ class Incompletes:
         return any(
             method in self._inference.functions[each].words
             for each in self._inference.mentioning(variable.name)
-            if each not in others and each != but and self._reads_by_name(each, variable.name)
+            if each not in others
+            and each != but
+            and self._reads_by_name(each, variable.name)
+            and not self._asks_others(each, method, variable.name)
         )
+
+    def _asks_others(self, function: str, method: str, field: str = "") -> bool:
+        """Whether all places of a function that have the name of a method are attributes in graphs:
+        then none of them is one of the scaler, all of whose attributes are known.
+
+        Args:
+            field: in which the scaler is kept; who asks for it by a string has it, too.
+        """
+        path = self._inference.functions[function].path
+        scope = self._inference.files[path].parsed.scopes.get(function)
+        if scope is None:
+            return False
+        followed = {
+            node.location
+            for each in (function, *self._inside(function))
+            if each in self._inference.states
+            for node in self._inference.states[each].graph.nodes
+            if node.op == ops.ATTR and node.data == method
+        }
+        for node in ast.walk(scope):
+            if isinstance(node, ast.Constant) and field and node.value == field:
+                return False
+            if method in named(node) and not (
+                isinstance(node, ast.Attribute) and where(node) in followed
+            ):
+                return False
+        return True
 
     def _reads_by_name(self, function: str, name: str) -> bool:
         """Whether the text of a function has a field or a string of that name, and not a variable
@@ -342,6 +383,18 @@ class Incompletes:
             if functions[scope].kind != "class":
                 yield scope
             scope = functions[scope].parent
+
+    def _is_always_after(self, step: SiteId, unscaling: SiteId) -> bool:
+        """Whether a step follows `unscale_` in any case, whatever that has found."""
+        function, number = step
+        words = self._inference.functions[function].words
+        if function != unscaling[0] or number < unscaling[1] or any(map(INFINITIES.search, words)):
+            return False
+        graph = self._inference.states[function].graph
+        block = graph.nodes[unscaling[1]].block
+        while block >= 0 and block != graph.nodes[number].block:
+            block = graph.blocks[block].parent
+        return block == graph.nodes[number].block
 
     def _is_repeated(self, variable: Variable, site: SiteId) -> bool:
         """Whether a step may be made several times with one scaler of a function: it stands in a
@@ -401,6 +454,13 @@ def aliases_of(state: State, number: int) -> set[int]:
             nodes = state.graph.nodes
             waiting += [user for user in state.users[each] if nodes[user].op in ALIASES]
     return found
+
+
+def named(node: ast.AST) -> Iterator[str]:
+    """The names and texts that a node itself has."""
+    for value in vars(node).values():
+        texts = value if isinstance(value, list) else [value]
+        yield from (text for text in texts if isinstance(text, str))
 
 
 def is_scaler(atom: object) -> bool:
