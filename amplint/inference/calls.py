@@ -663,8 +663,17 @@ class Calls(Frame):
         if any(isinstance(atom, Autocast) for atom in result):
             return self.specialised(function, arguments, result)
         if infer.files[facts.path].graph(function.id).yields:
-            return one(Sequence(None, infer.read(Key("yield", function.id))))
-        return result
+            result = one(Sequence(None, infer.read(Key("yield", function.id))))
+        return self.as_given_here(function.id, result, node)
+
+    def as_given_here(self, function: str, result: Value, node: Node) -> Value:
+        """The result of a call. Where it stands in no region, and another call of the same function
+        does, half is what the function gives to that one."""
+        region = self.region(node.block)
+        if region is not None and region.enabled is not False:
+            return result
+        inherited = self.inference.inherited_region(function)
+        return result if inherited is None else transfer.without_half(result)
 
     def specialised(self, function: Function, arguments: Arguments, result: Value) -> Value:
         """A helper that returns a region, with this call's arguments put for its parameters."""

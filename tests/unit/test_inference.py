@@ -600,6 +600,21 @@ class TestAutocast:
         found = region("use(x)", program)
         assert found is not None and found.inherited and found.device == "cuda"
 
+    def test_what_it_gives_is_half_to_a_caller_in_the_region_alone(self) -> None:
+        program = """
+            import torch
+            layer = torch.nn.Linear(4, 4)
+            def f(x):
+                return [layer(x)]
+            def evaluate(x: torch.Tensor):
+                outside(f(x)[0])
+            def train(x: torch.Tensor):
+                with torch.autocast("cuda", dtype=torch.float16):
+                    inside(f(x)[0])
+            """
+        assert tensor("f(x)[0]", program).dtype == "float16"
+        assert tensor("f(x)[0]", program.replace("inside(f(x)[0])", "inside(f(x))")).dtype is None
+
     def test_a_test_puts_no_code_into_a_region(self) -> None:
         program = """
             import torch

@@ -91,7 +91,11 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "amplint/inference/transfer/calls.py": {"call call_symbol": VALUES},
     "amplint/inference/transfer/containers.py": {"held": VALUES},
     "amplint/inference/transfer/factories.py": {"is_python_numbers": VALUES, "of_numbers": VALUES},
-    "amplint/inference/transfer/promotion.py": {"promote": VALUES, "tensors_in": VALUES},
+    "amplint/inference/transfer/promotion.py": {
+        "promote": VALUES,
+        "tensors_in": VALUES,
+        "without_half": VALUES,
+    },
     "amplint/ir/codec.py": {"packed": VALUES, "unpacked": VALUES},
     "amplint/ir/file_index.py": {
         "File._add_class File._scan": SYNTAX,

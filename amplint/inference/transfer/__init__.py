@@ -34,7 +34,7 @@ from amplint.inference.transfer.containers import (
 )
 from amplint.inference.transfer.kinds import OBJECT, STR, Site
 from amplint.inference.transfer.modules import output_device
-from amplint.inference.transfer.promotion import region_dtype, tensors_in
+from amplint.inference.transfer.promotion import region_dtype, tensors_in, without_half
 from amplint.inference.transfer.symbols import canonical, symbol_attribute
 
 __all__ = [
@@ -67,5 +67,6 @@ __all__ = [
     "unary",
     "unpack",
     "used_as_tensor",
+    "without_half",
     "without_nests",
 ]

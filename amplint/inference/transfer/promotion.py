@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from amplint.core.lattice import join_tensors
+from amplint.core.lattice import NESTS, join_tensors, normalise, with_inside
 from amplint.core.values import (
     ACCELERATOR,
     CPU,
@@ -28,7 +28,7 @@ from amplint.core.values import (
 from amplint.inference.transfer.kinds import Site
 from amplint.knowledge import libraries
 from amplint.knowledge.casts import policy
-from amplint.knowledge.dtypes import FLOATS
+from amplint.knowledge.dtypes import FLOATS, HALF
 
 
 def tensors_in(values: Iterable[Value]) -> list[Tensor]:
@@ -145,6 +145,18 @@ def region_dtype(region: Region) -> str:
     if region.dtype is not None:
         return region.dtype
     return libraries.DEFAULT_DTYPES.get(region.device or "", "half")
+
+
+def without_half(value: Value) -> Value:
+    """The value, with tensors of 16 bits taken for tensors of an unknown dtype."""
+    if not any(type(atom) is Tensor or type(atom) in NESTS for atom in value):
+        return value
+    return normalise(
+        replace(atom, dtype=None, dtype_evidence=None)
+        if isinstance(atom, Tensor) and atom.dtype in HALF
+        else with_inside(atom, without_half)
+        for atom in value
+    )
 
 
 def autocast_dtype(
