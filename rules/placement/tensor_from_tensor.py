@@ -85,6 +85,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
+    help="use `x.detach().clone()` for a tensor, `torch.stack` for a list of tensors",
     witness=Warns("To copy construct from a tensor"),
     safe_if=(TENSOR, PLAIN, SAME_DEFAULT, LIKE, GIVEN, CALLED),
     candidates=calls("torch.tensor", ".new_tensor", *OF_LISTS) & copies_tensor,
