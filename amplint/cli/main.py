@@ -209,23 +209,14 @@ def clean(paths: tuple[str, ...]) -> int:
 def explain(rule: str) -> int:
     """Print the page of a rule, given its code or name."""
     from amplint.core import registry
+    from amplint.output import rule_page
 
     try:
         found = registry.find(rule, registry.all_rules())
     except registry.UnknownRuleError as error:
         raise click.ClickException(str(error)) from error
-    default = "on by default" if found.group.default else "off by default"
-    since = f"since amplint {found.since}"
-    needs = f", for torch {found.torch} and later" if found.torch else ""
-    needs += f", for a target-torch below {found.until}" if found.until else ""
-    click.echo(click.style(f"{found.code} {found.name}", bold=True))
-    click.echo(f"{found.group.value}, {default}, {since}{needs}\n")
-    click.echo(f"What to do: {found.help}.\n")
-    click.echo(found.doc.strip())
-    if found.safe_if:
-        click.echo("\nA safe fix rests on some of these, and names them:\n")
-        for condition in found.safe_if:
-            click.echo(f"- {condition}")
+    click.echo(click.style(rule_page.heading(found), bold=True))
+    click.echo(rule_page.body(found))
     return CLEAN
 
 

@@ -652,6 +652,21 @@ def test_the_diff_is_one_that_git_applies(amplint: Amplint, project: Path) -> No
     assert amplint("check").status == 0
 
 
+@pytest.mark.parametrize(
+    "name", ["a\n+++ b/c.py", 'a"b.py', "a\\b.py", "a\x1b[31m.py", "é\x07.py", "a b.py", "é.py"]
+)
+def test_the_diff_of_a_file_of_any_name_is_one_that_git_applies(
+    amplint: Amplint, project: Path, name: str
+) -> None:
+    file = project / f"{name}.py"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(LEGACY)
+    diff = amplint("fix").out
+    subprocess.run(["git", "apply", "-"], input=diff.encode(), check=True, cwd=project)
+    assert file.read_text() == MODERN
+    assert "\x1b" not in diff and "\x07" not in diff
+
+
 def test_fix_apply_writes_and_twice_changes_nothing_more(amplint: Amplint, project: Path) -> None:
     (project / "a.py").write_text(LEGACY)
     ran = amplint("fix", "--apply")
