@@ -26,7 +26,7 @@ _EXPORTS = {
     ),
     "core.candidate": "Candidates calls nodes where",
     "ir.model": "CallShape",
-    "core.finding": "Edit Finding Fix Group Related Safety",
+    "core.finding": "Cost Edit Finding Fix Group Related Safety",
     "core.lattice": "is_open is_unknown join_devices known only",
     "core.rule": "Change Differs Dtype Raises Rule Same Syncs Unrun Warns Witness",
     "core.values": (
@@ -99,6 +99,7 @@ if TYPE_CHECKING:
     from amplint.core.candidate import calls as calls
     from amplint.core.candidate import nodes as nodes
     from amplint.core.candidate import where as where
+    from amplint.core.finding import Cost as Cost
     from amplint.core.finding import Edit as Edit
     from amplint.core.finding import Finding as Finding
     from amplint.core.finding import Fix as Fix

@@ -15,12 +15,12 @@ import libcst as cst
 
 from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.fact import Answer_co, Known, NodeFact, PlaceFact
-from amplint.analyses.hotness import Hotness
+from amplint.analyses.hotness import TRAINING, Hotness
 from amplint.analyses.inferred import Regions, Values
 from amplint.analyses.program import FileView
 from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.analyses.texts import ProjectText
-from amplint.core.finding import Finding, Fix, Group, Related, Safety, Span
+from amplint.core.finding import Cost, Finding, Fix, Group, Related, Safety, Span
 from amplint.core.lattice import only
 from amplint.core.rule import Rule
 from amplint.core.text import Text
@@ -275,16 +275,19 @@ class Source:
             fix = fix.demoted()
         if fix is not None and not set(fix.proven) <= set(rule.safe_if):
             raise ValueError(f"{rule.code} does not declare {set(fix.proven) - set(rule.safe_if)}")
+        group = group or rule.group
         return Finding(
             code=rule.code,
             name=rule.name,
-            group=group or rule.group,
+            group=group,
             path=self.path,
             span=self.layout.span(node),
             message=message,
             scope=self.layout.scope(node),
             fix=fix,
             related=tuple(related),
+            help=rule.help,
+            cost=cost_of(rule, group, self.heat(node)),
         )
 
     def _removes_comment(self, fix: Fix) -> bool:
@@ -294,3 +297,22 @@ class Source:
             for edit in fix.edits
             for comment in COMMENT.findall(self.layout.content.text[edit.start : edit.end])
         )
+
+
+def cost_of(rule: Rule, group: Group, heat: Heat | None) -> Cost:
+    """How often a mistake is paid for: by the rule if it says so, else as often as the place runs.
+
+    Args:
+        rule: the rule that has found it.
+        group: that of the finding. Deprecated names cost nothing while they work.
+        heat: that of its place.
+    """
+    if group is Group.CORRECTNESS:
+        return Cost.RUN
+    if group is Group.MIGRATION:
+        return Cost.ONCE
+    if rule.cost is not None:
+        return rule.cost
+    if heat is None:
+        return Cost.ONCE
+    return Cost.STEP if heat.temperature == TRAINING else Cost.EVALUATION

@@ -26,13 +26,17 @@ from amplint.cli.options import (
     Running,
     behind,
     make_request,
+    outputs_of,
     program_options,
+    report_options,
     settings_options,
 )
 from amplint.core.errors import how_to_report
 from amplint.output.console import (
     CLEAN,
     FAILED,
+    Output,
+    colored,
     counts,
     preview,
     show,
@@ -40,8 +44,6 @@ from amplint.output.console import (
     tell_timing,
     write_to_stdout,
 )
-
-FORMATS = ("text", "concise", "json", "sarif", "github")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -94,20 +96,30 @@ class Commands(click.Group):
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, package_name="amplint", message="amplint %(version)s")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Find and fix mistakes with devices, dtypes and autocast in PyTorch training code.
 
     Exit status: 0 nothing found, 1 findings, 2 amplint could not do its work.
     """
+    context.color = colored()
 
 
 @cli.command()
 @settings_options
-@click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
+@report_options
 @click.option("--quiet", "-q", is_flag=True, help="Print findings and errors, nothing else.")
 @click.option("--statistics", is_flag=True, help="Count the findings of each rule instead.")
 @click.option("--timing", is_flag=True, help="Tell which rules and files have taken longest.")
-def check(format_: str, quiet: bool, statistics: bool, timing: bool, **given: Any) -> int:
+def check(
+    formats: list[Output],
+    output_file: Path | None,
+    sort: str,
+    quiet: bool,
+    statistics: bool,
+    timing: bool,
+    **given: Any,
+) -> int:
     """Report the mistakes in files and directories.
 
     Without PATHS, what is here; with `-`, standard input. The project around the paths is analysed
@@ -121,12 +133,11 @@ def check(format_: str, quiet: bool, statistics: bool, timing: bool, **given: An
         from amplint.run.timing import Timing
 
         measured = Timing()
-    if statistics and format_ != "text":
-        raise click.UsageError("--statistics goes with --format text")
+    outputs = outputs_of(formats, output_file, statistics)
     request, _ = make_request(**given)
     with progress.shown(sys.stderr, wanted=not quiet) as shown:
         outcome = engine.run(replace(request, timing=measured, progress=shown))
-    show(outcome, request, "statistics" if statistics else format_, quiet)
+    show(outcome, request, outputs, quiet, sort)
     if measured is not None:
         tell_timing(measured, outcome.root)
     return outcome.status
@@ -198,22 +209,14 @@ def clean(paths: tuple[str, ...]) -> int:
 def explain(rule: str) -> int:
     """Print the page of a rule, given its code or name."""
     from amplint.core import registry
+    from amplint.output import rule_page
 
     try:
         found = registry.find(rule, registry.all_rules())
     except registry.UnknownRuleError as error:
         raise click.ClickException(str(error)) from error
-    default = "on by default" if found.group.default else "off by default"
-    since = f"since amplint {found.since}"
-    needs = f", for torch {found.torch} and later" if found.torch else ""
-    needs += f", for a target-torch below {found.until}" if found.until else ""
-    click.echo(click.style(f"{found.code} {found.name}", bold=True))
-    click.echo(f"{found.group.value}, {default}, {since}{needs}\n")
-    click.echo(found.doc.strip())
-    if found.safe_if:
-        click.echo("\nA safe fix rests on some of these, and names them:\n")
-        for condition in found.safe_if:
-            click.echo(f"- {condition}")
+    click.echo(click.style(rule_page.heading(found), bold=True))
+    click.echo(rule_page.body(found))
     return CLEAN
 
 
@@ -237,6 +240,8 @@ def rules(format_: str) -> int:
                 "torch": rule.torch,
                 "until": rule.until,
                 "safe_if": list(rule.safe_if),
+                "help": rule.help,
+                "url": rule.url,
                 "summary": rule.summary,
                 "doc": rule.doc.strip(),
             }

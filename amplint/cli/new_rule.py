@@ -38,6 +38,7 @@ rule = Rule(
     doc=__doc__,
     group=Group.PEDANTIC,  # how strong the claim is
     since="{version}",
+    help="say what to write instead",  # shown where a finding has no fix
     # What running bad.py and the fixed program must show, e.g. Raises("same dtype").
     witness=Unrun("not written yet", "amplint new"),
     candidates=calls("torch.{word}"),  # where none of these is, no check looks

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from amplint.core.errors import Failure
-from amplint.output.console import STDIN
+from amplint.output import FORMATS
+from amplint.output.console import STDIN, Output
 
 if TYPE_CHECKING:
     from amplint.core.text import Text
@@ -76,6 +77,75 @@ def pattern_with_codes(
             )
         table.setdefault(pattern, []).extend(comma_separated(_, parameter, [codes]))
     return table
+
+
+def format_and_file(
+    _: click.Context, parameter: click.Parameter, values: Iterable[str]
+) -> list[Output]:
+    """The reports that `--format` asks for; pylint and golangci-lint write them so, too."""
+    outputs = []
+    for value in values:
+        name, colon, file = value.partition(":")
+        if name not in FORMATS:
+            known = ", ".join(map(repr, FORMATS))
+            raise click.BadParameter(f"{name!r} is not one of {known}.", param=parameter)
+        if colon and not file:
+            raise click.BadParameter(f"{value!r} names no file after the colon.", param=parameter)
+        outputs.append(Output(name, Path(file) if file else None))
+    return outputs
+
+
+def outputs_of(formats: Sequence[Output], file: Path | None, statistics: bool) -> list[Output]:
+    """The reports of a run, of which one at most goes to standard output, or to `file`."""
+    outputs = list(formats) or [Output("text")]
+    if statistics:
+        if any(output.format != "text" for output in outputs):
+            raise click.UsageError("--statistics goes with --format text")
+        outputs = [Output("statistics", output.file) for output in outputs]
+    unnamed = [output for output in outputs if output.file is None]
+    if len(unnamed) > 1:
+        raise click.UsageError("of several formats, all but one need a file: --format sarif:FILE")
+    if file is not None:
+        if not unnamed:
+            raise click.UsageError("--output-file is for a format that names no file itself")
+        outputs = [output if output.file else Output(output.format, file) for output in outputs]
+    files = [output.file for output in outputs if output.file is not None]
+    for one in files:
+        if files.count(one) > 1:
+            raise click.UsageError(f"two reports would be written to {one}")
+        if one.is_dir() or not one.parent.is_dir():
+            raise click.UsageError(f"{one} is not a file that can be written")
+    return outputs
+
+
+def report_options(command: Command) -> Command:
+    """The reports of `check`."""
+    decorators = [
+        click.option(
+            "--format",
+            "formats",
+            metavar="FORMAT[:FILE]",
+            multiple=True,
+            callback=format_and_file,
+            help=f"{', '.join(FORMATS)}; with a file, also several. Default: text.",
+        ),
+        click.option(
+            "--output-file",
+            metavar="FILE",
+            type=click.Path(path_type=Path),
+            help="Write the report there, not to standard output.",
+        ),
+        click.option(
+            "--sort",
+            type=click.Choice(["path", "rule", "cost"]),
+            default="path",
+            show_default=True,
+            help="The order of findings; cost: what a run pays most for comes first.",
+        ),
+    ]
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
 
 
 def settings_options(command: Command) -> Command:

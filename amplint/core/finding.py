@@ -27,6 +27,23 @@ class Group(Enum):
         return "error" if self is Group.CORRECTNESS else "warning"
 
 
+class Cost(Enum):
+    """How often a program pays for a mistake, from the dearest on.
+
+    RUN: it crashes or trains wrongly, so that the whole run is lost.
+    ELEMENT: for each element of a tensor.
+    STEP: for each batch of training.
+    EVALUATION: for each batch of evaluation.
+    ONCE: once, once an epoch, or where nothing says how often.
+    """
+
+    RUN = "run"
+    ELEMENT = "element"
+    STEP = "step"
+    EVALUATION = "evaluation"
+    ONCE = "once"
+
+
 class Safety(Enum):
     """How much applying a fix may change.
 
@@ -110,7 +127,8 @@ class Finding:
 
     `path` is relative to the project root, with forward slashes. `scope` is the qualified name of
     the enclosing definition ("Trainer.step", "" at module level); fingerprints use it.
-    `group` may differ from the rule's by the evidence at the site.
+    `group` may differ from the rule's by the evidence at the site. `help` is the rule's sentence
+    on what to do: a finding carries it, because a run that comes from the cache imports no rules.
     """
 
     code: str
@@ -122,3 +140,5 @@ class Finding:
     scope: str = ""
     fix: Fix | None = None
     related: tuple[Related, ...] = field(default=())
+    help: str = ""
+    cost: Cost = Cost.ONCE

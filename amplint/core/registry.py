@@ -31,6 +31,8 @@ FAMILIES = {
     "9": "memory",
 }
 SINCE = re.compile(r"\d+\.\d+(\.\d+)?")
+# A line that continues a sentence: no capital at the start, no stop at the end.
+HELP = re.compile(r"[a-z].*[^\s.!]")
 HEADINGS = ("Fix safety", "Known limits")
 
 
@@ -61,6 +63,7 @@ without a word; what is called from there is not known.
 """,
     group=Group.CORRECTNESS,
     since="0.1.0",
+    help="correct the file, or run amplint on the Python that the file is written for",
     witness=Unrun("a file that does not parse cannot run", "the ast module of Python"),
 )
 
@@ -82,6 +85,7 @@ file name.
 """,
     group=Group.PERFORMANCE,
     since="0.1.0",
+    help="remove the comment, or correct the code in it",
     witness=Unrun("a comment does nothing at run time", "amplint's own output"),
     safe_if=("the code is suppressed by nothing, and nothing but a comment goes",),
 )
@@ -164,6 +168,8 @@ def complaints_about(rule: Rule) -> Iterable[str]:
     for heading in HEADINGS:
         if not rule.section(heading):
             yield f"the docstring has no paragraph `{heading}:`"
+    if not HELP.fullmatch(rule.help):
+        yield f"help={rule.help!r} is not a phrase like `read it once after the loop`"
     if not isinstance(rule.group, Group):
         yield f"{rule.group!r} is not a Group"
     if not SINCE.fullmatch(rule.since):

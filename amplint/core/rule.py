@@ -9,7 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from amplint.core.candidate import NOWHERE, Candidates
-from amplint.core.finding import Finding, Group
+from amplint.core.finding import Cost, Finding, Group
 from amplint.core.violations import Violation
 
 if TYPE_CHECKING:
@@ -96,6 +96,16 @@ class Change(Enum):
     STREAM = "random stream"
 
 
+# The documentation is published nowhere yet, so that the pages are named from the root of the
+# repository. Once it is, its address goes here, and all reports lead there.
+PAGES = "docs/rules/"
+
+
+def page_address(code: str) -> str:
+    """The address of a rule's page; `amplint explain` prints the same page."""
+    return f"{PAGES}{code}.md"
+
+
 @dataclass(frozen=True)
 class Rule:
     """The claim of a rule.
@@ -107,12 +117,15 @@ class Rule:
         group: strength of the claim; decides the default.
         other_groups: the groups of findings whose evidence is stronger or weaker than usual.
         since: the amplint version that introduced the rule.
+        help: what to do about a finding, shown where it has no fix: a phrase in the imperative,
+            such as "read it once after the loop".
         witness: what running the rule's fixture must show.
         candidates: the nodes of the value graph of which the rule may speak: where none lies in a
             segment, it is not shown that segment.
         supersedes: codes that stay silent where this rule speaks about the same node.
         safe_if: the conditions that its safe fixes rest on; each fix names those that it needs.
         changes: what its unsafe fixes may change.
+        cost: how often its mistake is paid for, where that is not as often as its place runs.
         violation: what it reports, if that is a violation of the protocol of a GradScaler.
         torch: the lowest torch version for which the rule holds, e.g. "2.4"; None for any.
         until: the first torch version for which it holds no more; then it speaks only where the
@@ -133,6 +146,8 @@ class Rule:
     torch: str | None = None
     until: str | None = None
     other_groups: tuple[Group, ...] = ()
+    help: str = ""
+    cost: Cost | None = None
     name: str = ""
     checks: list[Check] = field(default_factory=list, compare=False, repr=False)
 
@@ -152,6 +167,11 @@ class Rule:
     def groups(self) -> tuple[Group, ...]:
         """All groups that findings of the rule may be in."""
         return self.group, *self.other_groups
+
+    @property
+    def url(self) -> str:
+        """The address of its page."""
+        return page_address(self.code)
 
     @property
     def summary(self) -> str:

@@ -5,12 +5,18 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from amplint.core.errors import Failure
+from amplint.output.escaping import printable_lines
 
 if TYPE_CHECKING:
     from amplint.core.text import Text
@@ -22,18 +28,68 @@ CLEAN, FINDINGS, FAILED = 0, 1, 2
 STDIN = "-"
 
 
-def show(outcome: Outcome, request: Request, format_: str = "text", quiet: bool = False) -> None:
-    """Findings on standard output, amplint's own troubles on standard error."""
-    from amplint.output.formats import Report, render
+@dataclass(frozen=True)
+class Output:
+    """A report that is asked for.
 
+    Args:
+        format: its format, or "statistics".
+        file: where it goes; None for standard output.
+    """
+
+    format: str
+    file: Path | None = None
+
+
+TEXT = Output("text")
+
+
+def show(
+    outcome: Outcome,
+    request: Request,
+    outputs: Sequence[Output] = (TEXT,),
+    quiet: bool = False,
+    order: str = "path",
+) -> None:
+    """Findings on standard output or in files, amplint's own troubles on standard error."""
+    from amplint.output.formats import Report, render
+    from amplint.output.ordering import ordered
+
+    outcome = replace(outcome, findings=ordered(outcome.findings, order))
     report = Report(outcome, request.rules, Path.cwd(), with_summary=not quiet)
-    text = render(format_, report)
-    if text:
-        click.echo(text)
+    for output in outputs:
+        if output.file is not None:
+            write(render(output.format, report), output.file)
+        elif text := render(output.format, replace(report, columns=columns())):
+            click.echo(text)
     if not quiet:
         for notice in outcome.notices:
-            click.echo(f"amplint: {notice}", err=True)
+            click.echo(f"amplint: {printable_lines(notice)}", err=True)
     tell(outcome.problems)
+
+
+def write(text: str, file: Path) -> None:
+    """Write a report, without terminal styles."""
+    written = f"{click.unstyle(text)}\n" if text else ""
+    try:
+        file.write_bytes(written.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        raise Failure(f"{file}: cannot be written: {error.strerror or error}") from error
+
+
+def colored() -> bool | None:
+    """Whether the environment wants styles, or wants none; None to leave it to the terminal."""
+    if os.environ.get("NO_COLOR"):  # https://no-color.org
+        return False
+    return True if os.environ.get("FORCE_COLOR") else None  # https://force-color.org
+
+
+def columns() -> int | None:
+    """The columns that the environment or the terminal gives; None without either."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given):
+        return int(given)
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def tell_timing(timing: Timing, root: Path) -> None:
@@ -78,4 +134,5 @@ def counts(fixed: FixOutcome) -> str:
 
 def tell(problems: Iterable[str]) -> None:
     for problem in problems:
-        click.echo(f"amplint: {click.style('error', fg='red')}: {problem}", err=True)
+        said = printable_lines(problem)
+        click.echo(f"amplint: {click.style('error', fg='red')}: {said}", err=True)

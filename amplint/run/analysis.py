@@ -17,7 +17,7 @@ from amplint.analyses.hotness import Hotness
 from amplint.analyses.program import Program
 from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.core.errors import describe
-from amplint.core.finding import Finding, Position, Span
+from amplint.core.finding import Cost, Finding, Position, Span
 from amplint.core.limits import PATHS, Limited, united
 from amplint.core.process_pool import spread
 from amplint.core.progress import SILENT, Progress
@@ -250,6 +250,8 @@ def unparsable(path: str, at: Position, reason: str) -> Finding:
         path=path,
         span=Span(at, at),
         message=f"Python {version} cannot read this file: {reason}",
+        help=UNPARSABLE.help,
+        cost=Cost.RUN,
     )
 
 

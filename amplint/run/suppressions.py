@@ -271,6 +271,7 @@ class Suppressions:
             fix=Fix("Remove the unused suppression", edits, Safety.SAFE, UNUSED.safe_if)
             if edits
             else None,
+            help=UNUSED.help,
         )
 
     def _what_was_meant(self, one: Suppression) -> str:

@@ -40,6 +40,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
+    help="open the region inside the function that the thread runs",
     witness=Dtype(bad="float32", good="bfloat16"),
     candidates=nodes("call") & (lambda at: at.hands_to_thread) & IN_REGION,
 )

@@ -56,6 +56,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
+    help="open the region inside the body, and close it before each `yield` or `await`",
     witness=Dtype(bad="bfloat16", good="float32"),
     candidates=nodes("function") & suspends_in_region,
 )

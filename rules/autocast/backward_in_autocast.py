@@ -63,6 +63,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     other_groups=(Group.PRECISION,),
     since="0.1",
+    help="end the region after the loss, and call `backward()` behind it",
     witness=Differs(rtol=1e-3),
     safe_if=(ALONE, KNOWN, NO_ISLAND, NO_LINALG, NO_FUNCTION),
     changes=frozenset({Change.ROUNDING}),
@@ -80,10 +81,12 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         return
     support = src.ask(BackwardSupport, call)
     assert support is not None  # as there is a chain
-    group = Group.CORRECTNESS if support.island or support.linalg else Group.PRECISION
+    widened = support.island or support.linalg
+    group = Group.CORRECTNESS if widened else Group.PRECISION
     shown = (support.island, support.linalg, support.function)
     related = src.reasons(*chain, region.evidence, *shown)
-    message = f"`{src.brief(call)}` runs the backward pass inside autocast"
+    rounded = "float32 gradients are rounded" if widened else "gradients may be rounded"
+    message = f"`{src.brief(call)}` runs backward in autocast: {rounded}"
     yield src.finding(rule, call, message, leave(call, support, src), related, group)
 
 

@@ -57,6 +57,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="use `binary_cross_entropy_with_logits` (`BCEWithLogitsLoss`) on the logits",
     witness=Raises("are unsafe to autocast", policy=True),
     changes=frozenset({Change.ROUNDING}),
     candidates=calls(*BANNED) & IN_REGION,
@@ -71,7 +72,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         return
     if region.device not in REFUSING or policy(name, region.device) != "banned":
         return
-    message = f"`{src.brief(call)}` raises in a CUDA autocast region"
+    message = f"`{src.brief(call)}` raises in a CUDA autocast region; on the CPU it runs"
     related = src.reasons(region.evidence)
     yield src.finding(rule, call, message, take_logits(call, src), related)
 

@@ -51,6 +51,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="decorate `forward` by `torch.amp.custom_fwd`, `backward` by `torch.amp.custom_bwd`",
     witness=Raises("same dtype", backward=True),
     candidates=calls(".save_for_backward") & WITHIN_REGION,
 )

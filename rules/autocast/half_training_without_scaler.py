@@ -58,6 +58,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="scale the loss with a GradScaler, or use bfloat16, which needs none",
     witness=Differs(rtol=0.5),
     candidates=calls(".backward") & is_unscaled & HOT,
 )

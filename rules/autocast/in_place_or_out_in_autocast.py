@@ -80,6 +80,7 @@ rule = Rule(
     group=Group.PRECISION,
     other_groups=(Group.CORRECTNESS,),
     since="0.1",
+    help="use the operation that returns a new tensor, and assign its result",
     witness=Dtype(bad="bfloat16", good="float32"),
     candidates=(
         nodes("aug") & (lambda at: at.node.data == "Pow" and has_half(at))

@@ -87,6 +87,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
+    help="move the loss into the region, or cast its inputs by `.float()`",
     witness=Dtype(bad="bfloat16", good="float32"),
     changes=frozenset({Change.DTYPE, Change.ROUNDING}),
     candidates=calls(*LOSSES) & is_given_half & WITH_HALF,

@@ -95,6 +95,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help='write `with torch.autocast("cuda", dtype=..., enabled=...):`',
     witness=Raises("Expected `device_type` of type `str`"),
     supersedes=("AMP701",),
     safe_if=(RAISES, KIND, UNCAUGHT),

@@ -57,6 +57,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="give the pass under `no_grad` an autocast region of its own",
     witness=Unrun(
         "seen on the CPU with torch 2.4.1 and 2.10.0, repaired in 2.11.0",
         "https://github.com/pytorch/pytorch/pull/165068",

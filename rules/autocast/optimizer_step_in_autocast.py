@@ -66,6 +66,7 @@ rule = Rule(
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
+    help="end the region before the step of the optimizer",
     witness=Same(),
     safe_if=(STEPS, ELEMENTWISE),
     changes=frozenset({Change.ROUNDING}),

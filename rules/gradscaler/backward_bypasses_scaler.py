@@ -37,6 +37,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="call `scaler.scale(loss).backward()`",
     witness=Raises("_scale is None"),
     violation=Violation.BACKWARD_BYPASSES_SCALER,
     supersedes=("AMP308",),

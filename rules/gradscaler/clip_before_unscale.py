@@ -38,6 +38,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="call `scaler.unscale_(optimizer)` before the clipping",
     witness=Differs(1e-3),
     violation=Violation.CLIP_BEFORE_UNSCALE,
     candidates=MISUSED,

@@ -41,6 +41,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="call `scaler.update()` once after the steps of each iteration",
     witness=Raises("step() has already been called"),
     violation=Violation.MISSING_UPDATE,
     candidates=MISUSED,

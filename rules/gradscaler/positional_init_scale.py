@@ -38,6 +38,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help='name the arguments: `GradScaler("cuda", init_scale=..., enabled=...)`',
     witness=Differs(0.5),
     torch="2.3",
     candidates=calls(*SCALERS) & is_given_number,

@@ -39,6 +39,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="make the scaler once, before the loop",
     witness=Differs(0.5),
     candidates=calls(*SCALERS) & HOT,
 )

@@ -36,6 +36,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
+    help="save `scaler.state_dict()` in the checkpoint, and load it at a restart",
     witness=Differs(rtol=0.1),
     violation=Violation.STATE_NOT_SAVED,
     candidates=MISUSED,

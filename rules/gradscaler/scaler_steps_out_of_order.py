@@ -42,6 +42,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="step every optimizer once, then call `scaler.update()` once",
     witness=Raises("step() has already been called"),
     violation=Violation.OUT_OF_ORDER,
     candidates=MISUSED,

@@ -41,6 +41,7 @@ rule = Rule(
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
+    help="leave out the scaler, or enable it for float16 alone",
     witness=Same(),
     candidates=calls(".scale") & scales_bfloat16,
 )

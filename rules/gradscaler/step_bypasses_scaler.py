@@ -47,6 +47,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="call `scaler.step(optimizer)`, then `scaler.update()`",
     witness=Differs(1e-3),
     violation=Violation.STEP_BYPASSES_SCALER,
     candidates=MISUSED,

@@ -34,6 +34,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="unscale and clip before `scaler.step(optimizer)`",
     witness=Raises("unscale_() is being called after step()"),
     violation=Violation.UNSCALED_OR_CLIPPED_AFTER_STEP,
     candidates=MISUSED,

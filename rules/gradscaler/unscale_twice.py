@@ -39,6 +39,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="unscale an optimizer once between two updates of the scaler",
     witness=Raises("unscale_() has already been called"),
     safe_if=(DOMINATED, UNCAUGHT),
     violation=Violation.UNSCALED_TWICE,

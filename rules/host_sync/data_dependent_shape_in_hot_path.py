@@ -81,6 +81,7 @@ rule = Rule(
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
+    help="keep the shape (`torch.where`, a product with the mask), or give the size by an argument",
     witness=Syncs(before=6, after=0),
     candidates=(nodes("subscript", "put") & is_masked | calls(*DATA_DEPENDENT) & counts) & HOT,
 )

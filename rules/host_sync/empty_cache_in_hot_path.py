@@ -60,6 +60,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
+    help="remove the call, or make it only now and then",
     witness=Syncs(before=8, after=0),
     candidates=calls(*EMPTIES_CACHE) & HOT,
 )

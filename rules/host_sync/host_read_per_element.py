@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 from amplint import (
     CPU,
+    Cost,
     Finding,
     Fix,
     Group,
@@ -85,7 +86,9 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
+    help="read all elements at once by `.tolist()`, before the loop",
     witness=Syncs(before=8, after=1),
+    cost=Cost.ELEMENT,
     candidates=calls(*(f".{name}" for name in READING), *NUMBERS) & reads_element
     | nodes("test") & asks_element,
 )

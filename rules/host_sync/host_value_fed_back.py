@@ -77,6 +77,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
+    help="compute with the tensor itself, detached, not with the number that is read from it",
     witness=Syncs(before=8, after=0),
     supersedes=("AMP101",),
     safe_if=(INLINE, ROUNDS, NEW, PLAIN, HERE, ALIKE),

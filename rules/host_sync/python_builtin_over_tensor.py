@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 
 from amplint import (
     HOT,
+    Cost,
     Finding,
     Fix,
     Function,
@@ -85,8 +86,10 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
+    help="let the device compare: `t.max()`, `t.clamp(min=1)`, `torch.stack(ts).max()`",
     witness=Syncs(before=21, after=0),
     supersedes=("AMP103", "AMP113"),
+    cost=Cost.ELEMENT,
     candidates=calls("builtins.map", *(f"builtins.{name}" for name in ELEMENT_READS))
     & goes_through
     & HOT,

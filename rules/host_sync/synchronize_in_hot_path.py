@@ -57,6 +57,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
+    help="remove the wait: whatever reads a result waits by itself",
     witness=Syncs(before=8, after=0),
     candidates=calls(".synchronize", *SYNCHRONIZES) & HOT,
 )

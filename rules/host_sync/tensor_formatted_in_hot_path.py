@@ -76,6 +76,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
+    help="format it every N steps, not in each",
     witness=Syncs(before=4, after=1),
     candidates=(
         nodes("fstring") & formats

@@ -75,6 +75,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
+    help="decide on the device (`torch.where`, `torch._assert_async`), or test every N steps",
     witness=Syncs(before=4, after=0),
     supersedes=("AMP113",),
     candidates=(

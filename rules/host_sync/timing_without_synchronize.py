@@ -91,6 +91,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="call `torch.cuda.synchronize()` before each read of the clock, or use `torch.cuda.Event`",
     witness=Unrun(
         "on the CPU, work is done when the call returns",
         "https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution",

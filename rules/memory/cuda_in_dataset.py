@@ -62,6 +62,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="return CPU tensors from the workers, and move the batch to the GPU in the loop",
     witness=Unrun(
         "a fork needs a GPU to lose",
         "https://docs.pytorch.org/docs/stable/notes/multiprocessing.html#cuda-in-multiprocessing",

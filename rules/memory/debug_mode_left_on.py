@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint import Finding, Group, Rule, Same, calls, constant
+from amplint import Cost, Finding, Group, Rule, Same, calls, constant
 from amplint import libcst as cst
 
 from .._shared.guards import tests_around
@@ -41,7 +41,9 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
+    help="switch it on by an option, for as long as a NaN is looked for",
     witness=Same(),
+    cost=Cost.STEP,
     candidates=calls(*SWITCHES) & (lambda at: constant(at.of(at.given("mode", 0))) is True),
 )
 

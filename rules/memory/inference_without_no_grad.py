@@ -71,6 +71,7 @@ rule = Rule(
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
+    help="run it under `torch.no_grad()` or `torch.inference_mode()`",
     witness=Same(),
     candidates=calls(".eval") & is_followed,
 )

@@ -58,6 +58,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="use the tensor of the term itself, so that its gradient flows",
     witness=Differs(rtol=0.01),
     supersedes=("AMP101", "AMP110", "AMP503", "AMP504"),
     candidates=calls(".item", *COPYING, *NUMBERS) & cuts,

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint import Finding, Fix, Group, Rule, Safety, Same, UnpinnedMoves, calls
+from amplint import Cost, Finding, Fix, Group, Rule, Safety, Same, UnpinnedMoves, calls
 from amplint import libcst as cst
 from amplint.knowledge.libraries import LOADERS
 
@@ -34,7 +34,9 @@ rule = Rule(
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
+    help="give the loader `pin_memory=True`, and copy with `non_blocking=True`",
     witness=Same(),
+    cost=Cost.STEP,
     candidates=calls(*LOADERS) & (lambda at: at.is_moved_to_device),
 )
 

@@ -55,6 +55,7 @@ rule = Rule(
     __doc__,
     group=Group.MIGRATION,
     since="0.1",
+    help="use `torch.amp.autocast(device_type, ...)`",
     witness=Warns("autocast(args...)` is deprecated"),
     safe_if=(MEANT, CERTAIN, NOT_ASKED, INHERITS),
     torch="1.12",

@@ -37,6 +37,7 @@ rule = Rule(
     __doc__,
     group=Group.MIGRATION,
     since="0.1",
+    help='use the function that takes the device type: `torch.get_autocast_dtype("cuda")`',
     witness=Warns("get_autocast_cpu_dtype() is deprecated"),
     safe_if=(SAME,),
     torch="2.4",

@@ -43,6 +43,7 @@ rule = Rule(
     __doc__,
     group=Group.MIGRATION,
     since="0.1",
+    help="use `torch.amp.custom_fwd(device_type=...)` and `torch.amp.custom_bwd(device_type=...)`",
     witness=Warns("torch.cuda.amp.custom_fwd(args...)` is deprecated"),
     safe_if=(SAME,),
     torch="2.4",

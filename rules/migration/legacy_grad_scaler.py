@@ -78,6 +78,7 @@ rule = Rule(
     __doc__,
     group=Group.MIGRATION,
     since="0.1",
+    help="use `torch.amp.GradScaler(device, ...)`",
     witness=Warns("GradScaler(args...)` is deprecated"),
     safe_if=(CERTAIN, NOT_ASKED),
     torch="2.3",

@@ -60,6 +60,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
+    help="compute this in float32, or use a limit that float16 can hold",
     witness=Differs(rtol=0.1),
     candidates=nodes("binop", "call")
     & (lambda at: (t := at.tensor(at.number)) is not None and t.dtype == "float16")

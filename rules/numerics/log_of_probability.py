@@ -77,6 +77,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
+    help="compute both in one step: `F.log_softmax`, `F.logsigmoid`",
     witness=Differs(rtol=0.1),
     changes=frozenset({Change.DTYPE, Change.ROUNDING}),
     candidates=calls(*LOGARITHMS) & has_half & WITH_HALF,

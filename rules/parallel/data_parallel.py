@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from amplint import (
     Class,
     Classes,
+    Cost,
     Finding,
     Fix,
     Group,
@@ -59,10 +60,12 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
+    help="use `DistributedDataParallel`, with one process for each device",
     witness=Unrun(
         "the cost shows on several devices only",
         "torch.nn.DataParallel documentation, torch 2.13: use DistributedDataParallel instead",
     ),
+    cost=Cost.STEP,
     candidates=calls(*DATA_PARALLEL, *FUNCTIONS) | nodes("call") & constructs_parallel,
 )
 

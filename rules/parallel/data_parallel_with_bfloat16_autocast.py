@@ -56,6 +56,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="open the region inside the module's `forward`, or use `DistributedDataParallel`",
     witness=Unrun(
         "replicas need two GPUs; that threads begin with the default dtype is tested on the CPU",
         "torch/nn/parallel/parallel_apply.py, torch 2.13; https://github.com/pytorch/pytorch/issues/54912",

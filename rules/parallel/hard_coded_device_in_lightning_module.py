@@ -63,6 +63,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="use `self.device`, and leave batches where Lightning has put them",
     witness=Raises("cuda", devices=True),
     supersedes=("AMP501", "AMP502", "AMP508"),
     candidates=NAMES_GPU & (lambda at: at.mentions("LightningModule")),

@@ -55,6 +55,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
+    help="hand the tensor itself to `self.log`",
     witness=Syncs(before=4, after=0),
     supersedes=("AMP101",),
     candidates=READS & (lambda at: not at.bases.isdisjoint(LIGHTNING_MODULES)) & HOT,

@@ -32,6 +32,7 @@ rule = Rule(
     __doc__,
     group=Group.MIGRATION,
     since="0.1",
+    help='write `precision="16-mixed"` or `precision="bf16-mixed"`',
     witness=Unrun(
         "Lightning is not installed here; seen with lightning 2.6.6",
         "https://lightning.ai/docs/pytorch/stable/common/trainer.html#precision",

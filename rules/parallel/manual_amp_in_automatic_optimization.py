@@ -63,6 +63,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="return the loss and let Lightning train, or set `self.automatic_optimization = False`",
     witness=Raises("backward through the graph a second time", backward=True),
     candidates=nodes("function") & is_training_step,
 )

@@ -56,6 +56,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="leave out `non_blocking=True`, or synchronize before the copy is read",
     witness=Unrun(
         "a race with a device shows on a device alone",
         "https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",

@@ -67,6 +67,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
+    help="copy with `non_blocking=True`",
     witness=Same(),
     safe_if=(FRESH, UNWRITTEN, COLLATED),
     candidates=calls(".to", ".cuda") & moves_pinned,

@@ -43,6 +43,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="take the device of the input or of a parameter, as in `x.device`",
     witness=Raises("cuda", devices=True),
     candidates=NAMES_GPU & (lambda at: (heat := at.heat) is not None and runs_in_forward(heat)),
 )

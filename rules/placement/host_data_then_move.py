@@ -43,6 +43,7 @@ rule = Rule(
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
+    help="give `device=` to the call that builds the tensor",
     witness=Same(),
     safe_if=(CERTAIN,),
     candidates=calls(".to", ".cuda") & moves_data,

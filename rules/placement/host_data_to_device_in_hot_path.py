@@ -109,6 +109,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
+    help="build it once before the loop, register it as a buffer, or use a Python number",
     witness=Same(),
     safe_if=(LITERAL, FITS, LIKE, UNTOUCHED, PLACED),
     changes=frozenset({Change.ROUNDING}),

@@ -97,6 +97,7 @@ rule = Rule(
     group=Group.MIGRATION,
     other_groups=(Group.PEDANTIC,),
     since="0.1",
+    help="name the dtype and the device: `torch.tensor`, `torch.empty`, `x.to(...)`",
     witness=Warns("torch.set_default_tensor_type() is deprecated"),
     # What it is rewritten to may be another mistake.
     safe_if=(SIZES, DATA, SAME_TYPE, TENSOR, TO_CPU, CPU_DEFAULT),

@@ -70,6 +70,7 @@ rule = Rule(
     group=Group.PERFORMANCE,
     other_groups=(Group.PEDANTIC,),
     since="0.1",
+    help="copy straight to the device, or let the loader pin (`pin_memory=True`)",
     witness=Unrun(
         "pinned memory needs an accelerator",
         "https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html",

@@ -81,6 +81,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
+    help="register it: `self.register_buffer(name, tensor, persistent=False)`",
     witness=Same(),
     supersedes=("AMP508", "AMP613"),
     candidates=calls(*(f".{name}" for name in MOVES)) & moves_kept & HOT,

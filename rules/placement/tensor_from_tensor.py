@@ -85,6 +85,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
+    help="use `x.detach().clone()` for a tensor, `torch.stack` for a list of tensors",
     witness=Warns("To copy construct from a tensor"),
     safe_if=(TENSOR, PLAIN, SAME_DEFAULT, LIKE, GIVEN, CALLED),
     candidates=calls("torch.tensor", ".new_tensor", *OF_LISTS) & copies_tensor,
@@ -101,7 +102,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         return
     copies = like is not None or name == "torch.tensor"
     if copies and src.tensor(data.value) is not None and not asks_type(data.value, src):
-        message = f"`{src.brief(call)}` copies and detaches a tensor"
+        message = f"`{src.brief(call)}` copies the tensor, drops its graph, and warns each time"
         made = src.origin(data.value) if isinstance(data.value, cst.Name) else None
         related = () if made is None else (src.related_node(made, "a tensor since here"),)
         yield src.finding(rule, call, message, copied(call, data.value, like, src), related)

@@ -82,6 +82,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
+    help="use `x.new_zeros(...)` and its like, or give `dtype=x.dtype`",
     witness=Dtype(bad="float32", good="bfloat16"),
     safe_if=(RAISES, UNCAUGHT, ONLY),
     changes=frozenset({Change.DTYPE}),

@@ -62,6 +62,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     other_groups=(Group.PRECISION,),
     since="0.1",
+    help="cast it to float32 where it is made, as in `torch.from_numpy(a).float()`",
     witness=Raises("must have the same dtype"),
     changes=frozenset({Change.DTYPE}),
     candidates=nodes("call", "binop") & has_double & IN_REGION,

@@ -79,6 +79,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
+    help="keep the sum in float32: begin with a float32 tensor, or add `x.float()`",
     witness=Differs(rtol=0.1),
     candidates=(
         nodes("aug", "binop") & grows_in_half

@@ -106,6 +106,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="cast inputs and states to the dtype of the parameters",
     witness=Raises("must have the same dtype"),
     safe_if=(RAISES, TENSOR, UNCAUGHT),
     changes=frozenset({Change.DTYPE}),

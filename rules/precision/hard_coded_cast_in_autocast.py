@@ -73,6 +73,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
+    help="leave out the cast, or disable autocast around what needs float32",
     witness=Dtype(bad="bfloat16", good="float32"),
     candidates=calls(*CASTING) & casts_here & WITHIN_REGION,
 )

@@ -92,6 +92,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="cast only tensors of floating point: test `t.is_floating_point()` first",
     witness=Differs(rtol=1e-5),
     candidates=(
         calls(".half", ".bfloat16", ".to", ".type") & casts_integers

@@ -58,6 +58,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
+    help="cast both branches to the dtype that the result is to have",
     witness=Dtype(bad="float32", good="bfloat16"),
     changes=frozenset({Change.DTYPE}),
     candidates=calls("torch.where", ".where") & mixes,

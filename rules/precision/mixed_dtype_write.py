@@ -91,6 +91,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
+    help="cast the source by `.to(buffer.dtype)`, or build the buffer in the dtype of the source",
     witness=Raises("source and destination dtypes match"),
     safe_if=(RAISES, TENSOR, BUFFER, UNCAUGHT),
     supersedes=("AMP201",),

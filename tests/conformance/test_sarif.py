@@ -8,12 +8,14 @@ from typing import Any
 import jsonschema
 import pytest
 
-from amplint import Edit, Finding, Fix, Group, Related, Safety
+from amplint import Cost, Edit, Finding, Fix, Group, Related, Safety
+from amplint.core import registry
 from amplint.core.finding import Position, Span
 from amplint.core.registry import ENGINE_RULES
 from amplint.core.text import Text
 from amplint.output.fingerprint import fingerprints
-from amplint.output.formats import Report, render
+from amplint.output.formats import Report, render, sarif
+from amplint.output.formats.sarif import descriptor, help_uri
 from amplint.run.request import Outcome
 
 SCHEMA = json.loads(
@@ -131,7 +133,66 @@ def test_uris_start_where_the_reader_stands_or_at_the_root() -> None:
 def test_fingerprints_are_there() -> None:
     (result,) = run_of(log(FINDING))["results"]
     (expected,) = fingerprints([FINDING], {"src/my train.py": Text(SOURCE)})
-    assert result["partialFingerprints"] == {"primaryLocationLineHash": expected}
+    assert result["partialFingerprints"] == {"amplint/v1": expected}
+
+
+def test_a_published_page_is_the_help_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("amplint.core.rule.PAGES", "https://x.org/rules/")
+    rules = run_of(log())["tool"]["driver"]["rules"]
+    assert [rule["helpUri"] for rule in rules] == [
+        f"https://x.org/rules/{rule.code}.md" for rule in RULES
+    ]
+
+
+def test_no_address_is_relative() -> None:
+    """The standard wants `helpUri` to be absolute, and the uploader of GitHub warns of others."""
+    for rule in registry.all_rules():
+        assert help_uri(rule).startswith("https://")
+
+
+def test_the_help_of_a_rule_begins_with_what_to_do() -> None:
+    rule = run_of(log())["tool"]["driver"]["rules"][2]
+    assert rule["help"] == {
+        "text": "To do: correct the file, or run amplint on the Python that the file is written "
+        "for.\n\nReads.\n\nSee https://x.org/a.",
+        "markdown": "**To do:** correct the file, or run amplint on the Python that the file is "
+        "written for.\n\nReads.\n\nSee https://x.org/a.",
+    }
+
+
+def test_code_in_a_message_is_no_link_and_no_escape() -> None:
+    odd = replace(
+        FINDING,
+        message="`x[see](https://x.org)`\x1b\n",
+        related=(Related("src/other.py", SPAN, "`y[0](1)`"),),
+    )
+    (result,) = run_of(log(odd))["results"]
+    assert result["message"]["text"] == "`x[see] (https://x.org)`\ufffd\ufffd"
+    assert result["relatedLocations"][0]["message"]["text"] == "`y[0] (1)`"
+
+
+def test_rules_keep_the_limits_of_github() -> None:
+    """https://docs.github.com/code-security, "SARIF support for code scanning" """
+    rules = registry.all_rules()
+    assert len(rules) <= 25_000
+    for rule in map(descriptor, rules):
+        assert len(rule["name"]) <= 255
+        assert 0 < len(rule["shortDescription"]["text"]) <= 1024
+        assert 0 < len(rule["fullDescription"]["text"]) <= 1024
+        assert rule["help"]["text"]
+        assert len(rule["properties"]["tags"]) <= 10
+
+
+def test_no_more_results_than_github_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sarif.MOST_RESULTS == 25_000
+    monkeypatch.setattr(sarif, "MOST_RESULTS", 2)
+    costs = (Cost.ONCE, Cost.RUN, Cost.EVALUATION, Cost.STEP)
+    found = [replace(FINDING, message=cost.value, cost=cost) for cost in costs]
+    run = run_of(log(*found))
+    assert [result["message"]["text"] for result in run["results"]] == ["run", "step"]
+    (told,) = run["invocations"][0]["toolExecutionNotifications"]
+    assert told["message"]["text"] == "2 more findings are left out: GitHub takes 2"
+    assert len(run_of(log(*found[:2]))["results"]) == 2
 
 
 def test_what_amplint_could_not_do_is_told() -> None:

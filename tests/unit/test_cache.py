@@ -13,6 +13,7 @@ import pytest
 
 import amplint
 from amplint.cli import main as cli
+from amplint.output import FORMATS
 from amplint.run import cache as caching
 from amplint.run import session
 from amplint.run.cache import NAME, TAG, Cache, key_of
@@ -61,7 +62,7 @@ def entries(root: Path) -> list[Path]:
 def test_the_second_run_says_the_same_and_analyses_nothing(
     capfd: pytest.CaptureFixture[str], runs: list[int]
 ) -> None:
-    for format_ in ("text", "concise", "json", "sarif", "github"):
+    for format_ in FORMATS:
         first = check(capfd, "--format", format_)
         runs.clear()
         assert check(capfd, "--format", format_) == first

@@ -2,11 +2,14 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import libcst as cst
 import pytest
@@ -14,6 +17,7 @@ import pytest
 from amplint import Finding, Group, Rule, Source, Unrun, calls
 from amplint.cli import main as cli
 from amplint.core import registry
+from amplint.output import FORMATS, console
 from amplint.project import reading
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,13 +113,13 @@ def test_a_directory_and_the_current_one_give_the_same(amplint: Amplint, project
     assert amplint("check").out == amplint("check", "src").out == amplint("check", ".", "src").out
 
 
-@pytest.mark.parametrize("name", ["json", "sarif", "github", "concise"])
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "text"])
 def test_formats(amplint: Amplint, project: Path, name: str) -> None:
     (project / "a.py").write_text(LEGACY)
     ran = amplint("check", "--format", name)
     assert ran.status == 1
     assert "AMP701" in ran.out
-    if name in ("json", "sarif"):
+    if name in ("json", "sarif", "gitlab"):
         json.loads(ran.out)
 
 
@@ -127,6 +131,195 @@ def test_statistics_count_the_findings_of_each_rule(amplint: Amplint, project: P
     ran = amplint("check", "--statistics")
     assert ran == Ran(1, "3  AMP701 [*] legacy-autocast\n1  AMP702 [*] legacy-grad-scaler\n", "")
     assert amplint("check", "--statistics", "--format", "json").status == 2
+
+
+def test_several_formats_are_written_in_one_run(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(LEGACY)
+    alone = {name: amplint("check", "--format", name).out for name in FORMATS}
+    files = [f"--format={name}:{name}.out" for name in FORMATS if name != "text"]
+    ran = amplint("check", "--format=text", *files)
+    assert ran == Ran(1, alone.pop("text"), "")
+    assert {name: (project / f"{name}.out").read_text() for name in alone} == alone
+
+
+def test_the_report_may_go_to_a_file(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(LEGACY)
+    for arguments in ([], ["--format", "json"], ["--statistics"]):
+        out = amplint("check", *arguments).out
+        assert amplint("check", *arguments, "--output-file", "report") == Ran(1, "", "")
+        assert (project / "report").read_text() == out
+    (project / "a.py").write_text(MODERN)
+    assert amplint("check", "--format", "concise:report") == Ran(0, "", "")
+    assert (project / "report").read_text() == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device without room")
+def test_a_report_that_cannot_be_written_is_an_error(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(LEGACY)
+    ran = amplint("check", "--format", "text", "--format", "json:/dev/full")
+    assert ran.status == 2
+    assert ran.err == "amplint: /dev/full: cannot be written: No space left on device\n"
+
+
+TRAINING = """\
+import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+
+saved = torch.cuda.amp.GradScaler()
+
+
+@torch.no_grad()
+def evaluate(model: torch.nn.Module, loader: DataLoader):
+    model.eval()
+    correct = 0
+    for x, y in loader:
+        hits = model(x.cuda()).argmax(1) == y.cuda()
+        correct += hits.sum().item()
+    return correct
+
+
+def names(classes):
+    order = torch.tensor([3, 1, 2], device="cuda").flip(0)
+    return [classes[int(i)] for i in order]
+
+
+def train(model, loader, optimizer):
+    for x in loader:
+        loss = model(x.cuda()).mean()
+        loss.backward()
+        optimizer.step()
+        print(loss.item())
+
+
+def loss_of(logits, y):
+    with torch.autocast("cuda"):
+        return F.binary_cross_entropy(torch.sigmoid(logits), y)
+"""
+
+
+@pytest.mark.parametrize(
+    ("order", "codes"),
+    [
+        ("path", "AMP702 AMP102 AMP113 AMP101 AMP304"),
+        ("rule", "AMP101 AMP102 AMP113 AMP304 AMP702"),
+        ("cost", "AMP304 AMP113 AMP101 AMP102 AMP702"),
+    ],
+)
+def test_findings_are_sorted(amplint: Amplint, project: Path, order: str, codes: str) -> None:
+    (project / "a.py").write_text(TRAINING)
+    every = ("check", "--extend-select", "AMP102", "--sort", order)
+    lines = amplint(*every, "--format", "concise").out.splitlines()
+    assert [line.split()[1] for line in lines] == codes.split()
+    found = json.loads(amplint(*every, "--format", "json").out)
+    cost = {one["code"]: one["cost"] for one in found}
+    assert [one["code"] for one in found] == codes.split()
+    assert cost == {
+        "AMP304": "run",
+        "AMP113": "element",
+        "AMP101": "step",
+        "AMP102": "evaluation",
+        "AMP702": "once",
+    }
+    assert [one["group"] for one in found if one["code"] == "AMP304"] == ["correctness"]
+    assert all(one["help"] == registry.find(one["code"]).help for one in found)
+    assert all(one["url"] == f"docs/rules/{one['code']}.md" for one in found)
+
+
+def test_what_to_do_comes_from_the_cache_too(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(TRAINING)
+    first = amplint("check", "--sort", "cost")
+    assert "  help: keep it on the device" in first.out
+    assert amplint("check", "--sort", "cost") == first
+
+
+@pytest.mark.parametrize(
+    ("environment", "colored"),
+    [
+        ({}, False),
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": ""}, False),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        ({"FORCE_COLOR": "1", "NO_COLOR": ""}, True),
+    ],
+)
+def test_the_environment_decides_on_colors(
+    amplint: Amplint,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    environment: dict[str, str],
+    colored: bool,
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    (project / "a.py").write_text(LEGACY)
+    assert ("\x1b[" in amplint("check").out) == colored
+    assert ("\x1b[" in amplint("fix").out) == colored
+    assert "\x1b" not in amplint("check", "--format", "json").out
+    amplint("check", "--output-file", "report")
+    assert "\x1b" not in (project / "report").read_text()
+
+
+def test_a_terminal_may_decide_on_colors_where_the_environment_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert console.colored() is None
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert console.colored() is False
+
+
+@pytest.mark.parametrize(("columns", "widest"), [("60", 60), ("80", 80), ("nonsense", 126)])
+def test_lines_of_code_are_as_wide_as_the_terminal(
+    amplint: Amplint,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    columns: str,
+    widest: int,
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    line = f"x = [{'1, ' * 90}torch.cuda.amp.GradScaler(), {'2, ' * 90}]"
+    (project / "a.py").write_text(f"import torch\n{line}\n")
+    frame = amplint("check").out.splitlines()[1:4]
+    assert max(map(len, frame)) == widest
+    assert "torch.cuda.amp.GradScaler()" in frame[1]
+    amplint("check", "--output-file", "report")
+    assert max(map(len, (project / "report").read_text().splitlines()[1:4])) == 126
+
+
+@pytest.mark.parametrize(
+    "name", ["a\nb.py", "::warning::x.py", "a%0Ab.py", 'a<&">.py', "a\x1b[31m.py"]
+)
+def test_no_file_name_gets_out_of_its_place(amplint: Amplint, project: Path, name: str) -> None:
+    """A name is one line of the terminal, one string of JSON, one attribute of XML."""
+    (project / name).write_text(LEGACY)
+    for format_ in ("text", "concise"):
+        lines = amplint("check", "--format", format_).out.splitlines()
+        assert not any(line.startswith("::") or "\x1b" in line for line in lines)
+        assert re.match(r"\S+:3:6:? AMP701 ", lines[0])
+    for format_ in ("json", "gitlab"):
+        (one,) = json.loads(amplint("check", "--format", format_).out)
+        assert (one["filename"] if format_ == "json" else one["location"]["path"]) == name
+    (line,) = amplint("check", "--format", "github").out.splitlines()
+    assert re.fullmatch(r"::warning file=[^,:]+,line=3,[^:]*::[^\n]*", line)
+    where = line.removeprefix("::warning file=").split(",")[0]
+    assert unescaped(where) == name.replace("\x1b", "\N{REPLACEMENT CHARACTER}")
+    (sarif,) = json.loads(amplint("check", "--format", "sarif").out)["runs"][0]["results"]
+    uri = sarif["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert unquote(uri) == name
+    assert re.fullmatch(r"[\w.%-]+", uri)
+    case = next(ElementTree.fromstring(amplint("check", "--format", "junit").out).iter("testcase"))
+    assert case.get("file") == re.sub(r"[\n\x1b]", "\N{REPLACEMENT CHARACTER}", name)
+
+
+def unescaped(text: str) -> str:
+    """A property of a workflow command as GitHub's runner reads it."""
+    for character in "\r\n:,%":
+        text = text.replace(f"%{ord(character):02X}", character)
+    return text
 
 
 def test_statistics_of_nothing_are_empty(amplint: Amplint, project: Path) -> None:
@@ -189,6 +382,13 @@ def test_settings_of_the_file_and_of_the_command_line(amplint: Amplint, project:
         (["check", "--config", "gone.toml"], "gone.toml: cannot be read: No such file"),
         (["check", "--selct", "AMP701"], "--select"),
         (["check", "--format", "xml"], "'xml' is not one of"),
+        (["check", "--format", "sarif:"], "'sarif:' names no file after the colon"),
+        (["check", "--format", "text", "--format", "json"], "all but one need a file"),
+        (["check", "--format", "json:a", "--output-file", "b"], "that names no file itself"),
+        (["check", "--format", "json:a", "--format", "sarif:a"], "two reports would be written"),
+        (["check", "--output-file", "gone/a.txt"], "gone/a.txt is not a file that can be written"),
+        (["check", "--output-file", "."], ". is not a file that can be written"),
+        (["check", "--sort", "size"], "'size' is not one of"),
         (["check", "-", "a.py"], "`-` stands alone"),
         (["check", "--stdin-filename", "a.py"], "goes with `-`"),
         (["chekc"], "No such command 'chekc'"),
@@ -452,6 +652,21 @@ def test_the_diff_is_one_that_git_applies(amplint: Amplint, project: Path) -> No
     assert amplint("check").status == 0
 
 
+@pytest.mark.parametrize(
+    "name", ["a\n+++ b/c.py", 'a"b.py', "a\\b.py", "a\x1b[31m.py", "é\x07.py", "a b.py", "é.py"]
+)
+def test_the_diff_of_a_file_of_any_name_is_one_that_git_applies(
+    amplint: Amplint, project: Path, name: str
+) -> None:
+    file = project / f"{name}.py"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(LEGACY)
+    diff = amplint("fix").out
+    subprocess.run(["git", "apply", "-"], input=diff.encode(), check=True, cwd=project)
+    assert file.read_text() == MODERN
+    assert "\x1b" not in diff and "\x07" not in diff
+
+
 def test_fix_apply_writes_and_twice_changes_nothing_more(amplint: Amplint, project: Path) -> None:
     (project / "a.py").write_text(LEGACY)
     ran = amplint("fix", "--apply")
@@ -514,6 +729,7 @@ def test_explain_prints_the_page(amplint: Amplint, word: str) -> None:
     ran = amplint("explain", word)
     assert ran.status == 0
     assert ran.out.startswith("AMP701 legacy-autocast\nmigration, on by default, since amplint 0.1")
+    assert "\nWhat to do: use `torch.amp.autocast(device_type, ...)`.\n" in ran.out
     assert "Fix safety:" in ran.out
     for condition in registry.find("AMP701").safe_if:
         assert f"- {condition}\n" in ran.out
@@ -530,7 +746,8 @@ def test_rules_lists_all(amplint: Amplint) -> None:
     entries = json.loads(amplint("rules", "--format", "json").out)
     assert [entry["code"] for entry in entries] == codes
     assert set(entries[0]) == {
-        "code", "name", "group", "default", "since", "torch", "until", "safe_if", "summary", "doc",
+        "code", "name", "group", "default", "since", "torch", "until", "safe_if", "help", "url",
+        "summary", "doc",
     }  # fmt: skip
 
 

@@ -29,6 +29,7 @@ rule = Rule(
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
+    help="write it so",
     witness=Unrun("", ""),
     candidates=nodes("call"),
 )
@@ -79,6 +80,10 @@ def test_a_module_becomes_a_rule_named_after_it(package: ModuleType) -> None:
         ("Known limits: many.", "", "has no paragraph `Known limits:`"),
         ("__doc__", "''", "the module has no docstring"),
         ("Group.PEDANTIC", "'pedantic'", "'pedantic' is not a Group"),
+        ("write it so", "", "help='' is not a phrase like"),
+        ("write it so", "Write it so", "help='Write it so' is not a phrase like"),
+        ("write it so", "write it so.", "help='write it so.' is not a phrase like"),
+        ("write it so", r"write\nit", r"help='write\nit' is not a phrase like"),
         ('since="0.1"', 'since="now"', "since='now' is not a version"),
         ('nodes("call")', "HOT", "candidates must say which operations"),
         ('nodes("call")', "Candidates()", "candidates must say where"),
@@ -144,6 +149,13 @@ def test_rules_that_need_a_newer_torch_than_the_project_or_an_older_one_are_left
     rules = [rule("AMP701", None), rule("AMP702", "2.4"), rule("AMP703", "2.9")]
     rules.append(rule("AMP704", None, until="2.11"))
     assert [one.code for one in registry.for_target(rules, target)] == codes
+
+
+def test_every_rule_says_what_to_do() -> None:
+    for one in registry.all_rules():
+        assert registry.HELP.fullmatch(one.help), one.code
+        assert len(one.help) <= 100, one.code
+        assert one.help.count("`") % 2 == 0, one.code
 
 
 def test_every_page_says_when_it_is_safe_and_where_it_ends() -> None:

@@ -5,16 +5,21 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import click
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from amplint import Edit, Finding, Fix, Group, Related, Safety
-from amplint.core.finding import Span
+from amplint.core.finding import Position, Span
 from amplint.core.registry import ENGINE_RULES
 from amplint.core.text import Text
+from amplint.output.escaping import is_control
 from amplint.output.fingerprint import fingerprints
 from amplint.output.formats import FORMATS, Report, render
+from amplint.output.formats.gitlab import identity_in
 from amplint.run.request import Outcome
 
 ROOT = Path("/project")
@@ -99,7 +104,57 @@ def test_text_says_how_safe_a_fix_is(safety: Safety, word: str) -> None:
     one = finding(SOURCE, "loss.item()", fix=Fix("Do it", (), safety, proven))
     text = shown("text", SOURCE, one)
     assert f"  fix: Do it ({word})\n" in text
-    assert ("  safe because it is so; nothing else is\n" in text) == bool(proven)
+    assert "it is so" not in text, "what makes a fix safe is in the JSON, and in `amplint explain`"
+    (entry,) = json.loads(shown("json", SOURCE, one))
+    assert entry["fix"]["proven"] == list(proven)
+
+
+def test_text_says_what_to_do_where_there_is_no_fix() -> None:
+    one = finding(SOURCE, "loss.item()", help="read it once")
+    assert shown("text", SOURCE, one).splitlines()[4] == "  help: read it once"
+    assert "help" not in shown("text", SOURCE, replace(FULL, help="read it once"))
+    assert "help" not in shown("text", SOURCE, finding(SOURCE, "loss.item()"))
+
+
+ODD = finding(
+    SOURCE,
+    "step",
+    path="src/<a>&\"'.py",
+    message="a `x[0](1)`\n::error::<b>&\"' 100% \x1b[31m \ud800 \ufffe ]]>",
+    help="do \n::error::<this>",
+    related=(Related("::error::b\nc.py", spot("x", "x"), "hot\n::error::\x1b"),),
+)
+
+
+@pytest.mark.parametrize("name", ["text", "concise", "github"])
+def test_nothing_in_a_line_is_acted_upon(name: str) -> None:
+    """No escape of a terminal, and no command of a workflow but those that are meant."""
+    text = render(name, Report(outcome(SOURCE, ODD), ENGINE_RULES, ROOT))
+    lines = click.unstyle(text).split("\n")
+    assert not any(is_control(character) for line in lines for character in line)
+    commands = [line for line in lines if line.lstrip().startswith("::")]
+    assert [line.split(" ")[0] for line in commands] == ["::warning"] * (name == "github")
+
+
+def test_xml_of_anything_is_xml() -> None:
+    suites = ElementTree.fromstring(shown("junit", SOURCE, ODD))
+    (case,) = suites.iter("testcase")
+    assert case.get("file") == ODD.path
+    (failure,) = case
+    mark = "\N{REPLACEMENT CHARACTER}"
+    assert failure.get("message") == (
+        f"a `x[0](1)`{mark}::error::<b>&\"' 100% {mark}[31m {mark} {mark} ]]>"
+    )
+    assert failure.text is not None
+    _, chain, advice = failure.text.split("\n")
+    assert chain == f"./::error::b{mark}c.py:1:1: hot{mark}::error::{mark}"
+    assert advice == f"help: do {mark}::error::<this>"
+
+
+@given(st.text(), st.text())
+def test_xml_of_any_message_and_path_is_xml(message: str, path: str) -> None:
+    one = finding(SOURCE, "step", message=message, path=f"{path}.py")
+    ElementTree.fromstring(shown("junit", SOURCE, one))
 
 
 def test_the_summary_counts_by_group_and_safety() -> None:
@@ -172,7 +227,11 @@ def test_github_shows_findings_as_annotations() -> None:
     assert shown("github", SOURCE, FULL) == (
         "::warning file=src/train.py,line=3,endLine=3,col=14,endColumn=25,title=AMP101 host-read"
         "::src/train.py:3:14: AMP101 `loss.item()` waits for the device"
+        "%0Asrc/other.py:2:1: hot: the loop over `loader`"
+        "%0Afix: Read the loss once, after the loop (unsafe)"
     )
+    helped = finding(SOURCE, "loss.item()", help="read it once")
+    assert shown("github", SOURCE, helped).endswith("waits for the device%0Ahelp: read it once")
 
 
 def test_github_escapes_what_would_end_a_command() -> None:
@@ -197,6 +256,10 @@ def test_json_is_shaped_like_that_of_ruff() -> None:
             "location": {"row": 3, "column": 14},
             "end_location": {"row": 3, "column": 25},
             "severity": "warning",
+            "group": "performance",
+            "cost": "once",
+            "help": "",
+            "url": "docs/rules/AMP101.md",
             "fix": {
                 "title": "Read the loss once, after the loop",
                 "safety": "unsafe",
@@ -250,6 +313,71 @@ def rule_101() -> list[Any]:
     return [replace(ENGINE_RULES[0], code="AMP101", name="host-read")]
 
 
+# ------------------------------------------------------------------------------ gitlab, junit
+
+
+def test_gitlab_has_what_its_documentation_asks_for() -> None:
+    helped = finding(SOURCE, "step", help="do it once", group=Group.CORRECTNESS)
+    one, other = json.loads(shown("gitlab", SOURCE, FULL, helped))
+    (identity, _) = prints(SOURCE, FULL, helped)
+    assert one == {
+        "description": "AMP101 `loss.item()` waits for the device; "
+        "fix: Read the loss once, after the loop (unsafe)",
+        "check_name": "AMP101 host-read",
+        "fingerprint": identity_in("src/train.py", identity),
+        "severity": "minor",
+        "location": {"path": "src/train.py", "lines": {"begin": 3, "end": 3}},
+    }
+    assert other["description"].endswith("; help: do it once")
+    assert other["severity"] == "critical"
+    assert {one["severity"], other["severity"]} <= {"info", "minor", "major", "critical", "blocker"}
+    assert json.loads(shown("gitlab", SOURCE)) == []
+
+
+def test_gitlab_tells_equal_lines_of_two_files_apart() -> None:
+    texts = {path: Text(SOURCE) for path in ("a.py", "b.py")}
+    found = [finding(SOURCE, "loss.item()", path=path) for path in texts]
+    whole = Outcome(ROOT, tuple(found), (), (), tuple(texts), texts)
+    one, other = json.loads(render("gitlab", Report(whole, ENGINE_RULES, ROOT)))
+    assert one["fingerprint"] != other["fingerprint"]
+
+
+def test_junit_has_a_failed_test_for_each_finding_of_a_file() -> None:
+    other = finding(SOURCE, "step", path="a.py")
+    suites = ElementTree.fromstring(shown("junit", SOURCE, FULL, other, FULL))
+    assert [(suite.get("name"), suite.get("tests")) for suite in suites] == [
+        ("a.py", "1"),
+        ("src/train.py", "2"),
+    ]
+    assert {**suites.attrib} == {"name": "amplint", "tests": "3", "failures": "3", "errors": "0"}
+    case = suites[1][0]
+    assert case.attrib == {
+        "classname": "src.train",
+        "name": "AMP101 host-read 3:14",
+        "file": "src/train.py",
+        "line": "3",
+    }
+    assert case[0].text == (
+        "src/train.py:3:14: `loss.item()` waits for the device\n"
+        "src/other.py:2:1: hot: the loop over `loader`\n"
+        "fix: Read the loss once, after the loop (unsafe)"
+    )
+
+
+def test_junit_of_nothing_is_a_test_that_passed() -> None:
+    suites = ElementTree.fromstring(shown("junit", SOURCE))
+    assert (suites.get("tests"), suites.get("failures")) == ("1", "0")
+    assert [case.get("name") for case in suites.iter("testcase")] == ["no findings"]
+
+
+def test_junit_does_not_pass_where_amplint_has_failed() -> None:
+    failed = outcome(SOURCE, problems=("a.py: cannot <be> read\n",))
+    suites = ElementTree.fromstring(render("junit", Report(failed, ENGINE_RULES, ROOT)))
+    assert (suites.get("tests"), suites.get("errors")) == ("1", "1")
+    (error,) = suites.iter("error")
+    assert error.get("message") == "a.py: cannot <be> read\N{REPLACEMENT CHARACTER}"
+
+
 # ------------------------------------------------------------------------------ fingerprints
 
 
@@ -269,6 +397,15 @@ def test_a_fingerprint_survives_what_happens_around_the_line() -> None:
 def test_a_fingerprint_changes_with_what_it_is_made_of(change: dict[str, Any]) -> None:
     values = {"scope": "Trainer.run", **change}
     assert prints(SOURCE, FULL) != prints(SOURCE, finding(SOURCE, "loss.item()", **values))
+
+
+def test_fingerprints_do_not_depend_on_the_order() -> None:
+    twice = "x = y.item()\nz = 1\nx = y.item()\n"
+    at = [Span(Position(row, 5), Position(row, 13)) for row in (1, 3)]
+    first, second = (finding(twice, "z", span=span) for span in at)
+    one, other = prints(twice, first, second)
+    assert one != other
+    assert prints(twice, second, first) == [other, one]
 
 
 def test_equal_findings_are_told_apart_by_their_number() -> None:

@@ -14,6 +14,7 @@ from amplint import Finding, Group, Rule, Source, Unrun, calls
 from amplint.cli import main as cli
 from amplint.core import registry
 from amplint.gradscaler import path_explorer
+from amplint.output import FORMATS
 from amplint.run import session
 from amplint.run.cache import NAME
 from amplint.run.timing import Judging, Measured, Timing, render
@@ -94,7 +95,7 @@ def test_it_tells_how_much_there_was_to_do(capfd: pytest.CaptureFixture[str]) ->
     assert not [what for what in rows if "whole" in what]
 
 
-@pytest.mark.parametrize("format_", ["text", "concise", "json", "sarif", "github"])
+@pytest.mark.parametrize("format_", [*FORMATS])
 def test_what_is_reported_stays_as_it_is(capfd: pytest.CaptureFixture[str], format_: str) -> None:
     without = check(capfd, "--format", format_, "--no-cache")
     timed = check(capfd, "--format", format_, "--no-cache", "--timing")

@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from amplint.core.finding import Finding, Position, Safety
 from amplint.core.rule import Rule
+from amplint.output import FORMATS as FORMATS
+from amplint.output import escaping
+from amplint.output.escaping import printable
 
 if TYPE_CHECKING:
     from amplint.run.request import Outcome
 
-FORMATS = ("text", "concise", "json", "sarif", "github")
+APPLIED = {Safety.SAFE: "safe", Safety.UNSAFE: "unsafe", Safety.SUGGEST: "suggestion"}
 
 
 @dataclass(frozen=True)
@@ -26,16 +30,43 @@ class Report:
         rules: all rules, for their descriptions.
         directory: where the reader stands; paths are shown from there.
         with_summary: whether text ends with a line of counts.
+        columns: those of the terminal, for text; None where it is written for none.
     """
 
     outcome: Outcome
     rules: Sequence[Rule]
     directory: Path
     with_summary: bool = True
+    columns: int | None = None
 
     def path(self, path: str) -> str:
         """A root-relative path as the reader would write it."""
         return path_from(self.directory, self.outcome.root, path)
+
+    def place(self, path: str, position: Position) -> str:
+        """A place, to be written at the beginning of a line."""
+        return escaping.place(self.path(path), *position)
+
+    def path_below(self, path: str) -> str:
+        """The path for a service that knows the repository: from where amplint was started if the
+        file is below, else from the root of the project."""
+        shown = self.path(path)
+        outside = shown.startswith("../") or os.path.isabs(shown)  # noqa: PTH117  (a string)
+        return path if outside else shown
+
+    def chain(self, finding: Finding) -> list[str]:
+        """A line for each place that a finding rests on."""
+        return [
+            f"{self.place(related.path, related.span.start)}: {printable(related.message)}"
+            for related in finding.related
+        ]
+
+
+def advice(finding: Finding) -> str:
+    """The line on what to do: the fix of a finding, or the help of its rule; empty without both."""
+    if finding.fix is not None:
+        return f"fix: {printable(finding.fix.title)} ({APPLIED[finding.fix.safety]})"
+    return f"help: {printable(finding.help)}" if finding.help else ""
 
 
 STDIN = "-"  # the path of text from standard input that has no file name

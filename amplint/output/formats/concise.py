@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from amplint.core.finding import Finding, Safety
+from amplint.output.escaping import printable
 from amplint.output.formats import Report
-from amplint.output.formats.text import printable
 
 
 def render(report: Report) -> str:
@@ -12,7 +12,6 @@ def render(report: Report) -> str:
 
 
 def line(finding: Finding, report: Report) -> str:
-    row, column = finding.span.start
     mark = " [*]" if finding.fix is not None and finding.fix.safety is Safety.SAFE else ""
-    place = f"{report.path(finding.path)}:{row}:{column}"
-    return printable(f"{place}: {finding.code}{mark} {finding.name}: {finding.message}")
+    place = report.place(finding.path, finding.span.start)
+    return f"{place}: {finding.code}{mark} {finding.name}: {printable(finding.message)}"

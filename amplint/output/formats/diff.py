@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 
 import click
 
@@ -12,8 +13,20 @@ UNENDED = "\\ No newline at end of file\n"
 
 def unified(path: str, before: str, after: str) -> str:
     """The diff between two texts of the file, with terminal styles; empty if they are equal."""
-    lines = difflib.unified_diff(rows(before), rows(after), f"a/{path}", f"b/{path}")
+    names = quoted(f"a/{path}"), quoted(f"b/{path}")
+    lines = difflib.unified_diff(rows(before), rows(after), *names)
     return "".join(styled(line) for line in lines)
+
+
+def quoted(name: str) -> str:
+    """The name as git writes it, in quotes if a line of it would end or `patch` misread it."""
+    if name.isprintable() and not set(name) & {'"', "\\"}:
+        return name
+    escaped = "".join(
+        f"\\{byte:03o}" if byte < 32 or byte in b'"\\' or byte > 126 else chr(byte)
+        for byte in os.fsencode(name)
+    )
+    return f'"{escaped}"'
 
 
 def rows(text: str) -> list[str]:
@@ -24,6 +37,6 @@ def rows(text: str) -> list[str]:
 
 def styled(line: str) -> str:
     content = line.removesuffix("\n")
-    is_header = line.startswith(("--- a/", "+++ b/"))
+    is_header = line.startswith(("--- a/", "+++ b/", '--- "a/', '+++ "b/'))
     shown = click.style(content, fg=None if is_header else COLORS.get(line[0]), bold=is_header)
     return f"{shown}\n" + UNENDED * (content == line)

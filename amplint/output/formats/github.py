@@ -1,9 +1,13 @@
-"""Workflow commands of GitHub Actions, which show each finding at its line of a pull request."""
+"""Workflow commands of GitHub Actions, which show each finding at its line of a pull request.
+
+The message has a line for each place that the finding rests on, and one for what to do.
+"""
 
 from __future__ import annotations
 
 from amplint.core.finding import Finding
-from amplint.output.formats import Report
+from amplint.output.escaping import printable, printable_lines
+from amplint.output.formats import Report, advice
 
 
 def render(report: Report) -> str:
@@ -19,8 +23,11 @@ def command(finding: Finding, report: Report) -> str:
     where["title"] = f"{finding.code} {finding.name}"
     properties = ",".join(f"{key}={escaped_property(str(value))}" for key, value in where.items())
     # The path stands in the message too: the log of the job shows nothing else.
-    message = f"{path}:{start.row}:{start.column}: {finding.code} {finding.message}"
-    return f"::{finding.group.severity} {properties}::{escaped(message)}"
+    place = f"{printable(path)}:{start.row}:{start.column}"
+    message = f"{place}: {finding.code} {printable_lines(finding.message)}"
+    lines = filter(None, (message, *report.chain(finding), advice(finding)))
+    data = escaped("\n".join(lines))
+    return f"::{finding.group.severity} {properties}::{data}"
 
 
 def escaped(text: str) -> str:
@@ -28,4 +35,4 @@ def escaped(text: str) -> str:
 
 
 def escaped_property(text: str) -> str:
-    return escaped(text).replace(":", "%3A").replace(",", "%2C")
+    return escaped(printable_lines(text)).replace(":", "%3A").replace(",", "%2C")

@@ -1,4 +1,8 @@
-"""An array of objects, shaped like ruff's; rows and columns count from 1, columns in characters."""
+"""An array of objects, shaped like ruff's; rows and columns count from 1, columns in characters.
+
+`url` is the address of the rule's page: relative to amplint's repository until the documentation
+is published; `amplint explain` prints the same page.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,20 @@ from functools import lru_cache
 from typing import Any
 
 from amplint.core.finding import Edit, Finding, Position, Related
+from amplint.core.rule import page_address
 from amplint.core.text import Text
 from amplint.output.formats import Report
 from amplint.run.suppressions import Rows
 
 
 def render(report: Report) -> str:
-    rows = lru_cache(maxsize=1)(Rows)  # findings come file by file, and tokens take memory
-    found = [
-        entry(finding, report, rows(text_of(finding, report)))
-        for finding in report.outcome.findings
-    ]
-    return json.dumps(found, indent=2)
+    rows = lru_cache(maxsize=1)(Rows)  # file by file: tokens take memory
+    findings = report.outcome.findings
+    entries = {
+        id(finding): entry(finding, report, rows(text_of(finding, report)))
+        for finding in sorted(findings, key=lambda finding: finding.path)
+    }
+    return json.dumps([entries[id(finding)] for finding in findings], indent=2)
 
 
 def text_of(finding: Finding, report: Report) -> Text:
@@ -35,6 +41,10 @@ def entry(finding: Finding, report: Report, rows: Rows) -> dict[str, Any]:
         "location": location(finding.span.start),
         "end_location": location(finding.span.end),
         "severity": finding.group.severity,
+        "group": finding.group.value,
+        "cost": finding.cost.value,
+        "help": finding.help,
+        "url": page_address(finding.code),
         "fix": None
         if fix is None
         else {

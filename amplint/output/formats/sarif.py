@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
+from collections.abc import Collection, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -12,13 +12,18 @@ from amplint import __version__
 from amplint.core.finding import Finding, Fix, Span
 from amplint.core.rule import Rule
 from amplint.core.text import Text
+from amplint.output.escaping import printable
 from amplint.output.fingerprint import fingerprints
 from amplint.output.formats import Report
+from amplint.output.ordering import DEAREST_FIRST
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
 HELP = "https://docs.pytorch.org/docs/stable/amp.html"  # for rules whose page names no better one
+# GitHub computes `primaryLocationLineHash` by itself, and warns of each result that has another.
+FINGERPRINT = "amplint/v1"
+MOST_RESULTS = 25_000  # GitHub refuses a run with more
 URL = re.compile(r"https?://[^\s<>`)\]]+[^\s<>`)\].,;:]")
 
 
@@ -30,6 +35,7 @@ def log(report: Report) -> dict[str, Any]:
     outcome = report.outcome
     index = {rule.code: number for number, rule in enumerate(report.rules)}
     identities = fingerprints(outcome.findings, outcome.texts)
+    kept, left_out = worst(outcome.findings)
     return {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -53,29 +59,61 @@ def log(report: Report) -> dict[str, Any]:
                             ),
                             *(
                                 {"level": "note", "message": {"text": one}}
-                                for one in outcome.notices
+                                for one in (*outcome.notices, *left_out)
                             ),
                         ],
                     }
                 ],
                 "results": [
                     result(finding, identity, index[finding.code], report)
-                    for finding, identity in zip(outcome.findings, identities, strict=True)
+                    for number, (finding, identity) in enumerate(
+                        zip(outcome.findings, identities, strict=True)
+                    )
+                    if number in kept
                 ],
             }
         ],
     }
 
 
+def worst(findings: Sequence[Finding]) -> tuple[Collection[int], list[str]]:
+    """The numbers of the findings that GitHub accepts, the dearest first, and what else there is.
+
+    Of these it shows 5,000 at most.
+    """
+    every = range(len(findings))
+    if len(every) <= MOST_RESULTS:
+        return every, []
+    kept = sorted(every, key=lambda number: DEAREST_FIRST[findings[number].cost])[:MOST_RESULTS]
+    left = len(every) - MOST_RESULTS
+    return frozenset(kept), [f"{left} more findings are left out: GitHub takes {MOST_RESULTS}"]
+
+
+def help_uri(rule: Rule) -> str:
+    """The address of the rule's page, which SARIF wants to be absolute; else the best there is."""
+    if "://" in rule.url:
+        return rule.url
+    named = URL.search(rule.doc)
+    return named.group() if named else HELP
+
+
+def message(text: str) -> dict[str, str]:
+    """A message of code under analysis, in which `[0](1)` is no link to another place."""
+    return {"text": printable(text).replace("](", "] (")}
+
+
 def descriptor(rule: Rule) -> dict[str, Any]:
-    url = URL.search(rule.doc)
+    page = rule.doc.strip()
     return {
         "id": rule.code,
         "name": rule.name,
         "shortDescription": {"text": rule.summary},
         "fullDescription": {"text": rule.summary},
-        "help": {"text": rule.doc.strip(), "markdown": rule.doc.strip()},
-        "helpUri": url.group() if url else HELP,
+        "help": {
+            "text": f"To do: {rule.help}.\n\n{page}",
+            "markdown": f"**To do:** {rule.help}.\n\n{page}",
+        },
+        "helpUri": help_uri(rule),
         "defaultConfiguration": {
             "enabled": rule.group.default,
             "level": rule.group.severity,
@@ -92,18 +130,17 @@ def result(finding: Finding, identity: str, rule_index: int, report: Report) -> 
         "ruleId": finding.code,
         "ruleIndex": rule_index,
         "level": finding.group.severity,
-        "message": {"text": finding.message},
+        "message": message(finding.message),
         "locations": [place],
         "relatedLocations": [
             {
                 "id": number,
                 "physicalLocation": physical(related.path, related.span, report),
-                "message": {"text": related.message},
+                "message": message(related.message),
             }
             for number, related in enumerate(finding.related)
         ],
-        # The one key that GitHub reads; its own guess is made of the line alone.
-        "partialFingerprints": {"primaryLocationLineHash": identity},
+        "partialFingerprints": {FINGERPRINT: identity},
     }
     if finding.fix is not None and finding.fix.edits:
         entry["fixes"] = [fix(finding.fix, finding.path, report)]
@@ -148,8 +185,5 @@ def region(span: Span) -> dict[str, int]:
 
 
 def artifact(path: str, report: Report) -> dict[str, str]:
-    """A relative URI: from where amplint was started, if the file is below, else from the root."""
-    shown = report.path(path)
-    if shown.startswith("../") or os.path.isabs(shown):  # noqa: PTH117  (a string, any separator)
-        shown = path
-    return {"uri": quote(shown, errors="surrogateescape")}
+    """A relative URI."""
+    return {"uri": quote(report.path_below(path), errors="surrogateescape")}

@@ -11,14 +11,17 @@ import click
 
 from amplint.core.finding import Finding, Group, Safety, Span
 from amplint.core.text import Text
-from amplint.output.formats import Report
+from amplint.output.escaping import printable
+from amplint.output.formats import Report, advice
 
 if TYPE_CHECKING:
     from amplint.run.request import Outcome
 
 COLORS = {"error": "red", "warning": "yellow"}
 TAB = 4
-WIDEST = 120  # of a line of code; of a longer one the part around the finding is shown
+WIDEST = 120  # of a line of code where the report is written for no terminal
+NARROWEST = 40  # in a terminal that has fewer columns, the lines wrap
+MARGIN = 10  # of a line that is too long, so much is shown on each side of the finding
 CUT = "…"
 
 
@@ -34,55 +37,55 @@ def block(finding: Finding, report: Report) -> str:
     lines = [headline(finding, report)]
     text = report.outcome.texts.get(finding.path)
     if text is not None and text.text:
-        lines += frame(text, finding.span, COLORS[finding.group.severity])
-    for related in finding.related:
-        row, column = related.span.start
-        lines.append(f"  {report.path(related.path)}:{row}:{column}: {printable(related.message)}")
-    if finding.fix is not None:
-        lines.append(f"  fix: {printable(finding.fix.title)} ({APPLIED[finding.fix.safety]})")
-        if finding.fix.proven:
-            lines.append(f"  safe because {'; '.join(finding.fix.proven)}")
+        lines += frame(text, finding.span, COLORS[finding.group.severity], report.columns)
+    lines += [f"  {line}" for line in (*report.chain(finding), advice(finding)) if line]
     return "\n".join(lines) + "\n"
 
 
-APPLIED = {Safety.SAFE: "safe", Safety.UNSAFE: "unsafe", Safety.SUGGEST: "suggestion"}
-
-
 def headline(finding: Finding, report: Report) -> str:
-    row, column = finding.span.start
-    place = click.style(f"{printable(report.path(finding.path))}:{row}:{column}", bold=True)
+    place = click.style(report.place(finding.path, finding.span.start), bold=True)
     code = click.style(finding.code, fg=COLORS[finding.group.severity], bold=True)
     return f"{place} {code} {finding.name}: {printable(finding.message)}"
 
 
-def frame(text: Text, span: Span, color: str) -> Iterator[str]:
-    """The lines around the beginning of a span, with carets under it."""
+def frame(text: Text, span: Span, color: str, wide: int | None) -> Iterator[str]:
+    """The lines around the beginning of a span, with carets under it.
+
+    `wide` is how many columns the terminal has.
+    """
     row, column = span.start
     width = len(str(row + 1))
+    margin = len(f"  {'':{width}} | ")
+    room = WIDEST if wide is None else max(wide - margin, NARROWEST)
     for near in range(max(row - 1, 1), min(row + 1, text.rows) + 1):
         line = text.line(near)
         if near == row:
             end = span.end.column if span.end.row == row else len(line) + 1
-            before, marked, after = cut(line, column - 1, max(end - 1, column))
+            before, marked, after = cut(line, column - 1, max(end - 1, column), room)
             yield f"  {near:{width}} | {before}{marked}{after}".rstrip()
             carets = " " * columns(before) + "^" * max(columns(marked), 1)
             yield f"  {'':{width}} | {click.style(carets, fg=color, bold=True)}"
         elif line.strip():
-            yield f"  {near:{width}} | {''.join(cut(line, 0, 0))}".rstrip()
+            yield f"  {near:{width}} | {''.join(cut(line, 0, 0, room))}".rstrip()
 
 
-def cut(line: str, start: int, end: int) -> tuple[str, str, str]:
-    """A line as it is shown: what is before, in and after [start, end), shortened if it is long."""
+def cut(line: str, start: int, end: int, room: int) -> tuple[str, str, str]:
+    """A line as it is shown: what is before, in and after [start, end), of `room` characters."""
     shown = expand(line)
     places = [len(expand(line[:place])) for place in (start, end)]
     before, marked, after = shown[: places[0]], shown[places[0] : places[1]], shown[places[1] :]
-    if len(marked) > WIDEST:
-        marked = marked[: WIDEST - 1] + CUT
-    if len(before) > (room := max(WIDEST - len(marked), 20)):
-        before = CUT + before[1 - room :]
-    if len(after) > (room := max(WIDEST - len(marked) - len(before), 20)):
-        after = after[: room - 1] + CUT
-    return before, marked, after
+    if len(shown) <= room:
+        return before, marked, after
+    sides = min(len(before), MARGIN) + min(len(after), MARGIN)
+    marked = shortened(marked, room - sides)
+    before_room = room - len(marked) - min(len(after), MARGIN)
+    if len(before) > before_room:
+        before = CUT + before[len(before) + 1 - before_room :]
+    return before, marked, shortened(after, room - len(marked) - len(before))
+
+
+def shortened(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 1] + CUT
 
 
 def expand(line: str) -> str:
@@ -105,20 +108,6 @@ def columns_of(character: str) -> int:
     if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
-
-
-def printable(text: str) -> str:
-    """The text with a mark in the place of every control character: source may hold escapes."""
-    if text.isprintable():
-        return text
-    return "".join("\N{REPLACEMENT CHARACTER}" if is_control(c) else c for c in text)
-
-
-def is_control(character: str) -> bool:
-    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in BIDIRECTIONAL
-
-
-BIDIRECTIONAL = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 def summary(outcome: Outcome) -> str:

@@ -1,0 +1,50 @@
+"""Code Quality of GitLab: an array of objects that a merge request shows beside its lines."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from amplint.core.finding import Finding, Group
+from amplint.output.escaping import printable
+from amplint.output.fingerprint import fingerprints
+from amplint.output.formats import Report, advice
+
+SEVERITIES = {
+    Group.CORRECTNESS: "critical",
+    Group.PRECISION: "major",
+    Group.PERFORMANCE: "minor",
+    Group.MIGRATION: "minor",
+    Group.PEDANTIC: "info",
+}
+
+
+def render(report: Report) -> str:
+    outcome = report.outcome
+    identities = fingerprints(outcome.findings, outcome.texts)
+    found = [
+        entry(finding, identity, report)
+        for finding, identity in zip(outcome.findings, identities, strict=True)
+    ]
+    return json.dumps(found, indent=2)
+
+
+def entry(finding: Finding, identity: str, report: Report) -> dict[str, Any]:
+    path = report.path_below(finding.path)
+    said = (f"{finding.code} {printable(finding.message)}", advice(finding))
+    return {
+        "description": "; ".join(filter(None, said)),
+        "check_name": f"{finding.code} {finding.name}",
+        "fingerprint": identity_in(path, identity),
+        "severity": SEVERITIES[finding.group],
+        "location": {
+            "path": path,
+            "lines": {"begin": finding.span.start.row, "end": finding.span.end.row},
+        },
+    }
+
+
+def identity_in(path: str, identity: str) -> str:
+    """GitLab drops a finding whose fingerprint it has seen; equal lines of two files are two."""
+    return hashlib.sha256(f"{path}\0{identity}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,22 @@
+"""The orders in which findings are reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from amplint.core.finding import Cost, Finding
+
+DEAREST_FIRST = {cost: number for number, cost in enumerate(Cost)}
+
+# Findings come by path and place, and those that are equal here stay in that order.
+ORDERS: dict[str, Callable[[Finding], Any]] = {
+    "path": lambda _: 0,
+    "rule": lambda finding: finding.code,
+    "cost": lambda finding: DEAREST_FIRST[finding.cost],
+}
+
+
+def ordered(findings: Iterable[Finding], order: str) -> tuple[Finding, ...]:
+    """The findings, which come by path and place, in one of `ORDERS`."""
+    return tuple(sorted(findings, key=ORDERS[order]))
