@@ -108,6 +108,8 @@ class Imports:
         package = line.split()[1].partition(".")[0]
         above: ast.stmt | None = None
         for statement in self.module.body:
+            if above is not None and self._cell(statement) != self._cell(above):
+                break  # what a later cell imports, this one does not have yet
             if isinstance(statement, (ast.Import, ast.ImportFrom)):
                 if package in _packages(statement):
                     start = self.text.start(statement.lineno)
@@ -126,6 +128,9 @@ class Imports:
             return Edit(end, end, f"{newline}{line}")
         start = self.text.start(row + 1)
         return Edit(start, start, f"{line}{newline}")
+
+    def _cell(self, statement: ast.stmt) -> int | None:
+        return self.text.part(statement.lineno).cell
 
 
 @dataclass(frozen=True)

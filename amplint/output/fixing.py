@@ -6,6 +6,7 @@ import ast
 import contextlib
 import itertools
 import os
+import re
 import stat
 import tempfile
 import warnings
@@ -105,20 +106,20 @@ def fix_project(request: Request, unsafe: bool = False) -> FixOutcome:
     texts: dict[str, str] = {}
     applied: dict[str, list[Finding]] = defaultdict(list)
     for _ in range(MAX_ROUNDS):
-        changes = fix_round(outcome, _overlaid(request, texts), allow)
+        changes = fix_round(outcome, _overlaid(request, first, texts), allow)
         if not changes.fixed:
             return _finish(first, outcome, texts, applied, changes.problems)
         for path, fixed in changes.fixed.items():
             texts[path] = fixed.text
             applied[path] += fixed.applied
-        outcome = engine.run(_overlaid(request, texts))
-    changes = fix_round(outcome, _overlaid(request, texts), allow)
+        outcome = engine.run(_overlaid(request, first, texts))
+    changes = fix_round(outcome, _overlaid(request, first, texts), allow)
     problems = list(changes.problems)
     for path in changes.fixed:
         problems.append(f"{path}: not fixed: after {MAX_ROUNDS} rounds there was more to fix")
         del texts[path], applied[path]
     if changes.fixed:
-        outcome = engine.run(_overlaid(request, texts))
+        outcome = engine.run(_overlaid(request, first, texts))
     return _finish(first, outcome, texts, applied, problems)
 
 
@@ -203,8 +204,9 @@ def _fix_text(
         if objection is None:
             good.append(finding)
         else:
-            row = finding.span.start.row
-            problems.append(f"{finding.path}:{row}: {finding.code} not fixed: {objection}")
+            part, start = text.part(finding.span.start.row), finding.span.start
+            place = f"{part.of(finding.path)}:{part.place(start).row}"
+            problems.append(f"{place}: {finding.code} not fixed: {objection}")
     return apply_fixes(text.text, good, allow)
 
 
@@ -230,15 +232,22 @@ def _without_orphans(path: str, before: Text, new: str, request: Request) -> str
     gone = [
         orphan
         for orphan in orphans(ast.parse(before.text), ast.parse(new))
-        if not orphan.at_top
-        or not (
-            basename(path) == INIT
-            or any(_is_taken(path, name, request) for name in sorted(orphan.names))
+        if not _names_one_of(before.left_out, orphan.names)
+        and (
+            not orphan.at_top
+            or not (
+                basename(path) == INIT
+                or any(_is_taken(path, name, request) for name in sorted(orphan.names))
+            )
         )
     ]
     text = replace(before, text=new)
     pruned = without(text, gone)
     return new if _objection(text, pruned) else pruned
+
+
+def _names_one_of(text: str, names: Iterable[str]) -> bool:
+    return bool(text) and any(re.search(rf"\b{re.escape(name)}\b", text) for name in names)
 
 
 def _is_taken(path: str, name: str, request: Request, seen: frozenset[str] = frozenset()) -> bool:
@@ -265,8 +274,9 @@ def _is_taken(path: str, name: str, request: Request, seen: frozenset[str] = fro
     return False
 
 
-def _overlaid(request: Request, texts: Mapping[str, str]) -> Request:
-    return replace(request, overlays={**request.overlays, **texts})
+def _overlaid(request: Request, first: Outcome, texts: Mapping[str, str]) -> Request:
+    files = {path: first.texts[path].written(text) for path, text in texts.items()}
+    return replace(request, overlays={**request.overlays, **files})
 
 
 def _finish(

@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from amplint.core.finding import Position
 from amplint.core.rule import Rule
+from amplint.core.text import Part, Text
+from amplint.project.notebooks import SUFFIX
 
 if TYPE_CHECKING:
     from amplint.run.request import Outcome
 
+NO_TEXT = Text("")
 FORMATS = ("text", "concise", "json", "sarif", "github")
 
 
@@ -36,6 +40,20 @@ class Report:
     def path(self, path: str) -> str:
         """A root-relative path as the reader would write it."""
         return path_from(self.directory, self.outcome.root, path)
+
+    def text(self, path: str) -> Text:
+        """The text of a notebook; an empty one for other files, whose places need no text."""
+        return self.outcome.all_texts.get(path, NO_TEXT) if path.endswith(SUFFIX) else NO_TEXT
+
+    def part(self, path: str, position: Position) -> Part:
+        """The part of a file, a cell of a notebook, that a position stands in."""
+        return self.text(path).part(position.row)
+
+    def where(self, path: str, position: Position) -> str:
+        """A position as people write it: "train.py:12:5", "train.ipynb:cell 3:12:5"."""
+        part = self.part(path, position)
+        row, column = part.place(position)
+        return f"{part.of(self.path(path))}:{row}:{column}"
 
 
 STDIN = "-"  # the path of text from standard input that has no file name

@@ -12,7 +12,6 @@ def render(report: Report) -> str:
 
 
 def line(finding: Finding, report: Report) -> str:
-    row, column = finding.span.start
     mark = " [*]" if finding.fix is not None and finding.fix.safety is Safety.SAFE else ""
-    place = f"{report.path(finding.path)}:{row}:{column}"
+    place = report.where(finding.path, finding.span.start)
     return printable(f"{place}: {finding.code}{mark} {finding.name}: {finding.message}")

@@ -11,15 +11,16 @@ def render(report: Report) -> str:
 
 
 def command(finding: Finding, report: Report) -> str:
-    start, end = finding.span
     path = report.path(finding.path)
+    # Of a notebook GitHub shows the JSON, and counts its lines.
+    start, end = map(report.text(finding.path).in_file, finding.span)
     where = {"file": path, "line": start.row, "endLine": end.row, "col": start.column}
     if end.row == start.row:  # columns mean nothing to GitHub where the rows differ
         where["endColumn"] = end.column
     where["title"] = f"{finding.code} {finding.name}"
     properties = ",".join(f"{key}={escaped_property(str(value))}" for key, value in where.items())
     # The path stands in the message too: the log of the job shows nothing else.
-    message = f"{path}:{start.row}:{start.column}: {finding.code} {finding.message}"
+    message = f"{report.where(finding.path, finding.span.start)}: {finding.code} {finding.message}"
     return f"::{finding.group.severity} {properties}::{escaped(message)}"
 
 

@@ -34,10 +34,12 @@ def block(finding: Finding, report: Report) -> str:
     lines = [headline(finding, report)]
     text = report.outcome.texts.get(finding.path)
     if text is not None and text.text:
-        lines += frame(text, finding.span, COLORS[finding.group.severity])
+        part = text.part(finding.span.start.row)
+        span = Span(part.place(finding.span.start), part.place(finding.span.end))
+        lines += frame(part.text, span, COLORS[finding.group.severity])
     for related in finding.related:
-        row, column = related.span.start
-        lines.append(f"  {report.path(related.path)}:{row}:{column}: {printable(related.message)}")
+        place = report.where(related.path, related.span.start)
+        lines.append(f"  {place}: {printable(related.message)}")
     if finding.fix is not None:
         lines.append(f"  fix: {printable(finding.fix.title)} ({APPLIED[finding.fix.safety]})")
         if finding.fix.proven:
@@ -49,8 +51,7 @@ APPLIED = {Safety.SAFE: "safe", Safety.UNSAFE: "unsafe", Safety.SUGGEST: "sugges
 
 
 def headline(finding: Finding, report: Report) -> str:
-    row, column = finding.span.start
-    place = click.style(f"{printable(report.path(finding.path))}:{row}:{column}", bold=True)
+    place = click.style(printable(report.where(finding.path, finding.span.start)), bold=True)
     code = click.style(finding.code, fg=COLORS[finding.group.severity], bold=True)
     return f"{place} {code} {finding.name}: {printable(finding.message)}"
 

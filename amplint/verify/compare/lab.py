@@ -250,7 +250,8 @@ class Round:
     def after(self, findings: Iterable[Finding]) -> Round:
         """The next round, with the fixes of these findings applied."""
         texts = self.texts_with(findings)
-        request = replace(self.request, overlays={**self.request.overlays, **texts})
+        files = {path: self.outcome.texts[path].written(text) for path, text in texts.items()}
+        request = replace(self.request, overlays={**self.request.overlays, **files})
         return replace(self, request=request, outcome=engine.run(request), texts=texts)
 
     def applicable(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
