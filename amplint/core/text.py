@@ -147,7 +147,7 @@ class Text:
 
     @property
     def left_out(self) -> str:
-        """What the file holds besides that may use the names of this text."""
+        """The rest of the file: nothing of this text, but it may use the names of it."""
         return ""
 
     # -- rows and offsets

@@ -181,6 +181,24 @@ def without(text: Text, gone: Iterable[Orphan]) -> str:
     return result
 
 
+def read_too_early(module: ast.Module) -> frozenset[str]:
+    """The names that are read above all imports of theirs at the top level of a module.
+
+    Within a function too: a cell of a notebook may call one before the cell below runs.
+    """
+    rows: dict[str, int] = {}
+    for statement in module.body:
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            for alias in statement.names:
+                for name in _bound(statement, alias):
+                    rows.setdefault(name, statement.lineno)
+    return frozenset(
+        node.id
+        for node in ast.walk(module)
+        if isinstance(node, ast.Name) and node.lineno < rows.get(node.id, 0)
+    )
+
+
 def uses(module: ast.Module, name: str) -> bool:
     """Whether a module reads a name, or has a string that may name it."""
     return name in _used_names(module)

@@ -18,7 +18,15 @@ from posixpath import basename
 
 from amplint.core.finding import Edit, Finding, Fix, Safety
 from amplint.core.text import Text, UnencodableError
-from amplint.cst.imports import exported, lists_its_names, orphans, starred, uses, without
+from amplint.cst.imports import (
+    exported,
+    lists_its_names,
+    orphans,
+    read_too_early,
+    starred,
+    uses,
+    without,
+)
 from amplint.project.reading import text_of
 from amplint.run import engine
 from amplint.run.request import Outcome, Request
@@ -221,7 +229,8 @@ def _objection(text: Text, new: str) -> str | None:
         _accepted(_compile, text.text) or not _accepted(ast.parse, new)
     ):
         return "the result would not be valid Python"
-    return None
+    early = read_too_early(ast.parse(new)) - read_too_early(ast.parse(text.text))
+    return f"`{min(early)}` would be used above its import" if early else None
 
 
 def _without_orphans(path: str, before: Text, new: str, request: Request) -> str:

@@ -111,7 +111,7 @@ class Cell:
     @property
     def is_left_out(self) -> bool:
         """Whether nothing of the cell is in the module."""
-        return bool(self.source.strip()) and not self.code.strip()
+        return self.code != self.source and not self.code.strip("\n")
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Notebook(Text):
         """The cells that differ, which are shown one by one: of the JSON around them, a single
         line may be a whole picture."""
         return [
-            (f"{path}:cell {cell.number}", cell.source, undone(code, self.boundary))
+            (f"{path}:cell {cell.number}", f"{cell.source}\n", f"{undone(code, self.boundary)}\n")
             for cell, code in zip(self.cells, self._codes(new_text), strict=True)
             if code != cell.code
         ]
@@ -214,7 +214,7 @@ class Notebook(Text):
         starts = [match.start() for match in markers]
         if numbers != [cell.number for cell in self.cells] or min(starts, default=len(text)) > 0:
             raise UnencodableError("the fix would reach across cells")
-        ends = [*starts[1:], len(text)]
+        ends = [*starts, len(text)][1:]
         return [
             text[match.end() : end].removesuffix("\n")
             for match, end in zip(markers, ends, strict=True)
@@ -367,7 +367,7 @@ def as_json(source: str, cell: Cell, document: str) -> str:
 
 def as_python(source: str, boundary: str) -> tuple[str, tuple[Position, str] | None]:
     """The code that stands for a cell in the module; where and why Python refuses it, if so."""
-    empty = re.sub(r"[^\r\n]+", "", source)
+    empty = "\n" * len(LINE_END.findall(source))
     magic = CELL_MAGIC.match(source)
     if magic is not None and magic[1] not in PYTHON_BELOW:
         return empty, None
