@@ -11,7 +11,7 @@ import stat
 import tempfile
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from posixpath import basename
@@ -27,7 +27,6 @@ from amplint.cst.imports import (
     uses,
     without,
 )
-from amplint.project.reading import text_of
 from amplint.run import engine
 from amplint.run.request import Outcome, Request
 
@@ -195,7 +194,8 @@ def fix_round(outcome: Outcome, request: Request, allow: frozenset[Safety]) -> C
         text = outcome.texts[path]
         result = _fix_text(text, findings, allow, problems)
         if result.applied and result.text != text.text:
-            fixed[path] = replace(result, text=_without_orphans(path, text, result.text, request))
+            files = Files(request, outcome.all_texts)
+            fixed[path] = replace(result, text=_without_orphans(path, text, result.text, files))
     return Changes(fixed, problems)
 
 
@@ -233,7 +233,22 @@ def _objection(text: Text, new: str) -> str | None:
     return f"`{min(early)}` would be used above its import" if early else None
 
 
-def _without_orphans(path: str, before: Text, new: str, request: Request) -> str:
+@dataclass(frozen=True)
+class Files:
+    """The files of a project as they are in one round."""
+
+    request: Request
+    texts: Mapping[str, Text]
+
+    def beside(self, path: str) -> Iterator[tuple[str, str]]:
+        """The other files that are analysed as one project with this one, and their texts."""
+        root = self.request.root_of(path)
+        for other, text in self.texts.items():
+            if other != path and self.request.root_of(other) == root:
+                yield other, text.text
+
+
+def _without_orphans(path: str, before: Text, new: str, files: Files) -> str:
     """The new text without the imports that the fixes have left unused.
 
     A package's `__init__.py` may import for others, and any file may have a name taken from it.
@@ -246,7 +261,7 @@ def _without_orphans(path: str, before: Text, new: str, request: Request) -> str
             not orphan.at_top
             or not (
                 basename(path) == INIT
-                or any(_is_taken(path, name, request) for name in sorted(orphan.names))
+                or any(_is_taken(path, name, files) for name in sorted(orphan.names))
             )
         )
     ]
@@ -259,16 +274,14 @@ def _names_one_of(text: str, names: Iterable[str]) -> bool:
     return bool(text) and any(re.search(rf"\b{re.escape(name)}\b", text) for name in names)
 
 
-def _is_taken(path: str, name: str, request: Request, seen: frozenset[str] = frozenset()) -> bool:
+def _is_taken(path: str, name: str, files: Files, seen: frozenset[str] = frozenset()) -> bool:
     """Whether another file of the project may take the name from the file at `path`, by itself or
     by a star, to use it or to hand it on."""
     by_name, by_star = exported(path, name), starred(path)
-    root = request.root_of(path)
-    for other in request.project.files:
-        if other == path or other in seen or request.root_of(other) != root:
+    for other, text in files.beside(path):
+        if other in seen:
             continue
         try:
-            text = text_of(other, request.project.root, request.overlays).text
             if by_name.search(text):
                 return True
             if by_star.search(text):
@@ -278,7 +291,7 @@ def _is_taken(path: str, name: str, request: Request, seen: frozenset[str] = fro
                     return True
         except Exception:  # what cannot be read imports nothing
             continue
-        if by_star.search(text) and _is_taken(other, name, request, seen | {path}):
+        if by_star.search(text) and _is_taken(other, name, files, seen | {path}):
             return True
     return False
 

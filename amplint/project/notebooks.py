@@ -44,6 +44,11 @@ SUFFIX = ".ipynb"
 PYTHON_BELOW = frozenset({"capture", "debug", "ipytest", "prun", "time", "timeit"})
 CELL_MAGIC = re.compile(r"\s*%%(\w*)")
 OPTION = r"[ \t]+-(?:[nrp][ \t]*\d+|[tcqov])"
+# Line magics that IPython takes without a `%`, where they are all of a cell.
+BARE = re.compile(
+    r"\s*(?:pip|conda|mamba|uv|cd|ls|ll|pwd|cat|cp|mv|rm|mkdir|env|run|load_ext|matplotlib)"
+    r"[ \t]+\S.*\s*"
+)
 # Tried where a statement may begin.
 MAGIC = re.compile(
     rf"""
@@ -373,7 +378,7 @@ def as_python(source: str, boundary: str) -> tuple[str, tuple[Position, str] | N
         return empty, None
     code, refused = source, refusal(source, boundary)
     if refused is not None:
-        code = commented(source, boundary)
+        code = f"{boundary}|{source}" if BARE.fullmatch(source) else commented(source, boundary)
         refused = refusal(code, boundary)
     return (code, None) if refused is None else (empty, refused)
 

@@ -175,11 +175,16 @@ def test_only_changed_lines_of_a_cell_are_spelled_anew() -> None:
         ("x = a \\\n%b\n%y", "x = a \\\n%b\n#~|%y"),
         ("'#~'\n%y", "'#~'\n#~~|%y"),
         ("await x", "await x"),
+        ("pip install torch", "#~|pip install torch"),
     ],
 )
 def test_what_only_ipython_understands_is_commented_out(source: str, module: str) -> None:
     (cell,) = of(source).cells
     assert (cell.code, cell.refused) == (module, None)
+
+
+def test_a_bare_magic_is_all_of_its_cell() -> None:
+    assert len(of("pip install torch\nx = 1").refused) == 1
 
 
 def test_a_cell_that_is_no_python_takes_no_other_with_it() -> None:
