@@ -297,7 +297,7 @@ def make_request(
     else:
         project = discover.project(paths, settings, force_exclude, text_is_given=True)
         kept = None if no_cache else cache.Cache(project.root / cache.NAME)
-    overlays = dict.fromkeys(project.reported, text.text)
+    overlays = dict.fromkeys(project.reported, text.written(text.text))
     return Request(project, settings, known, overlays, kept), text
 
 
@@ -309,9 +309,10 @@ def starting_point(paths: Sequence[str]) -> Path:
 
 def text_of_stdin(name: str | None) -> Text:
     from amplint.core.text import Text, UndecodableError
+    from amplint.project.reading import as_module
 
     try:
-        return Text.decode(sys.stdin.buffer.read())
+        return as_module(name or STDIN, Text.decode(sys.stdin.buffer.read()))
     except UndecodableError as error:
         place = f"{name or 'standard input'}:{error.row}:{error.column}"
         raise Failure(f"{place}: {error.reason}") from error

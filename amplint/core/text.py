@@ -1,5 +1,8 @@
 """A file's bytes as decoded text, and back: encoding, byte order mark, line ends, positions.
 
+Of a notebook, a `Text` is the module that its cells make, and knows its way back to them: see
+`project/notebooks.py`.
+
 `Text.text` has every character of the file but the byte order mark, so that an edit by offset
 leaves all else as it was. Lines end at \\n, \\r\\n and \\r only, as for Python itself;
 `str.splitlines` would also split at form feeds and at U+2028.
@@ -7,6 +10,7 @@ leaves all else as it was. Lines end at \\n, \\r\\n and \\r only, as for Python 
 
 from __future__ import annotations
 
+import ast
 import re
 import tokenize
 from bisect import bisect_right
@@ -43,6 +47,23 @@ class UndecodableError(Exception):
 
 class UnencodableError(Exception):
     """The text cannot be written in the file's encoding without loss."""
+
+
+def why_python_refuses(text: str) -> tuple[Position, str] | None:
+    """Where and why `ast` does not take the text; None if it does."""
+    nul = text.find("\0")
+    if nul >= 0:
+        return Text(text).position(nul), "a NUL byte"
+    try:
+        ast.parse(text)
+    except SyntaxError as error:
+        row, column = error.lineno or 1, max(error.offset or 1, 1)
+        return Position(row, min(column, len(Text(text).line(row)) + 1)), error.msg
+    except (RecursionError, MemoryError):
+        return Position(1, 1), "an expression is nested too deeply"
+    except ValueError as error:
+        return Position(1, 1), str(error)
+    return None
 
 
 def code_of(text: str) -> str:
@@ -95,10 +116,41 @@ class Text:
         """Another text as bytes of this file: same encoding, same byte order mark."""
         if not self.exact:
             raise UnencodableError(f"{self.encoding} would not give back the bytes of the file")
-        data = _encode(new_text, self.encoding)
+        data = _encode(self.written(new_text), self.encoding)
         if data is None:
             raise UnencodableError(f"the new text cannot be written in {self.encoding}")
         return data
+
+    # -- where the file holds more than this text, as a notebook does
+
+    def written(self, new_text: str) -> str:
+        """The content of the file with `new_text` in the place of this text. Raises
+        UnencodableError."""
+        return new_text
+
+    def changes(self, path: str, new_text: str) -> list[tuple[str, str, str]]:
+        """The parts of the file that `new_text` changes: their names, and before and after."""
+        return [(path, self.text, new_text)]
+
+    def part(self, _row: int) -> Part:
+        """The part of the file that a row stands in, with rows of its own."""
+        return Part(self)
+
+    def in_file(self, position: Position) -> Position:
+        """Where the character at a position stands in the file as it is on disk."""
+        return position
+
+    @property
+    def refused(self) -> tuple[tuple[Position, str], ...]:
+        """The parts of the file that are no Python, and left out: where, and why."""
+        return ()
+
+    @property
+    def left_out(self) -> str:
+        """The rest of the file: nothing of this text, but it may use the names of it."""
+        return ""
+
+    # -- rows and offsets
 
     @property
     def rows(self) -> int:
@@ -145,6 +197,29 @@ class Text:
     @cached_property
     def _starts(self) -> list[int]:
         return [0, *(match.end() for match in LINE_END.finditer(self.text))]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stretch of a file as it is reported: a cell of a notebook, or all there is.
+
+    Args:
+        text: what stands in it.
+        above: how many rows of the file's `Text` are above it.
+        cell: the number of the cell, from 1; None in a file that is no notebook.
+    """
+
+    text: Text
+    above: int = 0
+    cell: int | None = None
+
+    def place(self, position: Position) -> Position:
+        """A position of the file's `Text`, counted from the top of this part."""
+        return Position(position.row - self.above, position.column)
+
+    def of(self, path: str) -> str:
+        """The part's name: "train.py", "train.ipynb:cell 3"."""
+        return path if self.cell is None else f"{path}:cell {self.cell}"
 
 
 def _declared_encoding(data: bytes) -> str:

@@ -108,6 +108,8 @@ class Imports:
         package = line.split()[1].partition(".")[0]
         above: ast.stmt | None = None
         for statement in self.module.body:
+            if above is not None and self._cell(statement) != self._cell(above):
+                break  # what a later cell imports, this one does not have yet
             if isinstance(statement, (ast.Import, ast.ImportFrom)):
                 if package in _packages(statement):
                     start = self.text.start(statement.lineno)
@@ -126,6 +128,9 @@ class Imports:
             return Edit(end, end, f"{newline}{line}")
         start = self.text.start(row + 1)
         return Edit(start, start, f"{line}{newline}")
+
+    def _cell(self, statement: ast.stmt) -> int | None:
+        return self.text.part(statement.lineno).cell
 
 
 @dataclass(frozen=True)
@@ -174,6 +179,24 @@ def without(text: Text, gone: Iterable[Orphan]) -> str:
     for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
         result = result[: edit.start] + edit.text + result[edit.end :]
     return result
+
+
+def read_too_early(module: ast.Module) -> frozenset[str]:
+    """The names that are read above all imports of theirs at the top level of a module.
+
+    Within a function too: a cell of a notebook may call one before the cell below runs.
+    """
+    rows: dict[str, int] = {}
+    for statement in module.body:
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            for alias in statement.names:
+                for name in _bound(statement, alias):
+                    rows.setdefault(name, statement.lineno)
+    return frozenset(
+        node.id
+        for node in ast.walk(module)
+        if isinstance(node, ast.Name) and node.lineno < rows.get(node.id, 0)
+    )
 
 
 def uses(module: ast.Module, name: str) -> bool:

@@ -107,7 +107,8 @@ def preview(fixed: FixOutcome, request: Request) -> int:
 
     for path, text in fixed.after.items():
         shown = path_from(Path.cwd(), request.project.root, path)
-        click.echo(diff.unified(shown, fixed.before[path].text, text), nl=False)
+        for label, before, after in fixed.before[path].changes(shown, text):
+            click.echo(diff.unified(label, before, after), nl=False)
     left = len(fixed.outcome.findings)
     verdict = f"would fix {counts(fixed)}; --apply writes" if fixed.after else "nothing to fix"
     click.echo(f"{verdict}; {left} left, see `amplint check`" if left else verdict, err=True)

@@ -6,19 +6,27 @@ import ast
 import contextlib
 import itertools
 import os
+import re
 import stat
 import tempfile
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from posixpath import basename
 
 from amplint.core.finding import Edit, Finding, Fix, Safety
 from amplint.core.text import Text, UnencodableError
-from amplint.cst.imports import exported, lists_its_names, orphans, starred, uses, without
-from amplint.project.reading import text_of
+from amplint.cst.imports import (
+    exported,
+    lists_its_names,
+    orphans,
+    read_too_early,
+    starred,
+    uses,
+    without,
+)
 from amplint.run import engine
 from amplint.run.request import Outcome, Request
 
@@ -105,20 +113,20 @@ def fix_project(request: Request, unsafe: bool = False) -> FixOutcome:
     texts: dict[str, str] = {}
     applied: dict[str, list[Finding]] = defaultdict(list)
     for _ in range(MAX_ROUNDS):
-        changes = fix_round(outcome, _overlaid(request, texts), allow)
+        changes = fix_round(outcome, _overlaid(request, first, texts), allow)
         if not changes.fixed:
             return _finish(first, outcome, texts, applied, changes.problems)
         for path, fixed in changes.fixed.items():
             texts[path] = fixed.text
             applied[path] += fixed.applied
-        outcome = engine.run(_overlaid(request, texts))
-    changes = fix_round(outcome, _overlaid(request, texts), allow)
+        outcome = engine.run(_overlaid(request, first, texts))
+    changes = fix_round(outcome, _overlaid(request, first, texts), allow)
     problems = list(changes.problems)
     for path in changes.fixed:
         problems.append(f"{path}: not fixed: after {MAX_ROUNDS} rounds there was more to fix")
         del texts[path], applied[path]
     if changes.fixed:
-        outcome = engine.run(_overlaid(request, texts))
+        outcome = engine.run(_overlaid(request, first, texts))
     return _finish(first, outcome, texts, applied, problems)
 
 
@@ -186,7 +194,8 @@ def fix_round(outcome: Outcome, request: Request, allow: frozenset[Safety]) -> C
         text = outcome.texts[path]
         result = _fix_text(text, findings, allow, problems)
         if result.applied and result.text != text.text:
-            fixed[path] = replace(result, text=_without_orphans(path, text, result.text, request))
+            files = Files(request, outcome.all_texts)
+            fixed[path] = replace(result, text=_without_orphans(path, text, result.text, files))
     return Changes(fixed, problems)
 
 
@@ -203,8 +212,9 @@ def _fix_text(
         if objection is None:
             good.append(finding)
         else:
-            row = finding.span.start.row
-            problems.append(f"{finding.path}:{row}: {finding.code} not fixed: {objection}")
+            part, start = text.part(finding.span.start.row), finding.span.start
+            place = f"{part.of(finding.path)}:{part.place(start).row}"
+            problems.append(f"{place}: {finding.code} not fixed: {objection}")
     return apply_fixes(text.text, good, allow)
 
 
@@ -219,10 +229,26 @@ def _objection(text: Text, new: str) -> str | None:
         _accepted(_compile, text.text) or not _accepted(ast.parse, new)
     ):
         return "the result would not be valid Python"
-    return None
+    early = read_too_early(ast.parse(new)) - read_too_early(ast.parse(text.text))
+    return f"`{min(early)}` would be used above its import" if early else None
 
 
-def _without_orphans(path: str, before: Text, new: str, request: Request) -> str:
+@dataclass(frozen=True)
+class Files:
+    """The files of a project as they are in one round."""
+
+    request: Request
+    texts: Mapping[str, Text]
+
+    def beside(self, path: str) -> Iterator[tuple[str, str]]:
+        """The other files that are analysed as one project with this one, and their texts."""
+        root = self.request.root_of(path)
+        for other, text in self.texts.items():
+            if other != path and self.request.root_of(other) == root:
+                yield other, text.text
+
+
+def _without_orphans(path: str, before: Text, new: str, files: Files) -> str:
     """The new text without the imports that the fixes have left unused.
 
     A package's `__init__.py` may import for others, and any file may have a name taken from it.
@@ -230,10 +256,13 @@ def _without_orphans(path: str, before: Text, new: str, request: Request) -> str
     gone = [
         orphan
         for orphan in orphans(ast.parse(before.text), ast.parse(new))
-        if not orphan.at_top
-        or not (
-            basename(path) == INIT
-            or any(_is_taken(path, name, request) for name in sorted(orphan.names))
+        if not _names_one_of(before.left_out, orphan.names)
+        and (
+            not orphan.at_top
+            or not (
+                basename(path) == INIT
+                or any(_is_taken(path, name, files) for name in sorted(orphan.names))
+            )
         )
     ]
     text = replace(before, text=new)
@@ -241,16 +270,18 @@ def _without_orphans(path: str, before: Text, new: str, request: Request) -> str
     return new if _objection(text, pruned) else pruned
 
 
-def _is_taken(path: str, name: str, request: Request, seen: frozenset[str] = frozenset()) -> bool:
+def _names_one_of(text: str, names: Iterable[str]) -> bool:
+    return bool(text) and any(re.search(rf"\b{re.escape(name)}\b", text) for name in names)
+
+
+def _is_taken(path: str, name: str, files: Files, seen: frozenset[str] = frozenset()) -> bool:
     """Whether another file of the project may take the name from the file at `path`, by itself or
     by a star, to use it or to hand it on."""
     by_name, by_star = exported(path, name), starred(path)
-    root = request.root_of(path)
-    for other in request.project.files:
-        if other == path or other in seen or request.root_of(other) != root:
+    for other, text in files.beside(path):
+        if other in seen:
             continue
         try:
-            text = text_of(other, request.project.root, request.overlays).text
             if by_name.search(text):
                 return True
             if by_star.search(text):
@@ -260,13 +291,14 @@ def _is_taken(path: str, name: str, request: Request, seen: frozenset[str] = fro
                     return True
         except Exception:  # what cannot be read imports nothing
             continue
-        if by_star.search(text) and _is_taken(other, name, request, seen | {path}):
+        if by_star.search(text) and _is_taken(other, name, files, seen | {path}):
             return True
     return False
 
 
-def _overlaid(request: Request, texts: Mapping[str, str]) -> Request:
-    return replace(request, overlays={**request.overlays, **texts})
+def _overlaid(request: Request, first: Outcome, texts: Mapping[str, str]) -> Request:
+    files = {path: first.texts[path].written(text) for path, text in texts.items()}
+    return replace(request, overlays={**request.overlays, **files})
 
 
 def _finish(

@@ -1,9 +1,9 @@
 """Which files: what is reported are the paths named; what is analysed is the project around them.
 
-A directory is walked for `*.py` and `*.pyw`, without what .gitignore, `exclude` and the usual
-build and environment directories leave out. A file named by itself is read whatever it is called,
-and also if it would have been left out. Links to directories are not followed in a walk, so that a
-loop of links cannot hang it and no file is read twice; a link that is named is followed.
+A directory is walked for `*.py`, `*.pyw` and `*.ipynb`, without what .gitignore, `exclude` and the
+usual build and environment directories leave out. A file named by itself is read whatever it is
+called, and also if it would have been left out. Links to directories are not followed in a walk, so
+that a loop of links cannot hang it and no file is read twice; a link that is named is followed.
 """
 
 # Paths are strings here: `os.path` answers False where a directory may not be entered, `Path`
@@ -21,8 +21,7 @@ import pathspec
 
 from amplint.project.config import Settings
 
-SUFFIXES = (".py", ".pyw")
-NOTEBOOK = ".ipynb"
+SUFFIXES = (".py", ".pyw", ".ipynb")
 NEVER_ENTERED = frozenset({
     ".amplint_cache", ".bzr", ".direnv", ".eggs", ".git", ".hg", ".ipynb_checkpoints",
     ".mypy_cache", ".nox", ".pants.d", ".pyenv", ".pytest_cache", ".pytype", ".ruff_cache", ".svn",
@@ -79,7 +78,6 @@ class Walked:
 
     files: tuple[str, ...]
     links: frozenset[str]
-    notebooks: tuple[str, ...]
     unreadable: tuple[str, ...]
 
 
@@ -106,8 +104,6 @@ def project(
             problems.append(f"{path}: there is no such file or directory")
         elif os.path.isdir(place):
             named_directories.append(place)
-        elif place.endswith(NOTEBOOK):
-            problems.append(f"{path}: amplint does not read notebooks yet")
         else:
             named_files.append(place)
 
@@ -129,9 +125,7 @@ def project(
 
     for directory in sorted({place for one in walks for place in one.unreadable}):
         problems.append(f"{shown(directory)}: the directory cannot be read")
-    notices = about_notebooks(walks)
-    if named_directories and not reported and not notices:
-        notices = ["no Python files were found"]
+    notices = ["no Python files were found"] if named_directories and not reported else []
     return Project(
         root=Path(root),
         files=tuple(sorted(relative(file, root) for file in {*reported, *all_files})),
@@ -173,13 +167,12 @@ def find_root(start: str) -> str | None:
 
 
 def walk(top: str, root: str, settings: Settings) -> Walked:
-    """All Python files below `top`.
+    """All Python files and notebooks below `top`.
 
     Patterns from above that leave out `top` itself are not asked: it was named.
     """
     files: list[str] = []
     links: set[str] = set()
-    notebooks: list[str] = []
     unreadable: list[str] = []
     above = [one.without_those_for(top) for one in ignore_files_above(top, root)]
     pending = [(top, above)]
@@ -197,19 +190,17 @@ def walk(top: str, root: str, settings: Settings) -> Walked:
             is_directory = child.is_dir(follow_symlinks=False)
             if is_directory and is_never_entered(path):
                 continue
-            if not is_directory and not path.endswith((*SUFFIXES, NOTEBOOK)):
+            if not is_directory and not path.endswith(SUFFIXES):
                 continue
             if is_excluded(path, is_directory, settings) or is_ignored(path, is_directory, ignores):
                 continue
             if is_directory:
                 pending.append((path, ignores))
-            elif path.endswith(NOTEBOOK):
-                notebooks.append(path)
             elif os.path.isfile(path):
                 files.append(path)
                 if child.is_symlink():
                     links.add(path)
-    return Walked(tuple(files), frozenset(links), tuple(notebooks), tuple(unreadable))
+    return Walked(tuple(files), frozenset(links), tuple(unreadable))
 
 
 def once(walks: Iterable[Walked]) -> Iterator[str]:
@@ -288,14 +279,6 @@ def ignore_file(directory: str, name: str) -> list[IgnoreFile]:
 
 
 MEANINGLESS = ("!", "\\")  # lines that git passes over and `pathspec` refuses
-
-
-def about_notebooks(walks: Iterable[Walked]) -> list[str]:
-    notebooks = sorted({notebook for one in walks for notebook in one.notebooks})
-    if not notebooks:
-        return []
-    count = "1 notebook was" if len(notebooks) == 1 else f"{len(notebooks)} notebooks were"
-    return [f"{count} not looked at: amplint does not read notebooks yet ({shown(notebooks[0])})"]
 
 
 def upward(directory: str) -> Iterator[str]:

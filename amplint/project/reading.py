@@ -10,6 +10,7 @@ from pathlib import Path
 from amplint.core.progress import SILENT, Progress
 from amplint.core.text import Text, UndecodableError
 from amplint.project.discover import Project
+from amplint.project.notebooks import SUFFIX, notebook
 
 
 class Reading:
@@ -18,7 +19,7 @@ class Reading:
 
     Args:
         data: the bytes of the files that could be opened, by path; they are taken out of it.
-        overlays: texts to take instead of theirs.
+        overlays: what to take instead of what they hold; of a notebook, its JSON.
         problems: sentences about reported files that could not be opened.
     """
 
@@ -55,6 +56,9 @@ class Reading:
         return self._texts[path]
 
     def _decoded(self, path: str) -> Text:
+        return as_module(path, self._file(path))
+
+    def _file(self, path: str) -> Text:
         if path not in self._overlays:
             return Text.decode(self._data[path])
         try:
@@ -117,3 +121,8 @@ def text_of(path: str, root: Path, overlays: Mapping[str, str]) -> Text:
             raise
         data = b""
     return Reading({path: data}, overlays).text(path)
+
+
+def as_module(path: str, file: Text) -> Text:
+    """The text to analyse, of what a file holds. Raises UndecodableError."""
+    return notebook(file) if path.endswith(SUFFIX) else file

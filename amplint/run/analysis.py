@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import gc
 import platform
 import sys
@@ -23,7 +22,7 @@ from amplint.core.process_pool import spread
 from amplint.core.progress import SILENT, Progress
 from amplint.core.registry import UNPARSABLE
 from amplint.core.rule import Rule
-from amplint.core.text import Text
+from amplint.core.text import Text, why_python_refuses
 from amplint.ir.ast_cache import TreeCache
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
@@ -224,24 +223,7 @@ def why_unread(path: str, text: str, error: Exception) -> Seen:
     return Seen(findings=(unparsable(path, *refusal),))
 
 
-def why_python_refuses(text: str) -> tuple[Position, str] | None:
-    """Where and why `ast` does not take the text; None if it does."""
-    nul = text.find("\0")
-    if nul >= 0:
-        return Text(text).position(nul), "a NUL byte"
-    try:
-        ast.parse(text)
-    except SyntaxError as error:
-        row, column = error.lineno or 1, max(error.offset or 1, 1)
-        return Position(row, min(column, len(Text(text).line(row)) + 1)), error.msg
-    except (RecursionError, MemoryError):
-        return Position(1, 1), "an expression is nested too deeply"
-    except ValueError as error:
-        return Position(1, 1), str(error)
-    return None
-
-
-def unparsable(path: str, at: Position, reason: str) -> Finding:
+def unparsable(path: str, at: Position, reason: str, what: str = "file") -> Finding:
     version = ".".join(platform.python_version_tuple()[:2])
     return Finding(
         code=UNPARSABLE.code,
@@ -249,7 +231,7 @@ def unparsable(path: str, at: Position, reason: str) -> Finding:
         group=UNPARSABLE.group,
         path=path,
         span=Span(at, at),
-        message=f"Python {version} cannot read this file: {reason}",
+        message=f"Python {version} cannot read this {what}: {reason}",
         help=UNPARSABLE.help,
         cost=Cost.RUN,
     )

@@ -45,6 +45,7 @@ def run(request: Request) -> Outcome:
         files=tuple(sorted(project.reported)),
         texts=Texts(reading, project.reported),
         limited=told.limited,
+        all_texts=Texts(reading, frozenset(reading.paths)),
     )
 
 

@@ -83,7 +83,9 @@ def show(source: Source, shown: Iterable[tuple[Unit, Sequence[Rule]]]) -> Judged
         try:
             tree = source.layout.open(unit)
         except RefusedUnitError as refused:
-            notices.append(f"line {refused.row} ff. not checked: {refused.reason}")
+            part = source.layout.content.part(refused.row)
+            at = f"line {refused.row - part.above} ff." + f" of cell {part.cell}" * bool(part.cell)
+            notices.append(f"{at} not checked: {refused.reason}")
             continue
         except Exception as error:
             faults.append(f"line {unit.row} to {unit.last_row}: {describe(error)}")

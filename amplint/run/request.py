@@ -29,7 +29,7 @@ class Request:
         project: the files.
         settings: what the user wants reported.
         rules: all rules that exist.
-        overlays: texts to take instead of those on disk, by root-relative path.
+        overlays: what to take instead of what files hold, by root-relative path.
         cache: what was found before; None to find all of it now, and to keep nothing.
         indexed: files indexed in an earlier run of this request, so that the rounds of fixing read
             again only what they have changed.
@@ -73,6 +73,7 @@ class Outcome:
         files: the files that were asked for, sorted.
         texts: those of them that could be read.
         limited: the functions that reached a limit of the analysis.
+        all_texts: those of all files of the project: a finding may name places in each.
     """
 
     root: Path
@@ -82,6 +83,7 @@ class Outcome:
     files: tuple[str, ...]
     texts: Mapping[str, Text]
     limited: Limited = field(default_factory=dict)
+    all_texts: Mapping[str, Text] = field(default_factory=dict)
 
     @property
     def status(self) -> int:

@@ -17,6 +17,7 @@ from amplint.core.text import Text, UndecodableError
 from amplint.ir.ast_cache import ROOM, TreeCache
 from amplint.ir.file_set import QUESTIONS
 from amplint.project.config import check_selectors
+from amplint.project.notebooks import NotANotebookError
 from amplint.project.reading import Reading
 from amplint.run import cache as caching
 from amplint.run.analysis import Analysed, Seen, Task, analyse_part, unparsable
@@ -68,7 +69,8 @@ def without_collector() -> Iterator[None]:
 
 
 def decoded(reading: Reading) -> tuple[dict[str, Text], Analysed]:
-    """The texts of the files that have one, and what is said of those whose bytes are none."""
+    """The texts of the files that have one, and what is said of those whose bytes are none, and
+    of cells of notebooks that are no Python."""
     texts: dict[str, Text] = {}
     seen: dict[str, Seen] = {}
     for path in reading.paths:
@@ -76,7 +78,12 @@ def decoded(reading: Reading) -> tuple[dict[str, Text], Analysed]:
             texts[path] = reading.text(path)
         except UndecodableError as error:
             at = Position(error.row, error.column)
-            seen[path] = Seen((unparsable(path, at, error.reason),))
+            what = "notebook" if isinstance(error, NotANotebookError) else "file"
+            seen[path] = Seen((unparsable(path, at, error.reason, what),))
+        else:
+            refused = texts[path].refused
+            if refused:
+                seen[path] = Seen(tuple(unparsable(path, *one, "cell") for one in refused))
     return texts, Analysed(seen, unread=frozenset(seen))
 
 

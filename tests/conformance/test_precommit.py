@@ -4,6 +4,7 @@ pre-commit installs amplint and what it depends on from the package index into a
 own; where no index can be reached, there is nothing to try.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -97,6 +98,17 @@ def test_a_hook_sees_in_one_file_what_check_sees_in_the_project(
     assert done.returncode == 1, done.stdout + done.stderr
     assert "helpers.py:5:11 AMP101" in done.stdout
     assert "1 file, 1 finding" in done.stdout
+
+
+def test_the_hooks_take_notebooks(amplint: Path, project: Path, cache: Path) -> None:
+    cell = {"cell_type": "code", "source": "import torch\nx = torch.cuda.amp.autocast()"}
+    (project / "a.ipynb").write_text(json.dumps({"cells": [cell], "nbformat": 4}))
+    run("git", "add", "a.ipynb", cwd=project)
+    done = try_hook("amplint", amplint, project, cache, "a.ipynb")
+    assert "a.ipynb:cell 1:2:5 AMP701" in done.stdout, done.stdout + done.stderr
+    done = try_hook("amplint-fix", amplint, project, cache, "a.ipynb")
+    assert "files were modified by this hook" in done.stdout, done.stdout + done.stderr
+    assert 'torch.amp.autocast(\\"cuda\\")' in (project / "a.ipynb").read_text()
 
 
 def test_excluded_files_stay_excluded_when_they_are_committed(

@@ -329,9 +329,10 @@ def test_statistics_of_nothing_are_empty(amplint: Amplint, project: Path) -> Non
 
 def test_quiet_leaves_out_counts_and_notices(amplint: Amplint, project: Path) -> None:
     (project / "a.py").write_text(MODERN)
-    (project / "b.ipynb").touch()
     assert amplint("check", "-q") == Ran(0, "", "")
-    assert "1 notebook was not looked at" in amplint("check").err
+    (project / "empty").mkdir()
+    assert amplint("check", "-q", "empty") == Ran(0, "", "")
+    assert "no Python files were found" in amplint("check", "empty").err
 
 
 def test_output_survives_a_terminal_that_knows_ascii_only(project: Path) -> None:
@@ -494,13 +495,6 @@ def test_a_missing_path_is_2_and_the_rest_goes_on(amplint: Amplint, project: Pat
     assert ran.status == 2
     assert "AMP701" in ran.out
     assert ran.err == "amplint: error: gone.py: there is no such file or directory\n"
-
-
-def test_a_notebook_that_is_named_is_2_and_a_sentence(amplint: Amplint, project: Path) -> None:
-    (project / "a.ipynb").write_text("{}")
-    ran = amplint("check", "a.ipynb")
-    assert ran.status == 2
-    assert "a.ipynb: amplint does not read notebooks yet" in ran.err
 
 
 # ------------------------------------------------------------------------------ amplint's faults

@@ -235,13 +235,12 @@ def test_a_link_to_nowhere_is_a_missing_path(tmp_path: Path) -> None:
     assert project("a.py").problems == ("a.py: there is no such file or directory",)
 
 
-def test_notebooks_are_never_passed_over_in_silence(tmp_path: Path) -> None:
-    tree(tmp_path, "a.ipynb", "sub/b.ipynb", "c.py")
-    assert project("a.ipynb").problems == ("a.ipynb: amplint does not read notebooks yet",)
-    assert project(".").notices == (
-        "2 notebooks were not looked at: amplint does not read notebooks yet (a.ipynb)",
-    )
-    assert not project(".").problems
+def test_notebooks_are_files_of_the_project(tmp_path: Path) -> None:
+    tree(tmp_path, "pyproject.toml", "a.ipynb", "sub/b.ipynb", "sub/.ipynb_checkpoints/b.ipynb")
+    assert project(".").reported == {"a.ipynb", "sub/b.ipynb"}
+    assert project("a.ipynb").reported == {"a.ipynb"}
+    assert project("a.ipynb").files == ("a.ipynb", "sub/b.ipynb")
+    assert project(".", exclude=("sub",)).reported == {"a.ipynb"}
 
 
 def test_a_directory_without_python_is_told(tmp_path: Path) -> None:

@@ -68,6 +68,19 @@ def test_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert project.is_dir()
 
 
+def test_the_cells_of_a_notebook_are_not_run(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cell = {"cell_type": "code", "source": "import torch\nwith torch.cuda.amp.autocast(): ..."}
+    (project / "a.ipynb").write_text(json.dumps({"cells": [cell], "nbformat": 4}))
+    arguments = ["verify", ".", "--entry", "train:main", "--backend", "policy"]
+    assert main([*arguments, "--select", "AMP701"]) == 3
+    assert capsys.readouterr().out.startswith(
+        "a.ipynb:cell 1:2:6: AMP701 not-executed (safe fix: Use `torch.amp.autocast`)\n"
+        "    the cells of notebooks are not run\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "program"),
     [

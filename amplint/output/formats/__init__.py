@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING
 
 from amplint.core.finding import Finding, Position, Safety
 from amplint.core.rule import Rule
+from amplint.core.text import Part, Text
 from amplint.output import FORMATS as FORMATS
 from amplint.output import escaping
 from amplint.output.escaping import printable
+from amplint.project.notebooks import SUFFIX
 
 if TYPE_CHECKING:
     from amplint.run.request import Outcome
 
 APPLIED = {Safety.SAFE: "safe", Safety.UNSAFE: "unsafe", Safety.SUGGEST: "suggestion"}
+NO_TEXT = Text("")
 
 
 @dataclass(frozen=True)
@@ -43,9 +46,19 @@ class Report:
         """A root-relative path as the reader would write it."""
         return path_from(self.directory, self.outcome.root, path)
 
+    def text(self, path: str) -> Text:
+        """The text of a notebook; an empty one for other files, whose places need no text."""
+        return self.outcome.all_texts.get(path, NO_TEXT) if path.endswith(SUFFIX) else NO_TEXT
+
+    def part(self, path: str, position: Position) -> Part:
+        """The part of a file, a cell of a notebook, that a position stands in."""
+        return self.text(path).part(position.row)
+
     def place(self, path: str, position: Position) -> str:
-        """A place, to be written at the beginning of a line."""
-        return escaping.place(self.path(path), *position)
+        """A place, to be written at the beginning of a line: "train.py:12:5",
+        "train.ipynb:cell 3:12:5"."""
+        part = self.part(path, position)
+        return escaping.place(part.of(self.path(path)), *part.place(position))
 
     def path_below(self, path: str) -> str:
         """The path for a service that knows the repository: from where amplint was started if the

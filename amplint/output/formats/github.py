@@ -6,7 +6,7 @@ The message has a line for each place that the finding rests on, and one for wha
 from __future__ import annotations
 
 from amplint.core.finding import Finding
-from amplint.output.escaping import printable, printable_lines
+from amplint.output.escaping import printable_lines
 from amplint.output.formats import Report, advice
 
 
@@ -15,15 +15,16 @@ def render(report: Report) -> str:
 
 
 def command(finding: Finding, report: Report) -> str:
-    start, end = finding.span
     path = report.path(finding.path)
+    # Of a notebook GitHub shows the JSON, and counts its lines.
+    start, end = map(report.text(finding.path).in_file, finding.span)
     where = {"file": path, "line": start.row, "endLine": end.row, "col": start.column}
     if end.row == start.row:  # columns mean nothing to GitHub where the rows differ
         where["endColumn"] = end.column
     where["title"] = f"{finding.code} {finding.name}"
     properties = ",".join(f"{key}={escaped_property(str(value))}" for key, value in where.items())
     # The path stands in the message too: the log of the job shows nothing else.
-    place = f"{printable(path)}:{start.row}:{start.column}"
+    place = report.place(finding.path, finding.span.start)
     message = f"{place}: {finding.code} {printable_lines(finding.message)}"
     lines = filter(None, (message, *report.chain(finding), advice(finding)))
     data = escaped("\n".join(lines))

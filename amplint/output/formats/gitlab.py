@@ -32,6 +32,7 @@ def render(report: Report) -> str:
 
 def entry(finding: Finding, identity: str, report: Report) -> dict[str, Any]:
     path = report.path_below(finding.path)
+    start, end = map(report.text(finding.path).in_file, finding.span)
     said = (f"{finding.code} {printable(finding.message)}", advice(finding))
     return {
         "description": "; ".join(filter(None, said)),
@@ -40,7 +41,7 @@ def entry(finding: Finding, identity: str, report: Report) -> dict[str, Any]:
         "severity": SEVERITIES[finding.group],
         "location": {
             "path": path,
-            "lines": {"begin": finding.span.start.row, "end": finding.span.end.row},
+            "lines": {"begin": start.row, "end": end.row},
         },
     }
 

@@ -2,6 +2,8 @@
 
 `url` is the address of the rule's page: relative to amplint's repository until the documentation
 is published; `amplint explain` prints the same page.
+
+In a notebook, rows count from the top of a cell, whose number is added as `cell`.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any
 
 from amplint.core.finding import Edit, Finding, Position, Related
 from amplint.core.rule import page_address
-from amplint.core.text import Text
+from amplint.core.text import Part, Text
 from amplint.output.formats import Report
 from amplint.run.suppressions import Rows
 
@@ -33,13 +35,15 @@ def text_of(finding: Finding, report: Report) -> Text:
 
 def entry(finding: Finding, report: Report, rows: Rows) -> dict[str, Any]:
     fix = finding.fix
+    part = rows.text.part(finding.span.start.row)
     return {
         "code": finding.code,
         "name": finding.name,
         "message": finding.message,
         "filename": report.path(finding.path),
-        "location": location(finding.span.start),
-        "end_location": location(finding.span.end),
+        **cell(part),
+        "location": location(part.place(finding.span.start)),
+        "end_location": location(part.place(finding.span.end)),
         "severity": finding.group.severity,
         "group": finding.group.value,
         "cost": finding.cost.value,
@@ -54,8 +58,12 @@ def entry(finding: Finding, report: Report, rows: Rows) -> dict[str, Any]:
             "edits": [edit(one, rows.text) for one in fix.edits],
         },
         "related": [related(one, report) for one in finding.related],
-        "noqa_row": rows.noqa_row(finding.span.start.row),
+        "noqa_row": rows.noqa_row(finding.span.start.row) - part.above,
     }
+
+
+def cell(part: Part) -> dict[str, int]:
+    return {} if part.cell is None else {"cell": part.cell}
 
 
 def location(position: Position) -> dict[str, int]:
@@ -63,16 +71,20 @@ def location(position: Position) -> dict[str, int]:
 
 
 def edit(one: Edit, text: Text) -> dict[str, Any]:
+    part = text.part(text.position(one.start).row)
     return {
         "content": one.text,
-        "location": location(text.position(one.start)),
-        "end_location": location(text.position(one.end)),
+        **cell(part),
+        "location": location(part.place(text.position(one.start))),
+        "end_location": location(part.place(text.position(one.end))),
     }
 
 
 def related(one: Related, report: Report) -> dict[str, Any]:
+    part = report.part(one.path, one.span.start)
     return {
         "filename": report.path(one.path),
-        "location": location(one.span.start),
+        **cell(part),
+        "location": location(part.place(one.span.start)),
         "message": one.message,
     }

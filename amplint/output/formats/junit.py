@@ -48,7 +48,7 @@ def path_of(finding: Finding) -> str:
 
 
 def add(finding: Finding, suite: Element, report: Report) -> None:
-    row, column = finding.span.start
+    row, column = report.text(finding.path).in_file(finding.span.start)
     path = report.path(finding.path)
     case = SubElement(
         suite,

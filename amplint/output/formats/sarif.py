@@ -142,7 +142,9 @@ def result(finding: Finding, identity: str, rule_index: int, report: Report) -> 
         ],
         "partialFingerprints": {FINGERPRINT: identity},
     }
-    if finding.fix is not None and finding.fix.edits:
+    # An edit of a notebook is one of a cell, and not of the JSON, which is the file.
+    in_cell = report.part(finding.path, finding.span.start).cell is not None
+    if finding.fix is not None and finding.fix.edits and not in_cell:
         entry["fixes"] = [fix(finding.fix, finding.path, report)]
     return entry
 
@@ -171,7 +173,8 @@ def between(text: Text, start: int, end: int) -> Span:
 
 
 def physical(path: str, span: Span, report: Report) -> dict[str, Any]:
-    return {"artifactLocation": artifact(path, report), "region": region(span)}
+    start, end = map(report.text(path).in_file, span)  # of a notebook, in its JSON
+    return {"artifactLocation": artifact(path, report), "region": region(Span(start, end))}
 
 
 def region(span: Span) -> dict[str, int]:

@@ -37,7 +37,9 @@ def block(finding: Finding, report: Report) -> str:
     lines = [headline(finding, report)]
     text = report.outcome.texts.get(finding.path)
     if text is not None and text.text:
-        lines += frame(text, finding.span, COLORS[finding.group.severity], report.columns)
+        part = text.part(finding.span.start.row)
+        span = Span(part.place(finding.span.start), part.place(finding.span.end))
+        lines += frame(part.text, span, COLORS[finding.group.severity], report.columns)
     lines += [f"  {line}" for line in (*report.chain(finding), advice(finding)) if line]
     return "\n".join(lines) + "\n"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from amplint.core.finding import Finding, Safety
 from amplint.core.rule import Change
-from amplint.core.text import Text
+from amplint.core.text import Part, Text
 from amplint.output import fixing
 from amplint.output.fixing import MAX_ROUNDS
 from amplint.run import engine
@@ -48,6 +48,7 @@ class JudgedFix:
     Args:
         finding: which the fix is for, placed in the text of its round.
         line: of the text of its round, where the finding is.
+        part: of its file, likewise: the cell of a notebook.
         judgement: over all back ends.
         by_backend: what each of them says.
         partings: by back end, the operations where the two runs part first: before, after.
@@ -55,6 +56,7 @@ class JudgedFix:
 
     finding: Finding
     line: str
+    part: Part
     judgement: Judgement
     by_backend: Mapping[str, Judgement]
     partings: Mapping[str, tuple[tuple[Step, ...], tuple[Step, ...]]]
@@ -245,12 +247,17 @@ class Round:
         return finding.path, finding.code, finding.scope, self.line_of(finding)
 
     def line_of(self, finding: Finding) -> str:
-        return self.outcome.texts[finding.path].line(finding.span.start.row).strip()
+        part = self.part_of(finding)
+        return part.text.line(part.place(finding.span.start).row).strip()
+
+    def part_of(self, finding: Finding) -> Part:
+        return self.outcome.texts[finding.path].part(finding.span.start.row)
 
     def after(self, findings: Iterable[Finding]) -> Round:
         """The next round, with the fixes of these findings applied."""
         texts = self.texts_with(findings)
-        request = replace(self.request, overlays={**self.request.overlays, **texts})
+        files = {path: self.outcome.texts[path].written(text) for path, text in texts.items()}
+        request = replace(self.request, overlays={**self.request.overlays, **files})
         return replace(self, request=request, outcome=engine.run(request), texts=texts)
 
     def applicable(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -322,6 +329,7 @@ class Round:
         return JudgedFix(
             finding=finding,
             line=self.line_of(finding),
+            part=self.part_of(finding),
             judgement=verdicts.overall(mine, self.lab.backends),
             by_backend=mine,
             partings={
@@ -350,6 +358,8 @@ class Round:
             return judgement
         assert finding.fix is not None
         path = finding.path
+        if self.part_of(finding).cell is not None:
+            return Judgement(Verdict.NOT_EXECUTED, "the cells of notebooks are not run")
         rows = executed.touched(self.before(path), after[path], finding.fix.edits)
         original, fixed = (self.lab.observe(texts, backend) for texts in (self.texts, after))
         sides = [(after[path], rows.after, fixed)]

@@ -78,11 +78,16 @@ def heading(judged: JudgedFix) -> str:
     """Ex) "train.py:3:5: AMP501 exact (safe fix: Create the tensor on the device)" """
     finding = judged.finding
     assert finding.fix is not None
-    start = finding.span.start
     return (
-        f"{finding.path}:{start.row}:{start.column}: {finding.code} {titled(judged.judgement)} "
+        f"{row_of(judged)}:{finding.span.start.column}: {finding.code} {titled(judged.judgement)} "
         f"({finding.fix.safety.value} fix: {finding.fix.title})"
     )
+
+
+def row_of(judged: JudgedFix) -> str:
+    """Ex) "train.py:3", "train.ipynb:cell 2:3" """
+    finding, part = judged.finding, judged.part
+    return f"{part.of(finding.path)}:{part.place(finding.span.start).row}"
 
 
 def why(judged: JudgedFix) -> Iterator[str]:
@@ -195,7 +200,8 @@ def fix_as_json(judged: JudgedFix) -> dict[str, Any]:
     assert finding.fix is not None
     return {
         "path": finding.path,
-        "row": finding.span.start.row,
+        **({} if judged.part.cell is None else {"cell": judged.part.cell}),
+        "row": judged.part.place(finding.span.start).row,
         "column": finding.span.start.column,
         "code": finding.code,
         "line": judged.line,
@@ -272,7 +278,7 @@ def fix_cells(judged: JudgedFix, backends: Sequence[Backend]) -> list[str]:
     finding = judged.finding
     assert finding.fix is not None
     return [
-        f"{finding.path}:{finding.span.start.row}",
+        row_of(judged),
         finding.code,
         titled(judged.judgement),
         f"{finding.fix.title} ({finding.fix.safety.value})",
@@ -289,7 +295,7 @@ def parting_html(judged: JudgedFix) -> str:
     for name, (before, after) in judged.partings.items():
         steps = [f"- {told(step)}" for step in before[:SHOWN]]
         steps += [f"+ {told(step)}" for step in after[:SHOWN]]
-        place = f"{judged.finding.path}:{judged.finding.span.start.row}"
+        place = row_of(judged)
         found.append(
             f"<p>{escape(place)}: the first operations that are not the same, on "
             f"<code>{name}</code></p><pre>{escape(chr(10).join(steps))}</pre>"
