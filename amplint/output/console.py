@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from amplint.core import errors
+
 if TYPE_CHECKING:
     from amplint.core.text import Text
     from amplint.output.fixing import FixOutcome
@@ -31,8 +33,7 @@ def show(outcome: Outcome, request: Request, format_: str = "text", quiet: bool 
     if text:
         click.echo(text)
     if not quiet:
-        for notice in outcome.notices:
-            click.echo(f"amplint: {notice}", err=True)
+        tell_notices(outcome.notices)
     tell(outcome.problems)
 
 
@@ -45,7 +46,7 @@ def tell_timing(timing: Timing, root: Path) -> None:
     click.echo(f"amplint: {text}", err=True)
 
 
-def preview(fixed: FixOutcome, request: Request) -> int:
+def preview(fixed: FixOutcome, request: Request, quiet: bool = False) -> int:
     """Show what would be written, and count what would be left."""
     from amplint.output.formats import diff, path_from
 
@@ -54,19 +55,22 @@ def preview(fixed: FixOutcome, request: Request) -> int:
         click.echo(diff.unified(shown, fixed.before[path].text, text), nl=False)
     left = len(fixed.outcome.findings)
     verdict = f"would fix {counts(fixed)}; --apply writes" if fixed.after else "nothing to fix"
-    click.echo(f"{verdict}; {left} left, see `amplint check`" if left else verdict, err=True)
+    if not quiet:
+        click.echo(f"{verdict}; {left} left, see `amplint check`" if left else verdict, err=True)
     tell(fixed.outcome.problems)
     return fixed.outcome.status or (FINDINGS if fixed.after else CLEAN)
 
 
-def write_to_stdout(fixed: FixOutcome, text: Text, request: Request) -> int:
+def write_to_stdout(fixed: FixOutcome, text: Text, request: Request, quiet: bool = False) -> int:
     """Give back the text of standard input with the fixes in it, and report on standard error."""
     from amplint.output.formats import Report, render
 
     (path,) = request.project.reported or (STDIN,)
     sys.stdout.buffer.write(text.encode(fixed.after.get(path, text.text)))
     sys.stdout.flush()
-    click.echo(render("text", Report(fixed.outcome, request.rules, Path.cwd())), err=True)
+    report = Report(fixed.outcome, request.rules, Path.cwd(), with_summary=not quiet)
+    if said := render("text", report):
+        click.echo(said, err=True)
     tell(fixed.outcome.problems)
     return fixed.outcome.status
 
@@ -76,6 +80,11 @@ def counts(fixed: FixOutcome) -> str:
     return f"{findings} finding{'s' * (findings != 1)} in {files} file{'s' * (files != 1)}"
 
 
+def tell_notices(notices: Iterable[str]) -> None:
+    for notice in notices:
+        click.echo(f"amplint: {notice}", err=True)
+
+
 def tell(problems: Iterable[str]) -> None:
     for problem in problems:
-        click.echo(f"amplint: {click.style('error', fg='red')}: {problem}", err=True)
+        errors.tell(problem)

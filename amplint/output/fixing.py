@@ -124,16 +124,49 @@ def fix_project(request: Request, unsafe: bool = False) -> FixOutcome:
 
 def write_project(request: Request, fixed: FixOutcome) -> tuple[str, ...]:
     """Write the changed files; what could not be written is told, and left."""
-    problems: list[str] = []
-    for path, text in fixed.after.items():
-        before = fixed.before[path]
+    refused = write_texts(request.project.root, fixed.before, fixed.after)
+    return tuple(f"{path}: not fixed: {reason}" for path, reason in refused.items())
+
+
+def written(request: Request, fixed: FixOutcome) -> FixOutcome:
+    """The fixes that are on the disk, and the findings that are left there.
+
+    For when `write_project` could not write them all.
+    """
+
+    def is_written(path: str) -> bool:
+        data = (request.project.root / path).read_bytes()
+        return data == fixed.before[path].encode(fixed.after[path])
+
+    paths = frozenset(path for path in fixed.after if is_written(path))
+    told = fixed.outcome.problems
+    outcome = engine.run(request)
+    return FixOutcome(
+        outcome=replace(outcome, problems=tuple(dict.fromkeys((*told, *outcome.problems)))),
+        before={path: fixed.before[path] for path in fixed.before if path in paths},
+        after={path: fixed.after[path] for path in fixed.after if path in paths},
+        applied=tuple(finding for finding in fixed.applied if finding.path in paths),
+    )
+
+
+def write_texts(root: Path, before: Mapping[str, Text], after: Mapping[str, str]) -> dict[str, str]:
+    """Write new texts of files, and give back why which could not be written.
+
+    Args:
+        root: the directory that paths are relative to.
+        before: the texts as they were read, by path.
+        after: the new texts.
+    """
+    refused: dict[str, str] = {}
+    for path, new in after.items():
+        text = before[path]
         try:
-            write(request.project.root / path, before.encode(text), before.encode(before.text))
+            write(root / path, text.encode(new), text.encode(text.text))
         except ChangedOnDiskError:
-            problems.append(f"{path}: not fixed: the file has changed since it was read")
+            refused[path] = "the file has changed since it was read"
         except OSError as error:
-            problems.append(f"{path}: not fixed: cannot be written: {error.strerror or error}")
-    return tuple(problems)
+            refused[path] = f"cannot be written: {error.strerror or error}"
+    return refused
 
 
 def write(path: Path, new: bytes, expected: bytes) -> None:
@@ -195,20 +228,20 @@ def _fix_text(
 ) -> Fixed:
     """Apply what can be applied; if the result is no program in the file's encoding, one by one."""
     result = apply_fixes(text.text, findings, allow)
-    if not result.applied or _objection(text, result.text) is None:
+    if not result.applied or objection(text, result.text) is None:
         return result
     good: list[Finding] = []
     for finding in result.applied:
-        objection = _objection(text, apply_fixes(text.text, [*good, finding], allow).text)
-        if objection is None:
+        why = objection(text, apply_fixes(text.text, [*good, finding], allow).text)
+        if why is None:
             good.append(finding)
         else:
             row = finding.span.start.row
-            problems.append(f"{finding.path}:{row}: {finding.code} not fixed: {objection}")
+            problems.append(f"{finding.path}:{row}: {finding.code} not fixed: {why}")
     return apply_fixes(text.text, good, allow)
 
 
-def _objection(text: Text, new: str) -> str | None:
+def objection(text: Text, new: str) -> str | None:
     """Why a new text may not take the place of the old one."""
     try:
         text.encode(new)
@@ -238,7 +271,7 @@ def _without_orphans(path: str, before: Text, new: str, request: Request) -> str
     ]
     text = replace(before, text=new)
     pruned = without(text, gone)
-    return new if _objection(text, pruned) else pruned
+    return new if objection(text, pruned) else pruned
 
 
 def _is_taken(path: str, name: str, request: Request, seen: frozenset[str] = frozenset()) -> bool:

@@ -73,6 +73,7 @@ class Outcome:
         files: the files that were asked for, sorted.
         texts: those of them that could be read.
         limited: the functions that reached a limit of the analysis.
+        left_out: phrases that count the findings which are found and not reported.
     """
 
     root: Path
@@ -82,6 +83,7 @@ class Outcome:
     files: tuple[str, ...]
     texts: Mapping[str, Text]
     limited: Limited = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
     @property
     def status(self) -> int:

@@ -5,40 +5,19 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import libcst as cst
 import pytest
 
 from amplint import Finding, Group, Rule, Source, Unrun, calls
-from amplint.cli import main as cli
 from amplint.core import registry
 from amplint.project import reading
+from tests.command import Amplint, Ran
 
 ROOT = Path(__file__).resolve().parents[2]
 LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
 MODERN = 'import torch\n\nwith torch.amp.autocast("cuda"):\n    pass\n'
-
-
-@dataclass(frozen=True)
-class Ran:
-    status: int
-    out: str
-    err: str
-
-
-class Amplint:
-    """Runs `amplint` in this process, in the current directory."""
-
-    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
-        self._capfd = capfd
-
-    def __call__(self, *arguments: str) -> Ran:
-        self._capfd.readouterr()
-        status = cli.main(arguments)
-        out, err = self._capfd.readouterr()
-        return Ran(status, out, err)
 
 
 @pytest.fixture
@@ -263,6 +242,14 @@ def test_what_python_can_just_read_is_checked(project: Path) -> None:
     assert ran.out.startswith("chain.py:4:6: AMP701")
 
 
+def test_a_name_that_is_not_utf_8_is_checked(amplint: Amplint, project: Path) -> None:
+    (project / "a\udcff.py").write_text(LEGACY)
+    for _ in range(2):  # the second run finds what the first one has kept
+        ran = amplint("check", "--format", "concise")
+        assert ran.status == 1
+        assert ran.err == ""
+
+
 def test_warnings_of_the_parser_are_not_amplints(project: Path) -> None:
     (project / "a.py").write_text("import torch\nx = '\\d', 1 is 1, torch.cuda.amp.GradScaler()\n")
     ran = process("check", PYTHONWARNINGS="always")
@@ -367,7 +354,7 @@ def test_a_broken_rule_module_is_2_and_named(
 
     monkeypatch.setattr(registry, "all_rules", fail)
     assert amplint("rules") == Ran(
-        2, "", "amplint: amplint.rules.mine: the module has no docstring\n"
+        2, "", "amplint: error: amplint.rules.mine: the module has no docstring\n"
     )
 
 
@@ -409,7 +396,7 @@ def test_standard_input_stands_for_a_file_of_the_project(project: Path) -> None:
 def test_standard_input_of_a_wrong_encoding_is_2() -> None:
     ran = process("check", "-", "--stdin-filename", "a.py", stdin=b"x = '\xff'\n")
     assert (ran.status, ran.out) == (2, "")
-    assert ran.err.startswith("amplint: a.py:1:6: not valid utf-8")
+    assert ran.err.startswith("amplint: error: a.py:1:6: not valid utf-8")
 
 
 def test_standard_input_is_fixed_to_standard_output() -> None:
