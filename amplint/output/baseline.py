@@ -49,7 +49,7 @@ class Entry(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     code: str
     scope: str
     line: str
-    count: Annotated[int, msgspec.Meta(ge=1)] = 1
+    count: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 1
 
 
 class Document(msgspec.Struct):
