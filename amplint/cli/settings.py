@@ -42,15 +42,16 @@ def lines(request: Request) -> Iterator[str]:
         origin = origins.get(key, "default")
         if os.path.isabs(origin):  # noqa: PTH117  (a string that may be no path)
             origin = path_of(Path(origin))
-        yield f"{written(key, settings, request)}  # {origin}"
+        if key == "baseline":
+            file = file_of(request)
+            there = "" if os.path.lexists(file) else ", not there"
+            yield f"baseline = {toml(path_of(file))}  # {origin}{there}"
+        else:
+            yield f"{written(key, settings)}  # {origin}"
 
 
-def written(key: str, settings: Settings, request: Request) -> str:
+def written(key: str, settings: Settings) -> str:
     """A setting in TOML."""
-    if key == "baseline":
-        file = file_of(request)
-        there = "" if os.path.lexists(file) else ", not there"
-        return f"baseline = {toml(path_of(file))}{there and f'  # {there[2:]}'}"
     value = getattr(settings, key.replace("-", "_"))
     if key == "per-file-ignores":
         inner = ", ".join(f"{toml(one)} = {toml(list(codes))}" for one, codes in value)

@@ -76,8 +76,10 @@ def write_to_stdout(fixed: FixOutcome, text: Text, request: Request, quiet: bool
 
 
 def counts(fixed: FixOutcome) -> str:
-    findings, files = len(fixed.applied), len(fixed.after)
-    return f"{findings} finding{'s' * (findings != 1)} in {files} file{'s' * (files != 1)}"
+    """Ex) 3 findings in 2 files, which brings up 1 other"""
+    findings, files = fixed.fixed, len(fixed.after)
+    others = f", which brings up {fixed.new} other{'s' * (fixed.new != 1)}" if fixed.new else ""
+    return f"{findings} finding{'s' * (findings != 1)} in {files} file{'s' * (files != 1)}{others}"
 
 
 def tell_notices(notices: Iterable[str]) -> None:

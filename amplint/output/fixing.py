@@ -52,12 +52,26 @@ class FixOutcome:
         before: the texts of the changed files as they were read, by root-relative path.
         after: their new texts.
         applied: the findings that were fixed, placed in the text of their round.
+        found: how many findings there were before.
+        left: how many there are after.
     """
 
     outcome: Outcome
     before: Mapping[str, Text]
     after: Mapping[str, str]
     applied: tuple[Finding, ...]
+    found: int
+    left: int
+
+    @property
+    def fixed(self) -> int:
+        """How many findings are gone because of the fixes: one fix may end several."""
+        return max(len(self.applied), self.found - self.left) if self.applied else 0
+
+    @property
+    def new(self) -> int:
+        """How many of those that are left were not there before, so that the numbers add up."""
+        return self.left - (self.found - self.fixed)
 
 
 class ChangedOnDiskError(Exception):
@@ -135,7 +149,10 @@ def written(request: Request, fixed: FixOutcome) -> FixOutcome:
     """
 
     def is_written(path: str) -> bool:
-        data = (request.project.root / path).read_bytes()
+        try:
+            data = (request.project.root / path).read_bytes()
+        except OSError:
+            return False
         return data == fixed.before[path].encode(fixed.after[path])
 
     paths = frozenset(path for path in fixed.after if is_written(path))
@@ -146,6 +163,8 @@ def written(request: Request, fixed: FixOutcome) -> FixOutcome:
         before={path: fixed.before[path] for path in fixed.before if path in paths},
         after={path: fixed.after[path] for path in fixed.after if path in paths},
         applied=tuple(finding for finding in fixed.applied if finding.path in paths),
+        found=fixed.found,
+        left=len(outcome.findings),
     )
 
 
@@ -315,6 +334,8 @@ def _finish(
         before={path: first.texts[path] for path in changed},
         after={path: texts[path] for path in changed},
         applied=tuple(finding for path in changed for finding in applied[path]),
+        found=len(first.findings),
+        left=len(last.findings),
     )
 
 

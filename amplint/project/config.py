@@ -312,9 +312,10 @@ def per_file_ignores(value: object, where: str) -> tuple[tuple[str, tuple[str, .
 
 
 def torch_version(value: object, where: str) -> str:
-    # A number would do for 2.4 and silently take 2.10 for 2.1.
+    # A number would do for 2.4 and silently take 2.10 for 2.1. A command line has no numbers.
     if not isinstance(value, str) or not TORCH_VERSION.fullmatch(value):
-        raise ConfigError(f'{where} must be a version in quotes, such as "2.4", not {value!r}')
+        form = "such as 2.4" if where.startswith(COMMAND_LINE) else 'in quotes, such as "2.4"'
+        raise ConfigError(f"{where} must be a version {form}, not {value!r}")
     return value
 
 
