@@ -15,12 +15,20 @@ import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
 from amplint import __version__
+from amplint.cli.adoption import (
+    Adoption,
+    adoption_options,
+    baseline_of,
+    baseline_options,
+    with_baseline,
+)
 from amplint.cli.options import (
     PROGRAM,
     Running,
@@ -31,7 +39,7 @@ from amplint.cli.options import (
     report_options,
     settings_options,
 )
-from amplint.core.errors import how_to_report
+from amplint.core.errors import Failure, how_to_report
 from amplint.output.console import (
     CLEAN,
     FAILED,
@@ -55,8 +63,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = cli.main(arguments, prog_name="amplint", standalone_mode=False)
         sys.stdout.flush()
         return status if isinstance(status, int) else CLEAN
-    except click.ClickException as error:
+    except Failure as error:
         error.show()
+    except click.ClickException as error:
+        tell([error.format_message()])
+        if isinstance(error, click.UsageError) and error.ctx is not None:
+            click.echo(f"amplint: see `{error.ctx.command_path} --help`", err=True)
     except (click.Abort, KeyboardInterrupt):
         click.echo("amplint: interrupted", err=True)
     except (BrokenPipeError, SystemExit):
@@ -80,18 +92,21 @@ def entry() -> int:
     return status
 
 
+# The commands with modules of their own, which have their names.
+ELSEWHERE = ("baseline", "verify")
+
+
 class Commands(click.Group):
-    """The commands of this module, and `verify`, whose module is imported when it is asked for."""
+    """The commands of this module, and those whose modules are imported when asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), "verify"])
+        return sorted([*super().list_commands(ctx), *ELSEWHERE])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name != "verify":
+        if cmd_name not in ELSEWHERE:
             return super().get_command(ctx, cmd_name)
-        from amplint.cli.verify import verify
-
-        return verify
+        command: click.Command = getattr(import_module(f"amplint.cli.{cmd_name}"), cmd_name)
+        return command
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -107,6 +122,7 @@ def cli(context: click.Context) -> None:
 
 @cli.command()
 @settings_options
+@adoption_options
 @report_options
 @click.option("--quiet", "-q", is_flag=True, help="Print findings and errors, nothing else.")
 @click.option("--statistics", is_flag=True, help="Count the findings of each rule instead.")
@@ -126,8 +142,8 @@ def check(
     too, so that what is found in a file does not depend on which others are named.
     """
     from amplint.core import progress
-    from amplint.run import engine
 
+    adoption = Adoption.take(given)
     measured = None
     if timing:
         from amplint.run.timing import Timing
@@ -135,23 +151,31 @@ def check(
         measured = Timing()
     outputs = outputs_of(formats, output_file, statistics)
     request, _ = make_request(**given)
+    if adoption.show_settings:
+        from amplint.cli import settings
+
+        return settings.show(request)
     with progress.shown(sys.stderr, wanted=not quiet) as shown:
-        outcome = engine.run(replace(request, timing=measured, progress=shown))
+        outcome = adoption.run(replace(request, timing=measured, progress=shown))
     show(outcome, request, outputs, quiet, sort)
     if measured is not None:
         tell_timing(measured, outcome.root)
-    return outcome.status
+    return adoption.status(outcome)
 
 
 @cli.command(cls=Running)
 @settings_options
+@baseline_options
 @click.option("--apply", "write", is_flag=True, help="Write the fixes to the files.")
 @click.option("--unsafe", is_flag=True, help="Take also fixes that may change results.")
 @click.option(
     "--verify", is_flag=True, help="Run a program before and after, and apply what is verified."
 )
+@click.option("--quiet", "-q", is_flag=True, help="Print findings and errors, nothing else.")
 @program_options
-def fix(write: bool, unsafe: bool, verify: bool, **given: Any) -> int:
+def fix(
+    write: bool, unsafe: bool, verify: bool, no_baseline: bool, quiet: bool, **given: Any
+) -> int:
     """Show the safe fixes as a diff, or --apply them.
 
     What is left after the fixes is reported and decides the exit status. Without --apply nothing
@@ -172,16 +196,21 @@ def fix(write: bool, unsafe: bool, verify: bool, **given: Any) -> int:
 
         options = projects.options(request, unsafe=unsafe, arguments=behind(), **program)
         return projects.fix(request, options)
-    with progress.shown(sys.stderr) as shown:
+    known = None if no_baseline else baseline_of(request)
+    with progress.shown(sys.stderr, wanted=not quiet) as shown:
         fixed = fixing.fix_project(replace(request, progress=shown), unsafe)
+    problems = fixing.write_project(request, fixed) if write and text is None else ()
+    if problems:
+        fixed = fixing.written(request, fixed)
+    fixed = replace(fixed, outcome=with_baseline(fixed.outcome, known, request))
     if text is not None:
-        return write_to_stdout(fixed, text, request)
+        return write_to_stdout(fixed, text, request, quiet)
     if not write:
-        return preview(fixed, request)
-    problems = fixing.write_project(request, fixed)
-    show(fixed.outcome, request)
+        return preview(fixed, request, quiet)
+    show(fixed.outcome, request, quiet=quiet)
     tell(problems)
-    click.echo(f"fixed {counts(fixed)}" if fixed.after else "nothing to fix", err=True)
+    if not quiet:
+        click.echo(f"fixed {counts(fixed)}" if fixed.after else "nothing to fix", err=True)
     return FAILED if problems else fixed.outcome.status
 
 
@@ -214,7 +243,7 @@ def explain(rule: str) -> int:
     try:
         found = registry.find(rule, registry.all_rules())
     except registry.UnknownRuleError as error:
-        raise click.ClickException(str(error)) from error
+        raise Failure(str(error)) from error
     click.echo(click.style(rule_page.heading(found), bold=True))
     click.echo(rule_page.body(found))
     return CLEAN
@@ -270,7 +299,7 @@ def new(code: str, name: str) -> int:
     try:
         files = new_rule.create(Path.cwd(), code, name, registry.all_rules())
     except new_rule.ScaffoldError as error:
-        raise click.ClickException(str(error)) from error
+        raise Failure(str(error)) from error
     for file in files:
         click.echo(f"wrote {file}")
     return CLEAN

@@ -21,7 +21,12 @@ class Failure(click.ClickException):
     exit_code = 2
 
     def show(self, file: Any = None) -> None:
-        click.echo(f"amplint: {self.message}", err=True, file=file)
+        tell(self.message, file)
+
+
+def tell(message: str, file: Any = None) -> None:
+    """Print an error as all of them are printed."""
+    click.echo(f"amplint: {click.style('error', fg='red')}: {message}", err=True, file=file)
 
 
 def describe(error: BaseException) -> str:

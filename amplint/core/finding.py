@@ -15,6 +15,7 @@ class Group(Enum):
     PRECISION = "precision"
     PERFORMANCE = "performance"
     MIGRATION = "migration"
+    SUPPRESSION = "suppression"
     PEDANTIC = "pedantic"
 
     @property

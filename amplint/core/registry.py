@@ -83,7 +83,7 @@ Known limits: silent where not everything was looked at: when the code is switch
 file or another file of the project could not be read, and for text on standard input without a
 file name.
 """,
-    group=Group.PERFORMANCE,
+    group=Group.SUPPRESSION,
     since="0.1.0",
     help="remove the comment, or correct the code in it",
     witness=Unrun("a comment does nothing at run time", "amplint's own output"),
@@ -225,7 +225,11 @@ def find(text: str, rules: Sequence[Rule] | None = None) -> Rule:
 
 
 def did_you_mean(text: str, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown word: the nearest known one, if any is near."""
-    spelled = {word.lower(): word for word in known}
+    """The end of a sentence about an unknown word: the nearest known one, if any is near.
+
+    For a code that is another code, and not the beginning of many.
+    """
+    is_code = CODE.fullmatch(text.upper())
+    spelled = {word.lower(): word for word in known if not is_code or len(word) == len(text)}
     near = difflib.get_close_matches(text.lower(), spelled, n=1, cutoff=0.5)
     return f"; did you mean `{spelled[near[0]]}`?" if near else ""

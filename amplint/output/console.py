@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from amplint.core import errors
 from amplint.core.errors import Failure
 from amplint.output.escaping import printable_lines
 
@@ -63,8 +64,7 @@ def show(
         elif text := render(output.format, replace(report, columns=columns())):
             click.echo(text)
     if not quiet:
-        for notice in outcome.notices:
-            click.echo(f"amplint: {printable_lines(notice)}", err=True)
+        tell_notices(outcome.notices)
     tell(outcome.problems)
 
 
@@ -101,7 +101,7 @@ def tell_timing(timing: Timing, root: Path) -> None:
     click.echo(f"amplint: {text}", err=True)
 
 
-def preview(fixed: FixOutcome, request: Request) -> int:
+def preview(fixed: FixOutcome, request: Request, quiet: bool = False) -> int:
     """Show what would be written, and count what would be left."""
     from amplint.output.formats import diff, path_from
 
@@ -111,29 +111,38 @@ def preview(fixed: FixOutcome, request: Request) -> int:
             click.echo(diff.unified(label, before, after), nl=False)
     left = len(fixed.outcome.findings)
     verdict = f"would fix {counts(fixed)}; --apply writes" if fixed.after else "nothing to fix"
-    click.echo(f"{verdict}; {left} left, see `amplint check`" if left else verdict, err=True)
+    if not quiet:
+        click.echo(f"{verdict}; {left} left, see `amplint check`" if left else verdict, err=True)
     tell(fixed.outcome.problems)
     return fixed.outcome.status or (FINDINGS if fixed.after else CLEAN)
 
 
-def write_to_stdout(fixed: FixOutcome, text: Text, request: Request) -> int:
+def write_to_stdout(fixed: FixOutcome, text: Text, request: Request, quiet: bool = False) -> int:
     """Give back the text of standard input with the fixes in it, and report on standard error."""
     from amplint.output.formats import Report, render
 
     (path,) = request.project.reported or (STDIN,)
     sys.stdout.buffer.write(text.encode(fixed.after.get(path, text.text)))
     sys.stdout.flush()
-    click.echo(render("text", Report(fixed.outcome, request.rules, Path.cwd())), err=True)
+    report = Report(fixed.outcome, request.rules, Path.cwd(), with_summary=not quiet)
+    if said := render("text", report):
+        click.echo(said, err=True)
     tell(fixed.outcome.problems)
     return fixed.outcome.status
 
 
 def counts(fixed: FixOutcome) -> str:
-    findings, files = len(fixed.applied), len(fixed.after)
-    return f"{findings} finding{'s' * (findings != 1)} in {files} file{'s' * (files != 1)}"
+    """Ex) 3 findings in 2 files, which brings up 1 other"""
+    findings, files = fixed.fixed, len(fixed.after)
+    others = f", which brings up {fixed.new} other{'s' * (fixed.new != 1)}" if fixed.new else ""
+    return f"{findings} finding{'s' * (findings != 1)} in {files} file{'s' * (files != 1)}{others}"
+
+
+def tell_notices(notices: Iterable[str]) -> None:
+    for notice in notices:
+        click.echo(f"amplint: {notice}", err=True)
 
 
 def tell(problems: Iterable[str]) -> None:
     for problem in problems:
-        said = printable_lines(problem)
-        click.echo(f"amplint: {click.style('error', fg='red')}: {said}", err=True)
+        errors.tell(printable_lines(problem))

@@ -60,12 +60,26 @@ class FixOutcome:
         before: the texts of the changed files as they were read, by root-relative path.
         after: their new texts.
         applied: the findings that were fixed, placed in the text of their round.
+        found: how many findings there were before.
+        left: how many there are after.
     """
 
     outcome: Outcome
     before: Mapping[str, Text]
     after: Mapping[str, str]
     applied: tuple[Finding, ...]
+    found: int
+    left: int
+
+    @property
+    def fixed(self) -> int:
+        """How many findings are gone because of the fixes: one fix may end several."""
+        return max(len(self.applied), self.found - self.left) if self.applied else 0
+
+    @property
+    def new(self) -> int:
+        """How many of those that are left were not there before, so that the numbers add up."""
+        return self.left - (self.found - self.fixed)
 
 
 class ChangedOnDiskError(Exception):
@@ -132,16 +146,54 @@ def fix_project(request: Request, unsafe: bool = False) -> FixOutcome:
 
 def write_project(request: Request, fixed: FixOutcome) -> tuple[str, ...]:
     """Write the changed files; what could not be written is told, and left."""
-    problems: list[str] = []
-    for path, text in fixed.after.items():
-        before = fixed.before[path]
+    refused = write_texts(request.project.root, fixed.before, fixed.after)
+    return tuple(f"{path}: not fixed: {reason}" for path, reason in refused.items())
+
+
+def written(request: Request, fixed: FixOutcome) -> FixOutcome:
+    """The fixes that are on the disk, and the findings that are left there.
+
+    For when `write_project` could not write them all.
+    """
+
+    def is_written(path: str) -> bool:
         try:
-            write(request.project.root / path, before.encode(text), before.encode(before.text))
+            data = (request.project.root / path).read_bytes()
+        except OSError:
+            return False
+        return data == fixed.before[path].encode(fixed.after[path])
+
+    paths = frozenset(path for path in fixed.after if is_written(path))
+    told = fixed.outcome.problems
+    outcome = engine.run(request)
+    return FixOutcome(
+        outcome=replace(outcome, problems=tuple(dict.fromkeys((*told, *outcome.problems)))),
+        before={path: fixed.before[path] for path in fixed.before if path in paths},
+        after={path: fixed.after[path] for path in fixed.after if path in paths},
+        applied=tuple(finding for finding in fixed.applied if finding.path in paths),
+        found=fixed.found,
+        left=len(outcome.findings),
+    )
+
+
+def write_texts(root: Path, before: Mapping[str, Text], after: Mapping[str, str]) -> dict[str, str]:
+    """Write new texts of files, and give back why which could not be written.
+
+    Args:
+        root: the directory that paths are relative to.
+        before: the texts as they were read, by path.
+        after: the new texts.
+    """
+    refused: dict[str, str] = {}
+    for path, new in after.items():
+        text = before[path]
+        try:
+            write(root / path, text.encode(new), text.encode(text.text))
         except ChangedOnDiskError:
-            problems.append(f"{path}: not fixed: the file has changed since it was read")
+            refused[path] = "the file has changed since it was read"
         except OSError as error:
-            problems.append(f"{path}: not fixed: cannot be written: {error.strerror or error}")
-    return tuple(problems)
+            refused[path] = f"cannot be written: {error.strerror or error}"
+    return refused
 
 
 def write(path: Path, new: bytes, expected: bytes) -> None:
@@ -204,21 +256,21 @@ def _fix_text(
 ) -> Fixed:
     """Apply what can be applied; if the result is no program in the file's encoding, one by one."""
     result = apply_fixes(text.text, findings, allow)
-    if not result.applied or _objection(text, result.text) is None:
+    if not result.applied or objection(text, result.text) is None:
         return result
     good: list[Finding] = []
     for finding in result.applied:
-        objection = _objection(text, apply_fixes(text.text, [*good, finding], allow).text)
-        if objection is None:
+        why = objection(text, apply_fixes(text.text, [*good, finding], allow).text)
+        if why is None:
             good.append(finding)
         else:
             part, start = text.part(finding.span.start.row), finding.span.start
             place = f"{part.of(finding.path)}:{part.place(start).row}"
-            problems.append(f"{place}: {finding.code} not fixed: {objection}")
+            problems.append(f"{place}: {finding.code} not fixed: {why}")
     return apply_fixes(text.text, good, allow)
 
 
-def _objection(text: Text, new: str) -> str | None:
+def objection(text: Text, new: str) -> str | None:
     """Why a new text may not take the place of the old one."""
     try:
         text.encode(new)
@@ -267,7 +319,7 @@ def _without_orphans(path: str, before: Text, new: str, files: Files) -> str:
     ]
     text = replace(before, text=new)
     pruned = without(text, gone)
-    return new if _objection(text, pruned) else pruned
+    return new if objection(text, pruned) else pruned
 
 
 def _names_one_of(text: str, names: Iterable[str]) -> bool:
@@ -314,6 +366,8 @@ def _finish(
         before={path: first.texts[path] for path in changed},
         after={path: texts[path] for path in changed},
         applied=tuple(finding for path in changed for finding in applied[path]),
+        found=len(first.findings),
+        left=len(last.findings),
     )
 
 

@@ -24,6 +24,7 @@ else:
     # Installed below 3.11 alone, so that elsewhere mypy does not find it.
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
+COMMAND_LINE = "the command line"
 DEFAULT_SELECT = tuple(group.value for group in Group if group.default)
 TORCH_VERSION = re.compile(r"\d+\.\d+(\.\d+)?")
 PREFIX = re.compile(r"AMP\d{0,2}")
@@ -48,6 +49,8 @@ class Settings:
             projects of their own.
         per_file_ignores: pairs of a pattern and the selectors not to report in files it matches.
         target_torch: the lowest torch version that the project supports.
+        baseline: the file of the known findings, if the settings name one.
+        config: the file that the settings were read from; None if there is none.
         origins: where the selectors stand, for whoever tells that one of them is unknown.
     """
 
@@ -59,6 +62,8 @@ class Settings:
     roots: tuple[str, ...] = ()
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     target_torch: str | None = None
+    baseline: Path | None = None
+    config: Path | None = field(default=None, compare=False, repr=False)
     origins: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
 
     def identity(self, root: Path) -> list[object]:
@@ -181,10 +186,13 @@ def load(
         raise ConfigError(f"{config}: there is no [tool.amplint] in it")
     root = file.parent if file is not None and config is None else start
     options = options or {}
-    given = {**parse(table, str(file)), **parse(options, "the command line")}
-    origins = {**dict.fromkeys(table, str(file)), **dict.fromkeys(options, "the command line")}
+    given = {
+        **parse(table, str(file), root if file is None else file.parent),
+        **parse(options, COMMAND_LINE, Path()),
+    }
+    origins = {**dict.fromkeys(table, str(file)), **dict.fromkeys(options, COMMAND_LINE)}
     # `parse` has checked each value against its key, which mypy cannot follow through a dict.
-    return Settings(root=root.absolute(), origins=tuple(origins.items()), **given)  # type: ignore[arg-type]
+    return Settings(root.absolute(), config=file, origins=tuple(origins.items()), **given)  # type: ignore[arg-type]
 
 
 def check_selectors(settings: Settings, rules: Sequence[Rule]) -> None:
@@ -236,8 +244,14 @@ def tool_table(file: Path) -> dict[str, object]:
     return tool if isinstance(tool, dict) else {}
 
 
-def parse(table: Mapping[str, object], origin: str) -> dict[str, object]:
-    """Check every key and value of a table and give them the types that `Settings` wants."""
+def parse(table: Mapping[str, object], origin: str, directory: Path) -> dict[str, object]:
+    """Check every key and value of a table and give them the types that `Settings` wants.
+
+    Args:
+        table: keys and values as they were written.
+        origin: where they stand, for errors.
+        directory: the one that paths of files are relative to.
+    """
     given: dict[str, object] = {}
     for key, value in table.items():
         where = f"{origin}: `{key}`"
@@ -251,12 +265,17 @@ def parse(table: Mapping[str, object], origin: str) -> dict[str, object]:
             given["per_file_ignores"] = per_file_ignores(value, where)
         elif key == "target-torch":
             given["target_torch"] = torch_version(value, where)
+        elif key == "baseline":
+            given["baseline"] = directory.absolute() / file_name(value, where)
         else:
             raise ConfigError(f"{origin}: unknown key `{key}`{did_you_mean(key, KEYS)}")
     return given
 
 
-KEYS = ("select", "ignore", "extend-select", "exclude", "roots", "per-file-ignores", "target-torch")
+KEYS = (
+    "select", "ignore", "extend-select", "exclude", "roots", "per-file-ignores", "target-torch",
+    "baseline",
+)  # fmt: skip
 
 
 def strings(value: object, where: str) -> tuple[str, ...]:
@@ -293,9 +312,16 @@ def per_file_ignores(value: object, where: str) -> tuple[tuple[str, tuple[str, .
 
 
 def torch_version(value: object, where: str) -> str:
-    # A number would do for 2.4 and silently take 2.10 for 2.1.
+    # A number would do for 2.4 and silently take 2.10 for 2.1. A command line has no numbers.
     if not isinstance(value, str) or not TORCH_VERSION.fullmatch(value):
-        raise ConfigError(f'{where} must be a version in quotes, such as "2.4", not {value!r}')
+        form = "such as 2.4" if where.startswith(COMMAND_LINE) else 'in quotes, such as "2.4"'
+        raise ConfigError(f"{where} must be a version {form}, not {value!r}")
+    return value
+
+
+def file_name(value: object, where: str) -> str:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise ConfigError(f"{where} must be the name of a file, not {value!r}")
     return value
 
 

@@ -59,7 +59,9 @@ class Cache:
 
     def put(self, key: str, entry: object) -> None:
         """Keep an entry. Where that is not possible, the next run takes its time."""
-        self.write({key: msgspec.json.encode(entry)})
+        # The name of a file may be no text in UTF-8, and then its findings are not kept.
+        with contextlib.suppress(UnicodeEncodeError):
+            self.write({key: msgspec.json.encode(entry)})
 
     def read(self, key: str) -> bytes | None:
         """The same for an entry that is no JSON."""

@@ -74,6 +74,7 @@ class Outcome:
         texts: those of them that could be read.
         limited: the functions that reached a limit of the analysis.
         all_texts: those of all files of the project: a finding may name places in each.
+        left_out: phrases that count the findings which are found and not reported.
     """
 
     root: Path
@@ -84,6 +85,7 @@ class Outcome:
     texts: Mapping[str, Text]
     limited: Limited = field(default_factory=dict)
     all_texts: Mapping[str, Text] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
     @property
     def status(self) -> int:

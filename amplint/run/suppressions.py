@@ -38,6 +38,9 @@ WORD = re.compile(r"[^\s,]+")
 OUR_CODE = re.compile(r"AMP\d+", re.IGNORECASE)
 VERBS = ("ignore", "ignore-file")
 
+# Since Python 3.12 the parts of an f-string are tokens.
+FSTRING_START = getattr(tokenize, "FSTRING_START", None)
+FSTRING_END = getattr(tokenize, "FSTRING_END", None)
 BETWEEN_STATEMENTS = frozenset(
     {tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 )
@@ -104,7 +107,17 @@ class Rows:
             rows.update(range(token.start[0], token.end[0]))  # a string that goes on
             if token.type not in BEFORE_A_NEW_ROW:
                 rows.update(range(token.end[0], following.start[0]))  # a backslash
+        rows.update(self._inside_f_strings())
         return frozenset(rows)
+
+    def _inside_f_strings(self) -> Iterator[int]:
+        """The rows that end inside an f-string: up to Python 3.11 none may hold a comment."""
+        starts: list[int] = []
+        for token in self.tokens:
+            if token.type == FSTRING_START:
+                starts.append(token.start[0])
+            elif token.type == FSTRING_END and starts:
+                yield from range(starts.pop(), token.end[0])
 
 
 @dataclass(frozen=True)
@@ -148,6 +161,10 @@ class Suppressions:
         """Whether a comment suppresses the finding."""
         return any(self._hides(one, finding) for one in self.all)
 
+    def covers(self, one: Suppression, finding: Finding) -> bool:
+        """Whether the comment holds for the place of the finding, whatever its words are."""
+        return one.rows is None or not one.rows.isdisjoint(self.rows.about(finding))
+
     def unused(
         self,
         path: str,
@@ -183,12 +200,9 @@ class Suppressions:
         return Rows(self.text)
 
     def _hides(self, one: Suppression, finding: Finding) -> bool:
-        if not one.kind or not self._covers(one, finding):
+        if not one.kind or not self.covers(one, finding):
             return False
         return one.words is None or any(word.means(finding) for word in one.words)
-
-    def _covers(self, one: Suppression, finding: Finding) -> bool:
-        return one.rows is None or not one.rows.isdisjoint(self.rows.about(finding))
 
     def _read(self) -> Iterator[Suppression]:
         for token in self.rows.tokens:
@@ -232,7 +246,7 @@ class Suppressions:
         ran: Sequence[Rule],
         all_ran: bool,
     ) -> Iterator[Finding]:
-        covered = [finding for finding in findings if self._covers(one, finding)]
+        covered = [finding for finding in findings if self.covers(one, finding)]
         if not one.kind:
             yield self._finding(path, one.start, one.end, self._what_was_meant(one))
         elif one.words is None:

@@ -101,11 +101,14 @@ def measured(laboratory: Lab, fixed: lab.Texts, sizes: tuple[int, ...] | None) -
 def as_fixed(found: Report) -> FixOutcome:
     """The good fixes as `amplint fix` writes them."""
     verified = found.verified
+    applied = tuple(each.finding for each in verified.judged if each.judgement.good)
     return FixOutcome(
         outcome=verified.outcome,
         before={path: verified.before[path] for path in verified.texts},
         after=verified.texts,
-        applied=tuple(each.finding for each in verified.judged if each.judgement.good),
+        applied=applied,
+        found=len(applied) + len(verified.outcome.findings),
+        left=len(verified.outcome.findings),
     )
 
 
@@ -212,6 +215,8 @@ def fix(request: Request, given: Options) -> int:
     click.echo(report.text(found), err=True)
     fixed = as_fixed(found)
     problems = fixing.write_project(request, fixed)
+    if problems:
+        fixed = fixing.written(request, fixed)
     console.show(fixed.outcome, request)
     click.echo(f"fixed {console.counts(fixed)}" if fixed.after else "nothing was fixed", err=True)
     return tell(problems) or fixed.outcome.status

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from amplint import Autocast, Finding, Fix, Misuse, Rule, Violation
+from amplint import Autocast, Finding, Fix, Misuse, Related, Rule, Violation
 from amplint import libcst as cst
 from amplint.knowledge.libraries import DEFAULT_DTYPES
 
@@ -43,8 +43,22 @@ def report(
             text = message(call, misuse, src)
         if text is not None:
             fix = find_fix(misuse, call, src) if find_fix is not None else None
-            related = [src.related(evidence) for evidence in (*misuse.inner, misuse.other)]
-            yield src.finding(rule, call, text, fix, related)
+            yield src.finding(rule, call, text, fix, places(misuse, call, src))
+
+
+def places(misuse: Misuse, call: cst.Call, src: Source) -> list[Related]:
+    """The places that a violation rests on, each once, but for that of the finding itself.
+
+    A call that goes wrong in the next iteration is the other call of its own violation.
+    """
+    other_place = src.related(misuse.other)
+    inner = [src.related(evidence) for evidence in misuse.inner]
+    told = [*(one for one in inner if where(one) != where(other_place)), other_place]
+    return [one for one in told if where(one) != (src.path, src.span(call))]
+
+
+def where(place: Related) -> tuple[str, object]:
+    return place.path, place.span
 
 
 def other(misuse: Misuse, call: cst.Call, src: Source) -> cst.Call | None:

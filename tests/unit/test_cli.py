@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 from xml.etree import ElementTree
@@ -15,34 +14,14 @@ import libcst as cst
 import pytest
 
 from amplint import Finding, Group, Rule, Source, Unrun, calls
-from amplint.cli import main as cli
 from amplint.core import registry
 from amplint.output import FORMATS, console
 from amplint.project import reading
+from tests.command import Amplint, Ran
 
 ROOT = Path(__file__).resolve().parents[2]
 LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
 MODERN = 'import torch\n\nwith torch.amp.autocast("cuda"):\n    pass\n'
-
-
-@dataclass(frozen=True)
-class Ran:
-    status: int
-    out: str
-    err: str
-
-
-class Amplint:
-    """Runs `amplint` in this process, in the current directory."""
-
-    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
-        self._capfd = capfd
-
-    def __call__(self, *arguments: str) -> Ran:
-        self._capfd.readouterr()
-        status = cli.main(arguments)
-        out, err = self._capfd.readouterr()
-        return Ran(status, out, err)
 
 
 @pytest.fixture
@@ -158,7 +137,7 @@ def test_a_report_that_cannot_be_written_is_an_error(amplint: Amplint, project: 
     (project / "a.py").write_text(LEGACY)
     ran = amplint("check", "--format", "text", "--format", "json:/dev/full")
     assert ran.status == 2
-    assert ran.err == "amplint: /dev/full: cannot be written: No space left on device\n"
+    assert ran.err == "amplint: error: /dev/full: cannot be written: No space left on device\n"
 
 
 TRAINING = """\
@@ -378,7 +357,10 @@ def test_settings_of_the_file_and_of_the_command_line(amplint: Amplint, project:
     ("arguments", "sentence"),
     [
         (["check", "--select", "AMP7O1"], "there is no rule `AMP7O1`; did you mean `AMP701`?"),
-        (["check", "--target-torch", "two"], "must be a version in quotes"),
+        (["check", "--target-torch", "two"], "`target-torch` must be a version such as 2.4, not"),
+        (["check", "--target-torch", "99"], "must be a version such as 2.4, not '99'\n"),
+        (["check", "--select", "AMP777"], "there is no rule `AMP777`; did you mean `AMP70"),
+        (["check", "--fail-on", "perf"], "there is no group `perf`; did you mean `performance`?"),
         (["check", "--per-file-ignores", "AMP701"], "is not of the form PATTERN:CODE,CODE"),
         (["check", "--config", "gone.toml"], "gone.toml: cannot be read: No such file"),
         (["check", "--selct", "AMP701"], "--select"),
@@ -405,6 +387,46 @@ def test_what_cannot_be_followed_is_2_and_a_sentence(
     assert sentence in ran.err
     assert "Traceback" not in ran.err
     assert ran.out == ""
+
+
+def test_which_findings_fail(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(f"{LEGACY}    x = 1  # amplint: ignore[AMP101]\n")
+    assert amplint("check", "--exit-zero").status == 0
+    assert amplint("check", "--fail-on", "correctness").status == 0
+    assert "AMP701" in amplint("check", "--fail-on", "correctness").out
+    assert amplint("check", "--fail-on", "correctness,migration").status == 1
+    assert amplint("check", "--fail-on", "precision", "--fail-on", "suppression").status == 1
+    assert amplint("check", "--fail-on", "migration", "--exit-zero").status == 0
+    assert amplint("check", "--exit-zero", "gone.py").status == 2
+    (project / "b.py").write_text("x = (\n")
+    assert amplint("check", "--fail-on", "pedantic").status == 1, "a file was not looked at"
+
+
+def test_settings_are_shown_with_their_origins(amplint: Amplint, project: Path) -> None:
+    (project / "pyproject.toml").write_text(
+        '[tool.amplint]\nignore = ["AMP101"]\ntarget-torch = "2.4"\n'
+        '[tool.amplint.per-file-ignores]\n"a.py" = ["AMP7"]\n'
+    )
+    for name in ("a.py", "b.py"):
+        (project / name).write_text(LEGACY)
+    ran = amplint("check", "--show-settings", "--select", "AMP7", "a.py")
+    assert ran == Ran(
+        0,
+        "# configuration: pyproject.toml\n"
+        "# root of the project: .\n"
+        "# files: 1 to report on, 2 to analyse\n"
+        'select = ["AMP7"]  # the command line\n'
+        'ignore = ["AMP101"]  # pyproject.toml\n'
+        "extend-select = []  # default\n"
+        "exclude = []  # default\n"
+        "roots = []  # default\n"
+        'per-file-ignores = {"a.py" = ["AMP7"]}  # pyproject.toml\n'
+        'target-torch = "2.4"  # pyproject.toml\n'
+        'baseline = ".amplint-baseline.json"  # default, not there\n',
+        "",
+    )
+    assert amplint("check", "--show-settings", "--select", "AMP7O1").status == 2
+    assert amplint("check", "--show-settings", "gone.py").status == 2
 
 
 @pytest.mark.parametrize(
@@ -464,6 +486,14 @@ def test_what_python_can_just_read_is_checked(project: Path) -> None:
     assert ran.out.startswith("chain.py:4:6: AMP701")
 
 
+def test_a_name_that_is_not_utf_8_is_checked(amplint: Amplint, project: Path) -> None:
+    (project / "a\udcff.py").write_text(LEGACY)
+    for _ in range(2):  # the second run finds what the first one has kept
+        ran = amplint("check", "--format", "concise")
+        assert ran.status == 1
+        assert ran.err == ""
+
+
 def test_warnings_of_the_parser_are_not_amplints(project: Path) -> None:
     (project / "a.py").write_text("import torch\nx = '\\d', 1 is 1, torch.cuda.amp.GradScaler()\n")
     ran = process("check", PYTHONWARNINGS="always")
@@ -495,6 +525,33 @@ def test_a_missing_path_is_2_and_the_rest_goes_on(amplint: Amplint, project: Pat
     assert ran.status == 2
     assert "AMP701" in ran.out
     assert ran.err == "amplint: error: gone.py: there is no such file or directory\n"
+
+
+def test_nothing_is_said_of_no_files_beside_an_error(amplint: Amplint) -> None:
+    ran = amplint("check", "gone.py")
+    assert ran == Ran(2, "", "amplint: error: gone.py: there is no such file or directory\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check", "gone.py"],
+        ["check", "--selct", "AMP1"],
+        ["check", "--config", "gone.toml"],
+        ["check", "--select", "nothing"],
+        ["check", "-", "a.py"],
+        ["check", "--per-file-ignores", "x"],
+        ["explain", "nothing"],
+        ["nothing"],
+        ["new", "x", "y"],
+    ],
+)
+def test_errors_begin_alike(amplint: Amplint, arguments: list[str]) -> None:
+    ran = amplint(*arguments)
+    assert ran.status == 2
+    assert ran.out == ""
+    assert all(line.startswith("amplint: ") for line in ran.err.splitlines())
+    assert ran.err.startswith("amplint: error: ")
 
 
 # ------------------------------------------------------------------------------ amplint's faults
@@ -561,7 +618,7 @@ def test_a_broken_rule_module_is_2_and_named(
 
     monkeypatch.setattr(registry, "all_rules", fail)
     assert amplint("rules") == Ran(
-        2, "", "amplint: amplint.rules.mine: the module has no docstring\n"
+        2, "", "amplint: error: amplint.rules.mine: the module has no docstring\n"
     )
 
 
@@ -603,7 +660,7 @@ def test_standard_input_stands_for_a_file_of_the_project(project: Path) -> None:
 def test_standard_input_of_a_wrong_encoding_is_2() -> None:
     ran = process("check", "-", "--stdin-filename", "a.py", stdin=b"x = '\xff'\n")
     assert (ran.status, ran.out) == (2, "")
-    assert ran.err.startswith("amplint: a.py:1:6: not valid utf-8")
+    assert ran.err.startswith("amplint: error: a.py:1:6: not valid utf-8")
 
 
 def test_standard_input_is_fixed_to_standard_output() -> None:
@@ -713,6 +770,56 @@ def test_a_file_that_cannot_be_written_is_2(
     ran = amplint("fix", "--apply")
     assert ran.status == 2
     assert "a.py: not fixed: cannot be written: Permission denied" in ran.err
+
+
+def test_a_file_that_was_not_written_is_not_counted_and_its_findings_are_left(
+    amplint: Amplint, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.py", "b.py"):
+        (project / name).write_text(LEGACY)
+    access = os.access
+    # (Tests may run as root, who may write what is read-only.)
+    monkeypatch.setattr(
+        "os.access", lambda path, mode: "b.py" not in str(path) and access(path, mode)
+    )
+    ran = amplint("fix", "--apply")
+    assert ran.status == 2
+    assert (project / "a.py").read_text() == MODERN
+    assert (project / "b.py").read_text() == LEGACY
+    assert ran.out.startswith("b.py:3:6 AMP701")
+    assert ran.err == (
+        "amplint: error: b.py: not fixed: cannot be written: the file is read-only\n"
+        "fixed 1 finding in 1 file\n"
+    )
+
+
+def test_the_counts_of_fix_add_up(amplint: Amplint, project: Path) -> None:
+    """One of the fixes makes a line of which another rule speaks."""
+    folder = ROOT / "fixtures" / "host_data_to_device_in_hot_path"
+    for file in folder.glob("*.py"):
+        (project / file.name).write_text(file.read_text())
+    found = len(json.loads(amplint("check", "bad.py", "--format", "json").out))
+    said = amplint("fix", "--unsafe", "bad.py").err
+    numbers = re.fullmatch(
+        r"would fix (\d+) findings in 1 file(?:, which brings up (\d+) others?)?; --apply writes; "
+        r"(\d+) left, see `amplint check`\n",
+        said,
+    )
+    assert numbers is not None
+    fixed, new, left = (int(number or 0) for number in numbers.groups())
+    assert new > 0
+    assert found == fixed + left - new
+    assert amplint("fix", "--unsafe", "--apply", "bad.py").err.startswith(f"fixed {fixed} findings")
+    assert len(json.loads(amplint("check", "bad.py", "--format", "json").out)) == left
+
+
+def test_fix_may_be_quiet(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(LEGACY)
+    diff = amplint("fix", "-q")
+    assert (diff.status, diff.err) == (1, "")
+    assert diff.out.startswith("--- a/a.py")
+    assert amplint("fix", "--apply", "--quiet") == Ran(0, "", "")
+    assert (project / "a.py").read_text() == MODERN
 
 
 # ------------------------------------------------------------------------------ the other commands

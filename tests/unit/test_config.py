@@ -65,7 +65,8 @@ def finding(code: str, path: str = "a.py", group: Group = Group.PERFORMANCE) -> 
         ({"select": ["data-parallel"]}, {"AMP601"}),
         ({"select": []}, set()),
         ({"extend-select": ["pedantic"], "select": ["AMP701"]}, {"AMP102", "AMP701"}),
-        ({"ignore": ["performance"]}, {"AMP701"}),
+        ({"ignore": ["performance"]}, {"AMP001", "AMP701"}),
+        ({"ignore": ["performance", "suppression"]}, {"AMP701"}),
         ({"ignore": ["AMP1"], "select": ["AMP1", "AMP7"]}, {"AMP701"}),
         # What is selected by its own code or name is not ignored by a wider word ...
         (

@@ -484,7 +484,7 @@ def test_standard_input_may_be_a_notebook(project: Path) -> None:
         assert done.stdout == text.replace(json.dumps(LEGACY), json.dumps(MODERN))
     done = standard_input("check", "-", "--stdin-filename", "a.ipynb", text="{")
     assert done.returncode == 2
-    assert done.stderr.startswith("amplint: a.ipynb:1:2: it is no JSON: ")
+    assert done.stderr.startswith("amplint: error: a.ipynb:1:2: it is no JSON: ")
 
 
 def test_the_hooks_of_pre_commit_take_notebooks() -> None:

@@ -139,7 +139,7 @@ def test_nothing_to_verify(project: Path, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--entry", "train:nothing"], "amplint: there is no 'train:nothing'"),
+        (["--entry", "train:nothing"], "amplint: error: there is no 'train:nothing'"),
         (["--entry", "train:scale"], "cannot be called: missing a required argument: 'h'"),
         (["--pytest=nowhere.py"], "file or directory not found: nowhere.py"),
         (["nowhere", "--entry", "train:main"], "nowhere: there is no such file or directory"),

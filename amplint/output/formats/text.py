@@ -27,7 +27,7 @@ CUT = "…"
 
 def render(report: Report) -> str:
     blocks = [block(finding, report) for finding in report.outcome.findings]
-    if report.with_summary:
+    if report.with_summary and (report.outcome.files or not report.outcome.problems):
         blocks.append(summary(report.outcome))
     return "\n".join(blocks)
 
@@ -113,10 +113,12 @@ def columns_of(character: str) -> int:
 
 
 def summary(outcome: Outcome) -> str:
-    """One line: how many files, findings by group, and how many can be mended how."""
+    """One line: how many files, findings by group, how many can be mended how, and how many others
+    are not reported."""
     files = counted(len(outcome.files), "file")
+    left_out = "".join(f"; {phrase} left out" for phrase in outcome.left_out)
     if not outcome.findings:
-        return f"{files}, no findings"
+        return f"{files}, no {'new ' * bool(left_out)}findings{left_out}"
     groups = Counter(finding.group for finding in outcome.findings)
     by_group = ", ".join(f"{groups[group]} {group.value}" for group in Group if groups[group])
     fixes = Counter(finding.fix.safety for finding in outcome.findings if finding.fix is not None)
@@ -126,7 +128,7 @@ def summary(outcome: Outcome) -> str:
         if fixes[safety]
     )
     fixable = f"; fixable: {by_safety}" if by_safety else ""
-    return f"{files}, {counted(len(outcome.findings), 'finding')} ({by_group}){fixable}"
+    return f"{files}, {counted(len(outcome.findings), 'finding')} ({by_group}){fixable}{left_out}"
 
 
 def counted(number: int, noun: str) -> str:

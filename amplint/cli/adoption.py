@@ -1,0 +1,194 @@
+"""The options of `check` for a project that has findings already: which of them are reported,
+which end with status 1, and which become suppression comments."""
+
+# Some modules are imported where they are needed: a command pays for what it uses.
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from amplint.cli.options import comma_separated
+from amplint.core.finding import Group
+from amplint.core.registry import UNPARSABLE, did_you_mean
+from amplint.output.console import CLEAN, FAILED, FINDINGS, STDIN
+
+if TYPE_CHECKING:
+    from amplint.output.baseline import Baseline
+    from amplint.run.request import Outcome, Request
+
+ROUNDS = 5  # a comment changes its line, so that what else stands there may be new since a revision
+Command = TypeVar("Command", bound=Callable[..., int])
+
+
+def groups(_: click.Context, parameter: click.Parameter, values: Iterable[str]) -> frozenset[Group]:
+    known = {group.value: group for group in Group}
+    words = comma_separated(_, parameter, values)
+    for word in words:
+        if word not in known:
+            raise click.BadParameter(
+                f"there is no group `{word}`{did_you_mean(word, known)}", param=parameter
+            )
+    return frozenset(known[word] for word in words)
+
+
+def baseline_options(command: Command) -> Command:
+    """The options that name the baseline."""
+    decorators = [
+        click.option(
+            "--baseline",
+            metavar="FILE",
+            help="The known findings, which are not reported. Default: .amplint-baseline.json.",
+        ),
+        click.option("--no-baseline", is_flag=True, help="Report the known findings too."),
+    ]
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+def adoption_options(command: Command) -> Command:
+    """These options of `check`, for `Adoption`."""
+    decorators = [
+        baseline_options,
+        click.option(
+            "--new-since",
+            metavar="REF",
+            help="Report what has to do with lines that changed since this revision of git.",
+        ),
+        click.option(
+            "--add-ignores",
+            metavar="REASON",
+            help="Write a suppression comment, with this reason, at each finding.",
+        ),
+        click.option("--exit-zero", is_flag=True, help="End with status 0 in spite of findings."),
+        click.option(
+            "--fail-on",
+            metavar="GROUPS",
+            multiple=True,
+            callback=groups,
+            help="End with status 1 only for findings of these groups.",
+        ),
+        click.option(
+            "--show-settings",
+            is_flag=True,
+            help="Print the settings, where each comes from, and how many files there are.",
+        ),
+    ]
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """The values of these options; `check` hands on all other ones."""
+
+    no_baseline: bool
+    new_since: str | None
+    add_ignores: str | None
+    exit_zero: bool
+    fail_on: frozenset[Group]
+    show_settings: bool
+
+    @classmethod
+    def take(cls, given: dict[str, Any]) -> Adoption:
+        """Take these options out of those given, and check them."""
+        taken = cls(**{name: given.pop(name) for name in cls.__dataclass_fields__})
+        if taken.no_baseline and given["baseline"]:
+            raise click.UsageError("--baseline and --no-baseline exclude each other")
+        if STDIN in given["paths"] and (
+            taken.new_since is not None or taken.add_ignores is not None
+        ):
+            raise click.UsageError("--new-since and --add-ignores are for files, not for `-`")
+        if taken.add_ignores is not None:
+            from amplint.output import ignoring
+
+            taken = replace(taken, add_ignores=ignoring.check_reason(taken.add_ignores))
+        return taken
+
+    def run(self, request: Request) -> Outcome:
+        """Run, leave out what is not to be reported, and suppress the rest if that is wanted."""
+        known = None if self.no_baseline else baseline_of(request)  # its errors come before work
+        outcome = self._reported(request, known)
+        return outcome if self.add_ignores is None else self._suppressed(outcome, request, known)
+
+    def status(self, outcome: Outcome) -> int:
+        """The exit status. A file that was not looked at fails whatever the groups are."""
+        if outcome.problems:
+            return FAILED
+        fails = any(
+            not self.fail_on or finding.group in self.fail_on or finding.code == UNPARSABLE.code
+            for finding in outcome.findings
+        )
+        return FINDINGS if fails and not self.exit_zero else CLEAN
+
+    def _reported(self, request: Request, known: Baseline | None) -> Outcome:
+        from amplint.run import engine
+
+        if self.new_since is None:
+            return with_baseline(engine.run(request), known, request)
+        from amplint.output import changed
+        from amplint.project import git
+
+        changes = git.changes_since(self.new_since, request.project.root)
+        outcome = with_baseline(engine.run(request), known, request)
+        return changed.since(outcome, changes, self.new_since)
+
+    def _suppressed(self, outcome: Outcome, request: Request, known: Baseline | None) -> Outcome:
+        from amplint.output import fixing, ignoring
+
+        assert self.add_ignores is not None
+        count, paths = 0, set[str]()
+        problems: dict[str, None] = {}
+        for _ in range(ROUNDS):
+            ignored = ignoring.add(outcome, self.add_ignores)
+            root = request.project.root
+            refused = fixing.write_texts(root, ignored.before, ignored.after)
+            problems |= dict.fromkeys(ignored.refused)
+            problems |= dict.fromkeys(f"{path}: {reason}" for path, reason in refused.items())
+            done = [finding for finding in ignored.findings if finding.path not in refused]
+            if not done:
+                break
+            count += len(done)
+            paths |= {finding.path for finding in done}
+            outcome = self._reported(request, known)
+        said = f"suppressed {counted(count, 'finding')} in {counted(len(paths), 'file')}"
+        return replace(
+            outcome,
+            problems=(*outcome.problems, *problems),
+            notices=(*outcome.notices, said),
+        )
+
+
+def baseline_of(request: Request) -> Baseline | None:
+    """The known findings; None if no file of them is named, and there is none."""
+    from amplint.output import baseline
+
+    file = baseline.file_of(request)
+    if request.settings.baseline is None and not os.path.lexists(file):
+        return None
+    return baseline.read(file)
+
+
+def with_baseline(outcome: Outcome, known: Baseline | None, request: Request) -> Outcome:
+    """The outcome without the known findings; a notice says if some of them are fixed."""
+    from amplint.output import baseline
+
+    if known is None:
+        return outcome
+    fixed = sum(baseline.fixed(outcome, known, request).values())
+    if fixed:
+        are = f"{counted(fixed, 'finding')} {'is' if fixed == 1 else 'are'} fixed"
+        hint = f"{baseline.shown(known.file)}: {are}; `amplint baseline --update` drops them"
+        outcome = replace(outcome, notices=(*outcome.notices, hint))
+    return baseline.without_known(outcome, known)
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,74 @@
+"""The line length that a project sets for its formatter or its linter."""
+
+from __future__ import annotations
+
+import configparser
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
+
+DEFAULT = 88  # of ruff and black
+# In each file, the keys that may hold the length, the first one that is there counts.
+TOML: Mapping[str, Sequence[Sequence[str]]] = {
+    "ruff.toml": [("line-length",)],
+    ".ruff.toml": [("line-length",)],
+    "pyproject.toml": [
+        ("tool", "ruff", "line-length"),
+        ("tool", "black", "line-length"),
+        ("tool", "flake8", "max-line-length"),
+    ],
+}
+INI: Mapping[str, Sequence[str]] = {
+    ".flake8": ["flake8"],
+    "setup.cfg": ["flake8", "pycodestyle"],
+    "tox.ini": ["flake8", "pycodestyle"],
+}
+FEWEST = 20  # what is less is no line length that anybody works with
+
+
+def line_length(directory: Path) -> int:
+    """The line length of the nearest directory upward that sets one, else that of ruff."""
+    for place in (directory, *directory.parents):
+        for length in _lengths(place):
+            if type(length) is int and length >= FEWEST:
+                return length
+    return DEFAULT
+
+
+def _lengths(directory: Path) -> Iterator[object]:
+    for name, keys in TOML.items():
+        table = _toml(directory / name)
+        yield from (_value(table, key) for key in keys)
+    for name, sections in INI.items():
+        parser = _ini(directory / name)
+        for section in sections:
+            text = parser.get(section, "max-line-length", fallback="").strip()
+            yield int(text) if text.isdecimal() else None
+
+
+def _toml(file: Path) -> Mapping[str, object]:
+    try:
+        table: Mapping[str, object] = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError):  # some other tool's file, and not about amplint
+        return {}
+    return table
+
+
+def _value(table: object, keys: Sequence[str]) -> object:
+    for key in keys:
+        table = table.get(key) if isinstance(table, Mapping) else None
+    return table
+
+
+def _ini(file: Path) -> configparser.RawConfigParser:
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(file.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, configparser.Error):
+        return configparser.RawConfigParser()
+    return parser

@@ -1,0 +1,29 @@
+"""`amplint`, run in this process as a user would."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from amplint.cli import main as cli
+
+
+@dataclass(frozen=True)
+class Ran:
+    status: int
+    out: str
+    err: str
+
+
+class Amplint:
+    """Runs `amplint` in this process, in the current directory."""
+
+    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
+        self._capfd = capfd
+
+    def __call__(self, *arguments: str) -> Ran:
+        self._capfd.readouterr()
+        status = cli.main(arguments)
+        out, err = self._capfd.readouterr()
+        return Ran(status, out, err)
