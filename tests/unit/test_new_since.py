@@ -1,5 +1,6 @@
 """Findings that have to do with what changed since a revision, and repositories that mean harm."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -374,3 +375,21 @@ def test_the_rows_of_a_span() -> None:
         changes = git.Changes(Path("/r"), frozenset({"a.py"}), {"a.py": frozenset(rows)})
         assert changes.touch(Path("/r/a.py"), span) is touched
     assert changes.touch(Path("/r/b.py"), span), "it is not tracked"
+
+
+def test_a_notebook_has_changed_where_its_json_has(
+    amplint: Amplint, repository: Repository
+) -> None:
+    file = repository.top / "a.ipynb"
+    source = ["import torch\n", SCALER, "y = 1"]
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "source": source}
+    made = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    file.write_text(json.dumps(made, indent=1))
+    repository.commit()
+    file.write_text(file.read_text().replace("y = 1", "y = 2"))
+    assert amplint("check", "a.ipynb", "--new-since", "HEAD").status == 0
+    file.write_text(file.read_text().replace("GradScaler()", "GradScaler(growth_interval=9)"))
+    assert "a.ipynb:cell 1:2:5 AMP702" in amplint("check", "a.ipynb", "--new-since", "HEAD").out
+    assert amplint("check", "a.ipynb", "--add-ignores", "known").status == 0
+    [cell] = json.loads(file.read_text())["cells"]
+    assert cell["source"][1] == "# amplint: ignore[AMP702] known\n"
