@@ -79,17 +79,21 @@ def entry() -> int:
 
 
 class Commands(click.Group):
-    """The commands of this module, and `verify`, whose module is imported when it is asked for."""
+    """The commands of this module, and those whose modules are imported when they are asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), "verify"])
+        return sorted([*super().list_commands(ctx), "server", "verify"])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name != "verify":
-            return super().get_command(ctx, cmd_name)
-        from amplint.cli.verify import verify
+        if cmd_name == "server":
+            from amplint.cli.server import server
 
-        return verify
+            return server
+        if cmd_name == "verify":
+            from amplint.cli.verify import verify
+
+            return verify
+        return super().get_command(ctx, cmd_name)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
