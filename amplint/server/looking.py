@@ -16,6 +16,7 @@ from amplint.project.discover import Project
 from amplint.project.reading import text_of
 from amplint.run import engine
 from amplint.run.cache import NAME, Cache
+from amplint.run.linking import LiveLinker
 from amplint.run.request import Request
 from amplint.server.messages import Answer, Done, Judged, Look, Open, Told
 from amplint.server.showing import Showing
@@ -50,6 +51,7 @@ class Memory:
     """All that is kept in memory of a project between two looks."""
 
     indexed: dict[tuple[str, str], File] = field(default_factory=dict)
+    linker: LiveLinker = field(default_factory=LiveLinker)
 
 
 @dataclass
@@ -110,6 +112,7 @@ class Looker:
             overlays_of(project, texts),
             Cache(project.root / NAME),
             self._memory.indexed,
+            self._memory.linker,
         )
         yield from self._judged(look, run, uris)
 
