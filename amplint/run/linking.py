@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from amplint.inference import Inference
 from amplint.inference.continuation import can_go_on, continued
 from amplint.inference.interface import different
 from amplint.inference.snapshot import Snapshot, resumed, taken
+from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.run.cache import key_of
 from amplint.run.indexing import LEVEL, Store, environment_digest
@@ -118,6 +120,11 @@ class LiveLinker:
     changed: int | None = None
     _disk: Linker | None = None
     _known: Inference | None = None
+
+    @property
+    def files(self) -> Mapping[str, File]:
+        """The files that are in memory, indexed, by path."""
+        return self._known.files.own if self._known is not None else {}
 
     def over(self, disk: Linker | None) -> LiveLinker:
         """The same, which takes the values from the cache where it knows none."""

@@ -1,6 +1,6 @@
 """The texts that are open in the editor.
 
-They are kept here and not taken from pygls, which also ends lines at form feeds and at U+2028, as
+They are kept here and not by pygls, which also ends lines at form feeds and at U+2028, as
 `str.splitlines` does and neither Python nor an editor: an edit behind one would come into another
 line.
 """

@@ -15,6 +15,7 @@ from amplint.project.config import Settings, find, load
 from amplint.project.discover import Project
 from amplint.project.reading import text_of
 from amplint.run import engine
+from amplint.run.analysis import why_python_refuses
 from amplint.run.cache import NAME, Cache
 from amplint.run.linking import LiveLinker
 from amplint.run.request import Request
@@ -48,10 +49,32 @@ class Group:
 
 @dataclass
 class Memory:
-    """All that is kept in memory of a project between two looks."""
+    """All that is kept in memory of a project between two looks.
+
+    Args:
+        indexed: its files, by path and text.
+        linker: has its values.
+        readable: by path, the last text of an open file that Python could read.
+    """
 
     indexed: dict[tuple[str, str], File] = field(default_factory=dict)
     linker: LiveLinker = field(default_factory=LiveLinker)
+    readable: dict[str, str] = field(default_factory=dict)
+
+    def forget_old_texts(self) -> None:
+        """Forget the files as they were before they were edited."""
+        files = self.linker.files.items()
+        current = {(path, file.text): file for path, file in files}
+        self.indexed.clear()
+        self.indexed.update(current)
+
+    def can_be_read(self, path: str, text: str) -> bool:
+        """Whether Python can read a text; if so, it is remembered."""
+        if self.readable.get(path) != text:
+            if why_python_refuses(text) is not None:
+                return False
+            self.readable[path] = text
+        return True
 
 
 @dataclass
@@ -104,17 +127,32 @@ class Looker:
             yield Judged(look.number, uris[name], [], {})
         if group != self._group:
             self._group, self._memory = group, Memory()
+        memory = self._memory
         texts = {name: look.opened[uris[name]].text for name in project.reported}
+        refused = {name for name, text in texts.items() if not memory.can_be_read(name, text)}
         run = Request(
             project,
             settings,
             registry.all_rules(),
             overlays_of(project, texts),
             Cache(project.root / NAME),
-            self._memory.indexed,
-            self._memory.linker,
+            memory.indexed,
+            memory.linker,
+        )
+        first = next(name for name, uri in uris.items() if uri == look.uri)
+        if first in refused:
+            yield from self._judged(look, by_itself(run, first), uris)
+            return
+        # While a text cannot be read, somebody is typing. The others are judged as if it were what
+        # it was before: without its functions, they would be shown what is not so.
+        before = {name: memory.readable[name] for name in refused & memory.readable.keys()}
+        overlays = {name: text for name, text in run.overlays.items() if name not in refused}
+        reported = project.reported - refused
+        run = replace(
+            run, project=replace(project, reported=reported), overlays={**overlays, **before}
         )
         yield from self._judged(look, run, uris)
+        memory.forget_old_texts()
 
     def _judged(self, look: Look, run: Request, uris: Mapping[str, str]) -> Iterator[Answer]:
         """Judge the text that was asked for, then all others."""
@@ -145,6 +183,12 @@ def group_of(path: str, settings: Settings) -> Group:
     """The group of a file."""
     file = Path(path)
     return Group(discover.root_of(path), find(file.parent), settings.root_of(file))
+
+
+def by_itself(run: Request, name: str) -> Request:
+    """The request to judge a file without the project around it."""
+    project = replace(run.project, files=(name,), reported=frozenset({name}), whole=False)
+    return replace(run, project=project, cache=None, indexed={}, linker=None)
 
 
 def alone(opened: Open) -> Request:

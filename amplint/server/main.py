@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import replace
+from typing import Any
 
 from lsprotocol import types
 from pygls import uris
 from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol, lsp_method
 
 from amplint import __version__
 from amplint.server import presentation
 from amplint.server.analyst import Analyst
 from amplint.server.documents import Change, Document
-from amplint.server.messages import Answer, Done, Judged, Look, Open, Repaired, Supersede, Told
+from amplint.server.messages import (
+    Answer,
+    Done,
+    Judged,
+    Look,
+    Open,
+    Repaired,
+    Supersede,
+    Told,
+    reserved_output,
+)
 from amplint.server.positions import ENCODINGS, Encoding
 from amplint.server.presentation import Found, own_place, own_range
 from amplint.server.schedule import Schedule
@@ -25,11 +37,25 @@ SUFFIXES = (".py", ".pyw")
 WATCHED = ("**/*.py", "**/*.pyw", "**/pyproject.toml", "**/.gitignore")
 
 
+class Protocol(LanguageServerProtocol):
+    """The protocol, without the texts that pygls keeps.
+
+    It ends lines where `str.splitlines` does, and then moves the places of a change into the lines
+    that it has, in the message itself: nobody after it sees what the editor has said.
+    """
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
+    def lsp_text_document__did_change(
+        self, params: types.DidChangeTextDocumentParams
+    ) -> Generator[Any, Any, None]:
+        yield self.fm.features[types.TEXT_DOCUMENT_DID_CHANGE], (params,), None
+
+
 class Server(LanguageServer):
     """The state of a session with an editor."""
 
     def __init__(self) -> None:
-        super().__init__("amplint", __version__)
+        super().__init__("amplint", __version__, protocol_cls=Protocol)
         self.documents: dict[str, Document] = {}
         self.found: dict[str, Found] = {}
         self.schedule = Schedule()
@@ -141,9 +167,7 @@ class Server(LanguageServer):
         self.judged = asyncio.Event()
 
     def analyst_ended(self, status: int | None) -> None:
-        self.tell(
-            f"amplint's analysis has ended with status {status}; the next change starts it again"
-        )
+        self.tell(f"the analysis ended with status {status}; the next change starts it again")
         self.schedule.failed()
         self.look()
 
@@ -287,4 +311,5 @@ def own_change(change: types.TextDocumentContentChangeEvent) -> Change:
 
 def serve() -> None:
     """Serve the editor until it says goodbye, or goes."""
-    create().start_io()
+    with reserved_output() as output:
+        create().start_io(stdout=output)

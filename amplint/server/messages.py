@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import sys
 from typing import BinaryIO
 
 import msgspec
@@ -165,3 +167,10 @@ def body_from(stream: BinaryIO) -> bytes | None:
     (size,) = HEAD.unpack(head)
     body = stream.read(size)
     return body if len(body) == size else None
+
+
+def reserved_output() -> BinaryIO:
+    """Standard output, for messages alone: what is printed by mistake goes to standard error."""
+    output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return output

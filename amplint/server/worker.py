@@ -6,16 +6,18 @@ It ends when its input does, so that it never outlives the server.
 from __future__ import annotations
 
 import gc
-import os
 import queue
 import sys
 import threading
 from typing import BinaryIO
 
 from amplint.server.looking import Looker, SupersededError
-from amplint.server.messages import Look, Supersede, body_from, framed, request_in
+from amplint.server.messages import Look, Supersede, body_from, framed, request_in, reserved_output
 
-IDLE = 3.0  # seconds without a look, after which what is left of the last ones is cleaned up
+# After so many seconds without a look, what the last ones have left is cleaned up, if these were
+# so many: 30 MB each for timm 1.0.30, where it takes some seconds.
+IDLE = 30.0
+LOOKS = 10
 
 
 class Inbox:
@@ -59,12 +61,13 @@ def serve(inbox: Inbox, answers: BinaryIO) -> None:
 
     looker = Looker(check)
     timeout: float | None = None
+    looks = 0
     while True:
         try:
             look = inbox.take(timeout)
         except queue.Empty:
-            clean_up()
-            timeout = None
+            gc.collect()
+            timeout, looks = None, 0
             continue
         if look is None:
             return
@@ -72,19 +75,12 @@ def serve(inbox: Inbox, answers: BinaryIO) -> None:
         for answer in looker.look(look):
             answers.write(framed(answer))
             answers.flush()
-        timeout = IDLE
-
-
-def clean_up() -> None:
-    """Find the garbage that runs have left in cycles."""
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
+        gc.disable()  # a run has enabled it
+        looks += 1
+        timeout = IDLE if looks >= LOOKS else None
 
 
 def main() -> None:
     """Serve the process that has started this one."""
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # Whatever is printed by mistake must not come between the answers.
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    serve(Inbox(sys.stdin.buffer), answers)
+    with reserved_output() as answers:
+        serve(Inbox(sys.stdin.buffer), answers)
