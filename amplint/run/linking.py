@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -114,9 +114,12 @@ class LiveLinker:
     """Links the files of a project again and again: the values stay in memory.
 
     Args:
+        known: is called when values are known; it may raise what ends the run. (Before, values are
+            neither those of the old files nor those of the new ones.)
         changed: see `Linking`.
     """
 
+    known: Callable[[], None] = lambda: None
     changed: int | None = None
     _disk: Linker | None = None
     _known: Inference | None = None
@@ -141,6 +144,7 @@ class LiveLinker:
             known = self._disk.link(files, progress)
             self.changed = self._disk.changed
         self._known = known if known is not None else linked(files, progress)
+        self.known()
         return self._known
 
     def _continued(self, files: Files, before: Inference) -> Inference | None:

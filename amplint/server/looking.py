@@ -52,13 +52,13 @@ class Memory:
     """All that is kept in memory of a project between two looks.
 
     Args:
-        indexed: its files, by path and text.
         linker: has its values.
+        indexed: its files, by path and text.
         readable: by path, the last text of an open file that Python could read.
     """
 
+    linker: LiveLinker
     indexed: dict[tuple[str, str], File] = field(default_factory=dict)
-    linker: LiveLinker = field(default_factory=LiveLinker)
     readable: dict[str, str] = field(default_factory=dict)
 
     def forget_old_texts(self) -> None:
@@ -87,7 +87,7 @@ class Looker:
 
     check: Callable[[], None] = lambda: None
     _group: Group | None = None
-    _memory: Memory = field(default_factory=Memory)
+    _memory: Memory = field(init=False)
 
     def look(self, look: Look) -> Iterator[Answer]:
         """The findings in a text, then those in the other open ones of its project, then the end.
@@ -126,7 +126,7 @@ class Looker:
         for name in uris.keys() - project.reported:
             yield Judged(look.number, uris[name], [], {})
         if group != self._group:
-            self._group, self._memory = group, Memory()
+            self._group, self._memory = group, Memory(LiveLinker(self.check))
         memory = self._memory
         texts = {name: look.opened[uris[name]].text for name in project.reported}
         refused = {name for name, text in texts.items() if not memory.can_be_read(name, text)}

@@ -66,7 +66,7 @@ def diagnostic(item: Item, page: Page | None) -> types.Diagnostic:
 
 
 def actions(found: Found, at: Range, only: Sequence[str] | None) -> list[types.CodeAction]:
-    """What may be done about the findings in a range, and about all of the text.
+    """The actions for the findings in a range, and for all of the text.
 
     Args:
         found: of the text as it is now.

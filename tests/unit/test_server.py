@@ -19,6 +19,8 @@ import pytest_lsp
 from lsprotocol import types
 from pytest_lsp import ClientServerConfig, LanguageClient
 
+from amplint.cli.main import main
+
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 30.0
 
@@ -51,6 +53,14 @@ HELPERS = "def total(losses):\n    return losses.mean()\n"
 async def client(lsp_client: LanguageClient) -> AsyncIterator[None]:
     yield
     await lsp_client.shutdown_session()
+
+
+def test_without_pygls_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert main(["server"]) == 2
+    assert "pip install 'amplint[server]'" in capsys.readouterr().err
 
 
 class Editor:
