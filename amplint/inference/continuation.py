@@ -81,6 +81,14 @@ def shape(graph: Graph) -> object:
 def holders(inference: Inference, ids: Collection[str]) -> set[str]:
     """The functions in which something is a value that means one of these functions, classes or
     modules, or a call that does."""
+    # Of a definition that is new, nothing can know yet.
+    ids = {
+        identity
+        for identity in ids
+        if identity in inference.functions
+        or identity in inference.classes
+        or identity in inference.files
+    }
     if not ids:
         return set()
     encoder = Encoder()
