@@ -93,7 +93,7 @@ def entry() -> int:
 
 
 # The commands with modules of their own, which have their names.
-ELSEWHERE = ("baseline", "verify")
+ELSEWHERE = ("baseline", "server", "verify")
 
 
 class Commands(click.Group):

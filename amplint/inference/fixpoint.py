@@ -46,7 +46,8 @@ class Inference(ProjectFacts):
         self.is_unique = circles.solve()
         self.circles, self.searched = circles.sites, self.states.keys()
         for function, state in self.states.items():
-            Evaluation(self, self.functions[function], state).complete()
+            if len(state.regions) < len(state.graph.blocks):
+                Evaluation(self, self.functions[function], state).complete()
         # Whoever walks over all functions, or all calls, does so in the same order, whatever the
         # order of evaluation was.
         self.states = dict(sorted(self.states.items()))

@@ -16,8 +16,10 @@ from typing import Any
 import msgspec
 
 from amplint.core.values import KINDS, Autocast, Class, Function, Instance, Module, Super, Value
+from amplint.inference.circles import Sites
 from amplint.inference.fixpoint import Inference
-from amplint.inference.interface import Interface, difference, interface, related
+from amplint.inference.interface import Difference, Interface, difference, interface, related
+from amplint.inference.project import ProjectFacts
 from amplint.inference.state import WHOLE, Key, KeyKind, SiteId, State
 from amplint.inference.store import OF_NODES, Slot
 from amplint.inference.value_codec import Decoder, Encoder, RegionRow, region_of, region_row
@@ -157,18 +159,42 @@ def resumed(files: Files, snapshot: Snapshot, changed: Collection[str]) -> Infer
     project = Inference(files)
     before = {path: snapshot.files[path] for path in changed if path in snapshot.files}
     now = {path: interface(project, files.own[path]) for path in changed if path in files.own}
+    anew = {function for path in now for function in files.own[path].facts.functions}
+    known = [snapshot.texts[function] for function, _, _ in snapshot.functions]
     seen = difference(before, now)
+    found = affected(project, seen, anew, known, lambda ids: holders(snapshot, ids))
+    return None if found is None else updated(Resumed(files, snapshot, found, seen.gone))
+
+
+def affected(
+    project: ProjectFacts,
+    seen: Difference,
+    anew: Collection[str],
+    known: Collection[str],
+    holding: Callable[[Collection[str]], set[str]],
+) -> set[str] | None:
+    """The functions that an edit has to be evaluated from nothing for; None for nearly all.
+
+    Args:
+        project: as it is now.
+        seen: the difference in the interfaces of the files that were edited.
+        anew: the functions that are others than before, whoever else is affected.
+        known: all that were evaluated before.
+        holding: those of them in which something means one of these functions, classes or modules.
+    """
     bases = {base for cls in project.own_classes() for base in cls.bases}
     if seen.is_large or not bases.isdisjoint(seen.bound):
         return None  # other classes may derive from others
-    anew = {function for path in now for function in files.own[path].facts.functions}
-    anew |= {each.id for each in project.own_functions() if not seen.names.isdisjoint(each.words)}
-    anew |= holders(snapshot, seen.meant | related(seen.classes, project.own_classes()))
-    anew |= lambdas_in(anew, (snapshot.texts[function] for function, _, _ in snapshot.functions))
-    anew -= seen.gone
-    if len(anew) > MOST_CHANGED * len(snapshot.functions):
-        return None
-    inference = Resumed(files, snapshot, anew, seen.gone)
+    found = {each.id for each in project.own_functions() if not seen.names.isdisjoint(each.words)}
+    found |= holding(seen.meant | related(seen.classes, project.own_classes()))
+    found |= {*anew}
+    found |= lambdas_in(found, known)
+    found -= seen.gone
+    return found if len(found) <= MOST_CHANGED * len(known) else None
+
+
+def updated(inference: TakenUp) -> Inference | None:
+    """The fixpoint once it has come to its end; None where that is not the one from nothing."""
     inference.update()
     complete = inference.functions.keys() == inference.states.keys()
     return inference if complete and not inference.failures else None
@@ -192,18 +218,7 @@ def holders(snapshot: Snapshot, ids: Collection[str]) -> set[str]:
     modules."""
     if not ids:
         return set()
-    naming: list[bool] = []  # by number of an alternative: whether it means one of them
-
-    def means(part: Any) -> bool:
-        if type(part) is not list:
-            return False
-        if part[0] == "value":
-            return any(naming[atom] for atom in snapshot.values[part[1]])
-        return naming[part[1]] if part[0] == "atom" else any(map(means, part[1:]))
-
-    for kind, *parts in snapshot.atoms:
-        naming.append((kind in NAMING and parts[0] in ids) or any(map(means, parts)))
-    values = {n for n, row in enumerate(snapshot.values) if any(naming[atom] for atom in row)}
+    values = naming(ids, snapshot.values, snapshot.atoms)
     numbers = {number for number, text in enumerate(snapshot.texts) if text in ids}
     found = {function for function, row, _ in snapshot.functions if not values.isdisjoint(row)}
     for rows in (snapshot.edges, snapshot.drawn):
@@ -211,24 +226,87 @@ def holders(snapshot: Snapshot, ids: Collection[str]) -> set[str]:
     return {snapshot.texts[function] for function in found}
 
 
-class Resumed(Inference):
+def naming(ids: Collection[str], values: list[list[int]], atoms: list[list[Any]]) -> set[int]:
+    """The values, by number, that mean one of these functions, classes or modules, or hold one that
+    does.
+
+    Args:
+        values, atoms: see `value_codec.Encoder`.
+    """
+    found: list[bool] = []  # by number of an alternative
+
+    def means(part: Any) -> bool:
+        if type(part) is not list:
+            return False
+        if part[0] == "value":
+            return any(found[atom] for atom in values[part[1]])
+        return found[part[1]] if part[0] == "atom" else any(map(means, part[1:]))
+
+    for kind, *parts in atoms:
+        found.append((kind in NAMING and parts[0] in ids) or any(map(means, parts)))
+    return {number for number, row in enumerate(values) if any(found[atom] for atom in row)}
+
+
+class TakenUp(Inference):
     """A fixpoint that begins with what an earlier one had come to.
 
     Args:
-        files, snapshot: as for `resumed`.
+        files: as they are now.
         anew: the functions to be evaluated from nothing.
         gone: the functions and classes that are no more.
+    """
+
+    def __init__(self, files: Files, anew: Collection[str], gone: Collection[str]) -> None:
+        super().__init__(files)
+        self._anew = sorted(anew)
+        self._definitions_gone = bool(gone)
+        self._gone: list[tuple[Slot, SiteId]] = []  # what these functions had written
+
+    def _know_circles(self, circles: Iterable[Sites], unsettled: Collection[str]) -> None:
+        """Take these for the circles, but for one that lies in a changed function as well."""
+        circles = [*circles]
+        self.circles = [sites for sites in circles if all(f in self.states for f, _ in sites)]
+        broken = {f for sites in {*circles}.difference(self.circles) for f, _ in sites}
+        self.unsettled = {*unsettled} - broken
+        self.searched = set(self.states)
+        self.new_edges = set()
+
+    def update(self) -> None:
+        """Evaluate what has changed, and what depends on it."""
+        # What they had written stays until they have been evaluated once: most of them write the
+        # same again, and nobody else has to hear of it. But no value may mean what is gone.
+        if self._definitions_gone:
+            self._withdraw_gone()
+        for function in self._anew:
+            self._queue.pop(function, None)
+            self.evaluate(function, {WHOLE})
+        self._withdraw_gone()
+        for function in self._anew:
+            # Who calls what makes a region looks into the function: `Calls.specialised`.
+            slot = self.slot(Key("return", function))
+            if any(isinstance(atom, Autocast) for atom in slot.joined or ()):
+                self._tell(slot.readers)
+        self.complete()
+
+    def _withdraw_gone(self) -> None:
+        for slot, site in self._gone:
+            self.withdraw(slot, site)
+        self._gone.clear()
+
+
+class Resumed(TakenUp):
+    """The same, from a snapshot.
+
+    Args:
+        snapshot: as for `resumed`.
     """
 
     def __init__(
         self, files: Files, snapshot: Snapshot, anew: Collection[str], gone: Collection[str]
     ) -> None:
-        super().__init__(files)
-        self._anew = sorted(anew)
-        self._definitions_gone = bool(gone)
+        super().__init__(files, anew, gone)
         self._texts = snapshot.texts
         self._is_gone = [text in anew or text in gone for text in snapshot.texts]
-        self._gone: list[tuple[Slot, SiteId]] = []  # what these functions had written
         decoder = Decoder(snapshot.values, snapshot.atoms)
         self.memo.adopt(decoder.atoms, decoder.values)
         texts, values, atoms = self._texts, decoder.values, decoder.atoms
@@ -262,16 +340,11 @@ class Resumed(Inference):
             for cls, of in snapshot.bases
             if texts[cls] not in gone
         }
-        circles = [
+        circles = (
             tuple(zip((texts[n] for n in pairs[::2]), pairs[1::2], strict=True))
             for pairs in snapshot.circles
-        ]
-        # A circle that lies in a changed function as well is none that is known.
-        self.circles = [sites for sites in circles if all(f in self.states for f, _ in sites)]
-        broken = {f for sites in {*circles}.difference(self.circles) for f, _ in sites}
-        self.unsettled = {texts[number] for number in snapshot.unsettled} - broken
-        self.searched = set(self.states)
-        self.new_edges = set()
+        )
+        self._know_circles(circles, [texts[number] for number in snapshot.unsettled])
 
     def _resume(self, function: str, values: list[Value], around: RegionRow | None) -> None:
         facts = self.functions[function]
@@ -318,25 +391,3 @@ class Resumed(Inference):
             for function, node, what in rows
             if not self._is_gone[function]
         )
-
-    def update(self) -> None:
-        """Evaluate what has changed, and what depends on it."""
-        # What they had written stays until they have been evaluated once: most of them write the
-        # same again, and nobody else has to hear of it. But no value may mean what is gone.
-        if self._definitions_gone:
-            self._withdraw_gone()
-        for function in self._anew:
-            self._queue.pop(function, None)
-            self.evaluate(function, {WHOLE})
-        self._withdraw_gone()
-        for function in self._anew:
-            # Who calls what makes a region looks into the function: `Calls.specialised`.
-            slot = self.slot(Key("return", function))
-            if any(isinstance(atom, Autocast) for atom in slot.joined or ()):
-                self._tell(slot.readers)
-        self.complete()
-
-    def _withdraw_gone(self) -> None:
-        for slot, site in self._gone:
-            self.withdraw(slot, site)
-        self._gone.clear()

@@ -27,7 +27,7 @@ from amplint.ir.ast_cache import TreeCache
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.run.indexing import Indexer, Store
-from amplint.run.linking import Linker
+from amplint.run.linking import Linking
 from amplint.run.timing import Judging, Measured, Watch, processor_time
 
 Result = TypeVar("Result")
@@ -82,6 +82,7 @@ class Task:
         linker: knows the values of the files when they were linked last; None to keep none.
         progress: to be told how far the analysis is.
         timed: whether it is measured what this takes.
+        limits: whether it matters which functions have reached a limit on paths.
     """
 
     texts: Mapping[str, Text]
@@ -90,9 +91,10 @@ class Task:
     indexed: dict[tuple[str, str], File] = field(default_factory=dict)
     tree_cache: TreeCache | None = None
     store: Store | None = None
-    linker: Linker | None = None
+    linker: Linking | None = None
     progress: Progress = SILENT
     timed: bool = False
+    limits: bool = True
 
 
 def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analysed:
@@ -137,7 +139,8 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     link = task.linker.link if task.linker is not None else None
     program = Program(files, task.progress, link)
     program.facts[Hotness]  # nearly all rules ask for it: not once in each process
-    limited = united([program.limited, {PATHS: widened_in(program, task.rules)}])
+    widened = widened_in(program, task.rules) if task.limits else ()
+    limited = united([program.limited, {PATHS: widened}])
     link_time = time.process_time() - begun
     gc.freeze()  # what is linked stays; what the rules leave behind is to be found
     gc.enable()

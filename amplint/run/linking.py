@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
 
 from amplint.analyses.program import linked
 from amplint.core.progress import Progress
 from amplint.inference import Inference
+from amplint.inference.continuation import can_go_on, continued
 from amplint.inference.interface import different
 from amplint.inference.snapshot import Snapshot, resumed, taken
+from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.run.cache import key_of
 from amplint.run.indexing import LEVEL, Store, environment_digest
@@ -28,6 +32,21 @@ class Entry(msgspec.Struct, array_like=True):
     environment: str
     digests: dict[str, str]
     snapshot: Snapshot
+
+
+class Linking(Protocol):
+    """A way to link the files of a project that is linked as a whole.
+
+    Args:
+        changed: where values were taken up, how many files were not as they had been; None where
+            all was linked anew.
+    """
+
+    changed: int | None
+
+    def link(self, files: Files, progress: Progress) -> Inference:
+        """The values of all functions."""
+        ...
 
 
 @dataclass
@@ -88,3 +107,51 @@ class Linker:
 
 
 KEY = key_of("link")  # one entry: of another amplint, or of other files, the last one replaces it
+
+
+@dataclass
+class LiveLinker:
+    """Links the files of a project again and again: the values stay in memory.
+
+    Args:
+        known: is called when values are known; it may raise what ends the run. (Before, values are
+            neither those of the old files nor those of the new ones.)
+        changed: see `Linking`.
+    """
+
+    known: Callable[[], None] = lambda: None
+    changed: int | None = None
+    _disk: Linker | None = None
+    _known: Inference | None = None
+
+    @property
+    def files(self) -> Mapping[str, File]:
+        """The files that are in memory, indexed, by path."""
+        return self._known.files.own if self._known is not None else {}
+
+    def over(self, disk: Linker | None) -> LiveLinker:
+        """The same, which takes the values from the cache where it knows none."""
+        self._disk = disk
+        return self
+
+    def link(self, files: Files, progress: Progress) -> Inference:
+        """The values of all functions. Those that were given before must not be used any more."""
+        self.changed = None
+        # It is taken out first: an edit that amplint fails on leaves nothing that could be used.
+        before, self._known = self._known, None
+        known = self._continued(files, before) if before is not None else None
+        if known is None and self._disk is not None:
+            known = self._disk.link(files, progress)
+            self.changed = self._disk.changed
+        self._known = known if known is not None else linked(files, progress)
+        self.known()
+        return self._known
+
+    def _continued(self, files: Files, before: Inference) -> Inference | None:
+        if not can_go_on(before):
+            return None
+        old, new = before.files.own, files.own
+        # A file that was indexed before is the same object.
+        changed = [path for path in {**old, **new} if old.get(path) is not new.get(path)]
+        self.changed = len(changed)
+        return continued(files, before, sorted(changed))

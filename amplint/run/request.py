@@ -18,6 +18,7 @@ from amplint.run.cache import Cache
 if TYPE_CHECKING:
     from amplint.core.rule import Rule
     from amplint.ir.file_index import File
+    from amplint.run.linking import LiveLinker
     from amplint.run.timing import Timing
 
 
@@ -33,6 +34,7 @@ class Request:
         cache: what was found before; None to find all of it now, and to keep nothing.
         indexed: files indexed in an earlier run of this request, so that the rounds of fixing read
             again only what they have changed.
+        linker: knows the values of the files from earlier runs of this request, in memory.
         timing: to be filled in with what the run takes; None not to measure it.
         progress: to be told how far the run is.
     """
@@ -43,6 +45,7 @@ class Request:
     overlays: Mapping[str, str] = field(default_factory=dict)
     cache: Cache | None = field(default=None, compare=False, repr=False)
     indexed: dict[tuple[str, str], File] = field(default_factory=dict, compare=False, repr=False)
+    linker: LiveLinker | None = field(default=None, compare=False, repr=False)
     timing: Timing | None = field(default=None, compare=False, repr=False)
     progress: Progress = field(default=SILENT, compare=False, repr=False)
 

@@ -23,7 +23,7 @@ from amplint.run import cache as caching
 from amplint.run.analysis import Analysed, Seen, Task, analyse_part, unparsable
 from amplint.run.filtering import solve
 from amplint.run.indexing import LEAST_KEPT, Store
-from amplint.run.linking import Linker
+from amplint.run.linking import Linker, Linking
 from amplint.run.parts import divide
 from amplint.run.request import AnalysisResult, Request
 
@@ -47,6 +47,7 @@ def analyse(request: Request, reading: Reading) -> AnalysisResult:
             store=store_of(request, reading, texts),
             progress=request.progress,
             timed=timing is not None,
+            limits=request.linker is None,
         )
         parts = analyse_parts(task, request, reading)
         if timing is not None:
@@ -147,7 +148,10 @@ def analyse_parts(task: Task, request: Request, reading: Reading) -> list[Analys
     if len(divided) == 1:
         # The whole project, of which something has changed: the cache was asked for it before.
         part, one = divided[0]
-        linker = Linker(task.store) if task.store is not None else None
+        disk = Linker(task.store) if task.store is not None else None
+        linker: Linking | None = disk
+        if request.linker is not None:
+            linker = request.linker.over(disk)
         return [analyse_part(part, replace(one, linker=linker), available())]
     tree_cache = TreeCache(ROOM)
     memories = {

@@ -6,7 +6,7 @@ import itertools
 import random
 import textwrap
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from amplint.core.progress import SILENT
 from amplint.core.values import Tensor, Value
 from amplint.inference import Inference
 from amplint.inference import snapshot as snapshots
+from amplint.inference.continuation import can_go_on, continued
 from amplint.inference.snapshot import Snapshot, resumed, taken
 from amplint.inference.state import Key
 from amplint.inference.value_codec import Decoder, Encoder
@@ -29,7 +30,7 @@ from amplint.output.formats import json as json_format
 from amplint.run import engine, linking, session
 from amplint.run.cache import NAME, Cache
 from amplint.run.indexing import Store
-from amplint.run.linking import KEY, Linker
+from amplint.run.linking import KEY, Linker, LiveLinker
 from benchmarks.edits import edit
 from benchmarks.whole_file import request_for
 from tests.helpers import FIXTURES
@@ -151,9 +152,32 @@ def outcome(inference: Inference) -> dict[str, object]:
     }
 
 
-def take_up(before: Texts, after: Texts) -> Inference | None:
-    changed = [path for path in {**before, **after} if after.get(path) != before.get(path)]
-    return resumed(indexed(after), snapshot(linked(indexed(before))), changed)
+TakeUp = Callable[[Inference, Texts], "Inference | None"]
+
+
+def from_snapshot(before: Inference, after: Texts) -> Inference | None:
+    return resumed(indexed(after), snapshot(before), changed(before, after))
+
+
+def in_memory(before: Inference, after: Texts) -> Inference | None:
+    """Files that have not changed are the same objects, and `before` is used up."""
+    new = changed(before, after)
+    kept = {path: file for path, file in before.files.own.items() if path not in new}
+    files = {path: kept.get(path) or File(path, text) for path, text in after.items()}
+    assert can_go_on(before)
+    return continued(Files(files), before, new)
+
+
+def changed(before: Inference, after: Texts) -> list[str]:
+    texts = {path: file.text for path, file in before.files.own.items()}
+    return [path for path in {**texts, **after} if after.get(path) != texts.get(path)]
+
+
+@pytest.fixture(params=[from_snapshot, in_memory])
+def take_up(request: pytest.FixtureRequest) -> TakeUp:
+    """A way to take up what an earlier fixpoint has come to."""
+    way: TakeUp = request.param
+    return way
 
 
 def edited(path: str, old: str, new: str) -> Texts:
@@ -162,20 +186,22 @@ def edited(path: str, old: str, new: str) -> Texts:
 
 
 @pytest.mark.parametrize(("path", "old", "new"), EDITS.values(), ids=EDITS)
-def test_an_edit_gives_what_a_run_from_nothing_gives(path: str, old: str, new: str) -> None:
+def test_an_edit_gives_what_a_run_from_nothing_gives(
+    path: str, old: str, new: str, take_up: TakeUp
+) -> None:
     after = edited(path, old, new)
-    inference = take_up(PROJECT, after)
+    inference = take_up(linked(indexed(PROJECT)), after)
     assert inference is not None
     assert outcome(inference) == outcome(linked(indexed(after)))
     # And it can be taken up in its turn.
-    back = resumed(indexed(PROJECT), snapshot(inference), [path])
+    back = take_up(inference, PROJECT)
     assert back is not None
     assert outcome(back) == outcome(linked(indexed(PROJECT)))
 
 
-def test_a_field_that_feeds_itself_does_not_keep_what_it_held() -> None:
+def test_a_field_that_feeds_itself_does_not_keep_what_it_held(take_up: TakeUp) -> None:
     path, old, new = EDITS["a field that feeds itself loses its only support"]
-    inference = take_up(PROJECT, edited(path, old, new))
+    inference = take_up(linked(indexed(PROJECT)), edited(path, old, new))
     assert inference is not None
     taken = inference.joined(Key("return", "blocks.py::Block.take"))
     assert not any(isinstance(atom, Tensor) for atom in taken)
@@ -199,10 +225,12 @@ INTERFACES = {
 
 
 @pytest.mark.parametrize(("path", "old", "new"), INTERFACES.values(), ids=INTERFACES)
-def test_who_sees_a_change_past_keys_is_evaluated_again(path: str, old: str, new: str) -> None:
+def test_who_sees_a_change_past_keys_is_evaluated_again(
+    path: str, old: str, new: str, take_up: TakeUp
+) -> None:
     after = edited(path, old, new)
     for before, then in ((PROJECT, after), (after, PROJECT)):
-        inference = take_up(before, then)
+        inference = take_up(linked(indexed(before)), then)
         assert inference is not None
         assert outcome(inference) == outcome(linked(indexed(then)))
 
@@ -221,19 +249,19 @@ ADDED = """
 """
 
 
-def test_files_that_come_and_go() -> None:
+def test_files_that_come_and_go(take_up: TakeUp) -> None:
     more = {**PROJECT, "added.py": textwrap.dedent(ADDED)}
     user = {**more, "user.py": "import added\n\nHELD = added.take(added.Held())\n"}
     gone = {path: text for path, text in user.items() if path != "added.py"}
     moved = {**gone, "then.py": user["added.py"]}
     states: list[Texts] = [PROJECT, more, user, gone, moved, user, PROJECT]
     for before, after in itertools.pairwise(states):
-        inference = take_up(before, after)
+        inference = take_up(linked(indexed(before)), after)
         assert inference is not None
         assert outcome(inference) == outcome(linked(indexed(after)))
 
 
-def test_a_lambda_that_mentions_a_name_is_evaluated_again() -> None:
+def test_a_lambda_that_mentions_a_name_is_evaluated_again(take_up: TakeUp) -> None:
     """It is known only once the graph around it is."""
     user = """
         import blocks
@@ -244,13 +272,13 @@ def test_a_lambda_that_mentions_a_name_is_evaluated_again() -> None:
     """
     before = {**PROJECT, "user.py": textwrap.dedent(user)}
     after = {**before, "blocks.py": before["blocks.py"].replace("def made(", "def fresh(")}
-    inference = take_up(before, after)
+    inference = take_up(linked(indexed(before)), after)
     assert inference is not None
     assert outcome(inference) == outcome(linked(indexed(after)))
 
 
-def test_a_package_that_comes_is_not_taken_up() -> None:
-    assert take_up(PROJECT, {**PROJECT, "__init__.py": ""}) is None
+def test_a_package_that_comes_is_not_taken_up(take_up: TakeUp) -> None:
+    assert take_up(linked(indexed(PROJECT)), {**PROJECT, "__init__.py": ""}) is None
 
 
 @pytest.mark.parametrize(
@@ -261,18 +289,24 @@ def test_a_package_that_comes_is_not_taken_up() -> None:
     ],
 )
 def test_other_bases_and_all_names_of_a_module_are_not_taken_up(
-    path: str, old: str, new: str
+    path: str, old: str, new: str, take_up: TakeUp
 ) -> None:
-    assert take_up(PROJECT, edited(path, old, new)) is None
+    assert take_up(linked(indexed(PROJECT)), edited(path, old, new)) is None
 
 
 def test_where_much_has_changed_all_is_linked_from_nothing(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, take_up: TakeUp
 ) -> None:
     before = {f"m{number}.py": "x = 1\n" for number in range(10)}
     monkeypatch.setattr(snapshots, "MOST_CHANGED", 0.4)
-    assert take_up(before, {**before, **dict.fromkeys(list(before)[:4], "x = 2\n")}) is not None
-    assert take_up(before, {**before, **dict.fromkeys(list(before)[:5], "x = 2\n")}) is None
+    assert (
+        take_up(linked(indexed(before)), {**before, **dict.fromkeys(list(before)[:4], "x = 2\n")})
+        is not None
+    )
+    assert (
+        take_up(linked(indexed(before)), {**before, **dict.fromkeys(list(before)[:5], "x = 2\n")})
+        is None
+    )
 
 
 # -------------------------------------------------------------------------------- with a cache
@@ -290,6 +324,20 @@ def resumptions(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         return inference
 
     monkeypatch.setattr(linking, "resumed", noted)
+    return seen
+
+
+@pytest.fixture
+def continuations(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether the values in memory were taken up, for each run that has known some."""
+    seen: list[bool] = []
+
+    def noted(files: Files, before: Inference, edited: Collection[str]) -> Inference | None:
+        inference = continued(files, before, edited)
+        seen.append(inference is not None)
+        return inference
+
+    monkeypatch.setattr(linking, "continued", noted)
     return seen
 
 
@@ -330,6 +378,33 @@ def test_random_edits_one_upon_the_other(
         write(tmp_path, change)
         texts = {path: text for path, text in {**texts, **change}.items() if text is not None}
     assert sum(resumptions) > 0
+
+
+def test_random_edits_of_a_project_that_stays_in_memory(
+    tmp_path: Path, continuations: list[bool]
+) -> None:
+    """The reports from what is in memory and from nothing are the same, byte for byte: what the
+    rules ask does not change what is in memory."""
+    chance = random.Random(2)
+    folders = chance.sample(sorted(path for path in FIXTURES.iterdir() if path.is_dir()), 3)
+    texts = {
+        file.relative_to(FIXTURES).as_posix(): file.read_bytes().decode(errors="replace")
+        for folder in folders
+        for file in sorted(folder.glob("*.py"))
+    }
+    write(tmp_path, texts)
+    linker = LiveLinker()
+    files: dict[tuple[str, str], File] = {}
+    said = "nothing"
+    for _ in range(12):
+        request = request_for(tmp_path, [tmp_path / path for path in texts])
+        found = engine.run(replace(request, linker=linker, indexed=files))
+        in_memory = json_format.render(Report(found, request.rules, tmp_path))
+        assert in_memory == report(tmp_path, texts, None), said
+        said, change = edit(texts, chance)
+        write(tmp_path, change)
+        texts = {path: text for path, text in {**texts, **change}.items() if text is not None}
+    assert sum(continuations) > 3
 
 
 def test_other_files_of_the_same_project_are_reported_from_the_same_values(

@@ -23,6 +23,7 @@ LAYERS = (
     "run",
     "output",
     "verify",
+    "server",
     "cli",
 )
 FOR_RULES = ("amplint", "amplint.knowledge")

@@ -1,0 +1,62 @@
+"""The texts that are open in the editor.
+
+They are kept here and not by pygls, which also ends lines at form feeds and at U+2028, as
+`str.splitlines` does and neither Python nor an editor: an edit behind one would come into another
+line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from amplint.core.text import Text
+from amplint.server.positions import Encoding, Range, offset_of
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a text.
+
+    Args:
+        text: the new text of the range.
+        range: what it replaces; None for all of the text.
+    """
+
+    text: str
+    range: Range | None = None
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text that is open.
+
+    Args:
+        uri: how the editor calls it.
+        version: goes up with each change.
+        content: the text.
+    """
+
+    uri: str
+    version: int
+    content: Text
+
+    @classmethod
+    def opened(cls, uri: str, version: int, text: str) -> Document:
+        return cls(uri, version, Text(text))
+
+    def changed(self, version: int, changes: Iterable[Change], encoding: Encoding) -> Document:
+        """The document after changes, of which each is about the text that the last one left."""
+        content = self.content
+        for change in changes:
+            content = applied(content, change, encoding)
+        return replace(self, version=version, content=content)
+
+
+def applied(text: Text, change: Change, encoding: Encoding) -> Text:
+    """The text after one change."""
+    if change.range is None:
+        return Text(change.text)
+    start = offset_of(text, change.range.start, encoding)
+    end = max(offset_of(text, change.range.end, encoding), start)
+    return Text(text.text[:start] + change.text + text.text[end:])

@@ -1,0 +1,219 @@
+"""A look at the project around an open text: a run in which open texts stand for their files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from amplint.core import registry
+from amplint.core.errors import Failure, describe
+from amplint.core.text import UndecodableError, why_python_refuses
+from amplint.ir.file_index import File
+from amplint.project import discover
+from amplint.project.config import Settings, find, load
+from amplint.project.discover import Project
+from amplint.project.reading import text_of
+from amplint.run import engine
+from amplint.run.cache import NAME, Cache
+from amplint.run.linking import LiveLinker
+from amplint.run.request import Request
+from amplint.server.messages import Answer, Done, Judged, Look, Open, Told
+from amplint.server.showing import Showing
+
+UNTITLED = "untitled.py"
+
+
+class SupersededError(BaseException):
+    """The texts that are looked at are no longer those in the editor.
+
+    It is no `Exception`, for it is nobody's fault: an analysis reports those, and goes on.
+    """
+
+
+@dataclass(frozen=True)
+class Group:
+    """The open texts with the same value here are looked at together.
+
+    Args:
+        root: of their project.
+        config: the file with their settings.
+        part: the directory of the settings' `roots` that they lie in.
+    """
+
+    root: Path
+    config: Path | None
+    part: str
+
+
+@dataclass
+class Memory:
+    """All that is kept in memory of a project between two looks.
+
+    Args:
+        linker: has its values.
+        indexed: its files, by path and text.
+        readable: by path, the last text of an open file that Python could read.
+    """
+
+    linker: LiveLinker
+    indexed: dict[tuple[str, str], File] = field(default_factory=dict)
+    readable: dict[str, str] = field(default_factory=dict)
+
+    def forget_old_texts(self) -> None:
+        """Forget the files as they were before they were edited."""
+        files = self.linker.files.items()
+        current = {(path, file.text): file for path, file in files}
+        self.indexed.clear()
+        self.indexed.update(current)
+
+    def can_be_read(self, path: str, text: str) -> bool:
+        """Whether Python can read a text; if so, it is remembered."""
+        if self.readable.get(path) != text:
+            if why_python_refuses(text) is not None:
+                return False
+            self.readable[path] = text
+        return True
+
+
+@dataclass
+class Looker:
+    """Looks at projects. The one that was looked at last stays in memory.
+
+    Args:
+        check: raises SupersededError where nobody waits for the answer any more.
+    """
+
+    check: Callable[[], None] = lambda: None
+    _group: Group | None = None
+    _memory: Memory = field(init=False)
+
+    def look(self, look: Look) -> Iterator[Answer]:
+        """The findings in a text, then those in the other open ones of its project, then the end.
+
+        What goes wrong is told. A text that was not judged is none of those that the end names.
+        """
+        done = [look.uri]
+        try:
+            for answer in self._looked(look):
+                if isinstance(answer, Judged) and answer.uri != look.uri:
+                    done.append(answer.uri)
+                yield answer
+        except SupersededError:
+            done = []
+        except Failure as error:
+            yield Told(look.number, error.message, True)
+        except Exception as error:
+            self._group = None  # what is kept may be the reason
+            yield Told(look.number, f"amplint failed on {look.uri}: {describe(error)}", True)
+        yield Done(look.number, done)
+
+    def _looked(self, look: Look) -> Iterator[Answer]:
+        opened = look.opened[look.uri]
+        if not opened.path:
+            yield from self._judged(look, alone(opened), {UNTITLED: look.uri})
+            return
+        settings = settings_of(opened.path)
+        group = group_of(opened.path, settings)
+        together = {
+            other.path: uri
+            for uri, other in look.opened.items()
+            if other.path and group_of(other.path, settings_of(other.path)) == group
+        }
+        project = discover.project([*together], settings, force_exclude=True, text_is_given=True)
+        uris = {name_of(path, project): uri for path, uri in together.items()}
+        for name in uris.keys() - project.reported:
+            yield Judged(look.number, uris[name], [], {})
+        if group != self._group:
+            self._group, self._memory = group, Memory(LiveLinker(self.check))
+        memory = self._memory
+        texts = {name: look.opened[uris[name]].text for name in project.reported}
+        refused = {name for name, text in texts.items() if not memory.can_be_read(name, text)}
+        run = Request(
+            project,
+            settings,
+            registry.all_rules(),
+            overlays_of(project, texts),
+            Cache(project.root / NAME),
+            memory.indexed,
+            memory.linker,
+        )
+        first = next(name for name, uri in uris.items() if uri == look.uri)
+        if first in refused:
+            yield from self._judged(look, by_itself(run, first), uris)
+            return
+        # While a text cannot be read, somebody is typing. The others are judged as if it were what
+        # it was before: without its functions, they would be shown what is not so.
+        before = {name: memory.readable[name] for name in refused & memory.readable.keys()}
+        overlays = {name: text for name, text in run.overlays.items() if name not in refused}
+        reported = project.reported - refused
+        run = replace(
+            run, project=replace(project, reported=reported), overlays={**overlays, **before}
+        )
+        yield from self._judged(look, run, uris)
+        memory.forget_old_texts()
+
+    def _judged(self, look: Look, run: Request, uris: Mapping[str, str]) -> Iterator[Answer]:
+        """Judge the text that was asked for, then all others."""
+        reported = run.project.reported
+        first = frozenset(name for name in reported if uris[name] == look.uri)
+        for asked in (first, reported - first):
+            if not asked:
+                continue
+            self.check()
+            part = replace(run, project=replace(run.project, reported=asked))
+            outcome = engine.run(part)
+            showing = Showing(look.number, outcome, part, uris, look.encoding)
+            for name in sorted(asked):
+                yield showing.judged(name)
+            yield from (Told(look.number, one, True) for one in outcome.problems)
+            yield from (Told(look.number, one, False) for one in outcome.notices)
+            for name in sorted(asked):
+                self.check()
+                yield showing.repaired(name)
+
+
+def settings_of(path: str) -> Settings:
+    """The settings that hold for a file. Raises ConfigError."""
+    return load(Path(path).parent)
+
+
+def group_of(path: str, settings: Settings) -> Group:
+    """The group of a file."""
+    file = Path(path)
+    return Group(discover.root_of(path), find(file.parent), settings.root_of(file))
+
+
+def by_itself(run: Request, name: str) -> Request:
+    """The request to judge a file without the project around it."""
+    project = replace(run.project, files=(name,), reported=frozenset({name}), whole=False)
+    return replace(run, project=project, cache=None, indexed={}, linker=None)
+
+
+def alone(opened: Open) -> Request:
+    """The request to judge a text that is in no file."""
+    project = replace(
+        discover.lone_text(UNTITLED), root=Path.home(), reported=frozenset({UNTITLED})
+    )
+    return Request(project, Settings(project.root), registry.all_rules(), {UNTITLED: opened.text})
+
+
+def name_of(path: str, project: Project) -> str:
+    """The path of a file relative to the root of its project."""
+    return discover.relative(discover.absolute(path), discover.slashes(str(project.root)))
+
+
+def overlays_of(project: Project, texts: Mapping[str, str]) -> dict[str, str]:
+    """The texts that are not those of the files on disk.
+
+    With none, a run is the same as that of `amplint check`, and the same cache serves both.
+    """
+    return {name: text for name, text in texts.items() if not is_on_disk(project, name, text)}
+
+
+def is_on_disk(project: Project, name: str, text: str) -> bool:
+    """Whether a file holds this text."""
+    try:
+        return text_of(name, project.root, {}).text == text
+    except (OSError, UndecodableError):
+        return False

@@ -1,0 +1,147 @@
+"""Findings in the words of the protocol: diagnostics, code actions, hovers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lsprotocol import types
+
+from amplint.server.messages import Edit, Item, Page, Repair
+from amplint.server.positions import Place, Range
+
+SOURCE = "amplint"
+FIX_ALL = "source.fixAll.amplint"
+QUICK_FIX = types.CodeActionKind.QuickFix.value
+SAFETY = {"safe": "safe", "unsafe": "unsafe: results may change"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that is known of a text of one version.
+
+    Args:
+        uri, version: of the text.
+        items: the findings.
+        pages: of their rules.
+        repairs: by number of a finding; empty while they are being computed.
+        all_safe: the edits of all safe fixes.
+        is_complete: whether the fixes are known.
+    """
+
+    uri: str
+    version: int
+    items: Sequence[Item]
+    pages: Mapping[str, Page]
+    repairs: Mapping[int, Repair] = field(default_factory=dict)
+    all_safe: Sequence[Edit] = ()
+    is_complete: bool = False
+
+
+def diagnostics(found: Found) -> list[types.Diagnostic]:
+    """The findings as diagnostics."""
+    return [diagnostic(item, found.pages.get(item.code)) for item in found.items]
+
+
+def diagnostic(item: Item, page: Page | None) -> types.Diagnostic:
+    """A finding as a diagnostic."""
+    has_address = page is not None and page.address
+    return types.Diagnostic(
+        range=lsp_range(item.range),
+        message=f"{item.message} ({item.name})",
+        severity=(
+            types.DiagnosticSeverity.Error if item.is_error else types.DiagnosticSeverity.Warning
+        ),
+        code=item.code,
+        code_description=types.CodeDescription(page.address) if page and has_address else None,
+        source=SOURCE,
+        tags=[types.DiagnosticTag.Deprecated] if item.is_deprecated else None,
+        related_information=[
+            types.DiagnosticRelatedInformation(
+                types.Location(other.uri, lsp_range(other.range)), other.message
+            )
+            for other in item.related
+        ],
+    )
+
+
+def actions(found: Found, at: Range, only: Sequence[str] | None) -> list[types.CodeAction]:
+    """The actions for the findings in a range, and for all of the text.
+
+    Args:
+        found: of the text as it is now.
+        at: the range.
+        only: the kinds of actions that are asked for; None for all.
+    """
+    offered = [*quick_fixes(found, at), *fix_all(found)]
+    return [action for action in offered if is_asked_for(str(action.kind), only)]
+
+
+def quick_fixes(found: Found, at: Range) -> Iterator[types.CodeAction]:
+    """The fixes of the findings in a range: each says whether it is safe."""
+    for number, repair in found.repairs.items():
+        item = found.items[number]
+        if overlap(item.range, at):
+            yield types.CodeAction(
+                title=f"{repair.title} ({item.code}, {SAFETY[repair.safety]})",
+                kind=QUICK_FIX,
+                diagnostics=[diagnostic(item, found.pages.get(item.code))],
+                is_preferred=repair.safety == "safe",
+                edit=workspace_edit(found, repair.edits),
+            )
+
+
+def fix_all(found: Found) -> Iterator[types.CodeAction]:
+    """The action that applies all safe fixes of a text."""
+    if found.all_safe:
+        yield types.CodeAction(
+            title="Fix all safe amplint problems",
+            kind=FIX_ALL,
+            edit=workspace_edit(found, found.all_safe),
+        )
+
+
+def is_asked_for(kind: str, only: Iterable[str] | None) -> bool:
+    """Whether a kind of action is one of those asked for, or below one."""
+    return only is None or any(f"{kind}.".startswith(f"{asked}.") for asked in only)
+
+
+def workspace_edit(found: Found, edits: Iterable[Edit]) -> types.WorkspaceEdit:
+    """Edits of a text, for the version that they were made for alone."""
+    document = types.OptionalVersionedTextDocumentIdentifier(found.uri, found.version)
+    changes = [types.TextEdit(lsp_range(edit.range), edit.text) for edit in edits]
+    return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(document, changes)])
+
+
+def hover(found: Found, at: Place) -> types.Hover | None:
+    """The findings at a place, with the pages of their rules."""
+    here = [item for item in found.items if overlap(item.range, Range(at, at))]
+    if not here:
+        return None
+    parts = [f"**{item.code}** {item.message}{advice(item)}" for item in here]
+    pages = dict.fromkeys(found.pages[item.code].text for item in here if item.code in found.pages)
+    value = "\n\n---\n\n".join(["\n\n".join(parts), *pages])
+    return types.Hover(
+        types.MarkupContent(types.MarkupKind.Markdown, value), lsp_range(here[0].range)
+    )
+
+
+def advice(item: Item) -> str:
+    return f"\n\nConsider: {item.advice}." if item.advice else ""
+
+
+def overlap(one: Range, other: Range) -> bool:
+    """Whether two ranges overlap, or touch."""
+    return one.start <= other.end and other.start <= one.end
+
+
+def lsp_range(range_: Range) -> types.Range:
+    return types.Range(types.Position(*range_.start), types.Position(*range_.end))
+
+
+def own_place(position: types.Position) -> Place:
+    return Place(position.line, position.character)
+
+
+def own_range(range_: types.Range) -> Range:
+    return Range(own_place(range_.start), own_place(range_.end))

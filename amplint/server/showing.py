@@ -1,0 +1,139 @@
+"""The outcome of a run as an editor shows it."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from amplint.core import registry
+from amplint.core.finding import Finding, Fix, Group, Related, Safety, Span
+from amplint.core.text import Text, UndecodableError
+from amplint.output import rule_page
+from amplint.output.fixing import SAFE, UNSAFE, fix_round
+from amplint.output.formats.sarif import help_uri
+from amplint.project.notebooks import Notebook
+from amplint.project.reading import text_of
+from amplint.run.request import Outcome, Request
+from amplint.server.messages import Edit, Elsewhere, Item, Judged, Page, Repair, Repaired
+from amplint.server.positions import Encoding, range_between, range_of
+
+
+@dataclass(frozen=True)
+class Showing:
+    """An outcome, and all that is needed to show it.
+
+    Args:
+        number: of the look.
+        outcome: with places as amplint counts them.
+        request: the run that has led to it.
+        uris: how the editor calls the open texts, by root-relative path.
+        encoding: by which the editor counts places.
+    """
+
+    number: int
+    outcome: Outcome
+    request: Request
+    uris: Mapping[str, str]
+    encoding: Encoding
+
+    def judged(self, path: str) -> Judged:
+        """The findings in one file, with the pages of their rules."""
+        findings = self._findings(path)
+        pages = {finding.code: page_of(finding.code) for finding in findings}
+        return Judged(self.number, self.uris[path], [self._item(one) for one in findings], pages)
+
+    def repaired(self, path: str) -> Repaired:
+        """The fixes of the findings in one file."""
+        repairs: dict[int, Repair] = {}
+        findings = self._findings(path)
+        for number, finding in enumerate(findings):
+            edits = self._edits([finding], path, UNSAFE)
+            if edits and finding.fix is not None:
+                repairs[number] = Repair(finding.fix.title, finding.fix.safety.value, edits)
+        return Repaired(self.number, self.uris[path], repairs, self._edits(findings, path, SAFE))
+
+    def _findings(self, path: str) -> list[Finding]:
+        return [finding for finding in self.outcome.findings if finding.path == path]
+
+    def _item(self, finding: Finding) -> Item:
+        text = self.outcome.texts.get(finding.path, Text(""))
+        fix = finding.fix
+        return Item(
+            finding.code,
+            finding.name,
+            finding.group.value,
+            finding.message,
+            range_of(text, finding.span, self.encoding),
+            is_error=finding.group.severity == "error",
+            is_deprecated=finding.group is Group.MIGRATION,
+            advice=finding.help if fix is None else suggested(fix),
+            related=[self._elsewhere(related) for related in finding.related],
+        )
+
+    def _elsewhere(self, related: Related) -> Elsewhere:
+        text = self.outcome.texts.get(related.path) or self._other(related.path)
+        span = Span(*map(text.in_file, related.span))
+        file = Text(text.document) if isinstance(text, Notebook) else text
+        place = range_of(file, span, self.encoding)
+        return Elsewhere(self._uri(related.path), place, related.message)
+
+    def _other(self, path: str) -> Text:
+        try:
+            return text_of(path, self.outcome.root, self.request.overlays)
+        except (OSError, UndecodableError):
+            return Text("")
+
+    def _uri(self, path: str) -> str:
+        known = self.uris.get(path)
+        return known if known is not None else (self.outcome.root / path).absolute().as_uri()
+
+    def _edits(
+        self, findings: Sequence[Finding], path: str, allow: frozenset[Safety]
+    ) -> list[Edit]:
+        """The edits of those fixes that may be applied, and that do not clash."""
+        fixable = tuple(one for one in findings if one.fix is not None and one.fix.safety in allow)
+        if not fixable:
+            return []
+        changes = fix_round(replace(self.outcome, findings=fixable), self.request, allow)
+        if path not in changes.fixed:
+            return []
+        before = self.outcome.texts[path]
+        return [
+            Edit(range_between(before, start, end, self.encoding), text)
+            for start, end, text in differences(before, Text(changes.fixed[path].text))
+        ]
+
+
+def suggested(fix: Fix) -> str:
+    """The title of a fix that only the user can make."""
+    return fix.title if fix.safety is Safety.SUGGEST else ""
+
+
+def differences(before: Text, after: Text) -> Iterator[tuple[int, int, str]]:
+    """The lines in which two texts differ: start, end and new text, by offsets before."""
+    old, new = lines_of(before), lines_of(after)
+    pairs = zip(old, new, strict=False)
+    same = next(
+        (n for n, (one, other) in enumerate(pairs) if one != other), min(len(old), len(new))
+    )
+    matcher = difflib.SequenceMatcher(None, old[same:], new[same:])
+    for tag, start, end, new_start, new_end in matcher.get_opcodes():
+        if tag != "equal":
+            text = "".join(new[same + new_start : same + new_end])
+            yield before.start(same + start + 1), before.start(same + end + 1), text
+
+
+def lines_of(text: Text) -> list[str]:
+    """The lines of a text, with their ends."""
+    starts = [text.start(row) for row in range(1, text.rows + 2)]
+    return [text.text[start:end] for start, end in itertools.pairwise(starts)]
+
+
+@cache
+def page_of(code: str) -> Page:
+    """The page of a rule."""
+    rule = registry.find(code)
+    return Page(f"## {rule_page.heading(rule)}\n\n{rule_page.body(rule)}", help_uri(rule))

@@ -1,0 +1,86 @@
+"""The process that analyses: looks come in on standard input, answers go out on standard output.
+
+It ends when its input does, so that it never outlives the server.
+"""
+
+from __future__ import annotations
+
+import gc
+import queue
+import sys
+import threading
+from typing import BinaryIO
+
+from amplint.server.looking import Looker, SupersededError
+from amplint.server.messages import Look, Supersede, body_from, framed, request_in, reserved_output
+
+# After so many seconds without a look, what the last ones have left is cleaned up, if these were
+# so many: 30 MB each for timm 1.0.30, where it takes some seconds.
+IDLE = 30.0
+LOOKS = 10
+
+
+class Inbox:
+    """The looks that wait, read in a thread of its own: who waits for none may say so at any time.
+
+    Args:
+        stream: where they come from.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._waiting: queue.SimpleQueue[Look | None] = queue.SimpleQueue()
+        self._superseded = 0
+        threading.Thread(target=self._read, name="inbox", daemon=True).start()
+
+    def take(self, timeout: float | None) -> Look | None:
+        """The next look; None when there are no more. Raises queue.Empty after the timeout."""
+        return self._waiting.get(timeout=timeout)
+
+    def is_superseded(self, number: int) -> bool:
+        """Whether nobody waits for the answer to this look any more."""
+        return number <= self._superseded
+
+    def _read(self) -> None:
+        while body := body_from(self._stream):
+            request = request_in(body)
+            if isinstance(request, Supersede):
+                self._superseded = request.number
+            else:
+                self._waiting.put(request)
+        self._waiting.put(None)
+
+
+def serve(inbox: Inbox, answers: BinaryIO) -> None:
+    """Answer looks until there are no more."""
+    current = 0
+
+    def check() -> None:
+        if inbox.is_superseded(current):
+            raise SupersededError
+
+    looker = Looker(check)
+    timeout: float | None = None
+    looks = 0
+    while True:
+        try:
+            look = inbox.take(timeout)
+        except queue.Empty:
+            gc.collect()
+            timeout, looks = None, 0
+            continue
+        if look is None:
+            return
+        current = look.number
+        for answer in looker.look(look):
+            answers.write(framed(answer))
+            answers.flush()
+        gc.disable()  # a run has enabled it
+        looks += 1
+        timeout = IDLE if looks >= LOOKS else None
+
+
+def main() -> None:
+    """Serve the process that has started this one."""
+    with reserved_output() as answers:
+        serve(Inbox(sys.stdin.buffer), answers)

@@ -1,0 +1,100 @@
+"""How long an editor waits for the findings after an edit.
+
+    python -m benchmarks.editor DIRECTORY FILE... [--edits N]
+
+Copies the project, opens each file as `amplint server` does, and edits its text N times in each of
+four ways, one edit upon the other; nothing is saved. Prints the median time from the text to its
+findings, without the 0.1 s that the server waits for the next keystroke: the process that analyses
+is called directly, so that pygls is not needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import gc
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from amplint.server.looking import Looker
+from amplint.server.messages import Judged, Look, Open, Told
+
+
+def comment(text: str, number: int) -> str:
+    """A comment at the top: everything moves, nothing else happens."""
+    return f"# note {number}\n{text}"
+
+
+def function(text: str, number: int) -> str:
+    """A new function at the end, which nobody calls."""
+    return f"{text}\n\ndef added_{number}(x):\n    return x + {number}\n"
+
+
+def statement(text: str, number: int) -> str:
+    """A new statement in the largest function."""
+    lines = text.splitlines(keepends=True)
+    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+    largest = max(functions, key=lambda node: (node.end_lineno or 0) - node.lineno)
+    last = largest.body[-1]
+    lines.insert(last.lineno - 1, f"{' ' * last.col_offset}number_{number} = {number}\n")
+    return "".join(lines)
+
+
+def broken(text: str, number: int) -> str:
+    """A parenthesis that is still open, as in most moments of typing."""
+    return f"{text}\n# {number}\nx = ("
+
+
+EDITS: Mapping[str, Callable[[str, int], str]] = {
+    "a comment": comment,
+    "a function": function,
+    "a statement": statement,
+    "an open parenthesis": broken,
+}
+
+
+def waited(looker: Looker, opened: dict[str, Open], path: Path, text: str) -> float:
+    """The seconds until the findings of a text are known. It is open from then on."""
+    begun = time.perf_counter()
+    seconds = 0.0
+    uri = path.as_uri()
+    opened[uri] = Open(str(path), text)
+    gc.disable()  # as the process that analyses does
+    for answer in looker.look(Look(1, uri, opened, "utf-16")):
+        if isinstance(answer, Judged) and answer.uri == uri:
+            seconds = time.perf_counter() - begun
+        elif isinstance(answer, Told):
+            print(answer.text)
+    return seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("files", nargs="+")
+    parser.add_argument("--edits", type=int, default=5)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        root = Path(temporary) / "project"
+        shutil.copytree(given.directory, root, ignore=shutil.ignore_patterns(".amplint_cache"))
+        (root / "pyproject.toml").touch()
+        looker, opened = Looker(), dict[str, Open]()
+        for name in given.files:
+            text = (root / name).read_text(encoding="utf-8")
+            print(f"{name}: {waited(looker, opened, root / name, text):.2f} s when it is opened")
+            for kind, edit in EDITS.items():
+                times, before = [], text
+                for number in range(given.edits):
+                    text = edit(text, number)
+                    times.append(waited(looker, opened, root / name, text))
+                if edit is broken:
+                    waited(looker, opened, root / name, before)
+                print(f"  {kind}: {statistics.median(times):.2f} s (up to {max(times):.2f} s)")
+
+
+if __name__ == "__main__":
+    main()

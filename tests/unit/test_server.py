@@ -1,0 +1,401 @@
+"""A dialogue with the language server, by a client that starts it as an editor does."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pytest_lsp")
+
+import pytest_lsp
+from lsprotocol import types
+from pytest_lsp import ClientServerConfig, LanguageClient
+
+from amplint.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 30.0
+
+TRAIN = """\
+import torch
+
+from helpers import total
+
+
+def train(model, loader, optimizer):
+    running = 0.0
+    for batch in loader:
+        loss = total(model(batch.cuda()))
+        loss.backward()
+        optimizer.step()
+        {read}
+    return running
+"""
+WAITS = TRAIN.format(read="running += loss.item()  # 😀")
+QUIET = TRAIN.format(read="running += loss.detach()  # 😀")
+HELPERS = "def total(losses):\n    return losses.mean()\n"
+
+
+@pytest_lsp.fixture(
+    config=ClientServerConfig(
+        server_command=[sys.executable, "-m", "amplint", "server"],
+        server_env={"PYTHONPATH": str(ROOT), "PATH": ""},
+    )
+)
+async def client(lsp_client: LanguageClient) -> AsyncIterator[None]:
+    yield
+    await lsp_client.shutdown_session()
+
+
+def test_without_pygls_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert main(["server"]) == 2
+    assert "pip install 'amplint[server]'" in capsys.readouterr().err
+
+
+class Editor:
+    """A client with a project that lies in a directory."""
+
+    def __init__(self, client: LanguageClient, root: Path) -> None:
+        self.client = client
+        self.root = root
+        self.versions: dict[str, int] = {}
+
+    async def begin(self, encodings: Sequence[str] | None = None) -> types.InitializeResult:
+        kinds = [types.PositionEncodingKind(each) for each in encodings or ()]
+        general = types.GeneralClientCapabilities(position_encodings=kinds) if kinds else None
+        capabilities = types.ClientCapabilities(general=general)
+        folder = types.WorkspaceFolder(self.root.as_uri(), "project")
+        return await self.client.initialize_session(
+            types.InitializeParams(capabilities, workspace_folders=[folder])
+        )
+
+    def uri(self, name: str) -> str:
+        return name if name.startswith("untitled:") else (self.root / name).as_uri()
+
+    async def logged(self, text: str) -> None:
+        """Wait until the server has written a text into the log."""
+        for _ in range(int(SECONDS / 0.05)):
+            if any(text in message.message for message in self.client.log_messages):
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError([message.message for message in self.client.log_messages])
+
+    def open(self, name: str, text: str) -> None:
+        uri = self.uri(name)
+        self.versions[uri] = 1
+        document = types.TextDocumentItem(uri, "python", 1, text)
+        self.client.text_document_did_open(types.DidOpenTextDocumentParams(document))
+
+    def change(self, name: str, *changes: types.TextDocumentContentChangeEvent) -> None:
+        uri = self.uri(name)
+        self.versions[uri] += 1
+        document = types.VersionedTextDocumentIdentifier(self.versions[uri], uri)
+        self.client.text_document_did_change(types.DidChangeTextDocumentParams(document, changes))
+
+    def write(self, name: str, text: str) -> None:
+        self.change(name, types.TextDocumentContentChangeWholeDocument(text))
+
+    async def codes(self, name: str, wanted: Callable[[list[str]], bool]) -> list[str]:
+        """The codes of the diagnostics of a file, once they are as they should be."""
+        found: list[str] = []
+        for _ in range(int(SECONDS / 0.05)):
+            diagnostics = self.client.diagnostics.get(self.uri(name))
+            if diagnostics is not None:
+                found = [str(each.code) for each in diagnostics]
+                if wanted(found):
+                    return found
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"{name} has {found}; {[m.message for m in self.client.log_messages]}")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    tmp_path.joinpath("pyproject.toml").write_text("[tool.amplint]\n")
+    tmp_path.joinpath("train.py").write_text(QUIET, encoding="utf-8")
+    tmp_path.joinpath("helpers.py").write_text(HELPERS)
+    return tmp_path
+
+
+def has(code: str) -> Callable[[list[str]], bool]:
+    return lambda found: code in found
+
+
+def is_empty(found: list[str]) -> bool:
+    return not found
+
+
+@pytest.mark.asyncio
+async def test_unsaved_text_is_judged(client: LanguageClient, project: Path) -> None:
+    editor = Editor(client, project)
+    await editor.begin()
+    editor.open("train.py", QUIET)
+    await editor.codes("train.py", is_empty)
+    editor.write("train.py", WAITS)
+    await editor.codes("train.py", has("AMP101"))
+    editor.write("train.py", QUIET)
+    await editor.codes("train.py", is_empty)
+    assert project.joinpath("train.py").read_text(encoding="utf-8") == QUIET
+
+
+@pytest.mark.asyncio
+async def test_a_fact_of_another_unsaved_file_counts(client: LanguageClient, project: Path) -> None:
+    editor = Editor(client, project)
+    await editor.begin()
+    editor.open("train.py", QUIET)
+    editor.open("helpers.py", HELPERS)
+    await editor.codes("helpers.py", is_empty)
+    await editor.codes("train.py", is_empty)
+    # It is called in the loop of the other file, on a tensor of the device.
+    editor.write("helpers.py", "def total(losses):\n    print(losses.item())\n    return losses\n")
+    await editor.codes("helpers.py", has("AMP101"))
+    [finding] = client.diagnostics[editor.uri("helpers.py")]
+    assert editor.uri("train.py") in {
+        related.location.uri for related in finding.related_information or ()
+    }
+    editor.write("train.py", "from helpers import total\n")
+    await editor.codes("train.py", is_empty)
+    await editor.codes("helpers.py", is_empty)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("encodings", "columns"),
+    [
+        (None, (20, 31)),
+        (["utf-16"], (20, 31)),
+        (["utf-8", "utf-16"], (22, 33)),
+        (["utf-32"], (19, 30)),
+    ],
+)
+async def test_places_are_counted_as_the_editor_counts(
+    encodings: list[str] | None, columns: tuple[int, int], client: LanguageClient, project: Path
+) -> None:
+    text = TRAIN.format(read='print("😀", loss.item())')
+    editor = Editor(client, project)
+    found = await editor.begin(encodings)
+    assert found.capabilities.position_encoding == (encodings or ["utf-16"])[0]
+    editor.open("train.py", text)
+    await editor.codes("train.py", has("AMP101"))
+    [finding] = client.diagnostics[editor.uri("train.py")]
+    assert finding.range.start.line == finding.range.end.line == 11
+    assert (finding.range.start.character, finding.range.end.character) == columns
+
+
+@pytest.mark.asyncio
+async def test_edits_of_ranges(client: LanguageClient, project: Path) -> None:
+    """Behind a character of two units, and behind a form feed, which ends no line."""
+    text = TRAIN.format(read='note("😀 \f", loss.detach())')
+    editor = Editor(client, project)
+    await editor.begin()
+    editor.open("train.py", text)
+    await editor.codes("train.py", is_empty)
+    at = 'note("😀 \f", loss.'
+    start = 8 + len(at) + 1
+    spot = types.Range(types.Position(11, start), types.Position(11, start + len("detach")))
+    editor.change("train.py", types.TextDocumentContentChangePartial(spot, "item"))
+    await editor.codes("train.py", has("AMP101"))
+    [finding] = client.diagnostics[editor.uri("train.py")]
+    assert "loss.item()" in finding.message
+
+
+async def actions(
+    editor: Editor, name: str, only: list[str] | None = None
+) -> list[types.CodeAction]:
+    everywhere = types.Range(types.Position(0, 0), types.Position(1000, 0))
+    document = types.TextDocumentIdentifier(editor.uri(name))
+    kinds = [types.CodeActionKind(kind) if kind == "quickfix" else kind for kind in only or ()]
+    context = types.CodeActionContext([], only=kinds if only else None)
+    found = await editor.client.text_document_code_action_async(
+        types.CodeActionParams(document, everywhere, context)
+    )
+    return [action for action in found or () if isinstance(action, types.CodeAction)]
+
+
+def after(text: str, action: types.CodeAction) -> str:
+    """The text once an editor has made the edits of an action."""
+    assert action.edit is not None and action.edit.document_changes is not None
+    [change] = action.edit.document_changes
+    assert isinstance(change, types.TextDocumentEdit)
+    lines = text.splitlines(keepends=True)
+    offsets = [0, *itertools.accumulate(map(len, lines))]
+    for edit in sorted(change.edits, key=lambda edit: -edit.range.start.line):
+        assert isinstance(edit, types.TextEdit)
+        start = offsets[edit.range.start.line] + edit.range.start.character
+        end = offsets[edit.range.end.line] + edit.range.end.character
+        text = text[:start] + edit.new_text + text[end:]
+    return text
+
+
+LEGACY = """\
+from torch.cuda.amp import GradScaler
+
+scaler = GradScaler()
+"""
+
+
+@pytest.mark.asyncio
+async def test_fixes_are_offered_with_their_safety(client: LanguageClient, project: Path) -> None:
+    editor = Editor(client, project)
+    await editor.begin()
+    editor.open("legacy.py", LEGACY)
+    await editor.codes("legacy.py", has("AMP702"))
+    [found] = client.diagnostics[editor.uri("legacy.py")]
+    assert list(found.tags or ()) == [types.DiagnosticTag.Deprecated]
+    assert found.severity == types.DiagnosticSeverity.Warning
+    [everything] = await actions(editor, "legacy.py", ["source.fixAll"])
+    assert everything.title == "Fix all safe amplint problems"
+    assert everything.kind == "source.fixAll.amplint"
+    [fix] = await actions(editor, "legacy.py", ["quickfix"])
+    assert "AMP702, safe" in fix.title and fix.is_preferred
+    assert await actions(editor, "legacy.py", ["refactor"]) == []
+    assert len(await actions(editor, "legacy.py")) == 2
+    fixed = after(LEGACY, everything)
+    assert fixed == after(LEGACY, fix)
+    # The import that is of no use afterwards goes, too, as with `amplint fix`.
+    assert "torch.cuda.amp" not in fixed and "torch.amp.GradScaler" in fixed
+    editor.write("legacy.py", fixed)
+    await editor.codes("legacy.py", is_empty)
+
+
+@pytest.mark.asyncio
+async def test_the_page_of_a_rule(client: LanguageClient, project: Path) -> None:
+    editor = Editor(client, project)
+    await editor.begin()
+    editor.open("train.py", WAITS)
+    await editor.codes("train.py", has("AMP101"))
+    document = types.TextDocumentIdentifier(editor.uri("train.py"))
+    shown = await client.text_document_hover_async(
+        types.HoverParams(document, types.Position(11, 22))
+    )
+    assert shown is not None and isinstance(shown.contents, types.MarkupContent)
+    assert shown.contents.kind == types.MarkupKind.Markdown
+    assert "AMP101 host-read-in-hot-path" in shown.contents.value
+    assert "Fix safety:" in shown.contents.value
+    assert not await client.text_document_hover_async(
+        types.HoverParams(document, types.Position(0, 0))
+    )
+
+
+@pytest.mark.asyncio
+async def test_what_cannot_be_read_costs_nobody_else_a_thing(
+    client: LanguageClient, project: Path
+) -> None:
+    """While somebody types, the text is no Python most of the time."""
+    editor = Editor(client, project)
+    await editor.begin()
+    editor.open("helpers.py", "def total(losses):\n    print(losses.item())\n    return losses\n")
+    editor.open("train.py", QUIET)
+    await editor.codes("helpers.py", has("AMP101"))
+    editor.write("train.py", QUIET + "x = (\n")
+    assert await editor.codes("train.py", has("AMP000")) == ["AMP000"]
+    editor.write(
+        "helpers.py", "def total(losses):\n    print(losses.tolist())\n    return losses\n"
+    )
+    # It is still called in the loop.
+    message = "losses.tolist()"
+    for _ in range(int(SECONDS / 0.05)):
+        found = client.diagnostics[editor.uri("helpers.py")]
+        if found and message in found[0].message:
+            break
+        await asyncio.sleep(0.05)
+    else:
+        raise AssertionError(found)
+    editor.write("train.py", QUIET)
+    await editor.codes("train.py", is_empty)
+
+
+@pytest.mark.asyncio
+async def test_settings_files_and_closing(client: LanguageClient, project: Path) -> None:
+    editor = Editor(client, project)
+    await editor.begin()
+    editor.open("train.py", WAITS)
+    await editor.codes("train.py", has("AMP101"))
+
+    settings = project / "pyproject.toml"
+    settings.write_text('[tool.amplint]\nignore = ["AMP101"]\n')
+    event = types.FileEvent(settings.as_uri(), types.FileChangeType.Changed)
+    client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([event]))
+    await editor.codes("train.py", is_empty)
+
+    settings.write_text('[tool.amplint]\nignore = ["AMP1O1"]\n')
+    client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([event]))
+    await editor.logged("there is no rule `AMP1O1`")
+
+    settings.write_text("[tool.amplint]\n")
+    client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([event]))
+    await editor.codes("train.py", has("AMP101"))
+
+    # What `total` does is not known any more, and so it makes no tensor.
+    project.joinpath("helpers.py").rename(project / "renamed.py")
+    renamed = types.FileRename(editor.uri("helpers.py"), editor.uri("renamed.py"))
+    client.workspace_did_rename_files(types.RenameFilesParams([renamed]))
+    document = types.TextDocumentIdentifier(editor.uri("train.py"))
+    client.text_document_did_save(types.DidSaveTextDocumentParams(document))
+    await editor.codes("train.py", has("AMP101"))
+
+    client.text_document_did_close(types.DidCloseTextDocumentParams(document))
+    await editor.codes("train.py", is_empty)
+    assert project.joinpath("train.py").read_text(encoding="utf-8") == QUIET
+
+
+@pytest.mark.asyncio
+async def test_several_projects_and_a_text_in_none(
+    client: LanguageClient, project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    other.joinpath("pyproject.toml").write_text('[tool.amplint]\nignore = ["AMP702"]\n')
+    outside = tmp_path_factory.mktemp("outside")
+    editor = Editor(client, project)
+    await editor.begin()
+    editor.open("legacy.py", LEGACY)
+    editor.open(str(other / "legacy.py"), LEGACY)
+    editor.open(str(outside / "legacy.py"), LEGACY)
+    untitled = types.TextDocumentItem("untitled:Untitled-1", "python", 1, LEGACY)
+    client.text_document_did_open(types.DidOpenTextDocumentParams(untitled))
+    await editor.codes("legacy.py", has("AMP702"))
+    await editor.codes(str(other / "legacy.py"), is_empty)
+    await editor.codes(str(outside / "legacy.py"), has("AMP702"))
+    await editor.codes("untitled:Untitled-1", has("AMP702"))
+
+
+@pytest.mark.asyncio
+async def test_excluded_files_are_left_alone(client: LanguageClient, project: Path) -> None:
+    editor = Editor(client, project)
+    await editor.begin()
+    project.joinpath("venv").mkdir()
+    editor.open("venv/legacy.py", LEGACY)
+    await editor.codes("venv/legacy.py", is_empty)
+
+
+@pytest.mark.asyncio
+async def test_the_server_outlives_its_analysis(client: LanguageClient, project: Path) -> None:
+    editor = Editor(client, project)
+    await editor.begin()
+    editor.open("train.py", WAITS)
+    await editor.codes("train.py", has("AMP101"))
+    kill_children_of(client)
+    await editor.logged("the analysis ended")
+    editor.write("train.py", QUIET)
+    await editor.codes("train.py", is_empty)
+
+
+def kill_children_of(client: LanguageClient) -> None:
+    """Kill the process that analyses, as a system does that is out of memory."""
+    assert client._server is not None
+    listed = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(client._server.pid)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    for pid in map(int, listed.stdout.split()):
+        os.kill(pid, signal.SIGKILL)

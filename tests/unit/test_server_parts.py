@@ -1,0 +1,288 @@
+"""The parts of the language server that talk to nobody."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amplint.core.finding import Position, Span
+from amplint.core.text import Text
+from amplint.server.documents import Change, Document
+from amplint.server.looking import Looker, SupersededError
+from amplint.server.messages import (
+    Answer,
+    Done,
+    Judged,
+    Look,
+    Open,
+    Repaired,
+    Supersede,
+    Told,
+    body_from,
+    framed,
+    request_in,
+)
+from amplint.server.positions import (
+    ENCODINGS,
+    Encoding,
+    Place,
+    Range,
+    characters,
+    offset_of,
+    place_of,
+    range_of,
+    units,
+)
+from amplint.server.schedule import Schedule
+from amplint.server.showing import differences
+
+# Letters of one to four bytes, all line ends, and what ends a line for `str.splitlines` alone.
+TEXTS = st.text(st.sampled_from("aé€😀\n\r\f\u2028"), max_size=20)
+CODECS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@given(text=TEXTS)
+def test_units_are_those_of_the_codec(encoding: Encoding, text: str) -> None:
+    codec, size = CODECS[encoding]
+    assert units(text, encoding) == len(text.encode(codec)) // size
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@given(content=TEXTS, data=st.data())
+def test_a_place_and_back(encoding: Encoding, content: str, data: st.DataObject) -> None:
+    text = Text(content)
+    offset = data.draw(st.integers(0, len(content)))
+    if content[offset - 1 : offset + 1] == "\r\n":
+        offset -= 1  # between the two there is no place of its own
+    assert offset_of(text, place_of(text, text.position(offset), encoding), encoding) == offset
+
+
+def test_places_that_are_none() -> None:
+    """An editor may name a place behind the end of a line or of the text, or within a character."""
+    text = Text("a😀b\r\nc")
+    assert offset_of(text, Place(0, 99), "utf-16") == 3
+    assert offset_of(text, Place(9, 0), "utf-16") == len(text.text)
+    assert offset_of(text, Place(0, 2), "utf-16") == 1
+    assert characters("a😀b", 3, "utf-8") == 1
+
+
+def test_the_range_of_a_span() -> None:
+    span = Span(Position(2, 2), Position(2, 3))
+    assert range_of(Text("x\n😀y"), span, "utf-16") == Range(Place(1, 2), Place(1, 3))
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@given(content=TEXTS, new=TEXTS, data=st.data())
+def test_a_change_of_a_range(
+    encoding: Encoding, content: str, new: str, data: st.DataObject
+) -> None:
+    text = Text(content)
+    offsets = st.integers(0, len(content)).filter(
+        lambda offset: content[offset - 1 : offset + 1] != "\r\n"
+    )
+    start, end = sorted((data.draw(offsets), data.draw(offsets)))
+    span = Span(text.position(start), text.position(end))
+    change = Change(new, range_of(text, span, encoding))
+    changed = Document.opened("u", 1, content).changed(2, [change], encoding)
+    assert changed.content.text == content[:start] + new + content[end:]
+    assert changed.version == 2
+
+
+def test_changes_come_one_upon_the_other() -> None:
+    insert = Change("b", Range(Place(0, 1), Place(0, 1)))
+    changed = Document.opened("u", 1, "x").changed(2, [Change("a"), insert, insert], "utf-16")
+    assert changed.content.text == "abb"
+
+
+@given(before=TEXTS, after=TEXTS)
+def test_differences_make_the_new_text(before: str, after: str) -> None:
+    text = before
+    for start, end, new in sorted(differences(Text(before), Text(after)), reverse=True):
+        text = text[:start] + new + text[end:]
+    assert text == after
+
+
+def test_differences_are_lines() -> None:
+    before = Text("a\nb\nc\nd\n")
+    assert [*differences(before, Text("a\nB\nc\n"))] == [(2, 4, "B\n"), (6, 8, "")]
+
+
+# ------------------------------------------------------------------------------------- schedule
+
+
+def test_one_look_at_a_time_and_the_last_touched_first() -> None:
+    schedule = Schedule()
+    schedule.touch(["a", "b"])
+    assert schedule.next() == (1, "b")
+    assert schedule.next() is None
+    schedule.done(1, ["b"])
+    assert schedule.next() == (2, "a")
+    schedule.done(2, ["a"])
+    assert schedule.next() is None
+
+
+def test_a_look_judges_other_texts_as_well() -> None:
+    schedule = Schedule()
+    schedule.touch(["a", "b"])
+    schedule.next()
+    schedule.done(1, ["b", "a"])
+    assert schedule.next() is None
+
+
+def test_a_text_that_has_changed_since_is_looked_at_again() -> None:
+    schedule = Schedule()
+    schedule.touch(["a"])
+    assert schedule.next() == (1, "a")
+    assert schedule.superseded() is None
+    schedule.touch(["b"])
+    assert schedule.superseded() is None  # another text
+    schedule.touch(["a"])
+    assert schedule.superseded() == 1
+    schedule.done(1, ["a"])
+    assert schedule.next() == (2, "a")
+
+
+def test_a_look_that_never_ends_is_not_begun_again() -> None:
+    schedule = Schedule()
+    schedule.touch(["b", "a"])
+    assert schedule.next() == (1, "a")
+    schedule.failed()
+    assert schedule.next() == (2, "b")
+    schedule.forget("b")
+    schedule.done(1, ["b"])  # the answer to another look
+    schedule.done(2, ["b"])
+    assert schedule.next() is None
+
+
+# ------------------------------------------------------------------------------------- messages
+
+
+def test_messages_go_through_a_stream() -> None:
+    look = Look(7, "u", {"u": Open("/p/a.py", "😀\n")}, "utf-8")
+    stream = io.BytesIO(framed(look) + framed(Supersede(7)))
+    found = [request_in(body) for body in iter(lambda: body_from(stream), None)]
+    assert found == [look, Supersede(7)]
+    assert body_from(io.BytesIO(framed(look)[:-1])) is None
+
+
+# ------------------------------------------------------------------------------------- looks
+
+WAITS = """\
+def train(model, loader):
+    for batch in loader:
+        loss = model(batch.cuda()).mean()
+        loss.backward()
+        print(loss.item())
+"""
+CLASHING = """\
+from torch.cuda.amp import GradScaler, autocast
+
+scaler = GradScaler()
+with autocast():
+    pass
+"""
+
+
+def looked(looker: Looker, *files: Path, **texts: str) -> list[Answer]:
+    opened = {file.as_uri(): Open(str(file), texts[file.stem]) for file in files}
+    return [*looker.look(Look(1, files[0].as_uri(), opened, "utf-16"))]
+
+
+def judged(answers: list[Answer]) -> dict[str, list[str]]:
+    return {
+        answer.uri.rpartition("/")[2]: [item.code for item in answer.items]
+        for answer in answers
+        if isinstance(answer, Judged)
+    }
+
+
+def test_a_project_stays_in_memory(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    looker = Looker()
+    file, other = tmp_path / "a.py", tmp_path / "b.py"
+    other.write_text("x = 1\n")
+    for text, codes in (
+        (WAITS, ["AMP101"]),
+        ("\n" + WAITS, ["AMP101"]),
+        ("", []),
+        (WAITS, ["AMP101"]),
+    ):
+        answers = looked(looker, file, a=text)
+        assert judged(answers) == {"a.py": codes}
+        assert answers[-1] == Done(1, [file.as_uri()])
+        # The file as it was is forgotten.
+        assert sorted(looker._memory.indexed) == [("a.py", text), ("b.py", "x = 1\n")]
+    [finding] = next(answer for answer in answers if isinstance(answer, Judged)).items
+    assert finding.range == Range(Place(4, 14), Place(4, 25))
+
+
+def test_all_safe_fixes_at_once(tmp_path: Path) -> None:
+    answers = looked(Looker(), tmp_path / "a.py", a=CLASHING)
+    repaired = next(answer for answer in answers if isinstance(answer, Repaired))
+    assert len(repaired.repairs) == 2
+    assert {repair.safety for repair in repaired.repairs.values()} == {"safe"}
+    text = Text(CLASHING)
+    for edit in sorted(repaired.all_safe, key=lambda edit: edit.range, reverse=True):
+        start, end = (offset_of(text, place, "utf-16") for place in edit.range)
+        text = Text(text.text[:start] + edit.text + text.text[end:])
+    assert "torch.cuda.amp" not in text.text
+
+
+def test_faults_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("as a test")
+
+    (tmp_path / "pyproject.toml").write_text("[tool.amplint]\nselect = 3\n")
+    answers = looked(Looker(), tmp_path / "a.py", a=WAITS)
+    assert isinstance(answers[0], Told) and "`select`" in answers[0].text
+    assert answers[-1] == Done(1, [(tmp_path / "a.py").as_uri()])
+    (tmp_path / "pyproject.toml").write_text("")
+    monkeypatch.setattr("amplint.server.looking.engine.run", fails)
+    answers = looked(Looker(), tmp_path / "a.py", a=WAITS)
+    assert isinstance(answers[0], Told) and "ZeroDivisionError: as a test" in answers[0].text
+
+
+def test_a_look_that_nobody_waits_for_ends(tmp_path: Path) -> None:
+    def check() -> None:
+        raise SupersededError
+
+    assert looked(Looker(check), tmp_path / "a.py", a=WAITS) == [Done(1, [])]
+
+
+def test_a_look_may_end_between_link_and_judge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    file = tmp_path / "a.py"
+    linked: list[bool] = []
+    monkeypatch.setattr(
+        "amplint.run.analysis.Search", lambda *_: pytest.fail("it was to be judged")
+    )
+
+    def check() -> None:
+        if linked:
+            raise SupersededError
+        linked.append(True)
+
+    looker = Looker(check)
+    assert looked(looker, file, a=WAITS) == [Done(1, [])]
+    monkeypatch.undo()
+    looker.check = looker._memory.linker.known = lambda: None
+    assert judged(looked(looker, file, a=WAITS)) == {"a.py": ["AMP101"]}
+
+
+def test_nothing_is_written_but_the_cache(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    file = tmp_path / "a.py"
+    file.write_text(CLASHING)
+    looked(Looker(), file, a=CLASHING)
+    looked(Looker(), file, a=WAITS)
+    assert {path.name for path in tmp_path.iterdir()} <= {
+        "pyproject.toml", "a.py", ".amplint_cache",
+    }  # fmt: skip
+    assert file.read_text() == CLASHING
