@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Iterator
 
 import click
 
@@ -13,9 +14,13 @@ UNENDED = "\\ No newline at end of file\n"
 
 def unified(path: str, before: str, after: str) -> str:
     """The diff between two texts of the file, with terminal styles; empty if they are equal."""
+    return "".join(styled(line) for line in lines(path, before, after))
+
+
+def lines(path: str, before: str, after: str) -> Iterator[str]:
+    """The lines of that diff, the first two of which name the file."""
     names = quoted(f"a/{path}"), quoted(f"b/{path}")
-    lines = difflib.unified_diff(rows(before), rows(after), *names)
-    return "".join(styled(line) for line in lines)
+    return difflib.unified_diff(rows(before), rows(after), *names)
 
 
 def quoted(name: str) -> str:
