@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator
 
 import click
 
@@ -14,13 +13,9 @@ UNENDED = "\\ No newline at end of file\n"
 
 def unified(path: str, before: str, after: str) -> str:
     """The diff between two texts of the file, with terminal styles; empty if they are equal."""
-    return "".join(styled(line) for line in lines(path, before, after))
-
-
-def lines(path: str, before: str, after: str) -> Iterator[str]:
-    """The lines of that diff, the first two of which name the file."""
     names = quoted(f"a/{path}"), quoted(f"b/{path}")
-    return difflib.unified_diff(rows(before), rows(after), *names)
+    lines = difflib.unified_diff(rows(before), rows(after), *names)
+    return "".join(styled(line) for line in lines)
 
 
 def quoted(name: str) -> str:

@@ -50,8 +50,7 @@ def render(report: Report) -> str:
     findings = report.outcome.findings
     kinds = kinds_of(report)
     parts = [
-        f'<p>{escape(summary(report.outcome))} <span class="quiet">'
-        f"(amplint {escape(__version__)})</span></p>",
+        f"<p>{escape(summary(report.outcome))}</p>",
         remarks("problems", report.outcome.problems),
         remarks("quiet", report.outcome.notices),
     ]
@@ -119,8 +118,8 @@ def remarks(name: str, texts: Sequence[str]) -> str:
 def overview(kinds: Iterable[Kind], findings: Sequence[Finding]) -> str:
     """How many findings there are of each kind, the most frequent rules and files first."""
     tables = "".join(
-        f"<section><h2>By {kind.key}</h2><div><table>{''.join(counts(kind, findings))}"
-        "</table></div></section>"
+        f'<section class="by-{kind.key}"><h2>By {kind.key}</h2><div><table>'
+        f"{''.join(counts(kind, findings))}</table></div></section>"
         for kind in kinds
     )
     return f'<div class="overview">{tables}</div>'

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import SequenceMatcher
+from itertools import takewhile
 
-from amplint.core.finding import Cost, Finding, Position, Safety, Span
-from amplint.core.text import Text
+from amplint.core.finding import Cost, Finding, Related, Safety, Span
+from amplint.core.text import LINE_END, Text
 from amplint.output.fixing import apply_fixes
-from amplint.output.formats import NO_TEXT, Report, advice, diff
+from amplint.output.formats import NO_TEXT, Report, advice
 from amplint.output.formats.text import cut
-from amplint.output.page import escape, escape_lines, prose
+from amplint.output.page import escape, prose
 
 COSTS = {
     Cost.RUN: "the whole run",
@@ -22,7 +24,7 @@ AROUND = 2  # rows of code shown on each side of a finding
 MOST_ROWS = 12  # of a finding
 WIDEST = 200  # characters of a line
 ANY = frozenset(Safety)
-CLASSES = {"+": "added", "-": "removed", "@": "hunk"}
+CLASSES = {"+": "added", "-": "removed"}
 
 
 def article(finding: Finding, number: int, attributes: Mapping[str, str], report: Report) -> str:
@@ -73,43 +75,45 @@ def source(text: Text, span: Span) -> Iterator[str]:
     if not text.text:
         return
     first, last = span.start.row, min(span.end.row, span.start.row + MOST_ROWS - 1)
-    for row in range(max(first - AROUND, 1), min(last + AROUND, text.rows) + 1):
-        line = text.line(row)
+    rows = range(max(first - AROUND, 1), min(last + AROUND, text.rows) + 1)
+    lines = [text.line(row) for row in rows]
+    indent = min((len(space(line)) for line in lines if line.strip()), default=0)
+    for row, line in zip(rows, lines, strict=True):
         start = end = len(line)
         if first <= row <= last:
-            start = span.start.column - 1 if row == first else len(line) - len(line.lstrip())
+            start = span.start.column - 1 if row == first else len(space(line))
             end = max(start, span.end.column - 1 if row == span.end.row else len(line))
-        before, marked, after = map(escape, cut(line, start, end, WIDEST))
+        places = max(start - indent, 0), max(end - indent, 0)
+        before, marked, after = map(escape, cut(line[indent:], *places, WIDEST))
         marked = f"<mark>{marked}</mark>" if marked else ""
         yield f'<span class="row" data-row="{row}">{before}{marked}{after}\n</span>'
+
+
+def space(line: str) -> str:
+    """The white space that a line begins with."""
+    return line[: len(line) - len(line.lstrip())]
 
 
 def chain(finding: Finding, line: str, report: Report) -> str:
     """The steps down to the finding: related places come from the nearest to the farthest."""
     if not finding.related:
         return ""
-    steps = [
-        step("", report.place(related.path, related.span.start), related.message, row)
-        for related in reversed(finding.related)
-        for row in [line_at(related.path, related.span.start, report)]
-    ]
-    here = report.place(finding.path, finding.span.start)
-    steps.append(step(' class="here"', here, finding.message, line))
-    return f'<ol class="chain">{"".join(steps)}</ol>'
+    steps = "".join(step(related, report) for related in reversed(finding.related))
+    return f'<ol class="chain">{steps}<li class="here">here{line_of_code(line)}</li></ol>'
 
 
-def step(attribute: str, place: str, message: str, line: str) -> str:
-    """A step of a chain: a place, a message on it, and its line of code."""
+def step(related: Related, report: Report) -> str:
+    """A step of a chain: a message, its place, and the line of code that is there."""
+    place = report.place(related.path, related.span.start)
+    outcome = report.outcome
+    text = outcome.texts.get(related.path) or outcome.all_texts.get(related.path, NO_TEXT)
+    line = line_of_code(text.line(related.span.start.row))
+    return f'<li>{prose(related.message)} <span class="place">{escape(place)}</span>{line}</li>'
+
+
+def line_of_code(line: str) -> str:
     shown = "".join(cut(line.strip(), 0, 0, WIDEST))
-    written = f'<code class="line">{escape(shown)}</code>' if shown else ""
-    return (
-        f'<li{attribute}>{prose(message)} <span class="place">{escape(place)}</span>{written}</li>'
-    )
-
-
-def line_at(path: str, position: Position, report: Report) -> str:
-    text = report.outcome.texts.get(path) or report.outcome.all_texts.get(path, NO_TEXT)
-    return text.line(position.row)
+    return f'<code class="line">{escape(shown)}</code>' if shown else ""
 
 
 def change(finding: Finding, report: Report) -> Iterator[str]:
@@ -119,11 +123,37 @@ def change(finding: Finding, report: Report) -> Iterator[str]:
         return
     path = report.path(finding.path)
     after = apply_fixes(text.text, [finding], ANY).text
-    for name, old, new in text.changes(path, after):
-        rows = list(diff.lines(name, old, new))[2:]  # without the lines that name the file
-        if rows and name != path:
-            yield f'<span class="row hunk">{escape(name)}\n</span>'
-        for row in rows:
-            kind = CLASSES.get(row[0], "")
-            shown = "".join(cut(row.rstrip("\r\n"), 0, 0, WIDEST))
-            yield f'<span class="row {kind}">{escape_lines(shown)}\n</span>'
+    for name, *texts in text.changes(path, after):
+        if name != path:
+            yield f'<span class="row quiet">{escape(name)}\n</span>'
+        for sign, number, row in compared(*map(lines_of, texts)):
+            kind = CLASSES.get(sign, "")
+            shown = escape("".join(cut(row, 0, 0, WIDEST)))
+            yield f'<span class="row {kind}" data-row="{number}">{sign} {shown}\n</span>'
+
+
+def lines_of(text: str) -> list[str]:
+    return LINE_END.split(text)
+
+
+def compared(old: list[str], new: list[str]) -> Iterator[tuple[str, int, str]]:
+    """The rows that differ and those around: "-", "+" or " ", the number, the row.
+
+    `difflib` is asked about the stretch that differs alone: it takes its time for long files.
+    """
+    start = max(shared(zip(old, new, strict=False)) - AROUND, 0)
+    tail = shared(zip(reversed(old[start:]), reversed(new[start:]), strict=False))
+    end = max(tail - AROUND, 0)
+    before, after = old[start : len(old) - end], new[start : len(new) - end]
+    for group in SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(AROUND):
+        for tag, i1, i2, j1, j2 in group:
+            if tag == "equal":
+                yield from ((" ", start + j + 1, after[j]) for j in range(j1, j2))
+            else:
+                yield from (("-", start + i + 1, before[i]) for i in range(i1, i2))
+                yield from (("+", start + j + 1, after[j]) for j in range(j1, j2))
+
+
+def shared(pairs: Iterable[tuple[str, str]]) -> int:
+    """How many pairs there are before the first of two rows that differ."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
