@@ -48,6 +48,7 @@ def test_the_wheel_holds_every_module_and_nothing_else(wheel: Path) -> None:
         | modules("rules", "amplint/rules")
         | modules("fixtures", "amplint/fixtures")
         | {"amplint/py.typed"}
+        | {f"amplint/output/{name}" for name in ("page.css", "report.css", "report.js")}
         | {f"amplint/programs/{name}/train.py" for name in ("cifar", "gan", "lm")}
         | {
             f"amplint/verify/backends/{file.name}"

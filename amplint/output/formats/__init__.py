@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from amplint.core.finding import Finding, Position, Safety
+from amplint.core.finding import Finding, Position, Safety, Span
 from amplint.core.rule import Rule
 from amplint.core.text import Part, Text
 from amplint.output import FORMATS as FORMATS
@@ -59,6 +59,14 @@ class Report:
         "train.ipynb:cell 3:12:5"."""
         part = self.part(path, position)
         return escaping.place(part.of(self.path(path)), *part.place(position))
+
+    def source(self, finding: Finding) -> tuple[Text, Span]:
+        """The text that a finding is shown in, a file or a cell, and where it stands there.
+
+        The text is empty where the file could not be read.
+        """
+        part = self.outcome.texts.get(finding.path, NO_TEXT).part(finding.span.start.row)
+        return part.text, Span(part.place(finding.span.start), part.place(finding.span.end))
 
     def path_below(self, path: str) -> str:
         """The path for a service that knows the repository: from where amplint was started if the

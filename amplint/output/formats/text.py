@@ -35,11 +35,9 @@ def render(report: Report) -> str:
 def block(finding: Finding, report: Report) -> str:
     """One finding, ended by an empty line."""
     lines = [headline(finding, report)]
-    text = report.outcome.texts.get(finding.path)
-    if text is not None and text.text:
-        part = text.part(finding.span.start.row)
-        span = Span(part.place(finding.span.start), part.place(finding.span.end))
-        lines += frame(part.text, span, COLORS[finding.group.severity], report.columns)
+    text, span = report.source(finding)
+    if text.text:
+        lines += frame(text, span, COLORS[finding.group.severity], report.columns)
     lines += [f"  {line}" for line in (*report.chain(finding), advice(finding)) if line]
     return "\n".join(lines) + "\n"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from amplint import __version__
+from amplint.output.page import escape, escape_lines
 from amplint.verify.backends.choice import BACKENDS, Aspect, Backend, Shows
 from amplint.verify.compare import bench
 from amplint.verify.compare.bench import Point
@@ -17,7 +18,7 @@ from amplint.verify.compare.lab import JudgedFix, Step, Verified
 from amplint.verify.compare.verdicts import BAD, Judgement, Verdict
 from amplint.verify.recording.observation import Count, Observation, Wait, to_json
 from amplint.verify.report import page
-from amplint.verify.report.page import Bars, escape
+from amplint.verify.report.page import Bars
 
 SCHEMA = 1
 SHOWN = 3  # operations of a divergence
@@ -298,7 +299,7 @@ def parting_html(judged: JudgedFix) -> str:
         place = row_of(judged)
         found.append(
             f"<p>{escape(place)}: the first operations that are not the same, on "
-            f"<code>{name}</code></p><pre>{escape(chr(10).join(steps))}</pre>"
+            f"<code>{name}</code></p><pre>{escape_lines(chr(10).join(steps))}</pre>"
         )
     return "".join(found)
 

@@ -1,11 +1,7 @@
-"""One HTML page that needs no other file: text, tables and plots as inline SVG.
-
-Colours are variables, of which a dark screen has its own. Every text is escaped.
-"""
+"""The HTML page of a verification: tables, and plots as inline SVG, in the frame of all pages."""
 
 from __future__ import annotations
 
-import html
 import json
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -15,19 +11,11 @@ from pathlib import Path
 import click
 
 from amplint.core.errors import Failure
+from amplint.output.page import document, escape
 
 STYLE = """
-:root { color-scheme: light dark; --ink: #222; --paper: #fff; --line: #ccc; --code: #f4f4f4;
-        --good: #05642b; --bad: #a00000; --open: #8a5a00; --before: #8c8c8c; --after: #0b7a3b }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #ddd; --paper: #161616; --line: #444; --code: #222; --good: #6fcf8f;
-          --bad: #ff8a80; --open: #f0b95a; --before: #7f7f7f; --after: #4fb87a } }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 72em; margin: 2em auto; padding: 0 1em;
-       color: var(--ink); background: var(--paper) }
 table { border-collapse: collapse; margin: 1em 0; display: block; overflow-x: auto }
 th, td { border: 1px solid var(--line); padding: .3em .6em; text-align: left; vertical-align: top }
-code, pre { font: 13px/1.4 ui-monospace, monospace }
-pre { background: var(--code); padding: .6em; overflow-x: auto }
 figure { margin: 1.5em 0; overflow-x: auto }
 .good { color: var(--good) } .bad { color: var(--bad) } .open { color: var(--open) }
 svg text { font: 12px system-ui, sans-serif; fill: var(--ink) }
@@ -48,12 +36,7 @@ def page(title: str, parts: Iterable[str]) -> str:
         title: plain text.
         parts: HTML.
     """
-    body = "\n".join(parts)
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
-        f"<style>{STYLE}</style></head>\n<body><h1>{escape(title)}</h1>\n{body}\n</body></html>\n"
-    )
+    return document(title, parts, STYLE)
 
 
 def make(directory: Path) -> None:
@@ -73,10 +56,6 @@ def write(directory: Path, data: object, text: str) -> None:
     }.items():
         (directory / name).write_text(content, encoding="utf-8")
         click.echo(f"amplint: wrote {directory / name}", err=True)
-
-
-def escape(value: object) -> str:
-    return html.escape(str(value))
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -1,0 +1,159 @@
+"""One finding in the HTML page: its source, a picture of what it rests on, its fix as a diff."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import SequenceMatcher
+from itertools import takewhile
+
+from amplint.core.finding import Cost, Finding, Related, Safety, Span
+from amplint.core.text import LINE_END, Text
+from amplint.output.fixing import apply_fixes
+from amplint.output.formats import NO_TEXT, Report, advice
+from amplint.output.formats.text import cut
+from amplint.output.page import escape, prose
+
+COSTS = {
+    Cost.RUN: "the whole run",
+    Cost.ELEMENT: "for each element",
+    Cost.STEP: "in each step",
+    Cost.EVALUATION: "in each step of evaluation",
+    Cost.ONCE: "once",
+}
+AROUND = 2  # rows of code shown on each side of a finding
+MOST_ROWS = 12  # of a finding
+WIDEST = 200  # characters of a line
+ANY = frozenset(Safety)
+CLASSES = {"+": "added", "-": "removed"}
+
+
+def article(finding: Finding, number: int, attributes: Mapping[str, str], report: Report) -> str:
+    """A finding.
+
+    Args:
+        finding: the finding.
+        number: its place among the others, from 1.
+        attributes: what the filters of the page ask for.
+        report: that of the run.
+    """
+    data = " ".join(f'data-{key}="{escape(value)}"' for key, value in attributes.items())
+    text, span = report.source(finding)
+    parts = [
+        heading(finding, number, report),
+        f'<p class="message">{prose(finding.message)}</p>',
+        code(source(text, span)),
+        chain(finding, text.line(span.start.row), report),
+        f"<p>{prose(advice(finding))}</p>" if finding.fix else "",
+        code(change(finding, report)),
+        f"<p>help: {prose(finding.help)}</p>" if finding.help else "",
+    ]
+    return (
+        f'<article id="f{number}" class="{finding.group.severity}" {data}>'
+        f"{''.join(parts)}</article>\n"
+    )
+
+
+def heading(finding: Finding, number: int, report: Report) -> str:
+    """The place, which links to the finding itself, and the rule, which links to its page."""
+    place = report.place(finding.path, finding.span.start)
+    return (
+        f'<h3><a class="place" href="#f{number}">{escape(place)}</a> '
+        f'<a href="#{escape(finding.code)}">{escape(finding.code)}</a> {escape(finding.name)} '
+        f'<span class="tag group">{finding.group.value}</span> '
+        f'<span class="tag">{COSTS[finding.cost]}</span></h3>'
+    )
+
+
+def code(rows: Iterator[str]) -> str:
+    """Rows of code; nothing without any."""
+    content = "".join(rows)
+    return f"<pre><code>{content}</code></pre>" if content else ""
+
+
+def source(text: Text, span: Span) -> Iterator[str]:
+    """The rows around a span, which is marked; of a long one, the first rows."""
+    if not text.text:
+        return
+    first, last = span.start.row, min(span.end.row, span.start.row + MOST_ROWS - 1)
+    rows = range(max(first - AROUND, 1), min(last + AROUND, text.rows) + 1)
+    lines = [text.line(row) for row in rows]
+    indent = min((len(space(line)) for line in lines if line.strip()), default=0)
+    for row, line in zip(rows, lines, strict=True):
+        start = end = len(line)
+        if first <= row <= last:
+            start = span.start.column - 1 if row == first else len(space(line))
+            end = max(start, span.end.column - 1 if row == span.end.row else len(line))
+        places = max(start - indent, 0), max(end - indent, 0)
+        before, marked, after = map(escape, cut(line[indent:], *places, WIDEST))
+        marked = f"<mark>{marked}</mark>" if marked else ""
+        yield f'<span class="row" data-row="{row}">{before}{marked}{after}\n</span>'
+
+
+def space(line: str) -> str:
+    """The white space that a line begins with."""
+    return line[: len(line) - len(line.lstrip())]
+
+
+def chain(finding: Finding, line: str, report: Report) -> str:
+    """The steps down to the finding: related places come from the nearest to the farthest."""
+    if not finding.related:
+        return ""
+    steps = "".join(step(related, report) for related in reversed(finding.related))
+    return f'<ol class="chain">{steps}<li class="here">here{line_of_code(line)}</li></ol>'
+
+
+def step(related: Related, report: Report) -> str:
+    """A step of a chain: a message, its place, and the line of code that is there."""
+    place = report.place(related.path, related.span.start)
+    outcome = report.outcome
+    text = outcome.texts.get(related.path) or outcome.all_texts.get(related.path, NO_TEXT)
+    line = line_of_code(text.line(related.span.start.row))
+    return f'<li>{prose(related.message)} <span class="place">{escape(place)}</span>{line}</li>'
+
+
+def line_of_code(line: str) -> str:
+    shown = "".join(cut(line.strip(), 0, 0, WIDEST))
+    return f'<code class="line">{escape(shown)}</code>' if shown else ""
+
+
+def change(finding: Finding, report: Report) -> Iterator[str]:
+    """The rows of the diff that the fix makes; a cell of a notebook is named above its own."""
+    text = report.outcome.texts.get(finding.path)
+    if finding.fix is None or text is None:
+        return
+    path = report.path(finding.path)
+    after = apply_fixes(text.text, [finding], ANY).text
+    for name, *texts in text.changes(path, after):
+        if name != path:
+            yield f'<span class="row quiet">{escape(name)}\n</span>'
+        for sign, number, row in compared(*map(lines_of, texts)):
+            kind = CLASSES.get(sign, "")
+            shown = escape("".join(cut(row, 0, 0, WIDEST)))
+            yield f'<span class="row {kind}" data-row="{number}">{sign} {shown}\n</span>'
+
+
+def lines_of(text: str) -> list[str]:
+    return LINE_END.split(text)
+
+
+def compared(old: list[str], new: list[str]) -> Iterator[tuple[str, int, str]]:
+    """The rows that differ and those around: "-", "+" or " ", the number, the row.
+
+    `difflib` is asked about the stretch that differs alone: it takes its time for long files.
+    """
+    start = max(shared(zip(old, new, strict=False)) - AROUND, 0)
+    tail = shared(zip(reversed(old[start:]), reversed(new[start:]), strict=False))
+    end = max(tail - AROUND, 0)
+    before, after = old[start : len(old) - end], new[start : len(new) - end]
+    for group in SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(AROUND):
+        for tag, i1, i2, j1, j2 in group:
+            if tag == "equal":
+                yield from ((" ", start + j + 1, after[j]) for j in range(j1, j2))
+            else:
+                yield from (("-", start + i + 1, before[i]) for i in range(i1, i2))
+                yield from (("+", start + j + 1, after[j]) for j in range(j1, j2))
+
+
+def shared(pairs: Iterable[tuple[str, str]]) -> int:
+    """How many pairs there are before the first of two rows that differ."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

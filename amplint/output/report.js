@@ -1,0 +1,69 @@
+
+"use strict";
+// The filters and orders of the report. Without this script, all findings are shown as reported.
+(() => {
+  const KEYS = ["group", "rule", "file", "cost"];
+  const form = document.getElementById("filters");
+  const list = document.getElementById("findings");
+  const reported = Array.from(list.children);
+  const texts = new Map();
+
+  function textOf(finding) {
+    if (!texts.has(finding)) texts.set(finding, finding.textContent.toLowerCase());
+    return texts.get(finding);
+  }
+
+  function filter() {
+    const words = form.elements.text.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const wanted = KEYS.filter((key) => form.elements[key].value);
+    let shown = 0;
+    for (const finding of reported) {
+      const kept =
+        wanted.every((key) => finding.dataset[key] === form.elements[key].value) &&
+        words.every((word) => textOf(finding).includes(word));
+      finding.hidden = !kept;
+      shown += kept;
+    }
+    form.elements.shown.value = `${shown} of ${reported.length}`;
+  }
+
+  function order() {
+    const key = form.elements.order.value;
+    if (!key) return list.append(...reported);
+    // The options of a filter stand in their order.
+    const ranks = new Map(Array.from(form.elements[key].options, (option, rank) => [option.value, rank]));
+    const rank = (finding) => ranks.get(finding.dataset[key]);
+    list.append(...reported.slice().sort((one, other) => rank(one) - rank(other)));
+  }
+
+  function follow(event) {
+    const link = event.target.closest("a[href^='#']");
+    if (!link) return;
+    if (link.dataset.key) {
+      event.preventDefault();
+      form.elements[link.dataset.key].value = link.dataset.value;
+      filter();
+      form.scrollIntoView();
+    } else {
+      open(link.getAttribute("href").slice(1));
+    }
+  }
+
+  // A link may lead to a page that is folded, or to a finding that is filtered out.
+  function open(id) {
+    const target = document.getElementById(id);
+    if (!target) return;
+    target.open = true;
+    target.hidden = false;
+  }
+
+  form.hidden = false;
+  form.addEventListener("input", filter);
+  form.elements.order.addEventListener("input", order);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("reset", () => setTimeout(() => { filter(); order(); }));
+  document.addEventListener("click", follow);
+  filter();
+  order();
+  if (location.hash) open(decodeURIComponent(location.hash.slice(1)));
+})();
