@@ -1,0 +1,306 @@
+"""The GitHub action: its scripts, run as the runner runs them, on checkouts as actions/checkout
+makes them, such as the merge of a pull request, cloned without its history.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.helpers import ROOT
+
+CHECK = ROOT / ".github" / "action" / "check.py"
+INSTALL = ROOT / ".github" / "action" / "install.py"
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+OLD = "import torch\nscaler = torch.cuda.amp.GradScaler()\n"
+NEW = "region = torch.cuda.amp.autocast()\n"
+HEAD = "refs/heads/topic"
+MERGE = "refs/pull/7/merge"
+
+
+def git(directory: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=nobody", "-c", "user.email=nobody@example.org")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    done = subprocess.run(
+        ["git", *identity, *arguments],
+        cwd=directory,
+        env={**clean, "GIT_CONFIG_GLOBAL": os.devnull},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+@dataclass(frozen=True)
+class Run:
+    status: int
+    out: str
+    outputs: dict[str, str]
+
+    @property
+    def found(self) -> list[str]:
+        """Path and code of each annotation."""
+        return [
+            f"{path} {code}"
+            for path, code in re.findall(r"^::\w+ file=([^,]+),.*?title=(AMP\d+)", self.out, re.M)
+        ]
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with amplint as `install.py` makes one, without an index of packages."""
+    environment = tmp_path_factory.mktemp("environment")
+    venv.create(environment, with_pip=False)
+    paths = {"base": str(environment), "platbase": str(environment)}
+    (site,) = {sysconfig.get_path(name, "venv", paths) for name in ("purelib", "platlib")}
+    here = sysconfig.get_paths()
+    lines = dict.fromkeys([str(ROOT), here["purelib"], here["platlib"]])
+    Path(site, "amplint.pth").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return Path(sysconfig.get_path("scripts", "venv", paths), "python")
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Path:
+    """A pull request: the base has a finding in old.py, the branch adds one in new.py."""
+    repository = tmp_path / "upstream"
+    repository.mkdir()
+    git(repository, "init", "-q", "-b", "main")
+    (repository / "old.py").write_text(OLD)
+    (repository / "pyproject.toml").write_text("")
+    git(repository, "add", "--all")
+    git(repository, "commit", "-q", "-m", "base")
+    git(repository, "checkout", "-q", "-b", "topic")
+    (repository / "new.py").write_text(f"import torch\n{NEW}")
+    git(repository, "add", "--all")
+    git(repository, "commit", "-q", "-m", "topic")
+    git(repository, "checkout", "-q", "main")
+    (repository / "meanwhile.py").write_text(OLD)
+    git(repository, "add", "--all")
+    git(repository, "commit", "-q", "-m", "meanwhile, on main")
+    git(repository, "checkout", "-q", "--detach")
+    git(repository, "merge", "-q", "--no-ff", "-m", "merge", "topic")
+    git(repository, "update-ref", MERGE, "HEAD")
+    return repository
+
+
+class Job:
+    """A job on a checkout of `upstream`."""
+
+    def __init__(self, python: Path, upstream: Path, directory: Path) -> None:
+        self.python = python
+        self.upstream = upstream
+        self.workspace = directory / "workspace"
+        self.temporary = directory / "runner"
+        self.workspace.mkdir()
+        self.temporary.mkdir()
+
+    def checkout(self, reference: str, *options: str) -> None:
+        """As actions/checkout does it."""
+        git(self.workspace, "init", "-q")
+        git(self.workspace, "remote", "add", "origin", self.upstream.as_uri())
+        here = f"refs/remotes/{reference}"
+        git(self.workspace, "fetch", "-q", *options, "origin", f"+{reference}:{here}")
+        git(self.workspace, "checkout", "-q", "--detach", here)
+
+    def __call__(self, **environment: str) -> Run:
+        """Runs check.py for the pull request, or as the environment says."""
+        outputs = self.temporary / "outputs"
+        outputs.write_text("")
+        inputs = {name: one["default"] for name, one in ACTION["inputs"].items()}
+        given = {
+            **{key: os.environ[key] for key in ("PATH", "SYSTEMROOT", "HOME") if key in os.environ},
+            **{f"AMPLINT_{name.upper().replace('-', '_')}": inputs[name] for name in inputs},
+            "GITHUB_EVENT_NAME": "pull_request",
+            "GITHUB_BASE_REF": "main",
+            "GITHUB_REF": MERGE,
+            "GITHUB_SHA": git(self.upstream, "rev-parse", MERGE),
+            "GITHUB_OUTPUT": str(outputs),
+            "RUNNER_TEMP": str(self.temporary),
+            **environment,
+        }
+        done = subprocess.run(
+            [self.python, "-I", CHECK],
+            cwd=self.workspace,
+            env=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        lines = outputs.read_text().splitlines()
+        return Run(done.returncode, done.stdout, dict(line.split("=", 1) for line in lines))
+
+    def sarif(self, run: Run) -> list[str]:
+        """Path and code of each finding in the report."""
+        report = json.loads(Path(run.outputs["sarif-file"]).read_text(encoding="utf-8"))
+        return [
+            f"{one['locations'][0]['physicalLocation']['artifactLocation']['uri']} {one['ruleId']}"
+            for one in report["runs"][0]["results"]
+        ]
+
+
+@pytest.fixture
+def job(python: Path, upstream: Path, tmp_path: Path) -> Job:
+    return Job(python, upstream, tmp_path)
+
+
+ALL = ["meanwhile.py AMP702", "new.py AMP701", "old.py AMP702"]
+
+
+@pytest.mark.parametrize("depth", [1, 2, None])
+def test_a_pull_request_shows_its_own_findings(job: Job, depth: int | None) -> None:
+    """Not those that the base has got meanwhile; without a setting of actions/checkout."""
+    job.checkout(MERGE, *([f"--depth={depth}"] if depth else []))
+    run = job()
+    assert (run.status, run.found) == (1, ["new.py AMP701"])
+
+
+def test_a_push_shows_all(job: Job) -> None:
+    job.checkout("refs/heads/main", "--depth=1")
+    run = job(GITHUB_EVENT_NAME="push", GITHUB_BASE_REF="", GITHUB_REF="refs/heads/main")
+    assert (run.status, run.found) == (1, ["meanwhile.py AMP702", "old.py AMP702"])
+
+
+def test_a_pull_request_may_show_all(job: Job) -> None:
+    job.checkout(MERGE, "--depth=1")
+    assert job(AMPLINT_NEW_SINCE="").found == ALL
+
+
+def test_a_pull_request_without_findings_of_its_own_ends_with_0(job: Job) -> None:
+    git(job.upstream, "checkout", "-q", "topic")
+    (job.upstream / "new.py").write_text("import torch\n")
+    git(job.upstream, "commit", "-q", "--all", "-m", "nothing")
+    git(job.upstream, "checkout", "-q", "--detach", "main")
+    git(job.upstream, "merge", "-q", "--no-ff", "-m", "merge", "topic")
+    git(job.upstream, "update-ref", MERGE, "HEAD")
+    job.checkout(MERGE, "--depth=1")
+    run = job(AMPLINT_SARIF="true")
+    assert (run.status, run.found) == (0, [])
+    assert job.sarif(run) == ["meanwhile.py AMP702", "old.py AMP702"]
+
+
+def test_code_scanning_gets_all_findings(job: Job) -> None:
+    """It would take those that it does not get for fixed."""
+    job.checkout(MERGE, "--depth=1")
+    run = job(AMPLINT_SARIF="true")
+    assert (run.status, run.found) == (1, ["new.py AMP701"])
+    assert job.sarif(run) == ALL
+    everything = job(AMPLINT_SARIF="true", AMPLINT_NEW_SINCE="")
+    assert (everything.found, job.sarif(everything)) == (ALL, ALL)
+
+
+def test_the_last_commit_of_the_branch_is_compared_with_the_base(job: Job) -> None:
+    """A workflow may check out that one, in place of the merge."""
+    job.checkout(HEAD)
+    git(job.workspace, "fetch", "-q", "origin", "main:refs/remotes/origin/main")
+    assert job().found == ["new.py AMP701"]
+
+
+def test_a_clone_without_the_base_says_what_to_set(job: Job) -> None:
+    job.checkout(HEAD, "--depth=1")
+    run = job(AMPLINT_SARIF="true")
+    assert (run.status, run.outputs) == (2, {})
+    assert "fetch-depth: 0" in run.out
+
+
+def test_a_merge_that_cannot_be_fetched_says_what_to_set(job: Job) -> None:
+    job.checkout(MERGE, "--depth=1")
+    git(job.workspace, "remote", "set-url", "origin", (job.upstream / "gone").as_uri())
+    run = job()
+    assert run.status == 2
+    assert run.out.startswith("::error title=amplint::")
+    assert "fetch-depth: 2" in run.out
+
+
+def test_a_revision_may_be_named(job: Job) -> None:
+    job.checkout("refs/heads/main")
+    run = job(GITHUB_EVENT_NAME="push", AMPLINT_NEW_SINCE="HEAD~1")
+    assert run.found == ["meanwhile.py AMP702"]
+
+
+def test_paths_and_options_are_those_of_the_inputs(job: Job) -> None:
+    job.checkout(MERGE, "--depth=1")
+    (job.workspace / "a b").mkdir()
+    (job.workspace / "a b" / "c.py").write_text(OLD)
+    every = {"AMPLINT_NEW_SINCE": ""}
+    assert job(AMPLINT_PATHS="a b\n\n  new.py\n", **every).found == [
+        "a b/c.py AMP702",
+        "new.py AMP701",
+    ]
+    assert job(AMPLINT_ARGS="--select 'AMP701'", **every).found == ["new.py AMP701"]
+    assert job(AMPLINT_ARGS="--exit-zero", **every).status == 0
+    assert job(AMPLINT_PATHS="gone.py", **every).status == 2
+    assert job(AMPLINT_PATHS="--version", **every).status == 2
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"AMPLINT_PATHS": "$(touch harm)\n; touch harm\n`touch harm`"},
+        {"AMPLINT_ARGS": "; touch harm $(touch harm) && touch harm"},
+        {"AMPLINT_NEW_SINCE": "$(touch harm)"},
+        {"AMPLINT_NEW_SINCE": "--output=harm"},
+        {"GITHUB_BASE_REF": "$(touch harm)", "GITHUB_REF": "refs/heads/x"},
+        {"AMPLINT_ARGS": "'"},
+        {"AMPLINT_SARIF": "yes\n::warning::harm"},
+    ],
+)
+def test_no_input_is_run(job: Job, inputs: dict[str, str]) -> None:
+    job.checkout(MERGE, "--depth=1")
+    run = job(**inputs)
+    assert (run.status, run.outputs) == (2, {})
+    assert not (job.workspace / "harm").exists()
+    assert "\n::warning::harm" not in run.out
+
+
+def test_modules_of_the_workspace_are_not_imported(job: Job) -> None:
+    job.checkout(MERGE, "--depth=1")
+    for name in ("amplint", "libcst", "shlex", "click"):
+        (job.workspace / f"{name}.py").write_text("raise SystemExit('imported')\n")
+    run = job(PYTHONPATH=str(job.workspace))
+    assert (run.status, run.found) == (1, ["new.py AMP701"])
+
+
+def test_the_installation_is_one_of_the_checkout_and_apart_from_the_workspace(
+    tmp_path: Path,
+) -> None:
+    """pip is stood in for; `bash .ci/build` and the workflow of a release install for real."""
+    stub = tmp_path / "stub"
+    stub.mkdir()
+    (tmp_path / "venv.py").write_text("raise SystemExit('imported')\n")
+    code = (
+        "import json, runpy, subprocess; calls = []\n"
+        "done = subprocess.CompletedProcess([], 0)\n"
+        "subprocess.run = lambda command, check: calls.append(command) or done\n"
+        f"try: runpy.run_path({str(INSTALL)!r}, run_name='__main__')\n"
+        "except SystemExit as ended: assert not ended.code\n"
+        "print(json.dumps(calls))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "RUNNER_TEMP": str(stub),
+            "GITHUB_ACTION_PATH": "/the action",
+            "GITHUB_OUTPUT": str(stub / "outputs"),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    created, installed = json.loads(done.stdout)
+    assert created[1:] == ["-I", "-m", "venv", str(stub / "amplint")]
+    assert installed[1:] == ["-I", "-m", "pip", "install", "--quiet", "/the action"]
+    assert (stub / "outputs").read_text() == f"python={installed[0]}\n"
