@@ -672,8 +672,11 @@ class Calls(Frame):
         region = self.region(node.block)
         if region is not None and region.enabled is not False:
             return result
+        of_unknown_dtype = transfer.without_half(result)
+        if of_unknown_dtype == result:
+            return result  # whatever the region: nobody has to hear of it
         inherited = self.inference.inherited_region(function)
-        return result if inherited is None else transfer.without_half(result)
+        return result if inherited is None else of_unknown_dtype
 
     def specialised(self, function: Function, arguments: Arguments, result: Value) -> Value:
         """A helper that returns a region, with this call's arguments put for its parameters."""
