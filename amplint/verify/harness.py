@@ -17,6 +17,7 @@ from typing import Any
 
 from amplint import __version__
 from amplint.core.rule import Rule
+from amplint.output.page import escape, escape_lines
 from amplint.verify import selftest, witnesses
 from amplint.verify.backends.choice import Aspect, Backend
 from amplint.verify.compare import bench
@@ -168,14 +169,14 @@ def as_text(checked: Checked) -> str:
 def as_html(checked: Checked) -> str:
     """One page that needs no other file."""
     facts = ", ".join(f"{name}: {fact}" for name, fact in environment().items())
-    parts = [f"<p>{page.escape(facts)}</p>"]
+    parts = [f"<p>{escape(facts)}</p>"]
     if checked.rules is not None:
         heads = ["rule", "name", "back end", "demanded", "happened", "verdict"]
         rows = (list(of_rule(each).values()) for each in checked.rules)
         parts += ["<h2>Rules</h2>", page.table(heads, rows)]
     if checked.self_test is not None:
         shown = [selftest.as_text(each) for each in checked.self_test] or [UNTESTED]
-        parts += ["<h2>Self-test</h2>", *(f"<pre>{page.escape(text)}</pre>" for text in shown)]
+        parts += ["<h2>Self-test</h2>", *(f"<pre>{escape_lines(text)}</pre>" for text in shown)]
     parts += report.measured_html(checked.points or ())
     if checked.points is None:
         parts.append("<h2>Benefit</h2><p>Not measured: see <code>--bench</code>.</p>")
