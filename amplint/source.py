@@ -246,7 +246,8 @@ class Source:
             text = Text("")
         start = text.position(text.offset(place.row, place.column))
         end = text.position(text.offset(place.end_row, place.end_column))
-        return Related(place.path, Span(start, max(start, end)), evidence.text)
+        span = Span(start, max(start, end))
+        return Related(place.path, span, evidence.text, evidence.kind.leads)
 
     def related_node(self, node: cst.CSTNode, message: str) -> Related:
         """A node of this file as a place to show."""

@@ -115,11 +115,16 @@ class Fix:
 
 @dataclass(frozen=True)
 class Related:
-    """Another place that a finding rests on, in this or another file."""
+    """Another place that a finding rests on, in this or another file.
+
+    `leads` is whether it is a step on the way to the finding, such as a loop or a call, and not a
+    remark beside it. Of a way, the step that is nearest to the finding comes first.
+    """
 
     path: str
     span: Span
     message: str
+    leads: bool = False
 
 
 @dataclass(frozen=True)

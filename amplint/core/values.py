@@ -42,6 +42,11 @@ class Shows(str, Enum):
     WEIGHTS = "weights that change or are used"
     SCALER = "a step in the protocol of a GradScaler"
 
+    @property
+    def leads(self) -> bool:
+        """Whether the program goes through such a place on its way to a finding."""
+        return self in (Shows.LOOP, Shows.FORWARD, Shows.STEP, Shows.CALL, Shows.AUTOCAST)
+
 
 class Evidence(NamedTuple):
     """One reason for a belief, to be shown as a related place. Nothing is decided by its text."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from amplint import __version__
 from amplint.core.rule import Rule
-from amplint.output.page import escape
+from amplint.output.page import escape, escape_lines
 from amplint.verify import selftest, witnesses
 from amplint.verify.backends.choice import Aspect, Backend
 from amplint.verify.compare import bench
@@ -176,7 +176,7 @@ def as_html(checked: Checked) -> str:
         parts += ["<h2>Rules</h2>", page.table(heads, rows)]
     if checked.self_test is not None:
         shown = [selftest.as_text(each) for each in checked.self_test] or [UNTESTED]
-        parts += ["<h2>Self-test</h2>", *(f"<pre>{escape(text)}</pre>" for text in shown)]
+        parts += ["<h2>Self-test</h2>", *(f"<pre>{escape_lines(text)}</pre>" for text in shown)]
     parts += report.measured_html(checked.points or ())
     if checked.points is None:
         parts.append("<h2>Benefit</h2><p>Not measured: see <code>--bench</code>.</p>")

@@ -6,8 +6,7 @@ import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
-import pytest
-
+from amplint.output.page import resource
 from amplint.verify.compare.bench import Counts, Point, Times
 from amplint.verify.compare.ratios import Claim, Ratio
 from amplint.verify.report import findings as report
@@ -131,36 +130,9 @@ def test_texts_are_escaped() -> None:
     assert "<script" not in text
 
 
-def test_both_themes_define_every_colour() -> None:
-    """A variable that only one of them has is unreadable in the other."""
-    light, dark = page.STYLE.split("@media (prefers-color-scheme: dark)")
-    names = [set(re.findall(r"(--\w+):", part)) for part in (light, dark)]
-    assert names[0] == names[1]
-    used = set(re.findall(r"var\((--\w+)\)", page.STYLE))
-    assert used == names[0]
-
-
-@pytest.mark.parametrize("theme", [0, 1])
-def test_colours_can_be_read(theme: int) -> None:
-    """The contrast of text is that of WCAG AA, 4.5; of bars, which have numbers, 3."""
-    part = page.STYLE.split("@media (prefers-color-scheme: dark)")[theme]
-    colours = dict(re.findall(r"(--\w+): (#\w+)", part))
-    paper = luminance(colours["--paper"])
-    for name, colour in colours.items():
-        ratio = contrast(luminance(colour), paper)
-        if name in ("--ink", "--good", "--bad", "--open"):
-            assert ratio >= 4.5, (name, ratio)
-        if name in ("--before", "--after"):
-            assert ratio >= 3, (name, ratio)
-
-
-def contrast(one: float, other: float) -> float:
-    return (max(one, other) + 0.05) / (min(one, other) + 0.05)
-
-
-def luminance(colour: str) -> float:
-    """The relative luminance of WCAG 2, of "#rgb" or "#rrggbb"."""
-    digits = colour[1:] if len(colour) == 7 else "".join(2 * each for each in colour[1:])
-    channels = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+def test_the_page_is_in_the_frame_of_all_pages() -> None:
+    text = page.page("a title", ["<p>a part</p>"])
+    assert resource("page.css") + page.STYLE in text
+    assert "<h1>a title</h1>\n<p>a part</p>" in text
+    assert "default-src 'none'" in text
+    assert "script-src" not in text

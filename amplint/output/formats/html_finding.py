@@ -95,15 +95,24 @@ def space(line: str) -> str:
 
 
 def chain(finding: Finding, line: str, report: Report) -> str:
-    """The steps down to the finding: related places come from the nearest to the farthest."""
+    """The way to the finding as a picture, from the farthest step on; then what stands beside it.
+
+    Where nothing is known to lead to the finding, all places do.
+    """
     if not finding.related:
         return ""
-    steps = "".join(step(related, report) for related in reversed(finding.related))
-    return f'<ol class="chain">{steps}<li class="here">here{line_of_code(line)}</li></ol>'
+    way = [related for related in finding.related if related.leads] or list(finding.related)
+    beside = [related for related in finding.related if related not in way]
+    steps = "".join(step(related, report) for related in reversed(way))
+    remarks = "".join(step(related, report) for related in beside)
+    return (
+        f'<ol class="chain">{steps}<li class="here">here{line_of_code(line)}</li></ol>'
+        + f'<ul class="beside">{remarks}</ul>' * bool(remarks)
+    )
 
 
 def step(related: Related, report: Report) -> str:
-    """A step of a chain: a message, its place, and the line of code that is there."""
+    """A related place: its message, the place, and the line of code that is there."""
     place = report.place(related.path, related.span.start)
     outcome = report.outcome
     text = outcome.texts.get(related.path) or outcome.all_texts.get(related.path, NO_TEXT)
