@@ -19,9 +19,10 @@ import yaml
 
 from tests.helpers import ROOT
 
-CHECK = ROOT / ".github" / "action" / "check.py"
 INSTALL = ROOT / ".github" / "action" / "install.py"
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+STEPS = {step.get("id"): step for step in ACTION["runs"]["steps"]}
+BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c")  # as the runner starts it
 OLD = "import torch\nscaler = torch.cuda.amp.GradScaler()\n"
 NEW = "region = torch.cuda.amp.autocast()\n"
 HEAD = "refs/heads/topic"
@@ -114,13 +115,15 @@ class Job:
         git(self.workspace, "checkout", "-q", "--detach", here)
 
     def __call__(self, **environment: str) -> Run:
-        """Runs check.py for the pull request, or as the environment says."""
+        """Runs the step `check` for the pull request, or as the environment says."""
         outputs = self.temporary / "outputs"
         outputs.write_text("")
         inputs = {name: one["default"] for name, one in ACTION["inputs"].items()}
         given = {
             **{key: os.environ[key] for key in ("PATH", "SYSTEMROOT", "HOME") if key in os.environ},
             **{f"AMPLINT_{name.upper().replace('-', '_')}": inputs[name] for name in inputs},
+            "AMPLINT_PYTHON": str(self.python),
+            "GITHUB_ACTION_PATH": str(ROOT),
             "GITHUB_EVENT_NAME": "pull_request",
             "GITHUB_BASE_REF": "main",
             "GITHUB_REF": MERGE,
@@ -130,7 +133,7 @@ class Job:
             **environment,
         }
         done = subprocess.run(
-            [self.python, "-I", CHECK],
+            [*BASH, STEPS["check"]["run"]],
             cwd=self.workspace,
             env=given,
             stdout=subprocess.PIPE,
@@ -251,6 +254,7 @@ def test_paths_and_options_are_those_of_the_inputs(job: Job) -> None:
         {"AMPLINT_ARGS": "; touch harm $(touch harm) && touch harm"},
         {"AMPLINT_NEW_SINCE": "$(touch harm)"},
         {"AMPLINT_NEW_SINCE": "--output=harm"},
+        {"AMPLINT_NEW_SINCE": "x\n::warning::harm"},
         {"GITHUB_BASE_REF": "$(touch harm)", "GITHUB_REF": "refs/heads/x"},
         {"AMPLINT_ARGS": "'"},
         {"AMPLINT_SARIF": "yes\n::warning::harm"},
