@@ -39,14 +39,18 @@ def check(environment: Mapping[str, str]) -> int:
     if since is None:
         status = amplint(*options, *annotations, *to_report, "--", *paths)
     else:
-        print(f"amplint reports what has to do with lines changed since {since}", flush=True)
+        print(
+            f"amplint reports what has to do with lines changed since {escaped(since)}", flush=True
+        )
         status = amplint(*options, *annotations, "--new-since", since, "--", *paths)
         # Code scanning compares branches itself, and takes an alert that is not sent for a fixed
         # one: it gets all findings. The cache holds them, so that they are not sought again.
         if status < 2 and report:
             status = max(status, amplint(*options, *to_report, "--exit-zero", "--", *paths))
     if status < 2 and report:
-        with Path(environment["GITHUB_OUTPUT"]).open("a", encoding="utf-8") as outputs:
+        with Path(environment["GITHUB_OUTPUT"]).open(
+            "a", encoding="utf-8", newline="\n"
+        ) as outputs:
             print(f"sarif-file={report}", file=outputs)
     return status
 

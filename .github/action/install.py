@@ -24,7 +24,7 @@ def main() -> int:
                 "It needs Python 3.10 or later: set it up with actions/setup-python before"
             )
             return 2
-    with Path(os.environ["GITHUB_OUTPUT"]).open("a", encoding="utf-8") as outputs:
+    with Path(os.environ["GITHUB_OUTPUT"]).open("a", encoding="utf-8", newline="\n") as outputs:
         print(f"python={python}", file=outputs)
     return 0
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -19,9 +20,10 @@ import yaml
 
 from tests.helpers import ROOT
 
-CHECK = ROOT / ".github" / "action" / "check.py"
 INSTALL = ROOT / ".github" / "action" / "install.py"
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+STEPS = {step.get("id"): step for step in ACTION["runs"]["steps"]}
+BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c")  # as the runner starts it
 OLD = "import torch\nscaler = torch.cuda.amp.GradScaler()\n"
 NEW = "region = torch.cuda.amp.autocast()\n"
 HEAD = "refs/heads/topic"
@@ -70,6 +72,13 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(sysconfig.get_path("scripts", "venv", paths), "python")
 
 
+def pull_request(repository: Path) -> None:
+    """Merges the branch `topic` as GitHub does."""
+    git(repository, "checkout", "-q", "--detach", "main")
+    git(repository, "merge", "-q", "--no-ff", "-m", "merge", "topic")
+    git(repository, "update-ref", MERGE, "HEAD")
+
+
 @pytest.fixture
 def upstream(tmp_path: Path) -> Path:
     """A pull request: the base has a finding in old.py, the branch adds one in new.py."""
@@ -88,9 +97,7 @@ def upstream(tmp_path: Path) -> Path:
     (repository / "meanwhile.py").write_text(OLD)
     git(repository, "add", "--all")
     git(repository, "commit", "-q", "-m", "meanwhile, on main")
-    git(repository, "checkout", "-q", "--detach")
-    git(repository, "merge", "-q", "--no-ff", "-m", "merge", "topic")
-    git(repository, "update-ref", MERGE, "HEAD")
+    pull_request(repository)
     return repository
 
 
@@ -114,13 +121,15 @@ class Job:
         git(self.workspace, "checkout", "-q", "--detach", here)
 
     def __call__(self, **environment: str) -> Run:
-        """Runs check.py for the pull request, or as the environment says."""
+        """Runs the step `check` for the pull request, or as the environment says."""
         outputs = self.temporary / "outputs"
         outputs.write_text("")
         inputs = {name: one["default"] for name, one in ACTION["inputs"].items()}
         given = {
             **{key: os.environ[key] for key in ("PATH", "SYSTEMROOT", "HOME") if key in os.environ},
             **{f"AMPLINT_{name.upper().replace('-', '_')}": inputs[name] for name in inputs},
+            "AMPLINT_PYTHON": str(self.python),
+            "GITHUB_ACTION_PATH": str(ROOT),
             "GITHUB_EVENT_NAME": "pull_request",
             "GITHUB_BASE_REF": "main",
             "GITHUB_REF": MERGE,
@@ -130,7 +139,7 @@ class Job:
             **environment,
         }
         done = subprocess.run(
-            [self.python, "-I", CHECK],
+            [*BASH, STEPS["check"]["run"]],
             cwd=self.workspace,
             env=given,
             stdout=subprocess.PIPE,
@@ -166,6 +175,25 @@ def test_a_pull_request_shows_its_own_findings(job: Job, depth: int | None) -> N
     assert (run.status, run.found) == (1, ["new.py AMP701"])
 
 
+def test_the_log_of_the_page_is_the_one_of_a_job(job: Job) -> None:
+    git(job.upstream, "checkout", "-q", "main")
+    shutil.copytree(ROOT / "examples", job.upstream / "examples")
+    git(job.upstream, "add", "--all")
+    git(job.upstream, "commit", "-q", "-m", "examples")
+    git(job.upstream, "checkout", "-q", "-B", "topic")
+    file = job.upstream / "examples" / "train.py"
+    line = "    scaler = torch.cuda.amp.GradScaler()\n"
+    before = file.read_text()
+    file.write_text(before.replace(line, f"    spare = torch.cuda.amp.GradScaler()\n{line}"))
+    git(job.upstream, "commit", "-q", "--all", "-m", "spare")
+    pull_request(job.upstream)
+    job.checkout(MERGE, "--depth=1")
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    shown = page.partition("```text\n")[2].partition("```")[0]
+    base = git(job.upstream, "rev-parse", "main")
+    assert job().out == re.sub(r"since \w{40}", f"since {base}", shown)
+
+
 def test_a_push_shows_all(job: Job) -> None:
     job.checkout("refs/heads/main", "--depth=1")
     run = job(GITHUB_EVENT_NAME="push", GITHUB_BASE_REF="", GITHUB_REF="refs/heads/main")
@@ -181,9 +209,7 @@ def test_a_pull_request_without_findings_of_its_own_ends_with_0(job: Job) -> Non
     git(job.upstream, "checkout", "-q", "topic")
     (job.upstream / "new.py").write_text("import torch\n")
     git(job.upstream, "commit", "-q", "--all", "-m", "nothing")
-    git(job.upstream, "checkout", "-q", "--detach", "main")
-    git(job.upstream, "merge", "-q", "--no-ff", "-m", "merge", "topic")
-    git(job.upstream, "update-ref", MERGE, "HEAD")
+    pull_request(job.upstream)
     job.checkout(MERGE, "--depth=1")
     run = job(AMPLINT_SARIF="true")
     assert (run.status, run.found) == (0, [])
@@ -251,6 +277,7 @@ def test_paths_and_options_are_those_of_the_inputs(job: Job) -> None:
         {"AMPLINT_ARGS": "; touch harm $(touch harm) && touch harm"},
         {"AMPLINT_NEW_SINCE": "$(touch harm)"},
         {"AMPLINT_NEW_SINCE": "--output=harm"},
+        {"AMPLINT_NEW_SINCE": "x\n::warning::harm"},
         {"GITHUB_BASE_REF": "$(touch harm)", "GITHUB_REF": "refs/heads/x"},
         {"AMPLINT_ARGS": "'"},
         {"AMPLINT_SARIF": "yes\n::warning::harm"},

@@ -126,3 +126,17 @@ def test_the_fixing_hook_fixes(amplint: Path, project: Path, cache: Path) -> Non
     done = try_hook("amplint-fix", amplint, project, cache, "legacy.py", "train.py")
     assert "files were modified by this hook" in done.stdout, done.stdout + done.stderr
     assert file.read_text() == 'import torch\n\nwith torch.amp.autocast("cuda"):\n    pass\n'
+
+
+def test_the_hook_leaves_out_what_the_baseline_knows(
+    amplint: Path, project: Path, cache: Path
+) -> None:
+    command = (sys.executable, "-m", "amplint", "baseline")
+    assert run(*command, cwd=project, PYTHONPATH=str(ROOT)).returncode == 0
+    assert try_hook("amplint", amplint, project, cache, "helpers.py").returncode == 0
+    with (project / "helpers.py").open("a") as file:
+        file.write("\n\nscaler = torch.cuda.amp.GradScaler()\n")
+    done = try_hook("amplint", amplint, project, cache, "helpers.py")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "helpers.py:8:10 AMP702" in done.stdout
+    assert "1 file, 1 finding" in done.stdout
