@@ -417,3 +417,34 @@ def test_the_report_of_a_notebook_names_cells(
     assert "a.ipynb:cell 2\n" in rows
     assert page.texts("span", "added") == ['+ scaler = torch.amp.GradScaler("cuda")\n']
     assert [one["data-row"] for one in page.named("span", "added")] == ["2"]
+
+
+LOOP = """\
+import torch
+
+def report(loss):
+    print(loss.item())
+
+def train(model, loader, optimizer):
+    for x, y in loader:
+        loss = model(x.cuda(), y.cuda())
+        loss.backward()
+        optimizer.step()
+        report(loss)
+"""
+
+
+def test_the_way_is_drawn_from_the_loop_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.py").write_text(LOOP)
+    arguments = ("check", "--select", "AMP101", "--format", "html", "a.py")
+    for _ in range(2):  # the second time from the cache
+        page = Page(Amplint(capfd)(*arguments).out)
+        assert page.texts("ol", "chain") == [
+            "hot: this loop runs for every batch a.py:7:5for x, y in loader:"
+            "hot: called here for every batch a.py:11:9report(loss)"
+            "hereprint(loss.item())"
+        ]
+        assert page.texts("ul", "beside") == ["backpropagated here a.py:9:9loss.backward()"]
