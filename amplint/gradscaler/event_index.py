@@ -59,6 +59,8 @@ class EventIndex:
             if any(divides_by_zero(state, number) for number in calls(state)):
                 dividing.add(function)
         self._roles: dict[SiteId, tuple[Role, bool]] = {}
+        self._stored: dict[str, frozenset[str]] = {}
+        self._stored_in: dict[tuple[str, int], frozenset[str]] = {}
         self._within: dict[str, list[str]] = {}
         for function, facts in inference.functions.items():
             if facts.parent is not None:
@@ -94,6 +96,25 @@ class EventIndex:
         functions = self.inference.functions
         inside = (functions[each].words for each in self._within.get(function, ()))
         return frozenset().union(*inside)
+
+    def stored_in(self, function: str, loop: int) -> frozenset[str]:
+        """The fields that a loop stores, itself or in what it calls."""
+        at = function, loop
+        if at not in self._stored_in:
+            graph = self.inference.states[function].graph
+            edges, within = self.inference.edges, graph.nodes_in(loop)
+            own = {graph.nodes[n].data for n in within if graph.nodes[n].op == ops.STORE}
+            callees = {callee for n in within for callee in edges.get((function, n), ())}
+            self._stored_in[at] = frozenset(own).union(*map(self._stored_by, callees))
+        return self._stored_in[at]
+
+    def _stored_by(self, function: str) -> frozenset[str]:
+        """The fields that a function stores itself."""
+        if function not in self._stored:
+            state = self.inference.states.get(function)
+            nodes = state.graph.nodes if state is not None else ()
+            self._stored[function] = frozenset(n.data for n in nodes if n.op == ops.STORE)
+        return self._stored[function]
 
     def _events(self, function: str, state: State) -> Iterable[tuple[int, TrainingEvent]]:
         for number in calls(state):

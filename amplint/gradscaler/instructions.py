@@ -24,7 +24,7 @@ from amplint.core.walks import reachable
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import Kind, TrainingEvent, argument, is_scaler_step, parameters_of
 from amplint.gradscaler.symbolic_values import Symbolic
-from amplint.inference import Inference, SiteId
+from amplint.inference import SiteId
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node
 
@@ -182,7 +182,7 @@ def block_of_backward(index: EventIndex, site: SiteId, found: TrainingEvent | No
     block = graph.nodes[number].block
     losses = {found.object} if found is not None else handed_losses(index, site)
     loop = loop_around(graph, block)
-    while losses and loop >= 0 and not is_computed_within(index.inference, function, losses, loop):
+    while losses and loop >= 0 and not is_computed_within(index, function, losses, loop):
         block = graph.blocks[loop].parent
         loop = loop_around(graph, block)
     return block
@@ -231,40 +231,26 @@ def loop_around(graph: Graph, block: int) -> int:
     return block
 
 
-def is_computed_within(
-    inference: Inference, function: str, losses: Iterable[int], loop: int
-) -> bool:
+def is_computed_within(index: EventIndex, function: str, losses: Iterable[int], loop: int) -> bool:
     """Whether each iteration of a loop calls or draws something that a loss is made of, or stores
     the field that it is read from; not where it only scales it, or chooses it by a number."""
-    state = inference.states[function]
+    state = index.inference.states[function]
     graph = state.graph
 
-    def is_within(number: int) -> bool:
-        block = graph.nodes[number].block
-        while block > loop:
-            block = graph.blocks[block].parent
-        return block == loop
+    within = graph.nodes_in(loop)
 
     def operands(number: int) -> Iterable[int]:
-        return (each for each in graph.nodes[number].operands if each >= 0 and is_within(each))
-
-    def stored() -> set[str]:  # the fields that the loop stores, or what it calls
-        within = [number for number in range(len(graph.nodes)) if is_within(number)]
-        called = (inference.edges.get((function, number), ()) for number in within)
-        states = (inference.states.get(each) for callees in called for each in sorted(callees))
-        inner = (node for each in states if each is not None for node in each.graph.nodes)
-        own = (graph.nodes[number] for number in within)
-        return {node.data for node in (*own, *inner) if node.op == ops.STORE}
+        return (each for each in graph.nodes[number].operands if each in within)
 
     for number in reachable(losses, operands):
         node = graph.nodes[number]
-        if not is_within(number) or all(isinstance(atom, Host) for atom in state.values[number]):
+        if number not in within or all(isinstance(atom, Host) for atom in state.values[number]):
             continue
         if node.op in (ops.ITER, ops.PHI, ops.AUG, ops.OPAQUE):
             return True
         if node.op == ops.CALL and loss_of(graph, number) == number:
             return True
-        if node.op == ops.ATTR and node.data in stored():
+        if node.op == ops.ATTR and node.data in index.stored_in(function, loop):
             return True
     return False
 

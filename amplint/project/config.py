@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -17,12 +16,7 @@ from amplint.core.errors import Failure
 from amplint.core.finding import Finding, Group
 from amplint.core.registry import UNPARSABLE, did_you_mean
 from amplint.core.rule import Rule
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    # Installed below 3.11 alone, so that elsewhere mypy does not find it.
-    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
+from amplint.project.toml import tomllib
 
 COMMAND_LINE = "the command line"
 DEFAULT_SELECT = tuple(group.value for group in Group if group.default)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import configparser
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
+from amplint.project.toml import tomllib
 
 DEFAULT = 88  # of ruff and black
 # In each file, the keys that may hold the length, the first one that is there counts.

@@ -46,7 +46,7 @@ rule = Rule(
 def leaves_out(call: cst.Call, _: Misuse, src: Source) -> str:
     """The message about a call that saves, or that gives the optimizer's part of a state."""
     if isinstance(call.func, cst.Attribute) and call.func.attr.value == "state_dict":
-        return "the state that is given here is that of the optimizer, and of no scaler"
+        return f"`{src.brief(call)}` is part of a state that lacks the state of the scaler"
     return f"`{src.brief(call.func)}` saves the state of the optimizer, but not of the scaler"
 
 
