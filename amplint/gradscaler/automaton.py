@@ -257,6 +257,12 @@ def clear(at: OptimizerState, *, to_none: bool) -> OptimizerState:
     return at._replace(gradient=None if to_none else frozenset(), lost=lost)
 
 
+def hooked(at: OptimizerState) -> frozenset[OptimizerState]:
+    """The states after a hook that nobody knows: it may do nothing, divide the gradients, or make
+    the whole step."""
+    return frozenset({at, unscale(at)[0], OptimizerState(ran=at.ran)})
+
+
 def refused(by: Refused, at: OptimizerState) -> Verdict:
     return Verdict(Effect.RAISES, by.later if at.ran else by.at_once, by.text)
 

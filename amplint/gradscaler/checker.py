@@ -31,6 +31,7 @@ from amplint.gradscaler.automaton import (
     Verdict,
     add,
     advance,
+    hooked,
 )
 from amplint.gradscaler.certainty import Fault, Pair, Points, innermost, review
 from amplint.gradscaler.checkpoints import Unsaved
@@ -361,6 +362,14 @@ class Turn:
         self.scaler_of = {}
         self.has_trained, self.scheduled = False, -1
 
+    def hook(self) -> None:
+        """What stood before may still hold, or not: a mistake is one only in either case."""
+        self.halved = {}
+        self.checked = None
+        self.has_trained, self.scheduled = False, -1
+        for symbol, possible in self.optimizers.items():
+            self.optimizers[symbol] = frozenset().union(*map(hooked, possible))
+
     def take(self, event: Occurrence) -> Iterator[Fault]:
         """The mistakes that the event makes."""
         only = self.checker.only
@@ -368,6 +377,8 @@ class Turn:
         role = self.paths.roles.get(thing, Role.UNKNOWN)
         if kind is Kind.ELSEWHERE:
             self.reset()
+        elif kind is Kind.HOOK:
+            self.hook()
         elif kind is Kind.BACKWARD:
             self.has_trained, self.scheduled = True, -1
             self.backward(thing)

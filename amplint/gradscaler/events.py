@@ -50,6 +50,7 @@ class Kind(Enum):
     HALF = "half"  # parameters become float16
     CAST = "float"  # or something else
     ELSEWHERE = "elsewhere"  # what a library or an unknown function does to the gradients
+    HOOK = "hook"  # an unknown function that may do a part of the step, or nothing
 
 
 class Role(Enum):
@@ -86,10 +87,10 @@ SAME_SIZE = frozenset({"detach", "float", "double", "clone", "view", "flatten", 
 BACKWARD = frozenset({"torch.autograd.backward"})
 # Methods whose name says that gradients change hands, when nobody knows whose they are.
 ELSEWHERE = frozenset({"manual_backward", "clip_gradients", "clip_grad_norm_", "backward"})
-# What an unknown function may run of training, by its name: hooks, and what drives a step.
-DRIVER = re.compile(
-    r"hook|callback|event|fire|trigger|dispatch|backward|optim|grad|scal|train|^on_|^before_|^after_"
-)
+# What an unknown function runs of training, by its name: hooks between the parts of a step, and
+# what makes such a part.
+HOOK = re.compile(r"hook|callback|event|fire|trigger|dispatch|^on_|^before_|^after_")
+DRIVER = re.compile(r"backward|optim|grad|scal|train")
 # Words that speak of infinite gradients. Ex) isfinite, error_if_nonfinite, has_overflow, found_inf,
 # _found_inf_per_device, nan_to_num
 INFINITIES = re.compile(r"finite|overflow|isinf|isnan|(^|_)(inf|nan)s?(_|$)")
@@ -117,7 +118,9 @@ def role(value: Value, inference: Inference) -> Role:
         return known.pop()
     if known == {Role.SCALER, Role.DISABLED}:
         return Role.SCALER
-    return Role.OTHER if known else Role.UNKNOWN
+    if known <= {Role.SCALER, Role.DISABLED, Role.OPTIMIZER}:
+        return Role.UNKNOWN  # one function gives both back; what is called on it tells which it is
+    return Role.OTHER
 
 
 def role_of(atom: object, inference: Inference) -> Role:
@@ -326,9 +329,9 @@ def is_backpropagated(state: State, number: int) -> bool:
     )
 
 
-def may_train(state: State, number: int, roles: set[Role]) -> bool:
-    """Whether a call of nobody knows what may do a part of the training step: it is given an
-    optimizer or a scaler, or its name says so.
+def unknown_event(state: State, number: int, roles: set[Role]) -> Kind | None:
+    """The part that a call of nobody knows what may have in the training step: it is given an
+    optimizer or a scaler, or its name says so; None where it has none.
 
     Args:
         roles: of what is handed to it.
@@ -337,11 +340,15 @@ def may_train(state: State, number: int, roles: set[Role]) -> bool:
     value = state.values[node.operands[0]]
     known = [atom for atom in value if not isinstance(atom, Unknown)]
     if known and all(is_harmless(atom) for atom in known):
-        return False
+        return None
     if roles & {Role.SCALER, Role.OPTIMIZER}:
-        return True
+        return Kind.ELSEWHERE
     callee = state.graph.nodes[node.operands[0]]
-    return not known and callee.op == ops.ATTR and DRIVER.search(callee.data) is not None
+    if known or callee.op != ops.ATTR:
+        return None
+    if HOOK.search(callee.data):
+        return Kind.HOOK
+    return Kind.ELSEWHERE if DRIVER.search(callee.data) else None
 
 
 def is_harmless(atom: object) -> bool:

@@ -28,9 +28,9 @@ from amplint.gradscaler.events import (
     divides_by_zero,
     is_module,
     may_recast,
-    may_train,
     parameters_of,
     surely_scaler,
+    unknown_event,
 )
 from amplint.gradscaler.instructions import Code, Compiler, Do, Instruction
 from amplint.gradscaler.paths import (
@@ -353,8 +353,9 @@ class Explorer:
         roles = {self.evaluator.role(frame, path, operand) for operand in node.operands[1:]}
         if known and roles & {Role.SCALER, Role.OPTIMIZER}:
             return None
-        if not known and may_train(frame.state, number, roles):
-            self.note(frame, path, number, Kind.ELSEWHERE)
+        kind = None if known else unknown_event(frame.state, number, roles)
+        if kind is not None:
+            self.note(frame, path, number, kind)
         if is_object(frame.state, number):
             return self.made(frame, path, number, node)
         return self.evaluator.call(frame, path, number, node)
