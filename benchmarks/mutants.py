@@ -151,7 +151,8 @@ def backward_past(program: Program) -> Mutants:
     for body, position, call, function in program.calls("backward"):
         loss = scaled_loss(function)
         if loss is not None:
-            yield call.lineno, program.replaced(body[position], [f"{ast.unparse(loss)}.backward()"])
+            alone = ast.unparse(ast.Expr(ast.Attribute(loss, "backward")))
+            yield call.lineno, program.replaced(body[position], [f"{alone}()"])
 
 
 def unscale_removed(program: Program) -> Mutants:

@@ -92,7 +92,9 @@ class Evaluator:
         node, code, nodes = frame.graph.nodes[number], frame.code, frame.graph.nodes
         if is_choice(path, number, node):
             alternatives = (self.at(frame, path, operand) for operand in node.operands)
-            return self.symbols.of("choice", frame.key, number, frame.iterations, *alternatives)
+            # The same in each iteration of the loops that it does not stand in.
+            iterations = frame.iterations[: code.loops[node.block]]
+            return self.symbols.of("choice", frame.key, number, iterations, *alternatives)
         held = [operand for operand in node.operands if operand in path.values]
         values = {path.values[operand] for operand in held}
         if len(values) == 1:

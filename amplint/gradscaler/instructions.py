@@ -22,7 +22,14 @@ from typing import NamedTuple
 from amplint.core.values import Host
 from amplint.core.walks import reachable
 from amplint.gradscaler.event_index import EventIndex
-from amplint.gradscaler.events import Kind, TrainingEvent, argument, is_scaler_step, parameters_of
+from amplint.gradscaler.events import (
+    Kind,
+    Role,
+    TrainingEvent,
+    argument,
+    is_scaler_step,
+    parameters_of,
+)
 from amplint.gradscaler.symbolic_values import Symbolic
 from amplint.inference import SiteId
 from amplint.ir import ops
@@ -124,7 +131,7 @@ class Relevance:
     """The parts of a function that have to be run.
 
     Args:
-        blocks: those that hold an event or are left early, and those around them.
+        blocks: those that hold an event, make a scaler or are left early, and those around them.
         raising: those that end in a `raise`.
         sure: those that run where another one does not raise.
         repeated: the loops that are run twice.
@@ -146,7 +153,12 @@ def relevance(index: EventIndex, function: str, last_block: tuple[int, ...]) -> 
     for number, node in enumerate(graph.nodes):
         site = (function, number)
         found = index.of[function].get(number)
-        if found is not None or node.op in EXITS or index.callees(site):
+        if (
+            found is not None
+            or node.op in EXITS
+            or index.callees(site)
+            or (node.op == ops.CALL and index.role(site)[0] in (Role.SCALER, Role.DISABLED))
+        ):
             add_around(blocks, graph, node.block)
         if node.op == ops.RAISE:
             raising.add(node.block)

@@ -28,6 +28,8 @@ def combined(term: Term, found: dict[Symbolic, Scalers | None], paths: Paths) ->
             if role is Role.SCALER:
                 return frozenset({term[1]})
             return found[term[2]] if role is Role.DISABLED else None
+        case "op" if term[2] == "Div":
+            return found[term[3]]  # nobody divides by a loss
         case "op" | "choice":
             parts = [found[each] for each in operands_of(term)]
             known = [each for each in parts if each is not None]
