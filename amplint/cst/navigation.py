@@ -127,15 +127,16 @@ class Layout:
             return parent
         return None
 
-    def assigned_name(self, value: cst.CSTNode) -> str | None:
-        """`name` in `name = value`."""
+    def assigned(self, value: cst.CSTNode) -> cst.BaseExpression | None:
+        """`target` in `target = value`, where there is one target."""
         statement = self.assignment(value)
         if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
-            target: cst.CSTNode = statement.targets[0].target
-        elif isinstance(statement, cst.AnnAssign):
-            target = statement.target
-        else:
-            return None
+            return statement.targets[0].target
+        return statement.target if isinstance(statement, cst.AnnAssign) else None
+
+    def assigned_name(self, value: cst.CSTNode) -> str | None:
+        """`name` in `name = value`."""
+        target = self.assigned(value)
         return target.value if isinstance(target, cst.Name) else None
 
     def value_used(self, node: cst.CSTNode) -> bool:

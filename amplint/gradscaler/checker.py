@@ -10,7 +10,7 @@ one only if nothing that is possible is right. `certainty` keeps the mistakes th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -42,7 +42,7 @@ from amplint.gradscaler.incomplete import Incompletes
 from amplint.gradscaler.instructions import Code
 from amplint.gradscaler.losses import scalers_of
 from amplint.gradscaler.path_explorer import Explorer
-from amplint.gradscaler.paths import Occurrence, Paths
+from amplint.gradscaler.paths import Occurrence, Paths, Site
 from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, operands_of
 from amplint.inference import Inference, SiteId
 
@@ -115,7 +115,7 @@ class Misuses:
                 continue
             explorer = Explorer(index, codes)
             paths = explorer.explore(function)
-            points = Checker(paths, self._words).run() if paths is not None else None
+            points = Checker(paths, index).run() if paths is not None else None
             if points is None or explorer.widened:
                 self.widened.append(function)
             if points is not None:
@@ -138,9 +138,6 @@ class Misuses:
             )
             found.setdefault(site, {}).setdefault(unsaved, misuse)
         return {site: list(misuses.values()) for site, misuses in found.items()}
-
-    def _words(self, function: str) -> frozenset[str]:
-        return frozenset(self._inference.functions[function].words)
 
     def _is_entry(self, index: EventIndex, function: str) -> bool:
         """Whether more comes together in a function than one call of another says already."""
@@ -213,13 +210,9 @@ class Arrival:
 class Checker:
     """Gives the events on all paths of a function to the automaton."""
 
-    def __init__(self, paths: Paths, words: Callable[[str], frozenset[str]]) -> None:
-        """
-        Args:
-            words: gives the identifiers in the text of a function.
-        """
+    def __init__(self, paths: Paths, index: EventIndex) -> None:
         self.paths = paths
-        self.words = words
+        self.index = index
         self.points = Points(paths)
         # By optimizer, the scalers that are called with it.
         self.owners: dict[Symbolic, set[Symbolic]] = {}
@@ -243,23 +236,35 @@ class Checker:
         return next(iter(self.owners)) if len(self.owners) == 1 else None
 
     @cached_property
-    def _spoken(self) -> frozenset[str]:
+    def _spoken(self) -> dict[str, frozenset[str]]:
         """The words of all functions on the paths."""
         events = (step.event for step in self.paths.steps if step.event is not None)
-        functions = {function for event in events for function, _ in event.site}
-        return frozenset().union(*map(self.words, functions))
+        on_paths = {function for event in events for function, _ in event.site}
+        functions = self.index.inference.functions
+        return {function: frozenset(functions[function].words) for function in on_paths}
 
     @cached_property
     def sets_gradients(self) -> bool:
         """Whether a function may write gradients: it speaks of `.grad`."""
-        return "grad" in self._spoken
+        return any("grad" in words for words in self._spoken.values())
+
+    def looks_for_infinities(self, unscale: Site, step: Site) -> bool:
+        """Whether a test asks for a norm of gradients, or any word speaks of infinite ones: in the
+        function of these calls between the backward pass and the step, in others anywhere."""
+        spoken = dict(self._spoken)
+        function = step[-1][0]
+        if unscale[:-1] == step[:-1] and unscale[-1][0] == function:
+            events = self.index.of[function].items()
+            training = (number for number, event in events if event.kind is Kind.BACKWARD)
+            numbers = (*training, unscale[-1][1], step[-1][1])
+            spoken[function] = self.index.words_between(function, numbers)
+        return self._tests_a_norm or any(
+            INFINITIES.search(word) for words in spoken.values() for word in words
+        )
 
     @cached_property
-    def looks_for_infinities(self) -> bool:
-        """Whether a test asks for a norm of gradients, or any word speaks of infinite ones."""
+    def _tests_a_norm(self) -> bool:
         events = [step.event for step in self.paths.steps if step.event is not None]
-        if any(map(INFINITIES.search, self._spoken)):
-            return True
         looks = {event.site[-1][1] for event in events if event.kind in LOOKS}
         symbols = self.paths.symbols
         tested = reachable(self.paths.tests, lambda each: operands_of(symbols[each]))
@@ -425,16 +430,16 @@ class Turn:
         norm, or any other that the step is made under, may do what the scaler would do.
         """
         unscaled = self.last.get((Call.UNSCALE, optimizer), -1)
-        if unscaled < 0 or self.checker.looks_for_infinities:
-            return
-        before = self.paths.steps[unscaled].event
+        before = self.paths.steps[unscaled].event if unscaled >= 0 else None
         if before is None or not event.guards <= before.guards:
             return
         states = self.optimizers[optimizer]
         # Without gradients where the backward pass may be for the parameters of another optimizer.
         gradients = {at.gradient for at in states if at.gradient is not None}
-        if gradients == {frozenset({Contribution.UNSCALED})} and all(
-            at.phase is Phase.UNSCALED for at in states
+        if (
+            gradients == {frozenset({Contribution.UNSCALED})}
+            and all(at.phase is Phase.UNSCALED for at in states)
+            and not self.checker.looks_for_infinities(before.site, event.site)
         ):
             yield Fault(Violation.STEP_BYPASSES_CHECK, self.number, unscaled)
 

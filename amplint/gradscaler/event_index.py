@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from amplint.core.values import Object
 from amplint.core.walks import reachable
@@ -20,6 +20,7 @@ from amplint.gradscaler.events import (
 from amplint.inference import Inference, SiteId, State
 from amplint.ir import ops
 
+WORD = re.compile(r"\w+")
 # Words of an optimizer that does a part of a scaler's work.
 LOOKS_ITSELF = re.compile(r"scale|finite|overflow|isinf|isnan|found_inf")
 
@@ -96,6 +97,13 @@ class EventIndex:
         functions = self.inference.functions
         inside = (functions[each].words for each in self._within.get(function, ()))
         return frozenset().union(*inside)
+
+    def words_between(self, function: str, numbers: Collection[int]) -> frozenset[str]:
+        """The words in the text of a function, from the first to the last line of some nodes."""
+        rows = [self.inference.states[function].graph.nodes[n].location[0] for n in numbers]
+        path = self.inference.functions[function].path
+        text = "\n".join(self.inference.files[path].lines[min(rows) - 1 : max(rows)])
+        return frozenset(WORD.findall(text))
 
     def stored_in(self, function: str, loop: int) -> frozenset[str]:
         """The fields that a loop stores, itself or in what it calls."""

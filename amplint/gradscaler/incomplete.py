@@ -387,8 +387,11 @@ class Incompletes:
     def _is_always_after(self, step: SiteId, unscaling: SiteId) -> bool:
         """Whether a step follows `unscale_` in any case, whatever that has found."""
         function, number = step
-        words = self._inference.functions[function].words
-        if function != unscaling[0] or number < unscaling[1] or any(map(INFINITIES.search, words)):
+        if function != unscaling[0] or number < unscaling[1]:
+            return False
+        training = (n for n, each in self._index.of[function].items() if each.kind is Kind.BACKWARD)
+        words = self._index.words_between(function, (*training, unscaling[1], number))
+        if any(map(INFINITIES.search, words)):
             return False
         graph = self._inference.states[function].graph
         block = graph.nodes[unscaling[1]].block

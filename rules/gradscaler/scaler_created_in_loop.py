@@ -28,7 +28,7 @@ from amplint import HOT, Differs, Finding, Fix, Group, Object, Rule, Safety, cal
 from amplint import libcst as cst
 from amplint.knowledge.libraries import SCALERS
 
-from .._shared.hoisting import above_loops
+from .._shared.hoisting import above_loops, outermost_loop
 from .._shared.reads import heat_places, training_heat
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     scaler, heat = only(src.value(call)), training_heat(call, src)
     if heat is None or not isinstance(scaler, Object) or scaler.enabled is False:
         return
-    if src.assigned_name(call) is None or is_made_once(call, src):
+    target = target_of(call, src)
+    if target is None or is_made_once(call, target, src):
         return
     message = f"`{src.brief(call)}` is made for every batch: its scale never adapts"
     edits = above_loops(call, src)
@@ -60,11 +61,24 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     yield src.finding(rule, call, message, fix, heat_places(heat, src))
 
 
-def is_made_once(call: cst.Call, src: Source) -> bool:
+def target_of(call: cst.Call, src: Source) -> cst.BaseExpression | None:
+    """The name that the scaler is given, or the field by which the same loop steps.
+
+    Ex) scaler = GradScaler("cuda"), self.scaler = GradScaler("cuda")
+    """
+    target, loop = src.layout.assigned(call), outermost_loop(call, src)
+    if target is None or isinstance(target, cst.Name):
+        return target
+    step = f"{src.text(target)}.step"
+    stepped = loop is not None and any(src.text(each.func) == step for each in src.calls(loop))
+    return target if stepped else None
+
+
+def is_made_once(call: cst.Call, target: cst.BaseExpression, src: Source) -> bool:
     """Ex) if scaler is None: scaler = GradScaler("cuda")"""
-    name = src.assigned_name(call)
+    names = {each.value for each in src.layout.names(target)}
     return any(
         isinstance(around, cst.If)
-        and name in {each.value for each in src.layout.names(around.test)}
+        and not names.isdisjoint(each.value for each in src.layout.names(around.test))
         for around in src.ancestors(call)
     )
