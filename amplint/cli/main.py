@@ -270,7 +270,8 @@ def rules(format_: str) -> int:
                 "until": rule.until,
                 "safe_if": list(rule.safe_if),
                 "help": rule.help,
-                "url": rule.url,
+                "url": rule.url or None,
+                "package": rule.package or None,
                 "summary": rule.summary,
                 "doc": rule.doc.strip(),
             }
@@ -279,9 +280,11 @@ def rules(format_: str) -> int:
         click.echo(json.dumps(entries, indent=2))
         return CLEAN
     width = max(len(rule.name) for rule in known)
+    code = max(len(rule.code) for rule in known)
     for rule in known:
         group = rule.group.value if rule.group.default else f"{rule.group.value}, off"
-        click.echo(f"{rule.code}  {rule.name:{width}}  {group:13}  {rule.summary}")
+        package = f" (of {rule.package})" if rule.package else ""
+        click.echo(f"{rule.code:{code}}  {rule.name:{width}}  {group:13}  {rule.summary}{package}")
     return CLEAN
 
 

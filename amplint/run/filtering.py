@@ -30,7 +30,8 @@ def solve(
     """
     settings = request.settings
     file = request.project.root / path
-    suppressions = Suppressions(text)
+    others = frozenset(rule.code for rule in request.rules if rule.package)
+    suppressions = Suppressions(text, others)
     findings = without_superseded(seen.findings, request.rules, settings)
     left = [finding for finding in findings if not suppressions.hide(finding)]
     if complete and not (seen.problems or seen.notices):
