@@ -155,7 +155,7 @@ def rules_of(package: RulePackage) -> list[Rule]:
     """
     found: dict[str, Rule] = {}
     for entry in package.modules:
-        if not rule_packages.MODULE.fullmatch(entry):
+        if not all(part.isidentifier() for part in entry.split(".")):
             raise RegistryError(f"{package}: the entry point `{entry}` is not the name of a module")
         if not rule_packages.is_own(package, entry):
             raise RegistryError(
