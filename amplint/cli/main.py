@@ -289,18 +289,26 @@ def rules(format_: str) -> int:
 
 
 @cli.command()
-@click.argument("code")
-@click.argument("name")
-def new(code: str, name: str) -> int:
+@click.argument("code", required=False)
+@click.argument("name", required=False)
+@click.option("--package", metavar="PACKAGE", help="Start a package of rules, with this one in it.")
+def new(code: str | None, name: str | None, package: str | None) -> int:
     """Start a rule, its bad and its good program.
 
-    To be run in a checkout of amplint, e.g. `amplint new AMP199 my-pattern`.
+    To be run in a checkout of amplint, e.g. `amplint new AMP199 my-pattern`, or of a package of
+    rules. Such a package is started by `amplint new --package acme-rules ACM101 my-pattern`.
     """
     from amplint.cli import new_rule
     from amplint.core import registry
 
     try:
-        files = new_rule.create(Path.cwd(), code, name, registry.all_rules())
+        known = registry.all_rules()
+        if package is not None:
+            files = new_rule.create_package(Path.cwd(), package, code, name, known)
+        elif code is not None and name is not None:
+            files = new_rule.create(Path.cwd(), code, name, known)
+        else:
+            raise click.UsageError(f"Missing argument '{'CODE' if code is None else 'NAME'}'.")
     except new_rule.ScaffoldError as error:
         raise Failure(str(error)) from error
     for file in files:
