@@ -50,7 +50,9 @@ def lines() -> Iterator[str]:
 
 
 def described(name: str, thing: Any) -> Iterator[str]:
-    if isinstance(thing, type) and issubclass(thing, Enum):
+    if hasattr(thing, "__origin__"):  # `frozenset[Atom]`, which Python 3.10 calls a class
+        yield f"{name}: type"
+    elif isinstance(thing, type) and issubclass(thing, Enum):
         yield from (f"{name}.{member.name} = {member.value!r}" for member in thing)
         yield from members(name, thing)
     elif isinstance(thing, type):
@@ -61,11 +63,7 @@ def described(name: str, thing: Any) -> Iterator[str]:
     elif isinstance(thing, ModuleType | frozenset):
         yield f"{name}: {type(thing).__name__.replace('LazyModule', 'module')}"
     else:
-        yield f"{name}: {'str' if name == '__version__' else kind_of(thing)}"
-
-
-def kind_of(thing: object) -> str:
-    return "type" if hasattr(thing, "__origin__") else type(thing).__name__
+        yield f"{name}: {type(thing).__name__}"
 
 
 def members(name: str, cls: type) -> Iterator[str]:
