@@ -80,9 +80,16 @@ def installed() -> Installed:
 
 
 def directories() -> Iterator[Path]:
-    """The directories that packages are installed to, amplint's own one included."""
+    """The directories that packages are installed to, amplint's own one included.
+
+    The one that `python -m` has put in front is none of them, whatever its name is.
+    """
     own = str(Path(amplint.__file__).parent.parent)
-    for entry in dict.fromkeys([*sys.path, own]):
+    here = None
+    with contextlib.suppress(OSError):
+        here = str(Path.cwd())
+    entries = sys.path[1:] if sys.path[:1] == [here] else sys.path
+    for entry in dict.fromkeys([*entries, own]):
         is_meant = os.path.basename(entry) in INSTALLED or entry == own  # noqa: PTH119
         if is_meant and os.path.isabs(entry):  # noqa: PTH117  (strings, that may be no paths)
             yield Path(entry)

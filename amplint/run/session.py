@@ -116,6 +116,7 @@ def filtered(
     problems: list[str] = []
     notices: list[str] = []
     blames_amplint = any(part.problems for part in parts)
+    others = frozenset(rule.code for rule in request.rules if rule.package)
     read = len(texts) == len(project.files) and not any(part.unread for part in parts)
     for part in parts:
         problems += part.problems
@@ -125,7 +126,7 @@ def filtered(
             blames_amplint |= bool(seen.problems) and seen.blames_amplint
             notices += seen.notices
             text = texts.get(path, Text(""))
-            findings += solve(path, seen, text, rules, request, project.whole and read)
+            findings += solve(path, seen, text, rules, request, project.whole and read, others)
     limited = united(part.limited for part in parts)
     return AnalysisResult(
         tuple(sorted(findings, key=by_place)),

@@ -106,7 +106,7 @@ def fixed(files: Files, directory: Path) -> dict[str, bytes]:
     request = Request(
         project=Project(directory, paths, frozenset(paths)),
         settings=Settings(directory, select=("ALL",)),
-        rules=registry.all_rules(),
+        rules=registry.own_rules(),
     )
     outcome = fixing.fix_project(request, unsafe=True)
     return {path: outcome.after.get(path, data.decode()).encode() for path, data in files.items()}

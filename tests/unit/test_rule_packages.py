@@ -420,6 +420,20 @@ def test_a_directory_of_the_project_does_not_stand_for_an_installed_package(site
     assert not (project / "ran").exists()
 
 
+def test_the_current_directory_is_no_place_for_packages_whatever_its_name_is(
+    amplint: Amplint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: Site
+) -> None:
+    project = tmp_path / "other" / "site-packages"
+    project.mkdir(parents=True)
+    Site(project).rule()
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(sys, "path", [str(project), str(site.directory), *sys.path])
+    assert "ACM101" not in amplint("rules").out
+    monkeypatch.setattr(sys, "path", [str(project), *sys.path])  # it is installed to, too
+    forget()
+    assert "ACM101" in amplint("rules").out
+
+
 # ------------------------------------------------------------------------------ never stale
 
 
