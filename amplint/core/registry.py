@@ -10,13 +10,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from types import ModuleType
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
-from amplint.core import rule_packages
 from amplint.core.errors import Failure, describe
 from amplint.core.finding import Cost, Group
 from amplint.core.rule import NOT_RUN, Rule, Unrun
-from amplint.core.rule_packages import RulePackage
+
+if TYPE_CHECKING:
+    from amplint.core.rule_packages import RulePackage
 
 OWN = "AMP"
 CODE = re.compile(r"[A-Z]{2,5}\d{3}")
@@ -106,6 +107,8 @@ def own_rules() -> tuple[Rule, ...]:
 @cache
 def all_rules() -> tuple[Rule, ...]:
     """Every rule, those of installed packages included, in the order of their codes."""
+    from amplint.core import rule_packages  # noqa: PLC0415  (`amplint --help` needs none)
+
     rules = list(own_rules())
     for package in rule_packages.installed().packages:
         rules += rules_of(package)
@@ -153,6 +156,8 @@ def rules_of(package: RulePackage) -> list[Rule]:
     Raises:
         RegistryError: one cannot be imported, or is not valid; the text names the package.
     """
+    from amplint.core import rule_packages  # noqa: PLC0415
+
     found: dict[str, Rule] = {}
     for entry in package.modules:
         if not all(part.isidentifier() for part in entry.split(".")):
