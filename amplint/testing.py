@@ -79,13 +79,10 @@ def proofs(package: str, fixtures: Path) -> list[Proof]:
     Raises:
         RegistryError: a rule cannot be imported, or is not valid.
     """
-    names = registry.modules_of(package, package)
-    rules = registry.ordered(registry.load(name, package) for name in names)
-    folders = {fixture.folder.name for fixture in found_in(fixtures, rules)}
-    missing = [fixtures / folder_of(rule) for rule in rules if folder_of(rule) not in folders]
-    return proofs_of(
-        [*found_in(fixtures, rules), *(fixture_at(folder, rules) for folder in missing)]
-    )
+    modules = registry.modules_of(package, package)
+    rules = registry.ordered(registry.load(module, package) for module in modules)
+    names = {*(folder_of(rule) for rule in rules), *folders_in(fixtures)}
+    return proofs_of(fixture_at(fixtures / name, rules) for name in sorted(names))
 
 
 def proofs_of(fixtures: Iterable[Fixture]) -> list[Proof]:
@@ -97,13 +94,13 @@ def proofs_of(fixtures: Iterable[Fixture]) -> list[Proof]:
     ]
 
 
-def found_in(fixtures: Path, rules: Sequence[Rule]) -> list[Fixture]:
-    """The fixtures of a directory, in the order of their names."""
-    folders = sorted(path for path in fixtures.glob("*") if path.is_dir())
-    return [fixture_at(path, rules) for path in folders if path.name != "__pycache__"]
+def folders_in(fixtures: Path) -> list[str]:
+    """The names of the folders of a directory."""
+    return [path.name for path in fixtures.glob("[!_.]*") if path.is_dir()]
 
 
 def fixture_at(folder: Path, rules: Sequence[Rule]) -> Fixture:
+    """The fixture in a folder, for the rule of its name, be it there or not."""
     rule = next((rule for rule in rules if folder_of(rule) == folder.name), None)
     target = (rule.torch or "0.0") if rule is not None and rule.until is not None else None
     return Fixture(folder, rule, (*registry.ENGINE_RULES, *rules), target)
