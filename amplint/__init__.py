@@ -1,8 +1,10 @@
 """amplint: a linter for PyTorch training code that knows mixed precision.
 
-This module offers all that the author of a rule needs. A name is imported when it is first used, so
-that `amplint --help` pays for none of it. `libcst` is LibCST, imported when a rule first uses a
-name of it; `Source` imports it, and so rules name that one where types are checked alone.
+This module offers all that the author of a rule needs. The names in `__all__` are promised to rules
+of other packages too (docs/own-rules.md); the others change with amplint's own rules, without
+notice. A name is imported when it is first used, so that `amplint --help` pays for none of it.
+`libcst` is LibCST, imported when a rule first uses a name of it; `Source` imports it, and so rules
+name that one where types are checked alone.
 """
 
 from __future__ import annotations
@@ -14,6 +16,15 @@ from typing import TYPE_CHECKING, Any
 from amplint.core.lazy import LazyModule
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "ACCELERATOR", "CPU", "EVALUATED", "FLOATS", "HALF", "HOT", "IN_REGION", "NONE", "NUMBER_KINDS",
+    "SOMEWHERE_HOT", "UNKNOWN", "WITHIN_REGION", "WITH_HALF", "Autocast", "Candidates", "Change",
+    "Cost", "DType", "Device", "Edit", "Evidence", "Finding", "Fix", "Group", "Heat", "Host",
+    "Object", "Region", "Related", "Rule", "Safety", "Source", "Spot", "Symbol", "Tensor",
+    "Unknown", "Value", "__version__", "calls", "constant", "is_autocast", "is_unknown", "known",
+    "libcst", "literal", "nodes", "only", "where",
+]  # fmt: skip
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
 if (_CHECKOUT / "rules" / "__init__.py").is_file():  # not installed: rules/ lies beside amplint/

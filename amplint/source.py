@@ -289,6 +289,7 @@ class Source:
             related=tuple(related),
             help=rule.help,
             cost=cost_of(rule, group, self.heat(node)),
+            url=rule.url,
         )
 
     def _removes_comment(self, fix: Fix) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
-from tests.helpers import Linted
-
 # A busy machine takes longer over an example, and that is no failure.
 settings.register_profile("amplint", deadline=None)
 settings.load_profile("amplint")
@@ -23,9 +21,3 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def update(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update"))
-
-
-@pytest.fixture(scope="session")
-def linted(tmp_path_factory: pytest.TempPathFactory) -> Linted:
-    """What is found in the bad program of each folder, asked once."""
-    return Linted(tmp_path_factory)

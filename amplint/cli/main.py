@@ -270,7 +270,8 @@ def rules(format_: str) -> int:
                 "until": rule.until,
                 "safe_if": list(rule.safe_if),
                 "help": rule.help,
-                "url": rule.url,
+                "url": rule.url or None,
+                "package": rule.package or None,
                 "summary": rule.summary,
                 "doc": rule.doc.strip(),
             }
@@ -279,25 +280,35 @@ def rules(format_: str) -> int:
         click.echo(json.dumps(entries, indent=2))
         return CLEAN
     width = max(len(rule.name) for rule in known)
+    code = max(len(rule.code) for rule in known)
     for rule in known:
         group = rule.group.value if rule.group.default else f"{rule.group.value}, off"
-        click.echo(f"{rule.code}  {rule.name:{width}}  {group:13}  {rule.summary}")
+        package = f" (of {rule.package})" if rule.package else ""
+        click.echo(f"{rule.code:{code}}  {rule.name:{width}}  {group:13}  {rule.summary}{package}")
     return CLEAN
 
 
 @cli.command()
-@click.argument("code")
-@click.argument("name")
-def new(code: str, name: str) -> int:
+@click.argument("code", required=False)
+@click.argument("name", required=False)
+@click.option("--package", metavar="PACKAGE", help="Start a package of rules, with this one in it.")
+def new(code: str | None, name: str | None, package: str | None) -> int:
     """Start a rule, its bad and its good program.
 
-    To be run in a checkout of amplint, e.g. `amplint new AMP199 my-pattern`.
+    To be run in a checkout of amplint, e.g. `amplint new AMP199 my-pattern`, or of a package of
+    rules. Such a package is started by `amplint new --package acme-rules ACM101 my-pattern`.
     """
     from amplint.cli import new_rule
     from amplint.core import registry
 
     try:
-        files = new_rule.create(Path.cwd(), code, name, registry.all_rules())
+        known = registry.all_rules()
+        if package is not None:
+            files = new_rule.create_package(Path.cwd(), package, code, name, known)
+        elif code is not None and name is not None:
+            files = new_rule.create(Path.cwd(), code, name, known)
+        else:
+            raise click.UsageError(f"Missing argument '{'CODE' if code is None else 'NAME'}'.")
     except new_rule.ScaffoldError as error:
         raise Failure(str(error)) from error
     for file in files:

@@ -1,21 +1,30 @@
-"""`amplint new`: the files of a new rule, which works from the start and waits to be rewritten."""
+"""`amplint new`: the files of a new rule, which works from the start and waits to be rewritten.
+
+It belongs to amplint, where the command is started in a checkout of it, or else to the package of
+rules around the directory; `--package` starts such a package, with its first rule.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from keyword import iskeyword
 from pathlib import Path
 
 from amplint import __version__
-from amplint.core.registry import CODE, FAMILIES
+from amplint.core.registry import CODE, FAMILIES, NAME, OWN, RESERVED, letters_of
 from amplint.core.rule import Rule
+from amplint.core.rule_packages import GROUP
+from amplint.project.toml import tomllib
 
-NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+PACKAGE = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
+FIRST_RULE = "my-pattern"
 
-RULE = '''"""A call of `torch.{name}`. (One line: the pattern that the rule finds.)
+RULE = '''"""A call of `torch.{word}`. (One line: the pattern that the rule finds.)
 
-What happens at run time, and why that hurts. Say what a run shows, not what the documentation
-warns of.
+What happens at run time, and why that hurts. Say what a run shows, not what the
+documentation warns of.
 
 Fix safety: there is no fix. (Or: safe when ..., because ...; unsafe when ...)
 
@@ -27,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint import Finding, Group, Rule, Unrun, calls
+from amplint import {imports}
 from amplint import libcst as cst
 
 if TYPE_CHECKING:
@@ -39,9 +48,7 @@ rule = Rule(
     group=Group.PEDANTIC,  # how strong the claim is
     since="{version}",
     help="say what to write instead",  # shown where a finding has no fix
-    # What running bad.py and the fixed program must show, e.g. Raises("same dtype").
-    witness=Unrun("not written yet", "amplint new"),
-    candidates=calls("torch.{word}"),  # where none of these is, no check looks
+{witness}    candidates=calls("torch.{word}"),  # where none of these is, no check looks
 )
 
 
@@ -62,7 +69,7 @@ def step(x):
     return torch.{word}(x)  # expect: {code}
 '''
 
-GOOD = '''"""Near misses of {code}: each looks like the pattern and is right, for a reason given."""
+GOOD = '''"""Near misses of {code}: each looks like the pattern and is right, for a reason."""
 
 import math
 
@@ -73,51 +80,233 @@ def step(x):
 '''
 
 
+WITNESS = """\
+    # What running bad.py and the fixed program must show, e.g. Raises("same dtype").
+    witness=Unrun("not written yet", "amplint new"),
+"""
+
+REPORT = """\
+bad.py:7:12: {code} {name} (pedantic)
+  `torch.{word}` is called
+  | return torch.{word}(x)  # expect: {code}
+"""
+
+PYPROJECT = """\
+[build-system]
+requires = ["setuptools>=77"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "{package}"
+version = "0.1.0"
+description = "Rules for amplint"
+readme = "README.md"
+requires-python = ">=3.10"
+dependencies = ["amplint>={version}"]
+
+[project.optional-dependencies]
+test = ["pytest>=8"]
+
+# Where this package is installed beside amplint, its rules are used: all modules of
+# `{module}` but those whose names begin with an underscore.
+[project.entry-points."amplint.rules"]
+{module} = "{module}"
+
+[tool.amplint]
+roots = ["tests/fixtures/*"]
+
+[tool.pytest.ini_options]
+testpaths = ["tests"]
+pythonpath = ["src"]
+"""
+
+README = """\
+# {package}
+
+Rules for amplint, which uses them where this package is installed beside it.
+
+    pip install -e '.[test]'
+    pytest                  # each rule finds what its fixture says
+    pytest --update         # writes tests/fixtures/*/report.txt anew; read them
+    amplint rules           # lists the rules of this package too; some may be off
+    amplint new CODE NAME   # starts another rule, here
+"""
+
+CONFTEST = """\
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update", action="store_true", help="write tests/fixtures/*/report.txt anew"
+    )
+"""
+
+TEST = '''\
+"""Each rule finds what its folder in fixtures/ says, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+from amplint import testing
+
+PROOFS = testing.proofs("{module}", Path(__file__).parent / "fixtures")
+
+
+@pytest.mark.parametrize("proof", PROOFS, ids=str)
+def test_rules(proof: testing.Proof, pytestconfig: pytest.Config) -> None:
+    proof(update=pytestconfig.getoption("--update"))
+'''
+
+
 class ScaffoldError(Exception):
-    """The rule cannot be started; the text says why."""
+    """The rule, or the package, cannot be started; the text says why."""
+
+
+@dataclass(frozen=True)
+class Home:
+    """The place of a new rule.
+
+    Args:
+        rules: the directory of its module.
+        fixtures: the directory of its fixture.
+        package: the package that it belongs to; "" for amplint.
+    """
+
+    rules: Path
+    fixtures: Path
+    package: str
 
 
 def create(directory: Path, code: str, name: str, rules: Sequence[Rule]) -> list[Path]:
     """Write the files of a new rule and give back their paths.
 
     Args:
-        directory: where the command was started, in a checkout of amplint.
+        directory: where the command was started, in a checkout of amplint or of a package of rules.
         code: the rule's code, not in use yet.
         name: the pattern, as in "allow NAME".
         rules: the rules that exist.
     """
+    name = checked(code, name, rules)
+    return written(rule_files(home_of(directory, code), code, name))
+
+
+def create_package(
+    directory: Path, package: str, code: str | None, name: str | None, rules: Sequence[Rule]
+) -> list[Path]:
+    """Write the files of a package with one rule, to a directory with its name.
+
+    Args:
+        directory: where the command was started.
+        package: the name of the distribution.
+        code: of the rule; None for one of letters in the package's name.
+        name: of the rule; None for one to be changed.
+        rules: the rules that exist.
+    """
+    module = package.replace("-", "_")
+    if not PACKAGE.fullmatch(package) or iskeyword(module) or module == "amplint":
+        raise ScaffoldError(f"{package} is not a name for a package, like acme-rules")
+    code = code or f"{package.removeprefix('amplint-')[:3].upper()}101"
+    if not CODE.fullmatch(code) or letters_of(code) in RESERVED:
+        raise ScaffoldError(
+            f"{code} is not a code for a rule of a package: give one of two to five capital "
+            f"letters, not {OWN}, with three digits, as in `amplint new --package {package} ABC101`"
+        )
+    name = checked(code, name or FIRST_RULE, rules)
+    root = directory / package
+    if root.exists():
+        raise ScaffoldError(f"{root} exists already")
+    home = Home(root / "src" / module, root / "tests" / "fixtures", package)
+    values = {"package": package, "module": module, "version": __version__}
+    fixture = home.fixtures / name.replace("-", "_")
+    return written(
+        {
+            root / "pyproject.toml": PYPROJECT.format_map(values),
+            root / "README.md": README.format_map(values),
+            home.rules / "__init__.py": f'"""The rules of {package}."""\n',
+            **rule_files(home, code, name),
+            fixture / "report.txt": REPORT.format_map(values_of(code, name)),
+            root / "tests" / "conftest.py": CONFTEST,
+            root / "tests" / "test_rules.py": TEST.format_map(values),
+        }
+    )
+
+
+def checked(code: str, name: str, rules: Sequence[Rule]) -> str:
+    """The name as it is written. Raises ScaffoldError where the code or the name cannot be used."""
     name = name.replace("_", "-")
     if not CODE.fullmatch(code):
         raise ScaffoldError(f"{code} is not a code like AMP101")
-    if code[3] not in FAMILIES:
+    if letters_of(code) == OWN and code[len(OWN)] not in FAMILIES:
         raise ScaffoldError(f"{code} belongs to no family: codes begin with AMP1 to AMP9")
     if not NAME.fullmatch(name):
         raise ScaffoldError(f"{name} is not a name like host-read-in-hot-path")
     for rule in rules:
         if code == rule.code or name == rule.name:
             raise ScaffoldError(f"{rule.code} {rule.name} exists already")
-    root = checkout(directory)
-    module = name.replace("-", "_")
-    values = {"code": code, "name": name, "word": module, "version": __version__}
-    files = {
-        root / "rules" / FAMILIES[code[3]] / f"{module}.py": RULE,
-        root / "fixtures" / module / "bad.py": BAD,
-        root / "fixtures" / module / "good.py": GOOD,
+    return name
+
+
+def values_of(code: str, name: str) -> dict[str, str]:
+    return {"code": code, "name": name, "word": name.replace("-", "_")}
+
+
+def rule_files(home: Home, code: str, name: str) -> dict[Path, str]:
+    """The files of a rule, without its report."""
+    values = {
+        **values_of(code, name),
+        "version": "0.1.0" if home.package else __version__,
+        "imports": "Finding, Group, Rule, calls"
+        if home.package
+        else "Finding, Group, Rule, Unrun, calls",
+        "witness": "" if home.package else WITNESS,
     }
+    folder = home.fixtures / values["word"]
+    return {
+        home.rules / f"{values['word']}.py": RULE.format_map(values),
+        folder / "bad.py": BAD.format_map(values),
+        folder / "good.py": GOOD.format_map(values),
+    }
+
+
+def written(files: Mapping[Path, str]) -> list[Path]:
+    """Write files, of which none exists, and give back their paths."""
     for file in files:
         if file.exists():
             raise ScaffoldError(f"{file} exists already")
-    for file, template in files.items():
+    for file, text in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(template.format_map(values), encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
     return list(files)
 
 
-def checkout(directory: Path) -> Path:
-    """The checkout of amplint around a directory."""
+def home_of(directory: Path, code: str) -> Home:
+    """The place of a rule with this code, in the checkout around a directory."""
+    is_own = letters_of(code) == OWN
     for up in (directory, *directory.parents):
-        if (up / "rules" / "__init__.py").is_file() and (
-            up / "amplint" / "core" / "rule.py"
-        ).is_file():
-            return up
-    raise ScaffoldError(f"{directory} is not in a checkout of amplint")
+        if (
+            is_own
+            and (up / "rules" / "__init__.py").is_file()
+            and (up / "amplint" / "core" / "rule.py").is_file()
+        ):
+            return Home(up / "rules" / FAMILIES[code[len(OWN)]], up / "fixtures", "")
+        if not is_own and (module := module_in(up / "pyproject.toml")):
+            for base in (up / "src", up):
+                rules = base.joinpath(*module.split("."))
+                if rules.is_dir():
+                    return Home(rules, up / "tests" / "fixtures", module)
+    if is_own:
+        raise ScaffoldError(f"{directory} is not in a checkout of amplint")
+    raise ScaffoldError(
+        f"{directory} is not in a package of rules; `amplint new --package NAME` starts one"
+    )
+
+
+def module_in(file: Path) -> str | None:
+    """The package of modules that a pyproject.toml declares as rules."""
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        declared = document["project"]["entry-points"][GROUP]
+        return next((str(value) for value in declared.values()), None)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):  # it is another one
+        return None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from amplint.core import rule_packages
 from amplint.core.registry import all_rules
 from amplint.output.baseline import file_of
 from amplint.output.console import CLEAN, FAILED, tell, tell_notices
@@ -36,6 +37,8 @@ def lines(request: Request) -> Iterator[str]:
     here = Path.cwd()
     yield f"# configuration: {'none' if settings.config is None else path_of(settings.config)}"
     yield f"# root of the project: {path_from(here, project.root, '.')}"
+    if packages := rule_packages.installed().packages:
+        yield f"# packages with rules: {', '.join(map(str, packages))}"
     yield f"# files: {len(project.reported)} to report on, {len(project.files)} to analyse"
     origins = dict(settings.origins)
     for key in KEYS:

@@ -134,7 +134,8 @@ class Finding:
     `path` is relative to the project root, with forward slashes. `scope` is the qualified name of
     the enclosing definition ("Trainer.step", "" at module level); fingerprints use it.
     `group` may differ from the rule's by the evidence at the site. `help` is the rule's sentence
-    on what to do: a finding carries it, because a run that comes from the cache imports no rules.
+    on what to do, and `url` the address of its page: a finding carries them, because a run that
+    comes from the cache imports no rules.
     """
 
     code: str
@@ -148,3 +149,4 @@ class Finding:
     related: tuple[Related, ...] = field(default=())
     help: str = ""
     cost: Cost = Cost.ONCE
+    url: str = ""

@@ -1,23 +1,28 @@
-"""All rules: the modules of `amplint.rules`, imported and validated, and the two of the engine."""
+"""All rules, imported and validated: amplint's own, and those of installed packages."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
 import inspect
-import itertools
 import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from types import ModuleType
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
-from amplint.core.errors import Failure
-from amplint.core.finding import Group
-from amplint.core.rule import Rule, Unrun
+from amplint.core.errors import Failure, describe
+from amplint.core.finding import Cost, Group
+from amplint.core.rule import NOT_RUN, Rule, Unrun
 
-CODE = re.compile(r"AMP\d{3}")
+if TYPE_CHECKING:
+    from amplint.core.rule_packages import RulePackage
+
+OWN = "AMP"
+CODE = re.compile(r"[A-Z]{2,5}\d{3}")
+RESERVED = (OWN, "ALL")  # letters that no other package may take; ALL selects every rule
+NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 # The directory of a rule in rules/, by the first digit of its code.
 FAMILIES = {
     "1": "host_sync",
@@ -94,9 +99,20 @@ ENGINE_RULES = (UNPARSABLE, UNUSED)
 
 
 @cache
-def all_rules() -> tuple[Rule, ...]:
-    """Every rule, those of the engine included, in the order of their codes."""
+def own_rules() -> tuple[Rule, ...]:
+    """Every rule that amplint has itself, those of the engine included, in the order of codes."""
     return collect(importlib.import_module("amplint.rules"))
+
+
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule, those of installed packages included, in the order of their codes."""
+    from amplint.core import rule_packages  # noqa: PLC0415  (`amplint --help` needs none)
+
+    rules = list(own_rules())
+    for package in rule_packages.installed().packages:
+        rules += rules_of(package)
+    return ordered(rules)
 
 
 class AllRules(Sequence[Rule]):
@@ -114,54 +130,126 @@ class AllRules(Sequence[Rule]):
 
 
 def collect(package: ModuleType) -> tuple[Rule, ...]:
-    """Import and validate the rules of a package; raise `RegistryError` at the first bad one."""
-    rules = list(ENGINE_RULES)
-    for module_name in sorted(rule_modules(package)):
-        rules.append(load(module_name))
-    rules.sort(key=lambda rule: rule.code)
-    for one, other in itertools.pairwise(rules):
-        if one.code == other.code:
-            raise RegistryError(f"{one.name} and {other.name} both have the code {one.code}")
-    return tuple(rules)
+    """Import and validate amplint's rules; raise `RegistryError` at the first bad one."""
+    return ordered([*ENGINE_RULES, *map(load, sorted(rule_modules(package)))])
 
 
-def rule_modules(package: ModuleType) -> Iterator[str]:
+def ordered(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """The rules in the order of their codes. Raises `RegistryError` for two that are alike."""
+    known: dict[str, Rule] = {}
+    for rule in rules:
+        for kind, word in (("code", rule.code), ("name", rule.name)):
+            other = known.setdefault(word, rule)
+            if other is not rule:
+                raise RegistryError(f"{whole(other)} and {whole(rule)} both have the {kind} {word}")
+    return tuple(sorted(dict.fromkeys(known.values()), key=lambda rule: rule.code))
+
+
+def whole(rule: Rule) -> str:
+    """A rule as it is told apart from one of another package."""
+    return f"{rule.name} of {rule.package}" if rule.package else rule.name
+
+
+def rules_of(package: RulePackage) -> list[Rule]:
+    """The rules that an installed package brings.
+
+    Raises:
+        RegistryError: one cannot be imported, or is not valid; the text names the package.
+    """
+    from amplint.core import rule_packages  # noqa: PLC0415
+
+    found: dict[str, Rule] = {}
+    for entry in package.modules:
+        if not all(part.isidentifier() for part in entry.split(".")):
+            raise RegistryError(f"{package}: the entry point `{entry}` is not the name of a module")
+        if not rule_packages.is_own(package, entry):
+            raise RegistryError(
+                f"{package}: Python finds another {entry.partition('.')[0]} before the one that "
+                "is installed, and amplint runs only what is installed"
+            )
+        for module in modules_of(entry, str(package)):
+            found[module] = found.get(module) or load(module, str(package))
+    return list(found.values())
+
+
+def modules_of(entry: str, package: str = "") -> list[str]:
+    """The dotted names of the rule modules of an entry point: of a package all, or the module."""
+    module = imported(entry, package)
+    return sorted(rule_modules(module, package)) if hasattr(module, "__path__") else [entry]
+
+
+def rule_modules(module: ModuleType, package: str = "") -> Iterator[str]:
     """The dotted names of the rule modules of a package: its own, and those of its families.
 
     Modules and packages whose names begin with an underscore hold no rules.
     """
-    for info in pkgutil.iter_modules(package.__path__):
-        name = f"{package.__name__}.{info.name}"
+    for info in pkgutil.iter_modules(module.__path__):
+        name = f"{module.__name__}.{info.name}"
         if info.name.startswith("_"):
             continue
         if info.ispkg:
-            yield from rule_modules(importlib.import_module(name))
+            yield from rule_modules(imported(name, package), package)
         else:
             yield name
 
 
-def load(module_name: str) -> Rule:
-    """Import one rule module and validate what it declares."""
+def imported(module_name: str, package: str) -> ModuleType:
+    """A module. Raises `RegistryError` where it cannot be imported."""
     try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
-        kind = type(error).__name__
-        raise RegistryError(f"{module_name} cannot be imported: {kind}: {error}") from error
-    rule = getattr(module, "rule", None)
+        return importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:
+        raise RegistryError(
+            f"{of(package)}{module_name} cannot be imported: {describe(error)}"
+        ) from error
+
+
+def of(package: str) -> str:
+    """The beginning of a complaint about a module of an installed package."""
+    return f"{package}: " if package else ""
+
+
+def load(module_name: str, package: str = "") -> Rule:
+    """Import one rule module and validate what it declares.
+
+    Args:
+        module_name: dotted.
+        package: the installed package that brings it; "" for amplint.
+    """
+    rule = getattr(imported(module_name, package), "rule", None)
+    where = f"{of(package)}{module_name}"
     if not isinstance(rule, Rule):
-        raise RegistryError(f"{module_name} has no `rule = Rule(...)`")
-    # The name is written on the module's own object, because its checks pass that one on.
-    object.__setattr__(rule, "name", module_name.rpartition(".")[2].replace("_", "-"))
-    complaints = [complaint for complaint in complaints_about(rule) if complaint]
+        raise RegistryError(f"{where} has no `rule = Rule(...)`")
+    name = module_name.rpartition(".")[2].replace("_", "-")
+    try:
+        complaints = [*complaints_about_origin(rule, name, package), *complaints_about(rule)]
+    except Exception as error:  # of a value that is of another type
+        raise RegistryError(f"{where}: `Rule(...)` is not valid: {describe(error)}") from error
     if complaints:
-        raise RegistryError(f"{module_name}: {complaints[0]}")
+        raise RegistryError(f"{where}: {complaints[0]}")
+    # Both are written on the module's own object, because its checks pass that one on.
+    object.__setattr__(rule, "name", name)
+    object.__setattr__(rule, "package", package)
     return rule
+
+
+def complaints_about_origin(rule: Rule, name: str, package: str) -> Iterator[str]:
+    """The flaws that depend on who brings a rule."""
+    letters = letters_of(rule.code)
+    if not package and not (CODE.fullmatch(rule.code) and letters == OWN):
+        yield f"the code {rule.code!r} is not of the form AMP101"
+    if package and letters in RESERVED:
+        yield f"the code {rule.code!r} begins with {letters}, which is kept for amplint itself"
+    if package and not CODE.fullmatch(rule.code):
+        form = "two to five capital letters with three digits, such as ABC101"
+        yield f"the code {rule.code!r} is not of the form: {form}"
+    if not package and rule.witness is NOT_RUN:
+        yield "there is no witness"
+    if not NAME.fullmatch(name) or name in {group.value for group in Group}:
+        yield f"{name!r} is not a name like host-read-in-hot-path"
 
 
 def complaints_about(rule: Rule) -> Iterable[str]:
     """The flaws in the declaration of a rule, a sentence each."""
-    if not CODE.fullmatch(rule.code):
-        yield f"the code {rule.code!r} is not of the form AMP101"
     if not rule.doc or not rule.summary:
         yield "the module has no docstring"
         return
@@ -170,8 +258,11 @@ def complaints_about(rule: Rule) -> Iterable[str]:
             yield f"the docstring has no paragraph `{heading}:`"
     if not HELP.fullmatch(rule.help):
         yield f"help={rule.help!r} is not a phrase like `read it once after the loop`"
-    if not isinstance(rule.group, Group):
-        yield f"{rule.group!r} is not a Group"
+    for group in rule.groups:
+        if not isinstance(group, Group):
+            yield f"{group!r} is not a Group"
+    if rule.cost is not None and not isinstance(rule.cost, Cost):
+        yield f"{rule.cost!r} is not a Cost"
     if not SINCE.fullmatch(rule.since):
         yield f"since={rule.since!r} is not a version like 0.1.0"
     if not rule.candidates.ways:
@@ -214,6 +305,18 @@ def version(text: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
+def letters_of(code: str) -> str:
+    """The letters in front of a code's digits."""
+    return code.rstrip("0123456789")
+
+
+@cache
+def beginnings(code: str) -> tuple[str, ...]:
+    """The selectors that mean a code and others: "AMP", "AMP1" and "AMP10" for AMP101."""
+    length = len(letters_of(code))
+    return tuple(code[:end] for end in range(length, len(code)))
+
+
 def find(text: str, rules: Sequence[Rule] | None = None) -> Rule:
     """The rule with this code or name."""
     rules = all_rules() if rules is None else rules
@@ -227,9 +330,14 @@ def find(text: str, rules: Sequence[Rule] | None = None) -> Rule:
 def did_you_mean(text: str, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown word: the nearest known one, if any is near.
 
-    For a code that is another code, and not the beginning of many.
+    For a code that is another code, and not the beginning of many. If no rule has its letters, it
+    is taken for one of a package that is not installed, and not for a slip of the pen.
     """
-    is_code = CODE.fullmatch(text.upper())
-    spelled = {word.lower(): word for word in known if not is_code or len(word) == len(text)}
+    if CODE.fullmatch(text.upper()):
+        letters = letters_of(text.upper())
+        known = [word for word in known if CODE.fullmatch(word) and letters_of(word) == letters]
+        if not known:
+            return f"; no package with rules {letters} is installed beside amplint"
+    spelled = {word.lower(): word for word in known}
     near = difflib.get_close_matches(text.lower(), spelled, n=1, cutoff=0.5)
     return f"; did you mean `{spelled[near[0]]}`?" if near else ""

@@ -85,6 +85,9 @@ class Unrun(Witness):
     source: str
 
 
+NOT_RUN = Unrun("no witness is given", "")
+
+
 class Change(Enum):
     """A side effect that the unsafe fixes of a rule may have.
 
@@ -111,15 +114,16 @@ class Rule:
     """The claim of a rule.
 
     Args:
-        code: `AMPnnn`; never reused, never given another meaning.
+        code: `AMPnnn`, or of a rule that another package brings, other letters with three digits;
+            never reused, never given another meaning.
         doc: the module's docstring: summary line, what happens at run time, then the headings
             `Fix safety:` and `Known limits:`.
         group: strength of the claim; decides the default.
         other_groups: the groups of findings whose evidence is stronger or weaker than usual.
-        since: the amplint version that introduced the rule.
+        since: the version of its package that introduced the rule.
         help: what to do about a finding, shown where it has no fix: a phrase in the imperative,
             such as "read it once after the loop".
-        witness: what running the rule's fixture must show.
+        witness: what running the rule's fixture must show; only amplint's own rules are run.
         candidates: the nodes of the value graph of which the rule may speak: where none lies in a
             segment, it is not shown that segment.
         supersedes: codes that stay silent where this rule speaks about the same node.
@@ -130,14 +134,16 @@ class Rule:
         torch: the lowest torch version for which the rule holds, e.g. "2.4"; None for any.
         until: the first torch version for which it holds no more; then it speaks only where the
             project says that it supports an older one. None for any.
+        page: the address of its page, for a rule that another package brings; "" for none.
         name: the pattern, as in "allow NAME"; filled in from the module's name.
+        package: the package that brings it, with its version; "" for amplint. Filled in.
     """
 
     code: str
     doc: str
     group: Group
     since: str
-    witness: Witness
+    witness: Witness = NOT_RUN
     candidates: Candidates = NOWHERE
     supersedes: tuple[str, ...] = ()
     safe_if: tuple[str, ...] = ()
@@ -148,7 +154,9 @@ class Rule:
     other_groups: tuple[Group, ...] = ()
     help: str = ""
     cost: Cost | None = None
+    page: str = ""
     name: str = ""
+    package: str = ""
     checks: list[Check] = field(default_factory=list, compare=False, repr=False)
 
     def check(self, check: CheckT) -> CheckT:
@@ -170,8 +178,8 @@ class Rule:
 
     @property
     def url(self) -> str:
-        """The address of its page."""
-        return page_address(self.code)
+        """The address of its page; "" if it has none."""
+        return self.page if self.package else page_address(self.code)
 
     @property
     def summary(self) -> str:

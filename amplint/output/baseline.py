@@ -22,7 +22,7 @@ import msgspec
 
 from amplint.core.errors import Failure
 from amplint.core.finding import Finding
-from amplint.core.registry import UNPARSABLE
+from amplint.core.registry import UNPARSABLE, letters_of
 from amplint.output.fingerprint import Identity, identities
 from amplint.run.request import Outcome, Request
 
@@ -185,7 +185,8 @@ def fixed(outcome: Outcome, baseline: Baseline, request: Request) -> Counter[Ide
     """The known findings that are no longer there.
 
     Nothing is said of a file that was not looked at, unless it is gone, nor of a rule that is
-    switched off, unless there is no such rule any more.
+    switched off, unless there is no such rule any more. That no rule has the letters of its code
+    may be because the package that brings it is not installed here.
     """
     gone = Counter(baseline.known) - found(outcome, baseline.file)
     if not gone:  # spares the import of all rules
@@ -197,12 +198,12 @@ def fixed(outcome: Outcome, baseline: Baseline, request: Request) -> Counter[Ide
         if path not in unparsable
     }
     off = {rule.code for rule in request.rules if not request.settings.may_report(rule)}
+    letters = {letters_of(rule.code) for rule in request.rules}
 
     def is_fixed(identity: Identity) -> bool:
         file = baseline.file.parent / identity.path
-        return identity.code not in off and (
-            identity.path in looked_at or not os.path.lexists(file)
-        )
+        can_be_found = identity.code not in off and letters_of(identity.code) in letters
+        return can_be_found and (identity.path in looked_at or not os.path.lexists(file))
 
     return Counter({identity: count for identity, count in gone.items() if is_fixed(identity)})
 

@@ -20,7 +20,8 @@ def paragraphs(rule: Rule) -> Iterator[str]:
     default = "on by default" if rule.group.default else "off by default"
     needs = f", for torch {rule.torch} and later" if rule.torch else ""
     needs += f", for a target-torch below {rule.until}" if rule.until else ""
-    yield f"{rule.group.value}, {default}, since amplint {rule.since}{needs}"
+    package = f"of {rule.package}, since its version" if rule.package else "since amplint"
+    yield f"{rule.group.value}, {default}, {package} {rule.since}{needs}"
     first, _, rest = rule.doc.strip().partition("\n\n")
     yield first
     yield f"What to do: {rule.help}."

@@ -14,14 +14,13 @@ import pathspec
 
 from amplint.core.errors import Failure
 from amplint.core.finding import Finding, Group
-from amplint.core.registry import UNPARSABLE, did_you_mean
+from amplint.core.registry import UNPARSABLE, beginnings, did_you_mean
 from amplint.core.rule import Rule
 from amplint.project.toml import tomllib
 
 COMMAND_LINE = "the command line"
 DEFAULT_SELECT = tuple(group.value for group in Group if group.default)
 TORCH_VERSION = re.compile(r"\d+\.\d+(\.\d+)?")
-PREFIX = re.compile(r"AMP\d{0,2}")
 
 
 class ConfigError(Failure):
@@ -150,9 +149,7 @@ def strength(selectors: Iterable[str], code: str, name: str, group: Group) -> in
     for selector in selectors:
         if selector in (code, name):
             return EXACT
-        if selector in ("ALL", group.value) or (
-            PREFIX.fullmatch(selector) and code.startswith(selector)
-        ):
+        if selector in ("ALL", group.value) or selector in beginnings(code):
             found = 1
     return found
 
@@ -323,5 +320,5 @@ def selectors_of(rules: Iterable[Rule]) -> frozenset[str]:
     """Every word that may stand in `select` and its kin."""
     words = {"ALL", *(group.value for group in Group)}
     for rule in rules:
-        words |= {rule.code, rule.name, *(rule.code[:length] for length in (3, 4, 5))}
+        words |= {rule.code, rule.name, *beginnings(rule.code)}
     return frozenset(words)

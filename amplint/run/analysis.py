@@ -20,7 +20,7 @@ from amplint.core.finding import Cost, Finding, Position, Span
 from amplint.core.limits import PATHS, Limited, united
 from amplint.core.process_pool import spread
 from amplint.core.progress import SILENT, Progress
-from amplint.core.registry import UNPARSABLE
+from amplint.core.registry import UNPARSABLE, whole
 from amplint.core.rule import Rule
 from amplint.core.text import Text, why_python_refuses
 from amplint.ir.ast_cache import TreeCache
@@ -38,11 +38,20 @@ DEEP_STACK = 512 * 1024 * 1024  # of address space; memory is taken as it is use
 
 @dataclass(frozen=True)
 class Seen:
-    """The result of judging one file."""
+    """The result of judging one file.
+
+    Args:
+        findings: of the rules.
+        problems: sentences about what amplint, or a rule, could not do.
+        notices: what is to be told besides.
+        blames_amplint: whether one of the problems, if there are any, is not of a rule that another
+            package brings.
+    """
 
     findings: tuple[Finding, ...] = ()
     problems: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
+    blames_amplint: bool = True
 
 
 @dataclass(frozen=True)
@@ -155,7 +164,8 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
         # What an analysis has failed on since. (Another process may tell of the same.)
         new = [failure for failure in program.failures if failure not in told]
         told.update(new)
-        seen = replace(seen, problems=(*seen.problems, *new))
+        if new:
+            seen = replace(seen, problems=(*seen.problems, *new), blames_amplint=True)
         return seen, watch.judging() if watch is not None else None
 
     looked = spread(
@@ -201,7 +211,8 @@ def look_at(
         judged = judge(path, text, about, found.rows, task.rules, task.texts.get, watch)
     except Exception as error:
         return Seen(problems=(f"{path}: amplint failed on this file: {describe(error)}",))
-    names = {rule.code: rule.name for rule in task.rules}
+    names = {rule.code: whole(rule) for rule in task.rules}
+    outside = {rule.code for rule in task.rules if rule.package}
     failed = {code: [fault] for code, fault in found.faults.items()}
     for code, problem in judged.problems:
         failed.setdefault(code, []).append(problem)
@@ -212,7 +223,8 @@ def look_at(
         for code, texts in failed.items()
     ]
     notices = [f"{path}: {notice}" for notice in judged.notices]
-    return Seen(tuple(judged.findings), tuple(problems), tuple(notices))
+    blames_amplint = bool(judged.faults) or not failed.keys() <= outside
+    return Seen(tuple(judged.findings), tuple(problems), tuple(notices), blames_amplint)
 
 
 # ------------------------------------------------------------------------------- what fails
@@ -237,6 +249,7 @@ def unparsable(path: str, at: Position, reason: str, what: str = "file") -> Find
         message=f"Python {version} cannot read this {what}: {reason}",
         help=UNPARSABLE.help,
         cost=Cost.RUN,
+        url=UNPARSABLE.url,
     )
 
 

@@ -24,6 +24,7 @@ from typing import TypeVar
 import msgspec
 
 import amplint
+from amplint.core import rule_packages
 
 NAME = ".amplint_cache"
 TAG = "CACHEDIR.TAG"  # https://bford.info/cachedir/: backups leave such a directory out
@@ -145,6 +146,26 @@ def environment() -> list[str]:
         code.update(file.read_bytes())
     python = platform.python_implementation(), *platform.python_version_tuple()[:2]
     return [code.hexdigest(), digest(libcst), *python]
+
+
+@cache
+def outside_rules() -> list[object]:
+    """All that decides on findings by way of rules that other packages bring: their files,
+    which change without its version in an editable installation, and whatever else is installed,
+    for they may rest on it. Empty without such rules."""
+    installed = rule_packages.installed()
+    if not installed.packages:
+        return []
+    names = [[str(package), package.modules] for package in installed.packages]
+    modules = {module for package in installed.packages for module in package.modules}
+    code = hashlib.blake2b(digest_size=16)
+    for package in installed.packages:
+        with contextlib.suppress(OSError):
+            code.update((package.info / "RECORD").read_bytes())  # names all files with digests
+    for module in sorted(modules):
+        for name, file in rule_packages.files(module):
+            code.update(f"{name}\n{digest(file.read_bytes())}\n".encode())
+    return [names, installed.names, code.hexdigest()]
 
 
 def own_code() -> list[Path]:

@@ -36,7 +36,7 @@ def run(request: Request) -> Outcome:
     if request.timing is not None:
         request.timing.limited = told.limited
     problems = [*project.problems, *reading.problems, *dict.fromkeys(told.problems)]
-    if told.problems:
+    if told.blames_amplint:
         problems.append(how_to_report(repeating(told.problems, request, reading)))
     noticed = dict.fromkeys(request.cache.notices) if request.cache is not None else ()
     return Outcome(
@@ -75,6 +75,7 @@ def key_of(request: Request, reading: Reading) -> str:
     return caching.key_of(
         "run",
         caching.environment(),
+        caching.outside_rules(),
         request.settings.identity(project.root),
         {path: reading.digest(path) for path in reading.paths},
         sorted(project.reported.intersection(reading.paths)),

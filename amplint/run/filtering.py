@@ -16,7 +16,13 @@ from amplint.run.suppressions import Suppressions
 
 
 def solve(
-    path: str, seen: Seen, text: Text, rules: Sequence[Rule], request: Request, complete: bool
+    path: str,
+    seen: Seen,
+    text: Text,
+    rules: Sequence[Rule],
+    request: Request,
+    complete: bool,
+    others: frozenset[str] = frozenset(),
 ) -> Iterator[Finding]:
     """The findings in a file that are to be reported.
 
@@ -27,10 +33,11 @@ def solve(
         rules: those that have run.
         request: what was asked for.
         complete: whether all files of the project were read.
+        others: the codes of rules that other packages bring.
     """
     settings = request.settings
     file = request.project.root / path
-    suppressions = Suppressions(text)
+    suppressions = Suppressions(text, others)
     findings = without_superseded(seen.findings, request.rules, settings)
     left = [finding for finding in findings if not suppressions.hide(finding)]
     if complete and not (seen.problems or seen.notices):

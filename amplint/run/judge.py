@@ -91,22 +91,39 @@ def show(source: Source, shown: Iterable[tuple[Unit, Sequence[Rule]]]) -> Judged
             faults.append(f"line {unit.row} to {unit.last_row}: {describe(error)}")
             continue
         checks = Checks(rules)
+        problems += checks.problems
         for node in tree.nodes:
             for rule, check in checks.of(type(node)):
                 try:
-                    findings.extend(check(node, source))
+                    findings.extend(own(rule, check(node, source)))
                 except Exception as error:
                     problems.append((rule.code, _describe(error, node, unit, source)))
     return JudgedFile(tuple(findings), tuple(problems), tuple(notices), tuple(faults))
 
 
+def own(rule: Rule, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """The findings of a check. Raises TypeError for what is none of its rule."""
+    for finding in findings:
+        if not isinstance(finding, Finding) or finding.code != rule.code:
+            raise TypeError(f"{finding!r} is no finding of {rule.code}")
+        yield finding
+
+
 class Checks:
-    """The checks of some rules, by the kind of node that they are registered for."""
+    """The checks of some rules, by the kind of node that they are registered for.
+
+    `problems` are those of checks whose annotation names no kind of node.
+    """
 
     def __init__(self, rules: Collection[Rule]) -> None:
-        self._registered = [
-            (rule, kinds_of(check), check) for rule in rules for check in rule.checks
-        ]
+        self._registered: list[tuple[Rule, tuple[type[cst.CSTNode], ...], Check]] = []
+        self.problems: list[tuple[str, str]] = []
+        for rule in rules:
+            for check in rule.checks:
+                try:
+                    self._registered.append((rule, kinds_of(check), check))
+                except Exception as error:
+                    self.problems.append((rule.code, describe(error)))
         self._by_kind: dict[type[cst.CSTNode], list[tuple[Rule, Check]]] = {}
 
     def of(self, kind: type[cst.CSTNode]) -> list[tuple[Rule, Check]]:
@@ -122,10 +139,14 @@ class Checks:
 def kinds_of(check: Check) -> tuple[type[cst.CSTNode], ...]:
     """The kinds of nodes that a check is for: those that its first parameter is annotated with.
 
-    Raises NameError for an annotation that names nothing.
+    Raises NameError for an annotation that names nothing, TypeError for one of something else.
     """
     kinds = next(iter(get_type_hints(check, localns={"Source": Source}).values()))
-    return get_args(kinds) or (kinds,)
+    found: tuple[type[cst.CSTNode], ...] = get_args(kinds) or (kinds,)
+    for kind in found:
+        if not (isinstance(kind, type) and issubclass(kind, cst.CSTNode)):
+            raise TypeError(f"{kind!r} is no kind of node")
+    return found
 
 
 def _describe(error: Exception, node: cst.CSTNode, unit: Unit, source: Source) -> str:

@@ -56,12 +56,16 @@ class Request:
 
 @dataclass(frozen=True)
 class AnalysisResult:
-    """The result of an analysis, as the cache keeps it."""
+    """The result of an analysis, as the cache keeps it.
+
+    Its problems are amplint's own, or else those of rules that other packages bring.
+    """
 
     findings: tuple[Finding, ...]
     problems: tuple[str, ...]
     notices: tuple[str, ...]
     limited: Limited = field(default_factory=dict)
+    blames_amplint: bool = False
 
 
 @dataclass(frozen=True)

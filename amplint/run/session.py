@@ -115,18 +115,25 @@ def filtered(
     findings: list[Finding] = []
     problems: list[str] = []
     notices: list[str] = []
+    blames_amplint = any(part.problems for part in parts)
+    others = frozenset(rule.code for rule in request.rules if rule.package)
     read = len(texts) == len(project.files) and not any(part.unread for part in parts)
     for part in parts:
         problems += part.problems
         for path in sorted(part.seen.keys() & project.reported):
             seen = part.seen[path]
             problems += seen.problems
+            blames_amplint |= bool(seen.problems) and seen.blames_amplint
             notices += seen.notices
             text = texts.get(path, Text(""))
-            findings += solve(path, seen, text, rules, request, project.whole and read)
+            findings += solve(path, seen, text, rules, request, project.whole and read, others)
     limited = united(part.limited for part in parts)
     return AnalysisResult(
-        tuple(sorted(findings, key=by_place)), tuple(problems), tuple(notices), limited
+        tuple(sorted(findings, key=by_place)),
+        tuple(problems),
+        tuple(notices),
+        limited,
+        blames_amplint,
     )
 
 
@@ -233,7 +240,8 @@ class Memory:
 
     def key(self, part: tuple[str, ...]) -> str:
         codes = [rule.code for rule in self.task.rules]
-        return caching.key_of("part", caching.environment(), codes, part, list(self.task.texts))
+        rules = [codes, caching.outside_rules()]
+        return caching.key_of("part", caching.environment(), rules, part, list(self.task.texts))
 
     def recall(self, part: tuple[str, ...]) -> Analysed | None:
         cache = self.request.cache

@@ -153,9 +153,16 @@ class Suppression:
 
 @dataclass(frozen=True)
 class Suppressions:
-    """All suppression comments of a text."""
+    """All suppression comments of a text.
+
+    Args:
+        text: what they stand in.
+        others: the codes of rules that other packages bring. (All that begin with AMP are
+            amplint's.)
+    """
 
     text: Text
+    others: frozenset[str] = frozenset()
 
     def hide(self, finding: Finding) -> bool:
         """Whether a comment suppresses the finding."""
@@ -228,7 +235,7 @@ class Suppressions:
             reason = match["reason"].strip()
             if kind not in VERBS or words == () or reason.startswith("["):
                 return Suppression("", offset, end)
-            if words is None and OUR_CODE.match(reason):  # `ignore AMP101` means `ignore[AMP101]`
+            if words is None and self._begins_with_code(reason):
                 return Suppression("", offset, end)
             if kind == "ignore-file":
                 return Suppression(kind, offset, end, words, None)
@@ -236,6 +243,15 @@ class Suppressions:
                 row = self.rows.following(row)
             return Suppression(kind, offset, end, words, frozenset({row}))
         return None
+
+    def _is_code(self, word: str) -> bool:
+        """Whether a word in `# noqa` can only be meant for amplint."""
+        return bool(OUR_CODE.fullmatch(word)) or word.upper() in self.others
+
+    def _begins_with_code(self, reason: str) -> bool:
+        """Whether `ignore AMP101` stands there, which means `ignore[AMP101]`."""
+        word = WORD.match(reason)
+        return bool(OUR_CODE.match(reason)) or bool(word and word[0].upper() in self.others)
 
     def _complaints(
         self,
@@ -256,7 +272,7 @@ class Suppressions:
         else:
             unused: list[Word] = []
             for word in one.words:
-                if one.kind == "noqa" and not OUR_CODE.fullmatch(word.text):
+                if one.kind == "noqa" and not self._is_code(word.text):
                     continue
                 try:
                     rule = find(word.text, known)
@@ -286,6 +302,7 @@ class Suppressions:
             if edits
             else None,
             help=UNUSED.help,
+            url=UNUSED.url,
         )
 
     def _what_was_meant(self, one: Suppression) -> str:

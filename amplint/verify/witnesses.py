@@ -106,7 +106,7 @@ def fixed(files: Files, directory: Path) -> dict[str, bytes]:
     request = Request(
         project=Project(directory, paths, frozenset(paths)),
         settings=Settings(directory, select=("ALL",)),
-        rules=registry.all_rules(),
+        rules=registry.own_rules(),
     )
     outcome = fixing.fix_project(request, unsafe=True)
     return {path: outcome.after.get(path, data.decode()).encode() for path, data in files.items()}
@@ -337,10 +337,15 @@ def shown(rule: Rule, pair: Pair, backend: Backend, runner: Runner) -> Result:
 def chosen(codes: Sequence[str]) -> tuple[Rule, ...]:
     """The rules that are meant by codes or names; all that have a fixture if none are given.
 
-    Raises registry.UnknownRuleError.
+    Raises registry.UnknownRuleError, also for a rule of another package, which has none here.
     """
-    known = tuple(r for r in registry.all_rules() if r not in registry.ENGINE_RULES)
-    return tuple(registry.find(code, known) for code in codes) or known
+    known = tuple(r for r in registry.own_rules() if r not in registry.ENGINE_RULES)
+    others = [rule for rule in registry.all_rules() if rule.package] if codes else []
+    found = tuple(registry.find(code, (*known, *others)) for code in codes)
+    for rule in found:
+        if rule.package:
+            raise registry.UnknownRuleError(f"{rule.code} is of {rule.package}: no example is here")
+    return found or known
 
 
 def status(results: Sequence[Result]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import libcst as cst
 import pytest
@@ -12,19 +11,7 @@ import pytest
 from amplint.core.finding import Finding
 from amplint.cst.edits import Edits
 from amplint.cst.imports import Imports
-from amplint.run.request import Outcome
-from tests.helpers import (
-    Files,
-    Linted,
-    expectations,
-    fix,
-    folders,
-    lint,
-    modules,
-    places,
-    program,
-    selected,
-)
+from tests.helpers import Files, expectations, fixture, folders, modules, places
 
 # ------------------------------------------------------------------------------ bytes and layout
 
@@ -99,7 +86,7 @@ each_folder_with_edits = pytest.mark.parametrize("folder", EDITED)
 each_change = pytest.mark.parametrize("change", BYTES)
 
 
-def test_all_kinds_of_edits_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_kinds_of_edits_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """The folders in `EDITED` use every method of `Edits`, and add an import."""
     made = set()
 
@@ -119,28 +106,22 @@ def test_all_kinds_of_edits_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyP
         counted(Edits, name)
     counted(Imports, "_insert")
     for folder in EDITED:
-        fix_bad(program(folder, "bad"), tmp_path / folder, folder)
+        fix_bad(fixture(folder).program("bad"), folder)
     assert made == kinds | {"_insert"}
 
 
-def lint_bad(files: Files, directory: Path, folder: str) -> Outcome:
-    return lint(files, directory, select=selected(folder))
-
-
-def fix_bad(files: Files, directory: Path, folder: str) -> dict[str, bytes]:
-    return fix(files, directory, unsafe=True, select=selected(folder))
+def fix_bad(files: Files, folder: str) -> dict[str, bytes]:
+    return fixture(folder).fix(files, unsafe=True)
 
 
 @each_folder_with_edits
 @each_change
-def test_findings_survive_a_change_of_bytes(
-    folder: str, change: str, linted: Linted, tmp_path: Path
-) -> None:
+def test_findings_survive_a_change_of_bytes(folder: str, change: str) -> None:
     """The same messages, with the same fixes offered, in the same lines."""
     transform, shift = BYTES[change]
-    before = linted(folder)
-    changed = {path: transform(data) for path, data in program(folder, "bad").items()}
-    after = lint_bad(changed, tmp_path, folder)
+    before = fixture(folder).found
+    changed = {path: transform(data) for path, data in fixture(folder).program("bad").items()}
+    after = fixture(folder).lint(changed)
     word = foreign if transform is foreign_names else str
     assert [told(f, 0, word) for f in after.findings] == [
         told(f, shift, word) for f in before.findings
@@ -163,15 +144,13 @@ def told(finding: Finding, shift: int, word: Callable[[str], str] = str) -> tupl
 
 @each_folder_with_edits
 @each_change
-def test_fixing_commutes_with_a_change_of_bytes(folder: str, change: str, tmp_path: Path) -> None:
+def test_fixing_commutes_with_a_change_of_bytes(folder: str, change: str) -> None:
     """fix(T(bad)) == T(fix(bad)), byte by byte."""
     transform, _ = BYTES[change]
-    files = program(folder, "bad")
-    fixed = fix_bad(files, tmp_path / "before", folder)
+    files = fixture(folder).program("bad")
+    fixed = fix_bad(files, folder)
     changed = {path: transform(data) for path, data in files.items()}
-    assert fix_bad(changed, tmp_path / "after", folder) == {
-        path: transform(data) for path, data in fixed.items()
-    }
+    assert fix_bad(changed, folder) == {path: transform(data) for path, data in fixed.items()}
 
 
 # ---------------------------------------------------------------------------------------- meaning
@@ -220,20 +199,18 @@ MEANING: dict[str, tuple[Callable[[cst.Module], cst.Module], int]] = {
 
 @pytest.mark.parametrize("folder", folders())
 @pytest.mark.parametrize("change", MEANING)
-def test_findings_survive_a_change_that_means_nothing(
-    folder: str, change: str, linted: Linted, tmp_path: Path
-) -> None:
+def test_findings_survive_a_change_that_means_nothing(folder: str, change: str) -> None:
     """The findings of bad.py and of what it calls are still there; what is fixed still parses."""
     transform, _ = MEANING[change]
-    files = program(folder, "bad")
-    before = linted(folder)
+    files = fixture(folder).program("bad")
+    before = fixture(folder).found
     bad = transform(cst.parse_module(files["bad.py"])).bytes
     compile(bad, "bad.py", "exec")
     changed = {**files, "bad.py": bad}
-    after = lint_bad(changed, tmp_path / "after", folder)
+    after = fixture(folder).lint(changed)
     # Markers travel with their lines; what is compared is what is really found.
     assert known(after.findings, bad, files) == known(before.findings, files["bad.py"], files)
-    for path, data in fix_bad(changed, tmp_path / "fixed", folder).items():
+    for path, data in fix_bad(changed, folder).items():
         compile(data, path, "exec")
 
 

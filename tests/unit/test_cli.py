@@ -848,7 +848,7 @@ def test_rules_lists_all(amplint: Amplint) -> None:
     assert [entry["code"] for entry in entries] == codes
     assert set(entries[0]) == {
         "code", "name", "group", "default", "since", "torch", "until", "safe_if", "help", "url",
-        "summary", "doc",
+        "summary", "doc", "package",
     }  # fmt: skip
 
 

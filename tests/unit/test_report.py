@@ -47,6 +47,7 @@ def finding(source: str, part: str, **others: Any) -> Finding:
         "path": "src/train.py",
         "span": spot(source, part),
         "message": f"`{part}` waits for the device",
+        "url": "docs/rules/AMP101.md",
     }
     return Finding(**{**values, **others})
 

@@ -1,7 +1,8 @@
 """An array of objects, shaped like ruff's; rows and columns count from 1, columns in characters.
 
 `url` is the address of the rule's page: relative to amplint's repository until the documentation
-is published; `amplint explain` prints the same page.
+is published; null where another package brings the rule and names none. `amplint explain` prints
+the same page.
 
 In a notebook, rows count from the top of a cell, whose number is added as `cell`.
 """
@@ -13,7 +14,6 @@ from functools import lru_cache
 from typing import Any
 
 from amplint.core.finding import Edit, Finding, Position, Related
-from amplint.core.rule import page_address
 from amplint.core.text import Part, Text
 from amplint.output.formats import Report
 from amplint.run.suppressions import Rows
@@ -48,7 +48,7 @@ def entry(finding: Finding, report: Report, rows: Rows) -> dict[str, Any]:
         "group": finding.group.value,
         "cost": finding.cost.value,
         "help": finding.help,
-        "url": page_address(finding.code),
+        "url": finding.url or None,
         "fix": None
         if fix is None
         else {

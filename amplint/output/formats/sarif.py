@@ -90,11 +90,14 @@ def worst(findings: Sequence[Finding]) -> tuple[Collection[int], list[str]]:
 
 
 def help_uri(rule: Rule) -> str:
-    """The address of the rule's page, which SARIF wants to be absolute; else the best there is."""
+    """The address of the rule's page, which SARIF wants to be absolute; else the best there is.
+
+    That is an address in the page itself; or, for amplint's own rules, PyTorch's page.
+    """
     if "://" in rule.url:
         return rule.url
     named = URL.search(rule.doc)
-    return named.group() if named else HELP
+    return named.group() if named else "" if rule.package else HELP
 
 
 def message(text: str) -> dict[str, str]:
@@ -113,12 +116,16 @@ def descriptor(rule: Rule) -> dict[str, Any]:
             "text": f"To do: {rule.help}.\n\n{page}",
             "markdown": f"**To do:** {rule.help}.\n\n{page}",
         },
-        "helpUri": help_uri(rule),
+        **({"helpUri": address} if (address := help_uri(rule)) else {}),
         "defaultConfiguration": {
             "enabled": rule.group.default,
             "level": rule.group.severity,
         },
-        "properties": {"tags": [rule.group.value], "since": rule.since},
+        "properties": {
+            "tags": [rule.group.value],
+            "since": rule.since,
+            **({"package": rule.package} if rule.package else {}),
+        },
     }
 
 

@@ -1,0 +1,465 @@
+"""The proof that the rules of amplint go through, for rules of one's own.
+
+Each rule has a folder with its name, `fixtures/my_pattern/`. In it, `bad.py` is code that is wrong:
+each line that the rule must report ends with `# expect: ACM101`, and a mistake that it is known not
+to see with `# miss: ACM101`. `good.py` holds near misses, about which it must be silent. Both may
+import other modules of the folder; neither sees the other. `report.txt` is what amplint says about
+bad.py, to be read by people. With pytest:
+
+    PROOFS = testing.proofs("acme_rules", Path(__file__).parent / "fixtures")
+
+    @pytest.mark.parametrize("proof", PROOFS, ids=str)
+    def test_rules(proof: testing.Proof, pytestconfig: pytest.Config) -> None:
+        proof(update=pytestconfig.getoption("--update"))
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import itertools
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from amplint.core import registry
+from amplint.core.finding import Finding, Safety
+from amplint.core.rule import Rule
+from amplint.ir.file_index import File
+from amplint.output import fixing
+from amplint.project.config import DEFAULT_SELECT, Settings
+from amplint.project.discover import Project
+from amplint.run.engine import run
+from amplint.run.request import Outcome, Request
+
+__all__ = ["Proof", "proofs"]
+
+MARKER = re.compile(r"# (expect|miss): ([A-Z]{2,5}\d{3}(?:, [A-Z]{2,5}\d{3})*)")
+APPLIED = (Safety.SAFE, Safety.UNSAFE)
+MESSAGE_LENGTH = 100
+REPORT = "report.txt"
+
+Files = Mapping[str, bytes]  # a project: paths, relative to its root, and what is in the files
+Place = tuple[int, str]  # a row and a code
+
+
+@dataclass(frozen=True)
+class Proof:
+    """One of the claims about a fixture; as text, the name of its folder and of the claim."""
+
+    fixture: Fixture
+    claim: Callable[[Fixture, bool], None]
+
+    def __call__(self, update: bool = False) -> None:
+        """Raise AssertionError unless the claim holds.
+
+        Args:
+            update: whether to write report.txt anew rather than to compare with it.
+        """
+        self.claim(self.fixture, update)
+
+    def __str__(self) -> str:
+        return f"{self.fixture.folder.name}-{self.claim.__name__}"
+
+
+def proofs(package: str, fixtures: Path) -> list[Proof]:
+    """All claims about the fixtures of a package of rules, which need not be installed.
+
+    A folder is checked with its own rule and those of the package that are on by default. Rules of
+    other packages, amplint's included, do not look at it: they change with each version.
+
+    Args:
+        package: the module, or the package of modules, that its entry point names.
+        fixtures: the directory with a folder for each rule.
+
+    Raises:
+        RegistryError: a rule cannot be imported, or is not valid.
+    """
+    modules = registry.modules_of(package, package)
+    rules = registry.ordered(registry.load(module, package) for module in modules)
+    names = {*(folder_of(rule) for rule in rules), *folders_in(fixtures)}
+    return proofs_of(fixture_at(fixtures / name, rules) for name in sorted(names))
+
+
+def proofs_of(fixtures: Iterable[Fixture]) -> list[Proof]:
+    """All claims about some fixtures; of one that lacks its rule or a program, only that."""
+    return [
+        Proof(fixture, claim)
+        for fixture in fixtures
+        for claim in (CLAIMS if fixture.is_whole else CLAIMS[:1])
+    ]
+
+
+def folders_in(fixtures: Path) -> list[str]:
+    """The names of the folders of a directory."""
+    return [path.name for path in fixtures.glob("[!_.]*") if path.is_dir()]
+
+
+def fixture_at(folder: Path, rules: Sequence[Rule]) -> Fixture:
+    """The fixture in a folder, for the rule of its name, be it there or not."""
+    rule = next((rule for rule in rules if folder_of(rule) == folder.name), None)
+    target = (rule.torch or "0.0") if rule is not None and rule.until is not None else None
+    return Fixture(folder, rule, (*registry.ENGINE_RULES, *rules), target)
+
+
+def folder_of(rule: Rule) -> str:
+    """The name of a rule's folder."""
+    return rule.name.replace("-", "_")
+
+
+# ------------------------------------------------------------------------------- programs
+
+
+@dataclass(frozen=True)
+class Fixture:
+    """A folder that shows one rule at work.
+
+    Args:
+        folder: with bad.py, good.py, the modules that these import, and report.txt.
+        rule: the rule of that name; None where there is none.
+        rules: those that it is checked with: `rule`, and of the others those on by default.
+        target_torch: the lowest version of torch that its programs support.
+    """
+
+    folder: Path
+    rule: Rule | None
+    rules: Sequence[Rule]
+    target_torch: str | None = None
+    _indexed: dict[tuple[str, str], File] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def selected(self) -> tuple[str, ...]:
+        """The findings that it is checked for."""
+        return (*DEFAULT_SELECT, *([self.rule.code] if self.rule is not None else []))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has a rule and both programs."""
+        programs = (self.folder / "bad.py", self.folder / "good.py")
+        return self.rule is not None and all(file.is_file() for file in programs)
+
+    def modules(self) -> dict[str, bytes]:
+        """All modules of the folder: bad.py, good.py, and what they import."""
+        return modules(self.folder)
+
+    def program(self, name: str) -> dict[str, bytes]:
+        """The project of bad.py or of good.py: all modules of the folder but the other one."""
+        return program(self.folder, name)
+
+    @cached_property
+    def found(self) -> Outcome:
+        """The findings in the bad program."""
+        return self.lint(self.program("bad"))
+
+    def lint(self, files: Files, overlays: Mapping[str, str] | None = None) -> Outcome:
+        """Check a project. Raises AssertionError for what amplint, or a rule, could not do."""
+        with tempfile.TemporaryDirectory() as directory:
+            return checked(self.request(files, Path(directory), overlays))
+
+    def fix(self, files: Files, unsafe: bool) -> dict[str, bytes]:
+        """A project with all fixes applied that may be, until none is left."""
+        with tempfile.TemporaryDirectory() as directory:
+            return fixed(self.request(files, Path(directory)), unsafe)
+
+    def request(
+        self, files: Files, directory: Path, overlays: Mapping[str, str] | None = None
+    ) -> Request:
+        write(files, directory)
+        paths = tuple(sorted(files))
+        return Request(
+            project=Project(directory, paths, frozenset(paths)),
+            settings=Settings(directory, select=self.selected, target_torch=self.target_torch),
+            rules=self.rules,
+            overlays=overlays or {},
+            indexed=self._indexed,
+        )
+
+
+def modules(folder: Path) -> dict[str, bytes]:
+    """The modules of a folder, by path."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*.py"))
+    }
+
+
+def program(folder: Path, name: str) -> dict[str, bytes]:
+    """The modules of a folder for bad.py or for good.py: all but the other one."""
+    left_out = {"bad": "good.py", "good": "bad.py"}[name]
+    return {path: data for path, data in modules(folder).items() if path != left_out}
+
+
+def write(files: Files, directory: Path) -> Path:
+    """Write a project, and give back its directory."""
+    for path, data in files.items():
+        target = directory / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+    return directory
+
+
+def checked(request: Request) -> Outcome:
+    """The outcome of a run. Raises AssertionError for what amplint, or a rule, could not do."""
+    outcome = run(request)
+    demand(not outcome.problems, *outcome.problems)
+    return outcome
+
+
+def fixed(request: Request, unsafe: bool) -> dict[str, bytes]:
+    """Apply all fixes to the files of a project until none is left, and read these back."""
+    done = fixing.fix_project(request, unsafe)
+    problems = (*done.outcome.problems, *fixing.write_project(request, done))
+    demand(not problems, *problems)
+    root = request.project.root
+    return {path: (root / path).read_bytes() for path in request.project.files}
+
+
+def markers(text: str, kind: str) -> list[Place]:
+    """The rows and codes of the `# expect:` or `# miss:` comments, one for each code."""
+    found = []
+    for row, line in enumerate(re.split(r"\r\n|\r|\n", text), 1):
+        for match in MARKER.finditer(line):
+            if match[1] == kind:
+                found += [(row, code) for code in match[2].split(", ")]
+    return found
+
+
+def places(findings: Iterable[Finding], path: str) -> list[Place]:
+    """Where findings in one file begin, sorted."""
+    return sorted((f.span.start.row, f.code) for f in findings if f.path == path)
+
+
+def demand(holds: object, *lines: str) -> None:
+    """Raise AssertionError unless something holds."""
+    __tracebackhide__ = True  # pytest shows who demands it
+    if not holds:
+        raise AssertionError("\n".join(lines))
+
+
+# ------------------------------------------------------------------------------- claims
+
+
+def folder_is_complete(fixture: Fixture, _: bool) -> None:
+    """The folder has a rule, bad.py shows it at work, and good.py is there."""
+    folder, rule, files = fixture.folder, fixture.rule, fixture.modules()
+    if rule is None:
+        raise AssertionError(f"{folder.name}: no rule has this name")
+    for name in ("bad.py", "good.py"):
+        demand(name in files, f"{rule.code} has no {folder / name}")
+    codes = {code for _, code in markers(files["bad.py"].decode(), "expect")}
+    demand(rule.code in codes, f"no line of bad.py ends with `# expect: {rule.code}`")
+
+
+def findings_equal_markers(fixture: Fixture, _: bool) -> None:
+    """Both ways: nothing that is marked stays unfound, nothing is found that is not marked."""
+    unfound, unmarked = [], []
+    for path, data in fixture.program("bad").items():
+        expected = Counter(markers(data.decode(), "expect"))
+        found = Counter(places(fixture.found.findings, path))
+        lines = data.decode().splitlines()
+        unfound += [
+            f"{path}:{row} {code}: {lines[row - 1]}"
+            for row, code in sorted((expected - found).elements())
+        ]
+        unmarked += [
+            f"{path}:{row} {code}: {lines[row - 1]}"
+            for row, code in sorted((found - expected).elements())
+        ]
+    told = ["", "marked, but not found:", *unfound, "found, but not marked:", *unmarked]
+    demand(not unfound and not unmarked, *told)
+
+
+def known_misses_are_still_missed(fixture: Fixture, _: bool) -> None:
+    """`# miss: CODE` fails once it is found: make it an expectation then."""
+    for path, data in fixture.program("bad").items():
+        found = set(places(fixture.found.findings, path)) & set(markers(data.decode(), "miss"))
+        demand(not found, f"{path}: no longer missed: {sorted(found)}")
+
+
+def good_is_silent(fixture: Fixture, _: bool) -> None:
+    """Nothing is found in good.py, and no marker there says otherwise."""
+    files = fixture.program("good")
+    found = places(fixture.lint(files).findings, "good.py")
+    demand(not found, f"found in good.py: {found}")
+    demand(not MARKER.search(files["good.py"].decode()), "good.py expects findings")
+
+
+def good_is_not_changed(fixture: Fixture, _: bool) -> None:
+    """No fix touches good.py."""
+    files = fixture.program("good")
+    demand(fixture.fix(files, True)["good.py"] == files["good.py"], "good.py is changed by a fix")
+
+
+def findings_are_well_formed(fixture: Fixture, _: bool) -> None:
+    """Spans lie in their files, and the words follow the conventions."""
+    for finding in fixture.found.findings:
+        complaint = complaint_about(finding, fixture.found, fixture.rules)
+        demand(complaint is None, f"{at(finding)}: {complaint}")
+
+
+def each_fix_removes_its_finding(fixture: Fixture, _: bool) -> None:
+    """Each fix by itself, and it makes no new finding.
+
+    Findings that the fixed one superseded may take its place.
+    """
+    files, outcome = fixture.program("bad"), fixture.found
+    supersedes = {rule.code: set(rule.supersedes) for rule in fixture.rules}
+    for finding in outcome.findings:
+        if finding.fix is None or finding.fix.safety not in APPLIED:
+            continue
+        text = outcome.texts[finding.path].text
+        fixed = fixing.edited(text, finding.fix.edits)
+        demand(fixed != text, f"{at(finding)}: the fix changes nothing")
+        ast.parse(fixed)
+        after = fixture.lint(files, {finding.path: fixed})
+        counted = Counter(map(identity, outcome.findings))
+        left = Counter(map(identity, after.findings))
+        is_gone = left[identity(finding)] < counted[identity(finding)]
+        demand(is_gone, f"{at(finding)}: it is still there after the fix")
+        new = [one for one in left - counted if one[1] not in supersedes[finding.code]]
+        demand(not new, f"{at(finding)}: the fix makes new findings: {new}")
+
+
+def fixing_twice_equals_once(fixture: Fixture, unsafe: bool) -> None:
+    files = fixture.program("bad")
+    once = fixture.fix(files, unsafe)
+    for path, data in once.items():
+        compile(data, path, "exec")
+    demand(fixture.fix(once, unsafe) == once, "a second run of fixes changes something")
+    wanted = APPLIED if unsafe else APPLIED[:1]
+    left = [f for f in fixture.lint(once).findings if f.fix and f.fix.safety in wanted]
+    demand(not left, "fixes are left:", *map(at, left))
+
+
+def safe_fixes_are_stable(fixture: Fixture, _: bool) -> None:
+    """The fixed program parses, has nothing left to fix, and a second run leaves it alone."""
+    fixing_twice_equals_once(fixture, unsafe=False)
+
+
+def all_fixes_are_stable(fixture: Fixture, _: bool) -> None:
+    """The same with the unsafe fixes."""
+    fixing_twice_equals_once(fixture, unsafe=True)
+
+
+def report_is_up_to_date(fixture: Fixture, update: bool) -> None:
+    """report.txt is what amplint says, to be read by people; `update` writes it."""
+    path = fixture.folder / REPORT
+    text = rendered(fixture.found)
+    if update:
+        path.write_text(text, encoding="utf-8")
+    demand(path.is_file(), f"{path} is not there: run pytest with --update, and read it")
+    before = path.read_text(encoding="utf-8")
+    changed = difflib.unified_diff(before.splitlines(), text.splitlines(), "before", "now")
+    demand(before == text, f"{path} is out of date; --update writes it", *changed)
+
+
+CLAIMS = (
+    folder_is_complete, findings_equal_markers, known_misses_are_still_missed, good_is_silent,
+    good_is_not_changed, findings_are_well_formed, each_fix_removes_its_finding,
+    safe_fixes_are_stable, all_fixes_are_stable, report_is_up_to_date,
+)  # fmt: skip
+
+
+# ------------------------------------------------------------------------------- conventions
+
+
+def identity(finding: Finding) -> tuple[str, str, str]:
+    """A finding without its place, which moves when lines come and go."""
+    return finding.path, finding.code, finding.scope
+
+
+def at(finding: Finding) -> str:
+    return f"{finding.path}:{finding.span.start.row} {finding.code}"
+
+
+def complaint_about(finding: Finding, outcome: Outcome, rules: Sequence[Rule]) -> str | None:
+    """The first flaw in how a finding is made, if there is one."""
+    names = {rule.code: rule.name for rule in rules}
+    text = outcome.texts[finding.path]
+    if finding.name != names[finding.code]:
+        return f"its rule is called {names[finding.code]}, not {finding.name}"
+    if not finding.span.start <= finding.span.end or finding.span.end.row > text.rows:
+        return f"{finding.span} is no place in the file"
+    if complaint := message_complaint(finding.message):
+        return f"the message {finding.message!r} {complaint}"
+    if len(finding.message) > MESSAGE_LENGTH:
+        return f"the message {finding.message!r} has more than {MESSAGE_LENGTH} characters"
+    for related in finding.related:
+        if related.path not in outcome.texts:
+            return f"the related place is in {related.path}, which is no file of the project"
+        if related.span.end.row > outcome.texts[related.path].rows:
+            return f"the related {related.span} is no place in {related.path}"
+        if complaint := message_complaint(related.message):
+            return f"the message {related.message!r} {complaint}"
+    fix = finding.fix
+    if fix is None:
+        return None
+    if complaint := title_complaint(fix.title):
+        return f"the title {fix.title!r} {complaint}"
+    for condition in fix.proven:
+        if complaint := message_complaint(condition):
+            return f"the condition {condition!r} {complaint}"
+    edits = sorted(fix.edits)
+    if not edits and fix.safety is not Safety.SUGGEST:
+        return "the fix has no edits"
+    if not all(0 <= edit.start <= edit.end <= len(text.text) for edit in edits):
+        return "an edit is not in the file"
+    if not all(one.end <= other.start for one, other in itertools.pairwise(edits)):
+        return "edits overlap"
+    return None
+
+
+def message_complaint(message: str) -> str | None:
+    """Messages continue a sentence: no capital at the start (but in a name), no stop at the end."""
+    if not message or message != message.strip() or "\n" in message:
+        return "is not a line of text"
+    if not re.match(r"[a-z`'\"0-9]|[A-Z]+\b|[A-Z]\w*[A-Z]\w*", message):
+        return "begins with a capital"
+    return "ends with a stop" if re.search(r"[.!]$", message) else None
+
+
+def title_complaint(title: str) -> str | None:
+    """Titles are verb phrases: `Create the tensor on its device`."""
+    if not re.match(r"[A-Z][a-z]+ \S", title):
+        return "does not begin with a capital verb"
+    if re.match(r"(The|A|An|This|It|You|Use of|\w+ing)\b", title):
+        return "does not begin with a verb in the imperative"
+    return "ends with a stop" if title.endswith((".", "!")) else None
+
+
+# ------------------------------------------------------------------------------- the report
+
+
+def rendered(outcome: Outcome) -> str:
+    """The findings with their lines, related places and fixes."""
+    blocks = []
+    for finding in outcome.findings:
+        start = finding.span.start
+        lines = [
+            f"{finding.path}:{start.row}:{start.column}: {finding.code} {finding.name}"
+            f" ({finding.group.value})",
+            f"  {finding.message}",
+            f"  | {outcome.texts[finding.path].line(start.row).strip()}",
+        ]
+        for related in finding.related:
+            place = related.span.start
+            lines.append(f"  see {related.path}:{place.row}:{place.column}: {related.message}")
+        if finding.fix is not None:
+            lines.append(f"  fix ({finding.fix.safety.value}): {finding.fix.title}")
+            if finding.fix.proven:
+                lines.append(f"  safe because {'; '.join(finding.fix.proven)}")
+            before = outcome.texts[finding.path].text
+            after = fixing.edited(before, finding.fix.edits)
+            lines += [f"    {line}" for line in changed_lines(before, after)]
+        blocks.append("\n".join(line.rstrip() for line in lines))
+    return "\n\n".join(blocks) + "\n"
+
+
+def changed_lines(before: str, after: str) -> list[str]:
+    """The changed lines alone."""
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
+    return [line for line in list(lines)[2:] if not line.startswith("@@")]
