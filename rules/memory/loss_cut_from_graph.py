@@ -6,12 +6,13 @@ logged still contains the term.
 
     def regulariser(divergence, alpha):
         return torch.tensor(alpha * divergence)          # a constant
-
     loss = F.mse_loss(model(x), y) + regulariser(divergence, 0.1)
     loss.backward()                                      # as if it were not there
 
     def regulariser(divergence, alpha):
         return alpha * divergence
+    loss = F.mse_loss(model(x), y) + regulariser(divergence, 0.1)
+    loss.backward()
 
 Fix safety: unsafe: takes the call away, so that training learns from the term as well; it has not
 done so before.
