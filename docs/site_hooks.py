@@ -15,7 +15,7 @@ from textwrap import dedent
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
 from amplint.output.rule_page import LABELS
@@ -42,6 +42,7 @@ LINK = re.compile(r"(?<=\]\()[^)\s#]+")
 LABEL = re.compile(rf"^({'|'.join(LABELS)}):(?: |\n\n)(\w?)", re.MULTILINE)
 EXAMPLES = ("Bad", "Good")
 INDENTED = re.compile(r"^ {4}.*\n(?:(?: {4}.*)?\n)*", re.MULTILINE)
+LANGUAGE = re.compile(r"^(```\w+) .*$", re.MULTILINE)  # mkdocs knows no second word
 CHANGED = re.compile(r"^[-+]", re.MULTILINE)
 LANGUAGES = {".py": "python", ".yml": "yaml", ".json": "json"}
 
@@ -64,8 +65,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         known.update(new)
         waiting += [path for path in new if path.endswith(".md")]
         for path in new:
-            if not path.startswith(DOCS):
-                files.append(File.generated(config, site_path(path), content=page_of(path)))
+            if not is_page(path):
+                files.append(
+                    File.generated(
+                        *(config, site_path(path)),
+                        content=page_of(path),
+                        inclusion=InclusionLevel.NOT_IN_NAV,
+                    )
+                )
     return files
 
 
@@ -80,7 +87,8 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
             return link[0]
         return posixpath.relpath(site_path(target(path, link[0])), here or ".")
 
-    return "".join(LINK.sub(moved, line) if prose else line for line, prose in lines(markdown))
+    moved_links = (LINK.sub(moved, line) if prose else line for line, prose in lines(markdown))
+    return LANGUAGE.sub(r"\1", "".join(moved_links))
 
 
 # ------------------------------------------------------------------------------ navigation
@@ -116,9 +124,14 @@ def repository_path(source: str) -> str:
 
 def site_path(path: str) -> str:
     """The inverse; a file that is no page stands on a page of its own."""
-    if path.startswith(DOCS):
+    if is_page(path):
         return path.removeprefix(DOCS)
     return REPOSITORY + path + ("" if path.endswith(".md") else ".md")
+
+
+def is_page(path: str) -> bool:
+    """Whether mkdocs finds the file in docs/ by itself."""
+    return path.startswith(DOCS) and not path.endswith(".py")
 
 
 def target(page: str, link: str) -> str:
