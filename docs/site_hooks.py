@@ -173,7 +173,8 @@ def with_headings(page: str) -> str:
 
 
 def as_heading(label: re.Match[str]) -> str:
-    return f"{'###' if label[1] in EXAMPLES else '##'} {label[1]}\n\n{label[2].upper()}"
+    title = f"**{label[1]}**" if label[1] in EXAMPLES else f"## {label[1]}"
+    return f"{title}\n\n{label[2].upper()}"
 
 
 def fenced_code(block: re.Match[str]) -> str:

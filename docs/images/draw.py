@@ -6,6 +6,7 @@ SVG, sharp at any size; tests/fixtures/test_pages.py holds it against the comman
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
@@ -21,7 +22,6 @@ IMAGES = Path(__file__).resolve().parent
 ROOT = IMAGES.parent.parent
 # Two findings of the six, so that the picture can be read.
 SHOWN = "amplint check --select AMP1,AMP3 examples/"
-COLUMNS = 120
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # As rich's own, but for its fonts, which a browser would fetch from elsewhere.
 SVG = """\
@@ -53,7 +53,7 @@ def amplint(*arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "amplint", *arguments],
         cwd=ROOT,
-        env={**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(COLUMNS)},
+        env={**os.environ, "FORCE_COLOR": "1"},
         stdout=subprocess.PIPE,
         text=True,
         check=False,
@@ -65,9 +65,11 @@ def amplint(*arguments: str) -> str:
 
 def terminal() -> str:
     """The report in a terminal, as SVG."""
-    console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w"))  # noqa: SIM115, PTH123
+    printed = Text.from_ansi(amplint(*SHOWN.split()[1:], "--no-cache"))
+    longest = max(len(line) for line in printed.plain.split("\n"))
+    console = Console(record=True, width=longest, file=io.StringIO())
     console.print(f"$ {SHOWN}\n", highlight=False)
-    console.print(Text.from_ansi(amplint(*SHOWN.split()[1:], "--no-cache")))
+    console.print(printed)
     return console.export_svg(title="", theme=SVG_EXPORT_THEME, code_format=SVG, unique_id="report")
 
 
