@@ -459,7 +459,7 @@ def rendered(outcome: Outcome) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def changed_lines(before: str, after: str) -> list[str]:
-    """The changed lines alone."""
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
+def changed_lines(before: str, after: str, context: int = 0) -> list[str]:
+    """The changed lines, and so many around them."""
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=context, lineterm="")
     return [line for line in list(lines)[2:] if not line.startswith("@@")]

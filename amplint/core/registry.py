@@ -54,9 +54,16 @@ UNPARSABLE = Rule(
     name="unparsable-file",
     doc="""The file is not Python that can be read, so nothing in it was checked.
 
-A syntax error, NUL bytes, or bytes that are not of the file's encoding. The file is read by the
-`ast` module of the Python that runs amplint; a file in a newer syntax needs amplint on a newer
-Python, and the message names the version that refused it.
+No mistake in it is found, and what it does to other files is not known. It has a syntax error, NUL
+bytes, or bytes that are not of the file's encoding. The file is read by the `ast` module of the
+Python that runs amplint; a file in a newer syntax needs amplint on a newer Python, and the message
+names the version that refused it.
+
+    def train(model:
+        ...
+
+    def train(model):
+        ...
 
 This finding is always on: a file that was not looked at must not pass for a clean one. Only
 naming AMP000 itself in `ignore` or `per-file-ignores` switches it off.
@@ -78,9 +85,15 @@ UNUSED = Rule(
     doc="""A suppression comment suppresses nothing.
 
 `# amplint: ignore[AMP101]` on a line where AMP101 is not found hides the next mistake that is
-made there. Also reported: a code that does not exist, and a comment that begins with
-`# amplint:` and is not understood. In `# noqa: AMP101, E501` only the codes of amplint are looked
-at, and a bare `# noqa` is never reported, since other tools read it too.
+made there.
+
+    loss = criterion(model(x), y)  # amplint: ignore[AMP101] it was `.item()` once
+
+    loss = criterion(model(x), y)
+
+Also reported: a code that does not exist, and a comment that begins with `# amplint:` and is not
+understood. In `# noqa: AMP101, E501` only the codes of amplint are looked at, and a bare `# noqa`
+is never reported, since other tools read it too.
 
 Fix safety: safe. Exactly the unused code goes, or the comment if nothing is left of it.
 

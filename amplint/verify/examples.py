@@ -12,6 +12,7 @@ from pathlib import Path
 
 import amplint
 from amplint.core.rule import Rule, Same, Syncs
+from amplint.core.rule_fixtures import fixtures
 from amplint.verify import witnesses
 from amplint.verify.compare.bench import AS_WRITTEN, Subject
 from amplint.verify.runs.drivers import Kind, UserProgram
@@ -60,7 +61,7 @@ def of_rules(rules: Sequence[Rule], directory: Path) -> Iterator[Subject]:
             if witnesses.source_of_run(before["bad.py"]) != witnesses.source_of_run(
                 after["bad.py"]
             ):
-                yield Subject(rule.code, program, witnesses.fixtures(), copy, (AS_WRITTEN,))
+                yield Subject(rule.code, program, fixtures(), copy, (AS_WRITTEN,))
 
 
 def write(before: witnesses.Files, after: witnesses.Files, fixed: bool, place: Path) -> None:

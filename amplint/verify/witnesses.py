@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import amplint
 from amplint.core import registry
 from amplint.core.rule import Differs, Dtype, Raises, Rule, Same, Syncs, Unrun, Warns, Witness
+from amplint.core.rule_fixtures import folder
 from amplint.output import fixing
 from amplint.project.config import Settings
 from amplint.project.discover import Project
@@ -70,24 +70,11 @@ class Result:
 # ------------------------------------------------------------------------------- the programs
 
 
-def fixtures() -> Path:
-    """The folder of fixtures: a part of the package where it is installed, beside it in a checkout.
-
-    Raises FileNotFoundError where there is none.
-    """
-    package = Path(amplint.__file__).parent
-    for folder in (package / "fixtures", package.parent / "fixtures"):
-        if folder.is_dir():
-            return folder
-    raise FileNotFoundError("the fixtures of the rules are not installed")
-
-
 def modules(rule: Rule) -> dict[str, bytes]:
     """The modules of a rule's fixture, by path."""
-    folder = fixtures() / rule.name.replace("-", "_")
+    base = folder(rule.name)
     return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*.py"))
+        path.relative_to(base).as_posix(): path.read_bytes() for path in sorted(base.rglob("*.py"))
     }
 
 

@@ -14,12 +14,12 @@ hand back is of another dtype than what is computed beside them.
 
     threading.Thread(target=work).start()
 
-A backward pass is no such thing: the threads of autograd take the state over.
+A backward pass is not affected: the threads of autograd take the state over.
 
 Fix safety: there is no fix; the function that a thread runs may be called elsewhere as well.
 
 Known limits: threads that are created outside of a region and started in it, and subclasses of
-`Thread`. Nothing is said where what the thread runs is not known to multiply.
+`Thread`. amplint is silent where it does not know that the thread runs a matrix product.
 """
 
 from __future__ import annotations

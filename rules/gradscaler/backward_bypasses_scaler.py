@@ -13,9 +13,9 @@ was ever scaled, the step raises.
     scaler.step(optimizer)
     scaler.update()
 
-Fix safety: unsafe, since the weights become other ones: those that were meant.
+Fix safety: unsafe, since the weights change: they become those that were meant.
 
-Known limits: it speaks of a loss that is seen to be computed, not of a parameter, which a caller
+Known limits: only a loss that is seen to be computed is reported, not a parameter, which a caller
 may have scaled. Silent where a test keeps the scaled backward pass and the plain one apart, for
 that test may say whether the scaler is enabled; and where other optimizers may take the gradients.
 """

@@ -14,10 +14,10 @@ model all but stops learning, and nothing says so. What the clipping returns, an
     clip_grad_norm_(model.parameters(), 1.0)
     scaler.step(optimizer)
 
-Fix safety: unsafe, since the weights become other ones: those that were meant.
+Fix safety: unsafe, since the weights change: they become those that were meant.
 
-Known limits: it speaks where every path from the backward pass to the clipping goes wrong; whatever
-an unknown function does with the optimizer or the scaler is taken to unscale. Of several
+Known limits: reported only where every path from the backward pass to the clipping goes wrong; an
+unknown function that is given the optimizer or the scaler is assumed to unscale. Of several
 optimizers, any one that is unscaled is taken to be the one that is clipped.
 """
 

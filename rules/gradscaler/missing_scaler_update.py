@@ -1,8 +1,8 @@
 """`scaler.step(optimizer)` in a loop, and no `scaler.update()` before the next one.
 
-The scaler notes that it has stepped, and only `update()` ends the note: the second iteration
-raises, in `step` ("step() has already been called since the last update()") or in `unscale_`
-("unscale_() is being called after step()").
+The scaler remembers that it has stepped until `update()` is called. Without it, the second
+iteration raises, in `step` ("step() has already been called since the last update()") or in
+`unscale_` ("unscale_() is being called after step()").
 
     for x, y in loader:
         ...
@@ -15,8 +15,7 @@ raises, in `step` ("step() has already been called since the last update()") or 
         scaler.step(optimizer)
         scaler.update()
 
-Fix safety: unsafe: the program gets farther than before, but where the scaler is switched off it
-did so already, and whether the scale adapts is then for `update()` to say.
+Fix safety: unsafe: the program goes on where it raised before, and `update()` may change the scale.
 
 Known limits: both steps have to be seen in one loop, directly or through functions of the project.
 A function that steps and is called by something unknown may be followed by an update there; unless

@@ -16,7 +16,7 @@ scale changes.
 Fix safety: none is offered: what becomes of the number is for the author to say.
 
 Known limits: it speaks of norms alone, and where every path from the backward pass to the reading
-goes wrong; whatever an unknown function does with the optimizer or the scaler is taken to unscale.
+goes wrong; an unknown function that is given the optimizer or the scaler is assumed to unscale.
 Silent in functions that know the scale, for they may divide by it.
 """
 

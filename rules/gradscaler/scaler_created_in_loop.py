@@ -1,8 +1,8 @@
 """A GradScaler is made anew for every batch.
 
-Each one begins with the initial scale, and what `update()` has learnt goes with the old one: the
-scale never adapts. If it is too large, every step is skipped for infinities, and the model never
-trains at all.
+Each new scaler begins with the initial scale, and what `update()` has learnt is lost with the old
+one: the scale never adapts. If it is too large, every step is skipped for infinities, and the model
+never trains at all.
 
     for x, y in loader:
         scaler = torch.amp.GradScaler("cuda")        # begins at 65536, again and again

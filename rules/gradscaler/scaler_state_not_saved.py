@@ -13,10 +13,10 @@ again. What follows is another training than one that was not interrupted.
 
 Fix safety: there is no fix: what is saved has to be loaded, and older checkpoints lack it.
 
-Known limits: nothing is said of a project that saves the state of a scaler anywhere, or of what may
-be one; that saves a scaler, or an object that holds one, as a whole; or that hands one to something
-unknown. The steps have to be made, and the checkpoint saved, below a common function,
-or by methods of one class.
+Known limits: silent about a project that saves the state of a scaler, or of what may be one,
+anywhere; that saves a scaler, or an object that holds one, as a whole; or that hands one to
+something unknown. The steps have to be made, and the checkpoint saved, below a common function, or
+by methods of one class.
 """
 
 from __future__ import annotations

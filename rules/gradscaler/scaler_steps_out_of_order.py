@@ -21,8 +21,8 @@ last one.
 
 Fix safety: none is offered; the order is for the author to see.
 
-Known limits: it speaks where every path between the two calls goes wrong. That an `update()` has
-nothing to work on is said of what follows another `update()` alone.
+Known limits: reported only where every path between the two calls goes wrong. An `update()` that
+nothing has stepped for is reported only where it follows another `update()`.
 """
 
 from __future__ import annotations

@@ -20,14 +20,14 @@ so in the first iterations, until the scale has come down. `optimizer.step()` ma
     clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()                       # NaN in all weights, after the first overflow
 
-Fix safety: unsafe, since the weights become other ones: those that were meant. `scaler.update()` is
-added where the function has none.
+Fix safety: unsafe, since the weights change: they become those that were meant. `scaler.update()`
+is added where the function has none.
 
-Known limits: it speaks where every path from the backward pass to the step goes wrong. Silent where
-a test keeps `optimizer.step()` and `scaler.step(optimizer)` apart, for that test may say whether
-the scaler is enabled; and where one of several optimizers is stepped without, unless no gradient of
-its could be an unscaled one. After `unscale_` it is silent where the function tests the norm, or
-speaks of anything infinite at all (`isfinite`, `overflow`, `error_if_nonfinite`).
+Known limits: reported only where every path from the backward pass to the step goes wrong. Silent
+where a test keeps `optimizer.step()` and `scaler.step(optimizer)` apart, for that test may say
+whether the scaler is enabled; and where one of several optimizers steps without the scaler, unless
+all its gradients must be scaled ones. After `unscale_` it is silent where the function tests the
+norm, or speaks of anything infinite at all (`isfinite`, `overflow`, `error_if_nonfinite`).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ throws away what was clipped.
 
 Fix safety: none is offered; which lines have to move where is for the author to see.
 
-Known limits: it speaks where every path from the step to the call goes wrong.
+Known limits: reported only where every path from the step to the call goes wrong.
 """
 
 from __future__ import annotations

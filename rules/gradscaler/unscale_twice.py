@@ -15,7 +15,7 @@ called on this optimizer since the last update()".
 Fix safety: safe where the first call stands in the same block, before the second: then the second
 could only raise. None is offered elsewhere, nor where the error is caught.
 
-Known limits: it speaks where every path from the first call to the second goes wrong.
+Known limits: reported only where every path from the first call to the second goes wrong.
 """
 
 from __future__ import annotations

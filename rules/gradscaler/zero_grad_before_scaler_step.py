@@ -14,8 +14,8 @@ decay alone) without a word.
 
 Fix safety: none is offered; where the line belongs is for the author to see.
 
-Known limits: `model.zero_grad()` is not followed, for whose parameters the optimizer has is not
-known. It speaks where every path between the calls goes wrong.
+Known limits: `model.zero_grad()` is not followed, since it is not known whose parameters the
+optimizer has. Reported only where every path between the calls goes wrong.
 """
 
 from __future__ import annotations

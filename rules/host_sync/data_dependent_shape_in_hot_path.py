@@ -2,7 +2,7 @@
 
 `x[mask]`, `nonzero`, `torch.where(mask)`, `masked_select`, `unique`, `bincount`, `one_hot` without
 `num_classes` and `repeat_interleave` of a tensor without `output_size` have to know how many
-elements there are before memory can be had for them: the host waits for the device.
+elements the result has before torch can allocate memory for it: the host waits for the device.
 
     for x, y in loader:
         losses = criterion(model(x), y)
@@ -16,8 +16,8 @@ elements there are before memory can be had for them: the host waits for the dev
     F.one_hot(y, num_classes=10)                                # nothing is read
     x.repeat_interleave(counts, dim=0, output_size=total)
 
-It may well be worth its price, where most of a tensor is left out, hence pedantic. `x[mask] = 0.0`
-fills in place and waits for nothing.
+The rule is pedantic, since the wait may be worth its price where most of a tensor is left out.
+`x[mask] = 0.0` fills in place and waits for nothing.
 
 Fix safety: none is offered. A sum over the mask has another order and another result for an empty
 mask, and what is masked out must not be infinite; a number of classes is the author's to know.

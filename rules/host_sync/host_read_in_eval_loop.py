@@ -14,8 +14,8 @@ while the next batch is prepared and its kernels are launched.
         correct += (logits.argmax(1) == y.cuda()).sum()
     accuracy = correct.item() / len(loader.dataset)               # waits once
 
-It is often meant, hence pedantic: outputs are moved to the CPU so that they do not fill the memory
-of the device, and metrics of other libraries take arrays.
+The rule is pedantic, since the read is often meant: outputs are moved to the CPU so that they do
+not fill the memory of the device, and metrics of other libraries take arrays.
 
 Fix safety: none is offered, since the memory of the device may be what the read is there for.
 

@@ -22,7 +22,7 @@ been a Python number. `any(t)` and `all(t)` become `bool(t.any())`, which waits 
 is offered for `sorted`, `map` and lists of tensors, for a number beyond the range of the dtype, nor
 where only callers or fields say that there is a tensor: on another path it may be a Python float.
 
-Known limits: as for AMP101. A loop over a tensor is told where it reads the element (AMP101,
+Known limits: as for AMP101. A loop over a tensor is reported where it reads the element (AMP101,
 AMP103, AMP105). With `key=` the results of the key are compared, which may be numbers.
 """
 

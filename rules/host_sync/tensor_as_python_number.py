@@ -19,10 +19,10 @@ does an index with dimensions, `torch.where` or `clamp`.
 
 Fix safety: none is offered, for the number must come from elsewhere.
 
-Known limits: as for AMP101. An index is told only where the tensor is known to have no dimension,
-since one with dimensions gathers on the device. A parameter of `forward` that is only subscripted
-or counted with may be a list or an int, and is left alone, also where it is passed on; an
-annotation makes it a tensor.
+Known limits: as for AMP101. An index is reported only where the tensor is known to have no
+dimension, since one with dimensions gathers on the device. A parameter of `forward` that is only
+subscripted or counted with may be a list or an int, and is left alone, also where it is passed on;
+an annotation makes it a tensor.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ begins is a matter of taste.
 
 Known limits: the call of `eval()` and the loop have to be in one function, of which no known caller
 switches gradients off; under a context or a decorator that amplint does not know, they may be off.
-Nothing is said in a function that speaks of gradients, where the project switches them globally
+amplint is silent in a function that mentions gradients, where the project switches them globally
 (`set_grad_enabled`), of a model whose parameters are frozen in the same function, or in a
 LightningModule, since Lightning validates without gradients.
 """

@@ -12,7 +12,7 @@ So it is with `multiprocessing_context`; with a `timeout`, the first batch raise
 Fix safety: none is offered: there are to be workers, or not, and how many is for the author to say.
 
 Known limits: the number of workers and the other argument have to be known. `worker_init_fn`
-without workers is never called, and says nothing of it.
+without workers is never called; torch does not say so, and neither does this rule.
 """
 
 from __future__ import annotations

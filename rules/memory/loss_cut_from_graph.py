@@ -6,18 +6,19 @@ logged still contains the term.
 
     def regulariser(divergence, alpha):
         return torch.tensor(alpha * divergence)          # a constant
-
     loss = F.mse_loss(model(x), y) + regulariser(divergence, 0.1)
     loss.backward()                                      # as if it were not there
 
     def regulariser(divergence, alpha):
         return alpha * divergence
+    loss = F.mse_loss(model(x), y) + regulariser(divergence, 0.1)
+    loss.backward()
 
 Fix safety: unsafe: takes the call away, so that training learns from the term as well; it has not
 done so before.
 
-Known limits: nothing is said of a parameter that no call in sight gives a tensor, nor where the
-loss is backpropagated out of sight. A factor of a loss may well be a constant, and is left alone.
+Known limits: silent about a parameter that no visible call gives a tensor, and where the loss is
+backpropagated out of sight. A factor of a loss may well be a constant, and is left alone.
 """
 
 from __future__ import annotations

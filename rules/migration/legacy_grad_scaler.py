@@ -16,8 +16,8 @@ type, and mypy refuses them.
 
 Fix safety: safe for torch 2.3 and later, which have the new name: the old class is a subclass of
 the new one that only fills in the device. Unsafe where the project asks `isinstance(scaler,
-torch.cuda.amp.GradScaler)`, for the new object is not one, and where the class, or its module, is a
-parameter's, and only the seen calls say that it is the old one.
+torch.cuda.amp.GradScaler)`, since the new object is no instance of the old class, and where the
+class, or its module, is a parameter's, and only the seen calls say that it is the old one.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), code
 under a test of the version, and annotations in quotes are left alone. The class itself where it is

@@ -8,17 +8,17 @@ of CUDA, float16. So the network overflows where bfloat16 would not, without a w
     with torch.autocast("cuda", dtype=torch.bfloat16):
         output = model(x)
 
-Open the region in the module itself, where every replica comes by; or take
-DistributedDataParallel, which has no threads.
-
     class Net(nn.Module):
         @torch.autocast("cuda", dtype=torch.bfloat16)
         def forward(self, x): ...
 
+Every replica runs the `forward` of the module, so the region is opened there. Or take
+DistributedDataParallel, which has no threads.
+
 Fix safety: none is offered: where the region belongs, in which module, is to be decided.
 
-Known limits: a single device has no threads; whether there are several is not known. Nothing is
-said where what the model runs opens a region of its own, or where the model comes from a library.
+Known limits: a single device has no threads; whether there are several is not known. amplint is
+silent where what the model runs opens a region of its own, or where the model comes from a library.
 """
 
 from __future__ import annotations

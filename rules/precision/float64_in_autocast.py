@@ -18,7 +18,7 @@ Fix safety: casting the operand to float32 is unsafe: its numbers are rounded.
 
 Known limits: of arrays, only the dtypes of what is built and cast in sight are known. Two float64
 operands, a module whose parameters were cast to float64, and 0-dim tensors and numbers, which widen
-nothing, are no finding. Where the project sets a default dtype, nothing is said.
+nothing, are no finding. amplint is silent where the project sets a default dtype.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ perhaps the module was to stay float32.
 
 Known limits: a cast of a module is seen where it makes the value that is called, or stands above
 the call in the same function, without a condition. A module of the project is judged only where
-nothing that it runs casts. Inside of modules, where a caller may open a region, nothing is said as
-soon as the project has one anywhere. That a module is float32 is known only of a layer that is
-built in the same function and handed to nobody.
+nothing that it runs casts. Inside of modules, where a caller may open a region, amplint is silent
+as soon as the project has a region anywhere. That a module is float32 is known only of a layer that
+is built in the same function and handed to nobody.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+DIFFS = sorted((ROOT / "fixtures").glob("*/fix.diff"))
 
 
 def modules(folder: str, package: str) -> set[str]:
@@ -25,6 +26,7 @@ def test_the_wheel_holds_every_module_and_nothing_else(wheel: Path) -> None:
         modules("amplint", "amplint")
         | modules("rules", "amplint/rules")
         | modules("fixtures", "amplint/fixtures")
+        | {f"amplint/fixtures/{file.parent.name}/{file.name}" for file in DIFFS}
         | {"amplint/py.typed"}
         | {f"amplint/output/{name}" for name in ("page.css", "report.css", "report.js")}
         | {f"amplint/programs/{name}/train.py" for name in ("cifar", "gan", "lm")}
@@ -73,6 +75,22 @@ def test_the_wheel_works_away_from_the_checkout(wheel: Path, tmp_path: Path) -> 
     assert done.stdout.startswith("a.py:2:10: AMP702")
 
 
+def test_the_wheel_explains_a_rule_with_its_fix(wheel: Path, tmp_path: Path) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    done = subprocess.run(
+        [sys.executable, "-m", "amplint", "explain", "AMP702"],
+        cwd=tmp_path / "site",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (
+        (ROOT / "docs" / "rules" / "AMP702.md").read_text().endswith(done.stdout.partition("\n")[2])
+    )
+    assert "\nA fix as a diff: " in done.stdout
+
+
 def test_the_fixtures_of_the_wheel_are_verified_away_from_the_checkout(
     wheel: Path, tmp_path: Path
 ) -> None:
@@ -80,8 +98,8 @@ def test_the_fixtures_of_the_wheel_are_verified_away_from_the_checkout(
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r});"
-        "from amplint.cli.main import main; from amplint.verify import witnesses;"
-        "assert str(witnesses.fixtures()).startswith(sys.path[0]);"
+        "from amplint.cli.main import main; from amplint.core.rule_fixtures import fixtures;"
+        "assert str(fixtures()).startswith(sys.path[0]);"
         "sys.exit(main(['verify', '--rules', 'AMP201', '--backend', 'cpu', '--backend', 'policy']))"
     )
     done = subprocess.run(

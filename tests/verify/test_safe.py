@@ -33,16 +33,18 @@ stay as they are, or the old line could only raise. It names the conditions that
 because ...` in the report, `proven` in its JSON, all of a rule in `amplint explain`), and a fix
 that removes a comment is never safe.
 
-Each condition is held by a test that takes it away: then the safe fixes no longer make that
-change, and the change, made all the same, is shown to be a mistake by the back end that is named
-here (see [verify.md](verify.md); none of them is a GPU). Generated programs try to refute what is
-left (`python -m benchmarks.safe_programs`; the result of a long search is in
-[benchmarks/results/safe_programs.json](../benchmarks/results/safe_programs.json)).
+A test takes each condition away. The safe fixes then no longer make the change. The test makes it
+all the same, and the back end that is named below shows that it is a mistake
+([verify.md](verify.md) says what the back ends are; none of them is a GPU). Generated programs try
+to refute the conditions that are left (`python -m benchmarks.safe_programs`; the result of a long
+search is in [benchmarks/results/safe_programs.json](../benchmarks/results/safe_programs.json)).
 
-What is assumed of a project, and not proven: that it does not replace what torch's functions do;
-that no code outside of it opens regions or sets defaults around its functions that it nowhere
-mentions, nor catches what they raise; and, for AMP301, that the modules which it is seen to pass
-to a function are all that are.
+Three things are assumed of a project, and not proven:
+
+- It does not replace what torch's functions do.
+- Code outside of it calls its functions in no region, under no other default and in no `try` that
+  the project does not mention.
+- For AMP301: a function is given no other modules than those that the project is seen to pass.
 
 | rule | a safe fix needs that | without it, shown to be a mistake on |
 |---|---|---|

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from amplint.cli import main as cli
+from amplint.core import rule_fixtures
 from amplint.core.rule import Differs, Dtype, Raises, Rule, Same, Syncs, Unrun, Warns, Witness
 from amplint.verify import witnesses
 from amplint.verify.backends.choice import BACKENDS, Shows
@@ -234,6 +235,6 @@ def test_fixtures_are_found_where_they_are_installed(
 ) -> None:
     monkeypatch.setattr("amplint.__file__", str(tmp_path / "amplint" / "__init__.py"))
     with pytest.raises(FileNotFoundError):
-        witnesses.fixtures()
+        rule_fixtures.fixtures()
     (tmp_path / "amplint" / "fixtures").mkdir(parents=True)
-    assert witnesses.fixtures() == tmp_path / "amplint" / "fixtures"
+    assert rule_fixtures.fixtures() == tmp_path / "amplint" / "fixtures"
