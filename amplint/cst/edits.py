@@ -99,11 +99,12 @@ class Edits:
             return Edit(end, line_end, f",{tail}{self._line_break(start)}{text}")
         return Edit(line_end, line_end, f"{self._line_break(start)}{text},")
 
-    def insert_argument(self, call: cst.Call, text: str) -> Edit | None:
-        """Insert an argument before all others; None where the first one is a bare generator."""
+    def insert_argument(self, call: cst.Call, *texts: str) -> Edit | None:
+        """Insert arguments before all others, in the layout of the call; None where the first one
+        is a bare generator."""
         if not call.args:
             opening = self._layout.offsets(call.whitespace_before_args)
-            return self._edit(opening and (opening[0], opening[0]), text)
+            return self._edit(opening and (opening[0], opening[0]), ", ".join(texts))
         first = call.args[0]
         span = self._layout.offsets(first)
         if span is None:
@@ -112,7 +113,7 @@ class Edits:
             return None
         start = span[0]
         between = self._line_break(start) if self._one_per_line(call) else " "
-        return Edit(start, start, f"{text},{between}")
+        return Edit(start, start, "".join(f"{text},{between}" for text in texts))
 
     def name_argument(self, arg: cst.Arg, name: str) -> Edit | None:
         """Give an argument by keyword, or by another one; None for `*args` and `**kwargs`."""
