@@ -130,9 +130,14 @@ def _statements(scopes: Scopes, name: str, meant: str | None) -> tuple[Statement
         # `import x.y as z` has that name for what it was.
         if (_alias(statement, name).asname == last) is isinstance(statement, ast.ImportFrom):
             return ()
-        found.append(statement)
+        if _reads(binding.scope, name):
+            found.append(statement)
     targets = {binding.target for binding in scopes.bindings(name)}
     return tuple(found) if len(targets) == 1 else ()
+
+
+def _reads(scope: ast.AST, name: str) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(scope))
 
 
 def _alias(statement: Statement, name: str) -> ast.alias:

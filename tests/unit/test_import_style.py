@@ -126,6 +126,13 @@ def test_functions_with_imports_of_their_own(tmp_path: Path) -> None:
     assert fixed(tmp_path, program) == f"def one(x):\n{new}\n\ndef two(x):\n{new}"
 
 
+def test_an_import_that_was_unused_before_stays_as_it_was(tmp_path: Path) -> None:
+    unused = "def one(x):\n    from torch.cuda import amp\n    return x\n"
+    used = "def two(x):\n    from torch.cuda import amp\n    return amp.GradScaler()\n"
+    new = used.replace("torch.cuda", "torch").replace("()", '("cuda")')
+    assert fixed(tmp_path, f"{unused}{used}") == f"{unused}{new}"
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
