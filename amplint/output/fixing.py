@@ -28,6 +28,8 @@ from amplint.cst.imports import (
     uses,
     without,
 )
+from amplint.output.wrapping import wrapped
+from amplint.project.line_length import chosen_length
 from amplint.run import engine
 from amplint.run.request import Outcome, Request
 
@@ -240,7 +242,10 @@ def fix_round(outcome: Outcome, request: Request, allow: frozenset[Safety]) -> C
         if result.applied and result.text != text.text:
             files = Files(request, outcome.all_texts)
             new = _in_style(path, text, result, files)
-            fixed[path] = replace(result, text=_without_orphans(path, text, new, files))
+            pruned = _without_orphans(path, text, new, files)
+            width = chosen_length((outcome.root / path).parent)
+            done = pruned if width is None else wrapped(text, pruned, width)
+            fixed[path] = replace(result, text=done)
     return Changes(fixed, problems)
 
 
