@@ -83,6 +83,7 @@ rule = Rule(
     __doc__,
     group=Group.MIGRATION,
     since="0.1",
+    fixes_torch="2.3",
     help="use `torch.autocast` and `torch.amp.GradScaler`, or `torch.nn.parallel`",
     witness=Unrun(
         "apex is not on PyPI (what is there under this name is another project)",
