@@ -22,6 +22,7 @@ from amplint.core.finding import Edit, edited
 from amplint.core.text import Text
 
 OPENING, CLOSING = "([{", ")]}"
+STARTS, ENDS = {"FSTRING_START", "TSTRING_START"}, {"FSTRING_END", "TSTRING_END"}
 NOT_SPLIT = {"for", "lambda", "async"}  # a comma of theirs is none between elements
 STEP = "    "
 
@@ -75,8 +76,13 @@ def _rows(before: Text, after: Text, width: int) -> Iterator[int]:
 def _by_row(text: Text) -> Mapping[int, Sequence[TokenInfo]]:
     """The tokens that begin or end in each row; none of what is no Python."""
     found: dict[int, list[TokenInfo]] = defaultdict(list)
+    depth = 0
     try:
         for token in tokenize.generate_tokens(io.StringIO(text.text, newline="").readline):
+            kind = tokenize.tok_name[token.type]
+            within, depth = depth, depth + (kind in STARTS) - (kind in ENDS)
+            if within and depth and not kind.endswith("STRING_MIDDLE"):
+                continue  # code within an f-string, which only Python 3.12 splits
             for row in {token.start[0], token.end[0]}:
                 found[row].append(token)
     except (tokenize.TokenError, SyntaxError):

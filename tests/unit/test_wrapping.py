@@ -41,6 +41,14 @@ SHORT = "x = 1\n"
             "value = f(\n    g(a, b),\n    h(c, d, e),\n    i(f, g),\n)",
         ),
         ("value = function(f'{a(b)}', second)", "value = function(\n    f'{a(b)}', second\n)"),
+        (
+            "value = f'{a(b, c, d)}' + f(g, h)",
+            "value = f'{a(b, c, d)}' + f(\n    g, h\n)",
+        ),
+        (
+            "value = f(f'{a} {f\"{c(d)}\"}', g)",
+            "value = f(\n    f'{a} {f\"{c(d)}\"}', g\n)",
+        ),
         # The longest bracket, not the last one.
         (
             "value = function(first, second).view(1)",
