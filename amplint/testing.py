@@ -27,7 +27,7 @@ from functools import cached_property
 from pathlib import Path
 
 from amplint.core import registry
-from amplint.core.finding import Finding, Safety
+from amplint.core.finding import Finding, Safety, edited
 from amplint.core.rule import Rule
 from amplint.ir.file_index import File
 from amplint.output import fixing
@@ -312,7 +312,7 @@ def each_fix_removes_its_finding(fixture: Fixture, _: bool) -> None:
         if finding.fix is None or finding.fix.safety not in APPLIED:
             continue
         text = outcome.texts[finding.path].text
-        fixed = fixing.edited(text, finding.fix.edits)
+        fixed = edited(text, finding.fix.edits)
         demand(fixed != text, f"{at(finding)}: the fix changes nothing")
         ast.parse(fixed)
         after = fixture.lint(files, {finding.path: fixed})
@@ -453,7 +453,7 @@ def rendered(outcome: Outcome) -> str:
             if finding.fix.proven:
                 lines.append(f"  safe because {'; '.join(finding.fix.proven)}")
             before = outcome.texts[finding.path].text
-            after = fixing.edited(before, finding.fix.edits)
+            after = edited(before, finding.fix.edits)
             lines += [f"    {line}" for line in changed_lines(before, after)]
         blocks.append("\n".join(line.rstrip() for line in lines))
     return "\n\n".join(blocks) + "\n"

@@ -5,9 +5,52 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
+from tests.helpers import ROOT
+
 # A busy machine takes longer over an example, and that is no failure.
 settings.register_profile("amplint", deadline=None)
 settings.load_profile("amplint")
+
+
+# `pytest -m smoke`: a part of the suite that runs in less than a minute and that few mistakes pass.
+SMOKE_MODULES = frozenset(
+    {
+        "tests/unit/test_cache.py",
+        "tests/unit/test_cli.py",
+        "tests/unit/test_config.py",
+        "tests/unit/test_import_style.py",
+        "tests/unit/test_suppress.py",
+    }
+)
+TOO_LONG = "test_many_processes_at_once_say_the_same"
+# The tests of one fixture for each family of rules.
+SMOKE_FIXTURES = {
+    "autocast": "backward_in_autocast",
+    "gradscaler": "clip_before_unscale",
+    "host_sync": "host_read_in_hot_path",
+    "memory": "loss_accumulated_with_graph",
+    "migration": "legacy_custom_fwd",
+    "numerics": "log_of_probability",
+    "parallel": "host_read_in_self_log",
+    "placement": "tensor_attribute_not_buffer",
+    "precision": "half_accumulator",
+}
+FIXTURE_TESTS = "tests/fixtures/test_fixtures.py"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of the smoke subset."""
+    for item in items:
+        path = item.path.relative_to(ROOT).as_posix()
+        chosen = path in SMOKE_MODULES or (path == FIXTURE_TESTS and is_smoke_fixture(item))
+        if chosen and item.name != TOO_LONG:
+            item.add_marker("smoke")
+
+
+def is_smoke_fixture(item: pytest.Item) -> bool:
+    """Whether a test is one of a chosen folder: its first parameter."""
+    _, _, parameters = item.name.removesuffix("]").partition("[")
+    return parameters.partition("-")[0] in SMOKE_FIXTURES.values()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -15,6 +15,7 @@ from amplint.output.baseline import file_of
 from amplint.output.console import CLEAN, FAILED, tell, tell_notices
 from amplint.output.formats import path_from
 from amplint.project.config import KEYS, Settings, check_selectors
+from amplint.project.torch_floor import ANY
 from amplint.run.request import Request
 
 
@@ -49,6 +50,10 @@ def lines(request: Request) -> Iterator[str]:
             file = file_of(request)
             there = "" if os.path.lexists(file) else ", not there"
             yield f"baseline = {toml(path_of(file))}  # {origin}{there}"
+        elif key == "target-torch" and settings.torch_floor is not None:
+            floor = settings.torch_floor
+            lowest = "any" if floor.version == ANY else floor.version
+            yield f"# {key} is not set: the lowest torch is {lowest}, by {path_of(floor.file)}"
         else:
             yield f"{written(key, settings)}  # {origin}"
 

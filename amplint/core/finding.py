@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
@@ -79,6 +79,17 @@ class Edit:
     start: int
     end: int
     text: str
+
+
+def edited(text: str, edits: Iterable[Edit]) -> str:
+    """The text with the edits in it, which do not overlap. What is inserted at one place comes in
+    the order of the edits, and before what replaces the text from there on."""
+    parts: list[str] = []
+    done = 0
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        parts += text[done : edit.start], edit.text
+        done = edit.end
+    return "".join([*parts, text[done:]])
 
 
 @dataclass(frozen=True)

@@ -284,7 +284,7 @@ def complaints_about(rule: Rule) -> Iterable[str]:
         yield "candidates must say which operations they are about"
     if not all(CODE.fullmatch(code) for code in rule.supersedes):
         yield f"supersedes={rule.supersedes!r} are not codes"
-    for bound in (rule.torch, rule.until):
+    for bound in (rule.torch, rule.fixes_torch, rule.until):
         if bound is not None and not SINCE.fullmatch(bound):
             yield f"torch={bound!r} is not a version like 2.4"
     if not rule.checks:

@@ -132,6 +132,7 @@ class Rule:
         cost: how often its mistake is paid for, where that is not as often as its place runs.
         violation: what it reports, if that is a violation of the protocol of a GradScaler.
         torch: the lowest torch version for which the rule holds, e.g. "2.4"; None for any.
+        fixes_torch: the lowest torch version that its fixes are for, where that is above `torch`.
         until: the first torch version for which it holds no more; then it speaks only where the
             project says that it supports an older one. None for any.
         page: the address of its page, for a rule that another package brings; "" for none.
@@ -150,6 +151,7 @@ class Rule:
     changes: frozenset[Change] = frozenset()
     violation: Violation | None = None
     torch: str | None = None
+    fixes_torch: str | None = None
     until: str | None = None
     other_groups: tuple[Group, ...] = ()
     help: str = ""

@@ -70,40 +70,43 @@ class Edits:
 
     # ---------------------------------------------------------------------------- arguments
 
-    def add_argument(self, call: cst.Call, text: str) -> Edit | None:
-        """Add an argument at the end of a call, in its layout.
+    def add_argument(self, call: cst.Call, *texts: str) -> Edit | None:
+        """Add arguments at the end of a call, in its layout.
 
         None after `**kwargs`, which may hold the argument already.
         """
         if any(arg.star == "**" for arg in call.args):
             return None
         if not call.args:
-            return self.insert_argument(call, text)
+            return self.insert_argument(call, *texts)
         last = call.args[-1]
         span, whole = self._layout.offsets(last), self._layout.offsets(call)
         if span is None or whole is None:
             return REFUSED
         start, end = span
         if _is_bare_generator(last):
-            return Edit(start, end, f"({self._content.text[start:end]}), {text}")
+            return Edit(start, end, f"({self._content.text[start:end]}), {', '.join(texts)}")
         if not self._one_per_line(call):
-            return Edit(end, end, f", {text}")
+            return Edit(end, end, f", {', '.join(texts)}")
         # A comment behind the last argument stays there: the new one goes to the line below.
+        between = self._line_break(start)
+        text = f",{between}".join(texts)
         position = self._content.position(end)
         line_end = self._content.start(position.row) + len(self._content.line(position.row))
         tail = self._content.text[end:line_end]
         trailing = isinstance(last.comma, cst.Comma)
         if line_end >= whole[1] or (trailing and "," not in tail):
-            return Edit(end, end, f",{self._line_break(start)}{text}")
+            return Edit(end, end, f",{between}{text}")
         if not trailing:
-            return Edit(end, line_end, f",{tail}{self._line_break(start)}{text}")
-        return Edit(line_end, line_end, f"{self._line_break(start)}{text},")
+            return Edit(end, line_end, f",{tail}{between}{text}")
+        return Edit(line_end, line_end, f"{between}{text},")
 
-    def insert_argument(self, call: cst.Call, text: str) -> Edit | None:
-        """Insert an argument before all others; None where the first one is a bare generator."""
+    def insert_argument(self, call: cst.Call, *texts: str) -> Edit | None:
+        """Insert arguments before all others, in the layout of the call; None where the first one
+        is a bare generator."""
         if not call.args:
             opening = self._layout.offsets(call.whitespace_before_args)
-            return self._edit(opening and (opening[0], opening[0]), text)
+            return self._edit(opening and (opening[0], opening[0]), ", ".join(texts))
         first = call.args[0]
         span = self._layout.offsets(first)
         if span is None:
@@ -112,7 +115,7 @@ class Edits:
             return None
         start = span[0]
         between = self._line_break(start) if self._one_per_line(call) else " "
-        return Edit(start, start, f"{text},{between}")
+        return Edit(start, start, "".join(f"{text},{between}" for text in texts))
 
     def name_argument(self, arg: cst.Arg, name: str) -> Edit | None:
         """Give an argument by keyword, or by another one; None for `*args` and `**kwargs`."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from posixpath import basename, split
 
-from amplint.core.finding import Edit
+from amplint.core.finding import Edit, edited
 from amplint.core.text import Text
 from amplint.cst.scopes import Scopes
 from amplint.knowledge.libraries import STAR_IMPORTS
@@ -175,10 +175,7 @@ def without(text: Text, gone: Iterable[Orphan]) -> str:
             edits.update(_removals(text, those))
         elif those[0].branch is not None and _is_needless(those[0].branch[0], by_statement):
             edits.update(_whole_lines(text, *those[0].branch))
-    result = text.text
-    for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
-        result = result[: edit.start] + edit.text + result[edit.end :]
-    return result
+    return edited(text.text, edits)
 
 
 def read_too_early(module: ast.Module) -> frozenset[str]:
@@ -255,8 +252,7 @@ def _scopes(
 def _orphans_of(before: ast.AST, after: ast.Module | Function) -> Iterator[Orphan]:
     lost = _used_names(before) - (left := _used_names(after))
     at_top = isinstance(after, ast.Module)
-    blocks = [(after.body, None)] if isinstance(after, ast.Module) else _blocks(after)
-    for block, branch in blocks:
+    for block, branch in _blocks(after):
         for statement in block:
             if not isinstance(statement, (ast.Import, ast.ImportFrom)):
                 continue
@@ -274,16 +270,18 @@ def _bound(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> frozense
 
 
 def _blocks(
-    function: Function,
+    scope: ast.Module | Function,
 ) -> Iterator[tuple[list[ast.stmt], tuple[ast.If, list[ast.stmt]] | None]]:
-    """The blocks that a function consists of, each with the `if` that it is the first of.
+    """The blocks that a module or a function consists of, each with the `if` that it is the first
+    of.
 
-    Not those of `try`, which say what may fail, and none where names are shared.
+    Not those of `try`, which say what may fail, and none of a function that shares names.
     """
-    if any(isinstance(node, (ast.Global, ast.Nonlocal)) for node in ast.walk(function)):
+    shared = any(isinstance(node, (ast.Global, ast.Nonlocal)) for node in ast.walk(scope))
+    if shared and not isinstance(scope, ast.Module):
         return
     blocks: list[tuple[list[ast.stmt], tuple[ast.If, list[ast.stmt]] | None]]
-    blocks = [(function.body, None)]
+    blocks = [(scope.body, None)]
     while blocks:
         block, branch = blocks.pop()
         yield block, branch
@@ -332,6 +330,13 @@ def _removals(text: Text, those: Sequence[Orphan]) -> list[Edit]:
     gone = [any(alias is orphan.alias for orphan in those) for alias in statement.names]
     if all(gone):
         return _whole_lines(text, statement, block)
+    return removed_names(text, statement, gone)
+
+
+def removed_names(
+    text: Text, statement: ast.Import | ast.ImportFrom, gone: Sequence[bool]
+) -> list[Edit]:
+    """How to remove some of the names of a statement, but not all; not at all with a comment."""
     if any("#" in text.line(row) for row in _rows(statement)):
         return []
     kept = max(index for index, removed in enumerate(gone) if not removed)
@@ -370,6 +375,8 @@ def _used_names(scope: ast.AST) -> set[str]:
             names.add(node.id)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             names |= _names_in_string(node.value)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            names.update(node.names)
         elif isinstance(node, (ast.Assign, ast.AugAssign)) and _sets_exports(node):
             names.update(re.findall(r"\w+", ast.unparse(node.value)))  # Ex) "a b".split()
     return names

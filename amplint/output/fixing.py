@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from posixpath import basename
 
-from amplint.core.finding import Edit, Finding, Fix, Safety
+from amplint.core.finding import Edit, Finding, Fix, Safety, edited
 from amplint.core.text import Text, UnencodableError
+from amplint.cst.import_style import in_style
 from amplint.cst.imports import (
     exported,
     lists_its_names,
@@ -27,6 +28,8 @@ from amplint.cst.imports import (
     uses,
     without,
 )
+from amplint.output.wrapping import wrapped
+from amplint.project.line_length import chosen_length
 from amplint.run import engine
 from amplint.run.request import Outcome, Request
 
@@ -44,11 +47,13 @@ class Fixed:
         text: the new text.
         applied: the findings whose fixes are in it.
         skipped: those whose fixes clash with one of these, and have to wait for the next round.
+        edits: what was replaced.
     """
 
     text: str
     applied: tuple[Finding, ...]
     skipped: tuple[Finding, ...]
+    edits: tuple[Edit, ...]
 
 
 @dataclass(frozen=True)
@@ -103,18 +108,7 @@ def apply_fixes(text: str, findings: Iterable[Finding], allow: frozenset[Safety]
         else:
             taken += new
             applied.append(finding)
-    return Fixed(edited(text, taken), tuple(applied), tuple(skipped))
-
-
-def edited(text: str, edits: Iterable[Edit]) -> str:
-    """The text with the edits in it, which do not overlap. What is inserted at one place comes in
-    the order of the edits, and before what replaces the text from there on."""
-    parts: list[str] = []
-    done = 0
-    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
-        parts += text[done : edit.start], edit.text
-        done = edit.end
-    return "".join([*parts, text[done:]])
+    return Fixed(edited(text, taken), tuple(applied), tuple(skipped), tuple(taken))
 
 
 def fix_project(request: Request, unsafe: bool = False) -> FixOutcome:
@@ -247,7 +241,11 @@ def fix_round(outcome: Outcome, request: Request, allow: frozenset[Safety]) -> C
         result = _fix_text(text, findings, allow, problems)
         if result.applied and result.text != text.text:
             files = Files(request, outcome.all_texts)
-            fixed[path] = replace(result, text=_without_orphans(path, text, result.text, files))
+            new = _in_style(path, text, result, files)
+            pruned = _without_orphans(path, text, new, files)
+            width = chosen_length((outcome.root / path).parent)
+            done = pruned if width is None else wrapped(text, pruned, width)
+            fixed[path] = replace(result, text=done)
     return Changes(fixed, problems)
 
 
@@ -300,26 +298,36 @@ class Files:
                 yield other, text.text
 
 
-def _without_orphans(path: str, before: Text, new: str, files: Files) -> str:
-    """The new text without the imports that the fixes have left unused.
+def _in_style(path: str, before: Text, fixed: Fixed, files: Files) -> str:
+    """The new text with the short names that the file has for what the fixes write, where they
+    leave no other use of these names."""
+    edits = in_style(before, fixed.edits, lambda name: _is_for_others(path, before, {name}, files))
+    if edits is None or _overlap_within(sorted(edits)):
+        return fixed.text
+    styled = edited(before.text, edits)
+    return fixed.text if objection(before, styled) else styled
 
-    A package's `__init__.py` may import for others, and any file may have a name taken from it.
-    """
+
+def _without_orphans(path: str, before: Text, new: str, files: Files) -> str:
+    """The new text without the imports that the fixes have left unused."""
     gone = [
         orphan
         for orphan in orphans(ast.parse(before.text), ast.parse(new))
-        if not _names_one_of(before.left_out, orphan.names)
-        and (
-            not orphan.at_top
-            or not (
-                basename(path) == INIT
-                or any(_is_taken(path, name, files) for name in sorted(orphan.names))
-            )
-        )
+        if not (orphan.at_top and _is_for_others(path, before, orphan.names, files))
     ]
     text = replace(before, text=new)
     pruned = without(text, gone)
     return new if objection(text, pruned) else pruned
+
+
+def _is_for_others(path: str, text: Text, names: Iterable[str], files: Files) -> bool:
+    """Whether others may take one of these names from a file: a package's `__init__.py` may
+    import for them, any file may have a name taken from it, and so may the rest of a notebook."""
+    return (
+        basename(path) == INIT
+        or _names_one_of(text.left_out, names)
+        or any(_is_taken(path, name, files) for name in sorted(names))
+    )
 
 
 def _names_one_of(text: str, names: Iterable[str]) -> bool:

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from amplint.core.errors import Failure
-from amplint.core.finding import Edit, Finding
+from amplint.core.finding import Edit, Finding, edited
 from amplint.core.registry import ENGINE_RULES
 from amplint.core.text import Text, UndecodableError
-from amplint.output.fixing import edited, objection
+from amplint.output.fixing import objection
 from amplint.project.line_length import line_length
 from amplint.project.reading import as_module
 from amplint.run.request import Outcome

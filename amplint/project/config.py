@@ -17,6 +17,7 @@ from amplint.core.finding import Finding, Group
 from amplint.core.registry import UNPARSABLE, beginnings, did_you_mean
 from amplint.core.rule import Rule
 from amplint.project.toml import tomllib
+from amplint.project.torch_floor import Floor, torch_floor
 
 COMMAND_LINE = "the command line"
 DEFAULT_SELECT = tuple(group.value for group in Group if group.default)
@@ -42,6 +43,7 @@ class Settings:
             projects of their own.
         per_file_ignores: pairs of a pattern and the selectors not to report in files it matches.
         target_torch: the lowest torch version that the project supports.
+        torch_floor: without `target_torch`, the lowest version that its requirements allow.
         baseline: the file of the known findings, if the settings name one.
         config: the file that the settings were read from; None if there is none.
         origins: where the selectors stand, for whoever tells that one of them is unknown.
@@ -55,6 +57,7 @@ class Settings:
     roots: tuple[str, ...] = ()
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     target_torch: str | None = None
+    torch_floor: Floor | None = None
     baseline: Path | None = None
     config: Path | None = field(default=None, compare=False, repr=False)
     origins: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
@@ -69,7 +72,16 @@ class Settings:
             sorted(self.roots),
             self.per_file_ignores,
             self.target_torch,
+            self.torch_floor and [self.torch_floor.version, self.torch_floor.file.name],
         ]
+
+    @property
+    def lowest_torch(self) -> tuple[str, str] | None:
+        """The lowest torch that has to do, and what says so."""
+        if self.target_torch is not None:
+            return self.target_torch, "`target-torch`"
+        floor = self.torch_floor
+        return None if floor is None else (floor.version, floor.file.name)
 
     def selects(self, code: str, name: str, group: Group) -> bool:
         """Whether findings of this kind are reported.
@@ -182,8 +194,15 @@ def load(
         **parse(options, COMMAND_LINE, Path()),
     }
     origins = {**dict.fromkeys(table, str(file)), **dict.fromkeys(options, COMMAND_LINE)}
+    floor = None if "target_torch" in given else torch_floor(start)
     # `parse` has checked each value against its key, which mypy cannot follow through a dict.
-    return Settings(root.absolute(), config=file, origins=tuple(origins.items()), **given)  # type: ignore[arg-type]
+    return Settings(
+        root.absolute(),
+        config=file,
+        origins=tuple(origins.items()),
+        torch_floor=floor,
+        **given,  # type: ignore[arg-type]
+    )
 
 
 def check_selectors(settings: Settings, rules: Sequence[Rule]) -> None:

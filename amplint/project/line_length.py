@@ -19,6 +19,7 @@ TOML: Mapping[str, Sequence[Sequence[str]]] = {
         ("tool", "flake8", "max-line-length"),
     ],
 }
+FORMATTERS = [("tool", "ruff"), ("tool", "black")]
 INI: Mapping[str, Sequence[str]] = {
     ".flake8": ["flake8"],
     "setup.cfg": ["flake8", "pycodestyle"],
@@ -29,22 +30,32 @@ FEWEST = 20  # what is less is no line length that anybody works with
 
 def line_length(directory: Path) -> int:
     """The line length of the nearest directory upward that sets one, else that of ruff."""
+    return chosen_length(directory) or DEFAULT
+
+
+def chosen_length(directory: Path) -> int | None:
+    """The line length of the nearest directory upward that sets one, or has settings of a
+    formatter, be they without a length; None if there is none."""
     for place in (directory, *directory.parents):
         for length in _lengths(place):
             if type(length) is int and length >= FEWEST:
                 return length
-    return DEFAULT
+    return None
 
 
 def _lengths(directory: Path) -> Iterator[object]:
+    formatted = False
     for name, keys in TOML.items():
         table = _toml(directory / name)
         yield from (_value(table, key) for key in keys)
+        formatted |= any(isinstance(_value(table, key), Mapping) for key in FORMATTERS)
     for name, sections in INI.items():
         parser = _ini(directory / name)
         for section in sections:
             text = parser.get(section, "max-line-length", fallback="").strip()
             yield int(text) if text.isdecimal() else None
+    if formatted:
+        yield DEFAULT
 
 
 def _toml(file: Path) -> Mapping[str, object]:

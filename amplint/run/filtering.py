@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from amplint.core import registry
-from amplint.core.finding import Finding
+from amplint.core.finding import Finding, Group, Safety
 from amplint.core.intervals import Intervals
 from amplint.core.rule import Rule
 from amplint.core.text import Text
 from amplint.project.config import Settings
+from amplint.project.torch_floor import ANY
 from amplint.run.analysis import Seen
 from amplint.run.request import Request
 from amplint.run.suppressions import Suppressions
@@ -46,7 +48,24 @@ def solve(
         left += suppressions.unused(path, findings, request.rules, rules, all_ran)
     for finding in left:
         if settings.selects_finding(finding) and not settings.ignores_in_file(finding, file):
-            yield finding
+            yield _allowed(finding, rules, settings)
+
+
+def _allowed(finding: Finding, rules: Sequence[Rule], settings: Settings) -> Finding:
+    """The finding; of a migration, with a fix that is a suggestion where it needs a newer torch
+    than the lowest one that has to do. Other rules speak of code that is on the new one already."""
+    fix, lowest = finding.fix, settings.lowest_torch
+    rule = next((rule for rule in rules if rule.code == finding.code), None)
+    needed = (rule.fixes_torch or rule.torch) if rule is not None else None
+    migrates = finding.group is Group.MIGRATION
+    if fix is None or lowest is None or needed is None or not migrates:
+        return finding
+    allowed, origin = lowest
+    if registry.version(needed) <= registry.version(allowed):
+        return finding
+    older = "older ones" if allowed == ANY else allowed
+    title = f"{fix.title}, which needs torch {needed} ({origin} allows {older})"
+    return replace(finding, fix=replace(fix, title=title, safety=Safety.SUGGEST, proven=()))
 
 
 def without_superseded(

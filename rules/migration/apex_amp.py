@@ -26,7 +26,8 @@ Fix safety: unsafe: rewrites level O1 in the function as a whole. The lists of o
 in half differ from apex's, and what runs outside the region, such as an evaluation, is float32 from
 then on. Not offered where the calls are spread over several functions, or are given anything else
 than one model and one optimizer; nor where apex is an option, by an import that may fail (`except
-ImportError: amp = None`) or that stands under an `if`: what else there is, is not known.
+ImportError: amp = None`) or that stands under an `if`: what else there is, is not known. It needs
+torch 2.3, and is a suggestion where the project allows an older one.
 
 Known limits: `apex.parallel.SyncBatchNorm`, the fused optimizers and the rest of apex are left
 alone.
@@ -83,6 +84,7 @@ rule = Rule(
     __doc__,
     group=Group.MIGRATION,
     since="0.1",
+    fixes_torch="2.3",
     help="use `torch.autocast` and `torch.amp.GradScaler`, or `torch.nn.parallel`",
     witness=Unrun(
         "apex is not on PyPI (what is there under this name is another project)",

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint import Edit, Finding, Fix, Group, Rule, Warns, calls, nodes, symbol
+from amplint import Finding, Fix, Group, Rule, Warns, calls, nodes, symbol
 from amplint import libcst as cst
 from amplint.knowledge.libraries import AUTOCASTS, AutocastApi
 
@@ -106,17 +106,13 @@ def migrate(call: cst.Call, api: AutocastApi, src: Source) -> Fix | None:
     if any(arg.star == "*" for arg in call.args) or len(positional) > len(api.parameters):
         return None
     spelled = src.imports.spell("torch.amp.autocast")
-    device = f'"{api.device}"{explicit_dtype(call, api, src)}{explicit_cache(call, src)}'
-    opening: Edit | None
-    if positional:
-        opening = src.edits.insert_before(positional[0].value, f"{device}, {api.parameters[0]}=")
-    else:
-        opening = src.edits.insert_argument(call, device)
+    explicit = (explicit_dtype(call, api, src), explicit_cache(call, src))
+    opening = src.edits.insert_argument(call, f'"{api.device}"', *filter(None, explicit))
     if spelled is None or opening is None:
         return None
     others = [
         src.edits.insert_before(arg.value, f"{name}=")
-        for arg, name in zip(positional[1:], api.parameters[1:], strict=False)
+        for arg, name in zip(positional, api.parameters, strict=False)
     ]
     edits = (*spelled.edits, src.edits.replace(call.func, spelled.text), opening, *others)
     conditions = {
@@ -129,7 +125,7 @@ def migrate(call: cst.Call, api: AutocastApi, src: Source) -> Fix | None:
 
 
 def explicit_dtype(call: cst.Call, api: AutocastApi, src: Source) -> str:
-    """`, dtype=torch.float16` where the new API might inherit another one."""
+    """`dtype=torch.float16` where the new API might inherit another one."""
     given = src.keyword(call, "dtype") is not None or any(arg.star for arg in call.args)
     given |= len([arg for arg in call.args if arg.keyword is None]) > 1
     given |= is_off(call, src)
@@ -143,7 +139,7 @@ def explicit_dtype(call: cst.Call, api: AutocastApi, src: Source) -> str:
     if given or not (nested or elsewhere or is_handed_on(call, src)):
         return ""
     torch = src.imports.bound_as("torch") or "torch"
-    return f", dtype={torch}.{api.dtype}"
+    return f"dtype={torch}.{api.dtype}"
 
 
 def is_off(call: cst.Call, src: Source) -> bool:
@@ -154,10 +150,10 @@ def is_off(call: cst.Call, src: Source) -> bool:
 
 
 def explicit_cache(call: cst.Call, src: Source) -> str:
-    """`, cache_enabled=True` where the new API might inherit that there is none."""
+    """`cache_enabled=True` where the new API might inherit that there is none."""
     given = src.argument(call, "cache_enabled", 2) is not None or src.has_star(call)
     inside = src.region(call) is not None or is_handed_on(call, src)
-    return ", cache_enabled=True" if inside and src.matches(WITHOUT_CACHE) and not given else ""
+    return "cache_enabled=True" if inside and src.matches(WITHOUT_CACHE) and not given else ""
 
 
 def is_handed_on(call: cst.Call, src: Source) -> bool:

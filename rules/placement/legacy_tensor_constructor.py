@@ -20,8 +20,11 @@ Fix safety: safe where the arguments show whether they are sizes or data: the sa
 device. Unsafe where only the calls that were seen say so (`FloatTensor(n)` with a list for n, and
 `x.new(i, v)`, which builds a sparse tensor of indices and values), for NumPy arrays and `tolist()`,
 which may be numbers, for `FloatTensor(*x.shape)` where x may be 0-dim, for casts to a CUDA type,
-which leave a tensor on another GPU where it is, for a type that a caller passes, and for the
-default type where it may have been one of CUDA. No fix for a constructor given a tensor, whose
+which leave a tensor on another GPU where it is, for a type that a caller passes, for the default
+type where it may have been one of CUDA, and where the new tensor is still moved afterwards, since
+what is done to it before may differ on the device. `fill_` of a number, `zero_` and the move become
+one call: `torch.LongTensor(b, n).fill_(0).to(d)` is `torch.zeros((b, n), dtype=torch.int64,
+device=d)`. No fix for a constructor given a tensor, whose
 memory it shares, for `x.new` where two first arguments may be indices and values, for a name that
 stands for several types, nor for a default type of CUDA, which has no exact equal.
 
@@ -40,6 +43,7 @@ from typing import TYPE_CHECKING
 from amplint import (
     ACCELERATOR,
     FLOATS,
+    Edit,
     Finding,
     Fix,
     Group,
@@ -62,7 +66,7 @@ from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 from .._shared.factories import SETS_OTHER_TYPE, changes_default_device
 from .._shared.guards import is_fallback
 from .._shared.local_values import has_kind, is_local, method_of, resolved, shaped, surely_int
-from .._shared.moves import move_of
+from .._shared.moves import bound_before, move_of, without_move
 from .._shared.reads import device_places
 from .._shared.tensors import surely_shape, surely_tensor, surely_vector
 
@@ -75,10 +79,13 @@ DATA = "the argument is data, whoever calls"
 SAME_TYPE = "the type is the same whoever calls"
 TENSOR = "what has the method is a tensor, whoever calls"
 TO_CPU = "the type is one of the CPU"
+CERTAIN = "it is moved to what certainly is a device"
 CPU_DEFAULT = "the default type is nowhere one of CUDA"
 NAMED_AFTER_DTYPE = LEGACY_CONSTRUCTORS.keys() - {"torch.Tensor"}
 
 
+NUMBER = re.compile(r"-?\d+(\.\d*)?")
+CONVERTIBLE = frozenset({"zeros", "ones", "empty"})
 OF_STORAGE = re.compile("storage", re.IGNORECASE)
 
 
@@ -100,7 +107,7 @@ rule = Rule(
     help="name the dtype and the device: `torch.tensor`, `torch.empty`, `x.to(...)`",
     witness=Warns("torch.set_default_tensor_type() is deprecated"),
     # What it is rewritten to may be another mistake.
-    safe_if=(SIZES, DATA, SAME_TYPE, TENSOR, TO_CPU, CPU_DEFAULT),
+    safe_if=(SIZES, DATA, SAME_TYPE, TENSOR, CERTAIN, TO_CPU, CPU_DEFAULT),
     supersedes=("AMP101", "AMP102", "AMP201", "AMP202", "AMP501", "AMP502", "AMP503", "AMP508"),
     candidates=calls(DEFAULT_TYPE, ".new", *NAMED_AFTER_DTYPE)
     | calls(".type") & (lambda at: any(names_type(at.of(each)) for each in at.arguments)),
@@ -168,7 +175,7 @@ def constructor(call: cst.Call, types: list[str], src: Source) -> Iterator[Findi
         message += " on the CPU, and its result is then moved"
     elif not {"float16", "bfloat16"} & set(dtypes):
         group = Group.PEDANTIC
-    fix = factory(call, types[0], src) if len(types) == 1 else None
+    fix = factory(call, types[0], move, src) if len(types) == 1 else None
     moved = () if move is None else (src.related_node(move, "moved here"),)
     yield src.finding(rule, call.func, message, fix, moved, group)
 
@@ -184,21 +191,168 @@ def move_after(call: cst.Call, src: Source) -> cst.Call | None:
     return None
 
 
-def factory(call: cst.Call, name: str, src: Source) -> Fix | None:
-    """Ex) torch.cuda.FloatTensor(n) -> torch.empty(n, dtype=torch.float32, device="cuda")"""
+def factory(call: cst.Call, name: str, move: cst.Call | None, src: Source) -> Fix | None:
+    """Ex) torch.cuda.FloatTensor(n) -> torch.empty(n, dtype=torch.float32, device="cuda")
+    Ex) torch.LongTensor(n).fill_(0).to(d) -> torch.zeros(n, dtype=torch.int64, device=d)"""
     what, torch = arguments(call, src), src.imports.spell("torch")
     if what is None or torch is None:
         return None
     dtype, place = LEGACY_CONSTRUCTORS[name]
-    function = "empty" if what.sizes else "tensor"
-    device = f', device="{place}"' if place != "cpu" or changes_default_device(src) else ""
-    keywords = f"dtype={torch.text}.{dtype}{device}"
-    added = src.edits.add_argument(call, keywords if call.args else f"0, {keywords}")
-    if added is None:
+    plain = Filling(call, "empty" if what.sizes else "tensor")
+    filled = (filling(call, dtype, src) if what.sizes else None) or plain
+    moved = moving(filled.call, src) if place == "cpu" and move is not None else None
+    if moved is not None and moved.dtype is not None and filled.function not in CONVERTIBLE:
+        moved = None  # devices differ in what does not fit into the other dtype
+    device = moved.device if moved is not None else f'"{place}"'
+    written = moved is not None or place != "cpu" or changes_default_device(src)
+    arguments_added = (
+        *filled.value,
+        *(() if call.args else ("0",)),
+        f"dtype={torch.text}.{dtype}",
+        *((f"device={device}",) if written else ()),
+    )
+    added = src.edits.add_argument(call, *arguments_added)
+    rest = behind(call, filled.call, moved, src)
+    if added is None or rest is None:
         return None
-    edits = (src.edits.replace(call.func, f"{torch.text}.{function}"), added, *torch.edits)
+    name_edit = src.edits.replace(call.func, f"{torch.text}.{filled.function}")
+    edits = (name_edit, *filled.shape, added, *rest, *torch.edits)
     conditions = {**what.conditions, SAME_TYPE: is_local(call.func, src)}
-    return Fix.safe_if(f"Call `torch.{function}`", edits, conditions)
+    if moved is not None:
+        conditions[CERTAIN] = moved.certain
+    fix = Fix.safe_if(f"Call `torch.{filled.function}`", edits, conditions)
+    # It would leave half of what the finding is about.
+    return fix.demoted() if place == "cpu" and move is not None and moved is None else fix
+
+
+@dataclass(frozen=True)
+class Filling:
+    """How a tensor of a new size gets its first values.
+
+    Args:
+        call: that of `fill_` or `zero_`, or else of the constructor.
+        function: what builds a tensor of these values.
+        value: the value as an argument of it, if it takes one.
+        shape: the edits that make one argument of the sizes.
+    """
+
+    call: cst.Call
+    function: str
+    value: tuple[str, ...] = ()
+    shape: tuple[Edit, ...] = ()
+
+
+def filling(call: cst.Call, dtype: str, src: Source) -> Filling | None:
+    """Ex) torch.LongTensor(n).fill_(0), torch.FloatTensor(n, 2).zero_()"""
+    fill = call_on(call, src)
+    if fill is None or not call.args:
+        return None
+    method, value = method_of(fill), "0"
+    if method == "fill_" and len(fill.args) == 1 and not fill.args[0].star:
+        value = src.text(fill.args[0].value)
+    elif method != "zero_" or fill.args:
+        return None
+    number = number_of(value)
+    if number in (0, 1):
+        return Filling(fill, "ones" if number else "zeros", (), in_a_tuple(call, src) or ())
+    shape = in_a_tuple(call, src)
+    if number is None or shape is None or not fits(number, dtype):
+        return None
+    if len(call.args) == 1 and not surely_shape(call.args[0].value, src):
+        only_size = call.args[0].value
+        shape = (src.edits.insert_before(only_size, "("), src.edits.insert_after(only_size, ",)"))
+    return Filling(fill, "full", (value,), shape)
+
+
+def in_a_tuple(call: cst.Call, src: Source) -> tuple[Edit, ...] | None:
+    """The edits that make one argument of several sizes, if they stand on one line."""
+    first, last = call.args[0], call.args[-1]
+    if any(arg.star for arg in call.args) or len(src.text(call).splitlines()) > 1:
+        return None
+    if first is last:
+        return ()
+    return src.edits.insert_before(first.value, "("), src.edits.insert_after(last.value, ")")
+
+
+def number_of(text: str) -> float | None:
+    """The number that a literal is. `-0.0` is not 0: it is filled in as it is."""
+    number = float(text) if NUMBER.fullmatch(text) else None
+    return None if number == 0 and text.startswith("-") else number
+
+
+def fits(number: float, dtype: str) -> bool:
+    """Whether a dtype holds a number, so that filling it in, now or later, is the same."""
+    if dtype in FLOATS:
+        return abs(number) < 60_000
+    return dtype not in ("bool", "uint8") and number.is_integer() and abs(number) < 128
+
+
+@dataclass(frozen=True)
+class Moving:
+    """The only thing that is done to a new tensor: it is moved.
+
+    Args:
+        call: the call that moves it.
+        receiver: the tensor, in that call.
+        device: where to, as it is written.
+        dtype: the argument for a dtype that is given along with it.
+        certain: whether that is a device whoever calls.
+    """
+
+    call: cst.Call
+    receiver: cst.BaseExpression
+    device: str
+    dtype: cst.Arg | None
+    certain: bool
+
+
+def moving(made: cst.Call, src: Source) -> Moving | None:
+    """Ex) the move of `made.to(d)`, and of `m = made`, `m = m.to(d)`"""
+    receiver: cst.BaseExpression = made
+    call = call_on(made, src)
+    if call is None:
+        (receiver,) = uses if len(uses := src.uses(made)) == 1 else (made,)
+        call = call_on(receiver, src)
+        if (
+            call is None
+            or not isinstance(receiver, cst.Name)
+            or bound_before(receiver, src) is not made
+            or src.function(call) is None
+            or not src.variables.same_meaning(call, made)
+        ):
+            return None
+    move = move_of(call, src)
+    if move is None or move.device is None:
+        return None
+    dtype = src.argument(call, "dtype", 1) if move.dtype is not None else None
+    return Moving(call, receiver, move.device, dtype, move.certain)
+
+
+def behind(
+    call: cst.Call, made: cst.Call, moved: Moving | None, src: Source
+) -> tuple[Edit, ...] | None:
+    """The edits that remove what has become of no use behind a constructor: what fills the tensor,
+    and what moves it; a dtype of the move stays."""
+    nested = moved is not None and moved.receiver is made
+    if moved is not None and nested and moved.dtype is None:
+        return (src.edits.remove_between(call, moved.call),)
+    edits = () if made is call else (src.edits.remove_between(call, made),)
+    if moved is None:
+        return edits
+    if moved.dtype is not None:
+        others = [arg for arg in moved.call.args if arg is not moved.dtype]
+        return (*edits, *src.edits.remove_arguments(moved.call, others))
+    removal = without_move(moved.call, moved.receiver, src)
+    return (*edits, removal) if removal is not None else None
+
+
+def call_on(node: cst.CSTNode, src: Source) -> cst.Call | None:
+    """The call of a method of an expression."""
+    attribute = src.parent(node)
+    if not isinstance(attribute, cst.Attribute) or attribute.value is not node:
+        return None
+    call = src.parent(attribute)
+    return call if isinstance(call, cst.Call) and call.func is attribute else None
 
 
 def new_of(call: cst.Call, function: cst.Attribute, src: Source) -> Fix | None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from amplint import Edit, Finding, Fix, Group, Rule, Safety, Source, Unrun
 from amplint.core.candidate import nodes
-from amplint.core.finding import Position, Span
+from amplint.core.finding import Position, Span, edited
 from amplint.ir.ops import Op
 from amplint.output.fixing import (
     MAX_ROUNDS,
@@ -27,7 +27,6 @@ from amplint.output.fixing import (
     ChangedOnDiskError,
     FixOutcome,
     apply_fixes,
-    edited,
     fix_project,
     write,
     write_project,

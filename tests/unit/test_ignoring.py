@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from amplint.core.finding import Finding, Group, Position, Span
 from amplint.core.text import Text
 from amplint.output import ignoring
-from amplint.project.line_length import DEFAULT, line_length
+from amplint.project.line_length import DEFAULT, chosen_length, line_length
 from amplint.run.suppressions import Rows, Suppressions
 from tests.command import Amplint
 
@@ -295,6 +295,7 @@ def test_what_is_known_gets_no_comment_and_stays_known(amplint: Amplint, project
         (".flake8", "[flake8]\nmax-line-length = 90", 90),
         ("setup.cfg", "[pycodestyle]\nmax-line-length = 91", 91),
         ("tox.ini", "[flake8]\nmax_line_length = 92\nmax-line-length = 93", 93),
+        ("pyproject.toml", "[tool.black]", DEFAULT),
         ("pyproject.toml", "[tool.ruff]\nline-length = 'x'", DEFAULT),
         ("pyproject.toml", "[tool.ruff]\nline-length = true", DEFAULT),
         ("pyproject.toml", "[tool]\nruff = 3", DEFAULT),
@@ -308,6 +309,21 @@ def test_the_line_length_of_a_project(project: Path, name: str, content: str, le
     (project / name).write_text(content)
     (project / "src").mkdir()
     assert line_length(project / "src") == length
+
+
+def test_settings_of_a_formatter_hide_those_of_the_directories_above(project: Path) -> None:
+    (project / "src").mkdir()
+    (project / "pyproject.toml").write_text("[tool.ruff]\nline-length = 99")
+    (project / "src" / "pyproject.toml").write_text(
+        "[tool.black]\nskip-string-normalization = true"
+    )
+    assert chosen_length(project) == 99
+    assert chosen_length(project / "src") == DEFAULT
+
+
+def test_without_settings_no_length_is_chosen(project: Path) -> None:
+    (project / "pyproject.toml").write_text("[tool.mypy]")
+    assert chosen_length(project) is None
 
 
 def test_a_line_is_as_long_as_the_project_allows(amplint: Amplint, project: Path) -> None:

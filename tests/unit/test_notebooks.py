@@ -384,8 +384,8 @@ def test_a_new_import_goes_to_the_first_cell_with_imports(
     file = project / "a.ipynb"
     file.write_text(
         document(
-            code(["%autoreload\n", "from torch.cuda.amp import autocast"]),
-            code(["with autocast():\n", "    pass"]),
+            code(["%autoreload\n", "import torch.cuda.amp as old"]),
+            code(["with old.autocast():\n", "    pass"]),
             code(["import os"]),
         )
     )
@@ -395,6 +395,20 @@ def test_a_new_import_goes_to_the_first_cell_with_imports(
         ["%autoreload\n", "import torch"],
         ['with torch.amp.autocast("cuda"):\n', "    pass"],
         ["import os"],
+    ]
+
+
+def test_an_import_of_a_cell_keeps_its_style(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = project / "a.ipynb"
+    first, second = "%matplotlib inline\nfrom torch.cuda.amp import autocast", "with autocast():\n"
+    file.write_text(document(code(first), code(f"{second}    pass")))
+    assert amplint(capfd, "fix", "--apply")[0] == 0
+    cells = json.loads(file.read_text())["cells"]
+    assert ["".join(cell["source"]) for cell in cells] == [
+        "%matplotlib inline\nfrom torch.amp import autocast",
+        'with autocast("cuda"):\n    pass',
     ]
 
 

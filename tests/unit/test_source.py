@@ -23,7 +23,7 @@ from amplint import (
 from amplint.analyses.program import FileView, Program
 from amplint.core import values
 from amplint.core.candidate import nodes as anywhere
-from amplint.core.finding import Span
+from amplint.core.finding import Span, edited
 from amplint.core.lattice import only
 from amplint.core.text import Text
 from amplint.core.values import (
@@ -43,7 +43,6 @@ from amplint.cst.navigation import Layout
 from amplint.cst.scopes import Scopes
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
-from amplint.output.fixing import edited
 from amplint.source import Source
 from rules._shared.parameters import is_given
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from amplint.core.finding import Finding, Safety
+from amplint.core.finding import Finding, Safety, edited
 from amplint.core.registry import all_rules
-from amplint.output.fixing import edited
 from amplint.run.request import Outcome
 from amplint.verify.backends.choice import BACKENDS
 from amplint.verify.compare import executed

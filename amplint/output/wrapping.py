@@ -1,0 +1,173 @@
+"""Wrap the lines that fixes have made longer than the project's formatter allows.
+
+As ruff and black do it: the content of a bracket goes to a line of its own, or, where that is still
+too long, each of its elements does, with a comma behind the last one. A line that fits in no such
+way stays long, and so does one with a comment, which may be about the line that it stands on.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import io
+import itertools
+import keyword
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from tokenize import TokenInfo
+
+from amplint.core.finding import Edit, edited
+from amplint.core.text import Text
+
+OPENING, CLOSING = "([{", ")]}"
+STARTS, ENDS = {"FSTRING_START", "TSTRING_START"}, {"FSTRING_END", "TSTRING_END"}
+NOT_SPLIT = {"for", "lambda", "async"}  # a comma of theirs is none between elements
+STEP = "    "
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """A pair of brackets on one line, by the columns where they stand.
+
+    Args:
+        commas: the columns of those between its elements.
+        splits: whether each element may have a line.
+        ends_with_comma: whether a comma behind the last element changes nothing.
+    """
+
+    start: int
+    end: int
+    commas: tuple[int, ...]
+    splits: bool
+    ends_with_comma: bool
+
+
+def wrapped(before: Text, after: str, width: int) -> str:
+    """The text `after`, with those lines wrapped that are not so long in `before`."""
+    text = Text(after)
+    rows = list(_rows(before, text, width))
+    by_row = _by_row(text) if rows else {}
+    step = _step(by_row)
+    edits = []
+    for row in rows:
+        lines = _wrapped(text.line(row), by_row.get(row, ()), step, width)
+        if lines:
+            start = text.start(row)
+            edits.append(Edit(start, start + len(text.line(row)), before.newline.join(lines)))
+    new = edited(after, edits)
+    return new if edits and _means_the_same(after, new) else after
+
+
+def _rows(before: Text, after: Text, width: int) -> Iterator[int]:
+    """The rows that are too long, and not longer than allowed before."""
+    lines = [[text.line(row) for row in range(1, text.rows + 1)] for text in (before, after)]
+    known = set(lines[0])
+    if all(len(line) <= width or line in known for line in lines[1]):
+        return
+    for kind, i, j, start, end in difflib.SequenceMatcher(
+        None, lines[0], lines[1], False
+    ).get_opcodes():
+        if kind != "equal" and all(len(line) <= width for line in lines[0][i:j]):
+            yield from (row + 1 for row in range(start, end) if len(lines[1][row]) > width)
+
+
+def _by_row(text: Text) -> Mapping[int, Sequence[TokenInfo]]:
+    """The tokens that begin or end in each row; none of what is no Python."""
+    found: dict[int, list[TokenInfo]] = defaultdict(list)
+    depth = 0
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text.text, newline="").readline):
+            kind = tokenize.tok_name[token.type]
+            within, depth = depth, depth + (kind in STARTS) - (kind in ENDS)
+            if within and depth and not kind.endswith("STRING_MIDDLE"):
+                continue  # code within an f-string, which only Python 3.12 splits
+            for row in {token.start[0], token.end[0]}:
+                found[row].append(token)
+    except (tokenize.TokenError, SyntaxError):
+        return {}
+    return found
+
+
+def _step(by_row: Mapping[int, Sequence[TokenInfo]]) -> str:
+    """By how much a file indents: as its first block does."""
+    tokens = (token for row in sorted(by_row) for token in by_row[row])
+    return next((token.string for token in tokens if token.type == tokenize.INDENT), STEP)
+
+
+def _wrapped(line: str, tokens: Sequence[TokenInfo], step: str, width: int) -> list[str]:
+    """The lines to put in the place of one; none if there is no way."""
+    indent = line[: len(line) - len(line.lstrip())]
+    for one in sorted(_brackets(tokens), key=lambda one: one.start - one.end):
+        head, body, tail = line[: one.start + 1], line[one.start + 1 : one.end], line[one.end :]
+        inner, last = indent + step, indent + tail
+        ways = [[head, inner + body.strip(), last]]
+        if one.splits:
+            places = [one.start, *one.commas, one.end]
+            elements = [line[start + 1 : end].strip() for start, end in itertools.pairwise(places)]
+            elements = [each for each in elements if each]
+            comma = "," if one.ends_with_comma else ""
+            each_one = [f"{inner}{each}," for each in elements[:-1]]
+            ways.append([head, *each_one, f"{inner}{elements[-1]}{comma}", last])
+        for lines in ways:
+            if all(len(each) <= width for each in lines):
+                return lines
+    return []
+
+
+def _brackets(tokens: Sequence[TokenInfo]) -> list[Bracket]:
+    """The outermost pairs of brackets that hold something; none if the line cannot be split."""
+    if not tokens or any(
+        token.type == tokenize.COMMENT or token.start[0] != token.end[0]
+        for token in tokens
+        if token.type not in (tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT)
+    ):
+        return []
+    found: list[Bracket] = []
+    opened: list[int] = []
+    for index, token in enumerate(tokens):
+        if token.type != tokenize.OP:
+            continue
+        if token.string in OPENING:
+            opened.append(index)
+        elif token.string in CLOSING and opened:
+            start = opened.pop()
+            if not opened and start + 1 < index:
+                found.append(_bracket(tokens, start, index))
+    return found
+
+
+def _bracket(tokens: Sequence[TokenInfo], start: int, end: int) -> Bracket:
+    depth = 0
+    commas: list[int] = []
+    splits = True
+    for token in tokens[start + 1 : end]:
+        if token.type == tokenize.OP:
+            depth += (token.string in OPENING) - (token.string in CLOSING)
+        if depth == 0 and token.string == ",":
+            commas.append(token.start[1])
+        splits &= depth > 0 or token.string not in NOT_SPLIT
+    return Bracket(
+        tokens[start].start[1],
+        tokens[end].start[1],
+        tuple(commas),
+        splits,
+        bool(commas) or _is_call(tokens, start),
+    )
+
+
+def _is_call(tokens: Sequence[TokenInfo], start: int) -> bool:
+    """Whether an opening bracket is one of arguments."""
+    before = tokens[start - 1] if start else None
+    if before is None or tokens[start].string != "(":
+        return False
+    named = before.type == tokenize.NAME and not keyword.iskeyword(before.string)
+    return named or before.string in CLOSING
+
+
+def _means_the_same(one: str, other: str) -> bool:
+    try:
+        return ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False

@@ -1,0 +1,173 @@
+"""The lowest torch that a project's own requirements allow, and the fixes that need a newer one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amplint.core.registry import version
+from amplint.project.torch_floor import Floor, _lowest, torch_floor
+from tests.command import Amplint
+
+
+@pytest.fixture
+def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
+    return Amplint(capfd)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("pyproject.toml", '[project]\ndependencies = ["numpy", "torch>=1.8"]', "1.8"),
+        ("pyproject.toml", '[project]\ndependencies = ["torch (>=1.8, !=1.9, <3)"]', "1.8"),
+        (
+            "pyproject.toml",
+            "[project]\ndependencies = [\"Torch[opt] ~= 2.1 ; python_version>'3'\"]",
+            "2.1",
+        ),
+        ("pyproject.toml", '[project]\ndependencies = ["torch==2.0.1+cu118"]', "2.0.1"),
+        ("pyproject.toml", '[project]\ndependencies = ["torch>=2.1.0rc1"]', "2.1.0"),
+        ("pyproject.toml", '[project.optional-dependencies]\ngpu = ["torch>1.12"]', "1.12"),
+        (
+            "pyproject.toml",
+            '[dependency-groups]\ndev = [{include-group = "a"}, "torch==2.4.*"]',
+            "2.4",
+        ),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = "^1.8"', "1.8"),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = {version = "1.9 || ^2.0"}', "1.9"),
+        ("pyproject.toml", '[tool.poetry.group.a.dependencies]\ntorch = "~2.2"', "2.2"),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = "*"', None),
+        ("pyproject.toml", '[project]\ndependencies = ["torch"]', None),
+        ("pyproject.toml", '[project]\ndependencies = ["torch!=1.9"]', None),
+        ("pyproject.toml", '[project]\ndependencies = ["torch<2.0"]', "0"),
+        (
+            "pyproject.toml",
+            '[project]\ndependencies = ["torchvision>=0.9", "torch-fidelity>=1"]',
+            None,
+        ),
+        (
+            "pyproject.toml",
+            '[project]\ndependencies = ["torch @ https://x.org/torch-2.0.whl"]',
+            None,
+        ),
+        ("pyproject.toml", '[project]\ndependencies = "torch>=1.8"', None),
+        ("pyproject.toml", "[project", None),
+        ("setup.cfg", "[options]\ninstall_requires =\n    numpy\n    torch>=1.7  # old", "1.7"),
+        ("setup.cfg", "[options.extras_require]\ngpu = torch>=1.6", "1.6"),
+        ("setup.cfg", "torch>=1.7", None),
+        ("setup.py", "from setuptools import setup\nsetup(install_requires=['torch>=1.5'])", "1.5"),
+        ("setup.py", "needs = ['torch>=1.5']\nsetup(install_requires=needs)", "1.5"),
+        ("setup.py", "setup(extras_require={'gpu': ['torch>=1.4']})", "1.4"),
+        ("setup.py", "setup(install_requires=read())", None),
+        ("setup.py", "setup(description='torch>=1.4')", None),
+        ("setup.py", "setup(", None),
+        ("requirements.txt", "-r other.txt\ntorch>=1.3 --hash=sha256:1\n", "1.3"),
+        ("requirements-dev.txt", "torch==2.3.0\ntorch>=2.1\n", "2.1"),
+        ("requirements/base.txt", "torch>=1.2", "1.2"),
+        ("environment.yml", "torch>=1.2", None),
+    ],
+)
+def test_what_requirements_say(
+    tmp_path: Path, name: str, content: str, expected: str | None
+) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(content)
+    (tmp_path / "src").mkdir()
+    found = torch_floor(tmp_path / "src")
+    assert found == (None if expected is None else Floor(expected, file))
+
+
+def test_the_lowest_of_all_counts(tmp_path: Path) -> None:
+    (tmp_path / "setup.py").write_text("setup(install_requires=['torch>=1.10'])")
+    (tmp_path / "requirements.txt").write_text("torch==2.1.0")
+    assert torch_floor(tmp_path) == Floor("1.10", tmp_path / "setup.py")
+
+
+@pytest.mark.parametrize("end", ["pyproject.toml", "setup.cfg", "setup.py", ".git"])
+def test_another_project_above_says_nothing(tmp_path: Path, end: str) -> None:
+    (tmp_path / "requirements.txt").write_text("torch>=1.8")
+    (tmp_path / "inner").mkdir()
+    assert torch_floor(tmp_path / "inner") is not None
+    (tmp_path / "inner" / end).write_text("")
+    assert torch_floor(tmp_path / "inner") is None
+
+
+VERSIONS = st.lists(st.integers(0, 30), min_size=1, max_size=3).map(
+    lambda parts: ".".join(map(str, parts))
+)
+
+
+@given(VERSIONS, VERSIONS)
+def test_a_bound_is_no_higher_than_what_it_allows(lower: str, upper: str) -> None:
+    assert _lowest(f">={lower}, <{upper}") == lower
+    assert version(_lowest(f"{lower} || {upper}") or "") == min(version(lower), version(upper))
+    assert _lowest(f"<{upper}") == "0"
+
+
+PROGRAM = "import torch\nscaler = torch.cuda.amp.GradScaler()\n"
+NEW = "import torch\nscaler = torch.amp.GradScaler('cuda')\n".replace("'", '"')
+
+
+@pytest.mark.parametrize(
+    ("required", "options", "is_fixed"),
+    [
+        ("torch>=2.3", (), True),
+        ("torch>=1.13", (), False),
+        ("torch<3", (), False),
+        ("torch", (), True),
+        # What is asked for is not looked for.
+        ("torch>=1.13", ("--target-torch", "2.4"), True),
+    ],
+)
+def test_a_fix_that_needs_a_newer_torch_is_a_suggestion(
+    amplint: Amplint, project: Path, required: str, options: tuple[str, ...], is_fixed: bool
+) -> None:
+    (project / "requirements.txt").write_text(required)
+    (project / "a.py").write_text(PROGRAM)
+    told = amplint("check", *options, "a.py").out
+    assert "AMP702" in told
+    assert ("(suggestion)" in told) is not is_fixed
+    assert ("which needs torch 2.3 (requirements.txt allows" in told) is not is_fixed
+    amplint("fix", "--apply", "--unsafe", *options, "a.py")
+    assert (project / "a.py").read_text() == (NEW if is_fixed else PROGRAM)
+
+
+def test_a_changed_requirement_counts_in_the_next_run(amplint: Amplint, project: Path) -> None:
+    """The cache knows it."""
+    (project / "a.py").write_text(PROGRAM)
+    for required, suggested in (("torch>=1.13", True), ("torch>=2.4", False)):
+        (project / "requirements.txt").write_text(required)
+        assert ("(suggestion)" in amplint("check", "a.py").out) is suggested
+
+
+def test_a_fix_may_need_more_than_its_rule(amplint: Amplint, project: Path) -> None:
+    """apex is deprecated on any torch; what replaces it is of 2.3."""
+    (project / "a.py").write_text(
+        "from apex import amp\n\ndef train(model, optimizer, loader):\n"
+        '    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")\n'
+        "    for x in loader:\n        loss = model(x).mean()\n        optimizer.zero_grad()\n"
+        "        with amp.scale_loss(loss, optimizer) as scaled:\n"
+        "            scaled.backward()\n        optimizer.step()\n"
+    )
+    assert "(unsafe)" in amplint("check", "a.py", "--select", "AMP705").out
+    told = amplint("check", "a.py", "--select", "AMP705", "--target-torch", "1.13").out
+    assert "which needs torch 2.3 (`target-torch` allows 1.13) (suggestion)" in told
+
+
+def test_the_settings_tell_where_the_floor_comes_from(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(PROGRAM)
+    (project / "setup.cfg").write_text("[options]\ninstall_requires = torch>=1.7")
+    shown = amplint("check", "--show-settings", "a.py").out
+    assert "# target-torch is not set: the lowest torch is 1.7, by setup.cfg\n" in shown
+    shown = amplint("check", "--show-settings", "--target-torch", "2.4", "a.py").out
+    assert 'target-torch = "2.4"  # the command line\n' in shown
