@@ -1276,7 +1276,7 @@ def test_a_loop_over_layers_is_taken_to_run() -> None:
             for _ in range(3):
                 layers.append(torch.nn.Linear(4, 4))
             with torch.autocast("cuda"):
-                y = torch.zeros(3, dtype=torch.float64)
+                y = torch.zeros(3, dtype=torch.float64, device="cuda")
                 for index, layer in enumerate(layers):
                     y = y if index > 9 else layer(y.float())
                 z = torch.zeros(3, dtype=torch.float64)
