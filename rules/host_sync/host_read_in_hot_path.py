@@ -57,6 +57,7 @@ from .._shared.reads import READS, hot_evidence, tensor_read
 if TYPE_CHECKING:
     from amplint import Source, Spot
 
+
 def hands_to_reader(at: Spot) -> bool:
     """Ex) to_numpy(loss)"""
     return at.ask(HandedReads) is not None

@@ -232,15 +232,25 @@ def number_read(value: Value) -> Tensor | None:
     inside = [value]
     if isinstance(atom, Sequence):
         inside = list(atom.items or (atom.element,))
-    tensors = (device_tensor(each, certain=True) for each in inside)
+    tensors = (device_tensor(without_numbers(each), certain=True) for each in inside)
     # What has a dimension is no number: that it stands for one must be a mistake of another kind.
     return next((t for t in tensors if isinstance(t, Tensor) and t.rank != 1), None)
 
 
 def integer_read(value: Value) -> Tensor | None:
     """The same for one integer. A float raises there: what is known of it must be wrong."""
-    tensor = device_tensor(value, certain=True)
+    tensor = device_tensor(without_numbers(value), certain=True)
     return tensor if isinstance(tensor, Tensor) and tensor.dtype not in FLOATS else None
+
+
+def without_numbers(value: Value) -> Value:
+    """The value, without the integers that stand for it on other paths than a 0-dim tensor does.
+
+    Ex) n of `n = x.shape[0]`, then `if short: n = lengths.max()`
+    """
+    if not any(isinstance(atom, Tensor) and atom.rank == 0 for atom in value):
+        return value
+    return frozenset(a for a in value if not (isinstance(a, Host) and a.kind == "int"))
 
 
 def index_read(index: Value, of: Value) -> Tensor | None:
