@@ -63,6 +63,7 @@ _EXPORTS = {
     "analyses.provenance": "ReplicatedModules UnpinnedMoves",
     "analyses.tensor_certainty": "TensorCertainty",
     "analyses.texts": "CalledTexts FunctionTexts ProjectText",
+    "analyses.thin_readers": "HandedReads ReadsOfCallers",
     "analyses.thread_escape": "ThreadWork",
     "cst.literals": "literal",
     "knowledge.dtypes": "FLOATS HALF",
@@ -105,6 +106,8 @@ if TYPE_CHECKING:
     from amplint.analyses.texts import CalledTexts as CalledTexts
     from amplint.analyses.texts import FunctionTexts as FunctionTexts
     from amplint.analyses.texts import ProjectText as ProjectText
+    from amplint.analyses.thin_readers import HandedReads as HandedReads
+    from amplint.analyses.thin_readers import ReadsOfCallers as ReadsOfCallers
     from amplint.analyses.thread_escape import ThreadWork as ThreadWork
     from amplint.core.candidate import Candidates as Candidates
     from amplint.core.candidate import calls as calls

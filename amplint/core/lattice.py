@@ -44,12 +44,15 @@ from amplint.core.values import Mapping as MappingValue
 
 MAX_ALTERNATIVES = 6  # of a value; a part that is merged counts as one, and so do functions
 MAX_FUNCTIONS = 48  # a table of losses, of backends
-MAX_MODULES = 2  # library modules that are told apart; of more, all that is known is the kind
+MAX_MODULES = 6  # library modules that are told apart; of more, all that is known is the kind
 MAX_STRINGS = 3  # `"cuda" if torch.cuda.is_available() else "cpu"` keeps both
 MAX_LENGTHS = 2  # of tuples that are told apart
 MAX_DEPTH = 3  # containers in each other
 MAX_KEYS = 32  # constant keys of a dict that are told apart
 
+MODULE_CONTAINERS = frozenset(
+    f"torch.nn.{name}" for name in ("ModuleList", "Sequential", "ModuleDict")
+)
 ANY_MODULE = "?"  # the type of a library module that is one of many
 ANYTHING = Unknown("anything")
 TOP: Value = frozenset({ANYTHING, Unknown()})  # it takes in whatever is joined to it
@@ -160,7 +163,8 @@ def part(atom: Atom) -> str:
     if isinstance(atom, Host):
         return f"Host {atom.kind}"
     if isinstance(atom, Object) and atom.kind == "module":
-        return "container module" if atom.holds else "module"
+        container = bool(atom.holds) or atom.type in MODULE_CONTAINERS
+        return "container module" if container else "module"
     if isinstance(atom, Function) and atom.bound is not None:
         return "Method of the project"
     return kind
@@ -246,6 +250,27 @@ def join_modules(modules: list[Object]) -> Iterable[Object]:
     return [Object("module", ANY_MODULE, join_devices([module.device for module in modules]))]
 
 
+def join_containers(containers: list[Object]) -> Iterable[Object]:
+    """Containers of modules, those of one type as one: what was empty before it was filled."""
+    alike: dict[str, list[Object]] = {}
+    for container in containers:
+        alike.setdefault(container.type, []).append(container)
+    return [join_alike(group) for group in alike.values()]
+
+
+def join_alike(containers: list[Object]) -> Object:
+    dtypes = {container.dtype for container in containers}
+    lasts = {container.last for container in containers}
+    return Object(
+        "module",
+        containers[0].type,
+        join_devices([container.device for container in containers]),
+        dtype=dtypes.pop() if len(dtypes) == 1 else None,
+        holds=join(container.holds for container in containers),
+        last=lasts.pop() if len(lasts) == 1 else None,
+    )
+
+
 def join_sequences(sequences: list[Sequence]) -> list[Sequence]:
     """Item by item those of one length; of few lengths, each for itself: what is unpacked into
     three is the tuple of three. Otherwise the items are elements like all others."""
@@ -310,6 +335,7 @@ MERGES: Mapping[str, Callable[[list[Any]], Iterable[Atom]]] = {
     "Tensor": lambda tensors: [join_tensors(tensors)],
     "TensorTree": lambda trees: [join_trees(trees)],
     "module": join_modules,
+    "container module": join_containers,
     "Sequence": join_sequences,
     "Mapping": lambda mappings: [join_mappings(mappings)],
     **{f"Host {kind}": join_hosts for kind in HOST_KINDS},

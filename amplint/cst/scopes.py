@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from amplint.ir.ssa import paired
+
 Function = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 Comprehension = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 Place = tuple[int, int]
@@ -210,16 +212,15 @@ def _start(node: ast.AST) -> Place:
 
 
 def assignments(scope: ast.AST) -> dict[str, list[ast.expr]]:
-    """The values that `name = value`, `name: type = value` and `(name := value)` assign."""
+    """The values that `name = value`, `name: type = value` and `(name := value)` assign, and each
+    of `a, b = value, other`."""
     assigned: dict[str, list[ast.expr]] = {}
     for node in ast.walk(scope):
+        pairs: list[tuple[ast.expr, ast.expr]] = []
         if isinstance(node, ast.Assign):
-            targets = node.targets
-        elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
-            targets = [node.target]
-        else:
-            continue
-        for name in {target.id for target in targets if isinstance(target, ast.Name)}:
-            if node.value is not None:
-                assigned.setdefault(name, []).append(node.value)
+            pairs = [pair for target in node.targets for pair in paired(target, node.value)]
+        elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+            pairs = [(node.target, node.value)]
+        for name, value in dict.fromkeys((t.id, v) for t, v in pairs if isinstance(t, ast.Name)):
+            assigned.setdefault(name, []).append(value)
     return assigned

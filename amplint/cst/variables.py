@@ -51,6 +51,13 @@ class Variables:
         node = self._layout.node_for(origins[0])
         return node if isinstance(node, cst.BaseExpression) else None
 
+    def written(self, name: cst.Name) -> cst.Subscript | None:
+        """The target of the write after which a variable is read: x[0] of `x[0] = 1`."""
+        thing = self._layout.ast_of(name)
+        target = self._flow.written(thing) if isinstance(thing, ast.Name) else None
+        node = self._layout.node_for(target) if target is not None else None
+        return node if isinstance(node, cst.Subscript) else None
+
     def parameter(self, name: cst.Name) -> cst.Param | None:
         """The parameter of its function whose value a variable certainly has where it is read."""
         thing, function = self._layout.ast_of(name), self._layout.function(name)

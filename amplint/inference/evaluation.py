@@ -255,11 +255,12 @@ class Evaluation(Calls):
         return BOTTOM
 
     def op_phi(self, node: Node) -> Value:
-        joined = join(self.operands(node))
         start = self.marks.starts.get(self.number)
-        if start is not None and any(isinstance(atom, Tensor) for atom in joined):
-            return join(self.values[n] for n in node.operands if n != start)
-        return joined
+        if start is not None:
+            left = join(self.values[n] for n in node.operands if n != start)
+            if any(isinstance(atom, Tensor) for atom in left):
+                return left
+        return join(self.operands(node))
 
     def op_name(self, node: Node) -> Value:
         return self.inference.outer_name(self.facts, node.data)

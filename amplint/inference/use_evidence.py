@@ -65,7 +65,8 @@ class Marks:
             be tensors. Data of the host is what they are made for, whatever an annotation says.
         called: nodes that are called.
         no_nests: nodes that are asked for what a nest of tensors, such as a batch, does not have.
-        starts: names that a loop adds to, with the number that each starts with.
+        starts: joins of a name that a loop changes, with what it starts with: the loop is taken
+            to run (`accumulators`).
     """
 
     graph: Graph
@@ -176,7 +177,7 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
         if n.op == ops.SUBSCRIPT and by_name(graph, n.operands[1])
     }
     no_nests = frozenset(n for n, names in uses.items() if names & SHAPING_USES) - keyed
-    starts = accumulators.starts(graph)
+    starts = {**accumulators.starts(graph), **accumulators.entries(graph)}
     sure = frozenset(surely)
     return Marks(
         graph, nodes, backward, paths, tensors, sure, asked, copied, called, no_nests, starts

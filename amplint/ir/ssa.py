@@ -193,9 +193,11 @@ class Builder:
             self.emit(ops.STORE, (self.places[base.value], added), base.attr, where(call))
 
     def do_Assign(self, node: ast.Assign) -> None:
-        value = self.expr(node.value)
-        for target in node.targets:
-            self.assign(target, value)
+        pairs = [pair for target in node.targets for pair in paired(target, node.value)]
+        for given in dict.fromkeys(given for _, given in pairs):
+            self.expr(given)
+        for target, given in pairs:
+            self.assign(target, self.places[given])
 
     def do_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
@@ -737,6 +739,17 @@ def last_name(node: ast.expr | None) -> str:
     if isinstance(node, ast.Subscript):
         return last_name(node.value)
     return node.id if isinstance(node, ast.Name) else ""
+
+
+def paired(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """The targets of an assignment, each with the expression that it is given: one for one where
+    tuples of the same length stand on both sides, as in `h, c = torch.zeros(n), torch.zeros(n)`."""
+    if not (isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List)):
+        return [(target, value)]
+    both = (*target.elts, *value.elts)
+    if len(target.elts) != len(value.elts) or any(isinstance(n, ast.Starred) for n in both):
+        return [(target, value)]
+    return list(zip(target.elts, value.elts, strict=True))
 
 
 def target_names(target: ast.expr) -> set[str]:

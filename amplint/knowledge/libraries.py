@@ -465,6 +465,11 @@ EXECUTES: frozenset[str] = frozenset(
 )
 """Methods of an executor that run their first argument in one of its threads."""
 
+VARIABLES: frozenset[str] = frozenset(
+    {"torch.autograd.Variable", "torch.autograd.variable.Variable"}
+)
+"""A call that gives the tensor that it is given, and nothing else takes (since torch 0.4)."""
+
 COPIES: frozenset[str] = frozenset({"copy.copy", "copy.deepcopy"})
 """A call that gives another of the same kind as its argument."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from amplint import DType, constant, only
+from amplint import DType, constant, known, only
 from amplint import libcst as cst
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def is_literal(node: cst.BaseExpression, src: Source) -> bool:
 
 def number_of(node: cst.BaseExpression, src: Source) -> float | None:
     """The number that an expression is: written, held by a variable, added up of such, or the limit
-    of a dtype, as in `torch.finfo(torch.float32).min`."""
+    of a dtype, as in `torch.finfo(torch.float32).min`. A default that calls leave as it is counts,
+    whatever others may give."""
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
         positive = number_of(node.expression, src)
         return None if positive is None else -positive
@@ -51,7 +52,7 @@ def number_of(node: cst.BaseExpression, src: Source) -> float | None:
         return left + right if isinstance(node.operator, cst.Add) else left - right
     if isinstance(node, cst.Attribute) and node.attr.value in ("min", "max"):
         return _limit_of_float32(node, src)
-    number = constant(src.value(node))
+    number = constant(known(src.value(node)))
     if isinstance(number, bool) or not isinstance(number, int | float):
         return None
     return float(number)

@@ -46,6 +46,12 @@ COMPARED = "compare"  # with something that nobody knows, a number most likely
 PARAMETER = "nn.Parameter"  # whose copy is none
 NO_FACTORY = frozenset({COMPARED, PARAMETER})
 MAX_STEPS = 8
+WRITE_STEPS = 2  # what one write counts for: on the device, each is a launch
+MAX_FILLS = 2
+MAX_PARTS = 4  # of a tensor that is joined
+JOINS = frozenset({"torch.cat", "torch.concat", "torch.concatenate", "torch.stack"})
+FILLS = frozenset({"fill_", "zero_", "normal_", "uniform_"})
+VARIABLES = frozenset({"torch.autograd.Variable", "torch.autograd.variable.Variable"})
 # With these, more is decided than what the tensor holds, and where.
 DECIDING = frozenset({"out", "pin_memory", "generator", "names", "layout"})
 # With these, a factory without `device=` may not build on the CPU at all.
@@ -112,21 +118,23 @@ def built(
 ) -> Built | None:
     """The factory that a value comes from by operations on it alone.
 
-    Ex) torch.ones of `(mask == 0).long()` after `mask = torch.triu(torch.ones(n, n))`
+    Ex) torch.ones of `(mask == 0).long()` after `mask = torch.triu(torch.ones(n, n))`; the first of
+    `torch.cat([torch.ones(n), torch.zeros(n)])`
 
     None also where a variable on the way is read elsewhere, and where the factory's call has an
     argument that decides more, or one of `refused`.
     """
-    if steps == 0:
+    if steps <= 0:
         return None
     if isinstance(node, cst.Name):
-        before = bound_before(node, src)
-        found = built(before, src, refused, steps - 1) if before is not None else None
-        return replace(found, names=(*found.names, node)) if found is not None else None
+        return built_under(node, src, refused, steps)
     if isinstance(node, cst.Call) and (name := factory(node, src, refused)) is not None:
         return Built(
             node, name, sliced=name == "torch.empty_strided", certain=is_local(node.func, src)
         )
+    if isinstance(node, cst.Call) and (parts := parts_of(node, src)):
+        made = [built(part, src, refused, steps - 1) for part in parts]
+        return None if None in made or made[0] is None else replace(made[0], alone=False)
     step = operand_alone(node, src)
     found = built(step.operand, src, refused, steps - 1) if step is not None else None
     if step is None or found is None:
@@ -142,6 +150,70 @@ def built(
         certain=found.certain and step.certain,
         placed=found.placed or step.placed,
     )
+
+
+def parts_of(call: cst.Call, src: Source) -> list[cst.BaseExpression]:
+    """Ex) [a, b] of torch.cat([a, b], dim=1)"""
+    joins = src.name(call.func) in JOINS and src.keyword(call, "out") is None
+    given = src.argument(call, "tensors", 0) if joins else None
+    if given is None or not isinstance(given.value, cst.List | cst.Tuple):
+        return []
+    parts = [element.value for element in given.value.elements]
+    return parts if len(parts) <= MAX_PARTS and not src.has_star(call) else []
+
+
+def built_under(name: cst.Name, src: Source, refused: Collection[str], steps: int) -> Built | None:
+    """The factory whose result a variable holds, after numbers were written into it at most."""
+    target = src.variables.written(name)
+    if target is not None:
+        before = target.value if writes_number(target, name, src) else None
+        found = built(before, src, refused, steps - WRITE_STEPS) if before is not None else None
+        return replace(found, names=(*found.names, name), alone=False) if found else None
+    before = bound_before(name, src)
+    filled = before is None
+    if filled:
+        before = filled_before(name, src)
+    found = built(before, src, refused, steps - 1) if before is not None else None
+    if found is None:
+        return None
+    return replace(found, names=(*found.names, name), alone=found.alone and not filled)
+
+
+def writes_number(target: cst.Subscript, after: cst.Name, src: Source) -> bool:
+    """Whether `x[0] = 1` writes a number at a plain place, for one variable alone to read it."""
+    statement = src.parent(src.parent(target))
+    if not isinstance(statement, cst.Assign) or not is_host(statement.value, src):
+        return False
+    if src.joined(target) or [use for use in src.uses(target) if use is not after]:
+        return False
+    plain = all(is_plain(element.slice, src) for element in target.slice)
+    return plain and src.parent(src.statement(target)) is src.parent(src.statement(after))
+
+
+def filled_before(name: cst.Name, src: Source) -> cst.BaseExpression | None:
+    """The expression whose result a variable holds, if nothing but that reads it, and statements
+    `name.fill_(1)` before it."""
+    made = src.origin(name)
+    if made is None or src.joined(made):
+        return None
+    suite = src.parent(src.statement(name))
+    uses = [use for use in src.uses(made) if use is not name]
+    if len(uses) > MAX_FILLS or src.parent(src.statement(made)) is not suite:
+        return None
+    at = src.span(name).start
+    fills = all(fills_by_number(use, src) and src.span(use).start < at for use in uses)
+    same = all(src.parent(src.statement(use)) is suite for use in uses)
+    return made if fills and same else None
+
+
+def fills_by_number(use: cst.BaseExpression, src: Source) -> bool:
+    """Ex) x of the statement `x.fill_(0.5)`"""
+    method = src.parent(use)
+    call = src.parent(method) if isinstance(method, cst.Attribute) else None
+    if not isinstance(call, cst.Call) or not isinstance(method, cst.Attribute):
+        return False
+    filling = method.attr.value in FILLS and not src.layout.value_used(call)
+    return filling and call.func is method and all(is_host(arg.value, src) for arg in call.args)
 
 
 def overflows(name: str, word: str) -> bool:
@@ -205,6 +277,8 @@ def called_on(call: cst.Call, src: Source) -> Step | None:
     else:
         return None
     sure = name is None or is_local(call.func, src)
+    if name in VARIABLES:
+        return Step(operand, "view", sure) if not given else None
     if word in ("type", "to") and len(given) == 1 and is_dtype(given[0].value, src):
         return Step(operand, "type", surely_dtype(given[0].value, src))
     if word == "type":
@@ -336,8 +410,10 @@ def taken_from(at: Spot, number: int) -> Iterator[int]:
 def alone(at: Spot, number: int) -> Iterator[int]:
     """The operands that an operation may take beside values of the host: see `operand_alone`."""
     node = at.graph.nodes[number]
-    if node.op in ("narrow", "subscript", "unary"):
+    if node.op in ("narrow", "subscript", "unary", "put"):
         yield node.operands[0]
+    elif node.op in ("list", "tuple"):
+        yield from node.operands[:MAX_PARTS]
     elif node.op in ("binop", "compare"):
         yield from (each for each in node.operands if not all(map(is_host_atom, at.of(each))))
     elif node.op == "call":

@@ -13,6 +13,8 @@ the queue of kernels which keeps the device busy while Python runs ahead.
         running += loss.detach()          # adds on the device; read it once, after the loop
 
 The loop may be in a caller, also in another file; the chain from it is given as related places.
+Of a function that only reads what it is given (`def to_numpy(t): return t.cpu().numpy()`), the call
+is reported that runs for every batch: that is what has to be changed.
 Evaluation loops are AMP102. What is guarded by an interval (`if step % 50 == 0`), by a flag that is
 off, or stands on an error path is not hot.
 
@@ -37,11 +39,14 @@ from amplint import (
     Finding,
     Fix,
     Group,
+    HandedReads,
     Host,
+    ReadsOfCallers,
     Rule,
     Safety,
     Syncs,
     Tensor,
+    nodes,
     only,
 )
 from amplint import libcst as cst
@@ -50,7 +55,13 @@ from amplint.knowledge.dtypes import INTEGRAL
 from .._shared.reads import READS, hot_evidence, tensor_read
 
 if TYPE_CHECKING:
-    from amplint import Source
+    from amplint import Source, Spot
+
+
+def hands_to_reader(at: Spot) -> bool:
+    """Ex) to_numpy(loss)"""
+    return at.ask(HandedReads) is not None
+
 
 rule = Rule(
     "AMP101",
@@ -61,17 +72,29 @@ rule = Rule(
     witness=Syncs(before=8, after=1),
     supersedes=("AMP113",),
     changes=frozenset({Change.ROUNDING}),
-    candidates=READS & HOT,
+    candidates=(READS | nodes("call") & hands_to_reader) & HOT,
 )
 
 
 @rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     evidence = hot_evidence(call, tensor_read(call, src), src)
-    if evidence is None:
+    if evidence is None or src.ask(ReadsOfCallers, call):
         return
     message = f"`{src.brief(call)}` makes the host wait for the device in every iteration"
     yield src.finding(rule, call, message, keep_on_device(call, src), evidence)
+
+
+@rule.check
+def check_reader(call: cst.Call, src: Source) -> Iterator[Finding]:
+    """Ex) to_numpy(loss), where that is `loss.detach().cpu().numpy()`"""
+    read = src.ask(HandedReads, call)
+    tensor = src.tensor(call.args[0].value) if read is not None else None
+    evidence = hot_evidence(call, tensor, src)
+    if evidence is None or read is None:
+        return
+    message = f"`{src.brief(call)}` makes the host wait for the device in every iteration"
+    yield src.finding(rule, call, message, None, (src.related(read), *evidence))
 
 
 def keep_on_device(call: cst.Call, src: Source) -> Fix | None:

@@ -32,6 +32,7 @@ from amplint import (
     Finding,
     Fix,
     Group,
+    HandedReads,
     Rule,
     Safety,
     Spot,
@@ -70,6 +71,12 @@ def reads_element(at: Spot) -> bool:
     return at.name in NUMBERS and len(at.arguments) == 1 and takes_element(at, at.arguments[0])
 
 
+def hands_element(at: Spot) -> bool:
+    """Ex) as_number(index), where that is `index.item()`"""
+    given = at.arguments
+    return len(given) == 1 and takes_element(at, given[0]) and at.ask(HandedReads) is not None
+
+
 def asks_element(at: Spot) -> bool:
     """Ex) if score < 0.5:, if not torch.isnan(losses[i]):"""
     asked = at.node
@@ -90,6 +97,7 @@ rule = Rule(
     witness=Syncs(before=8, after=1),
     cost=Cost.ELEMENT,
     candidates=calls(*(f".{name}" for name in READING), *NUMBERS) & reads_element
+    | nodes("call") & hands_element
     | nodes("test") & asks_element,
 )
 
@@ -102,6 +110,8 @@ def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
         yield from reading(call, function.value, src)
     elif src.name(function) in NUMBERS and len(call.args) == 1:
         yield from reading(call, call.args[0].value, src)
+    elif len(call.args) == 1 and src.ask(HandedReads, call) is not None:
+        yield from reading(call, call.args[0].value, src)  # as_number(index)
 
 
 @rule.check

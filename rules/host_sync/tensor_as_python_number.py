@@ -78,8 +78,8 @@ def is_index(at: Spot) -> bool:
     parts = inner.operands if inner.op == "tuple" else (index,)
     bounds = [n for part in parts for n in slice_bounds(at, part)]
     container = at.of(at.node.operands[0])
-    return any(is_read(at, n, integer_read(at.of(n))) for n in bounds) or any(
-        is_read(at, n, index_read(at.of(n), container)) for n in parts
+    return any(is_read(at, n, integer_read(joined_at(at, n))) for n in bounds) or any(
+        is_read(at, n, index_read(joined_at(at, n), container)) for n in parts
     )
 
 
@@ -104,19 +104,19 @@ def numbers_for(
     """The expressions that stand for a number in an argument, as `in_arguments` has it."""
     of_math = name.startswith("math.") and name not in NOT_OF_ONE_NUMBER
     if name in INTEGER_BUILTINS:
-        yield argument, integer_read(at.of(argument))
+        yield argument, integer_read(joined_at(at, argument))
     elif of_math or takes_number(name, position, keyword):
         node = at.graph.nodes[argument]
         written = node.operands if node.op in ("tuple", "list") else ()
         for number in (argument, *written):
-            yield number, number_read(at.of(number))
+            yield number, number_read(joined_at(at, number))
 
 
 def repeats(at: Spot) -> bool:
     """Ex) [pad] * missing"""
     left, right = at.node.operands
     return at.node.data == "Mult" and any(
-        is_repeated(at.of(one)) and is_read(at, other, integer_read(at.of(other)))
+        is_repeated(at.of(one)) and is_read(at, other, integer_read(joined_at(at, other)))
         for one, other in ((left, right), (right, left))
     )
 
@@ -175,11 +175,15 @@ def in_brackets(node: cst.Subscript, src: Source) -> Iterator[Use]:
     for element in node.slice:
         place = element.slice
         if isinstance(place, cst.Index):
-            yield place.value, index_read(src.value(place.value), src.value(node.value)), "an index"
+            yield (
+                place.value,
+                index_read(joined(place.value, src), src.value(node.value)),
+                "an index",
+            )
         elif isinstance(place, cst.Slice):
             for bound in (place.lower, place.upper, place.step):
                 if bound is not None:
-                    yield bound, integer_read(src.value(bound)), "a slice bound"
+                    yield bound, integer_read(joined(bound, src)), "a slice bound"
 
 
 def in_arguments(call: cst.Call, src: Source) -> Iterator[Use]:
@@ -190,16 +194,16 @@ def in_arguments(call: cst.Call, src: Source) -> Iterator[Use]:
     for position, arg in enumerate(call.args):
         keyword = arg.keyword.value if arg.keyword is not None else None
         if name in INTEGER_BUILTINS:
-            yield arg.value, integer_read(src.value(arg.value)), "a number"
+            yield arg.value, integer_read(joined(arg.value, src)), "a number"
         elif of_math or takes_number(name, position, keyword):
             for number in written_numbers(arg.value):
-                yield number, number_read(src.value(number)), "a number"
+                yield number, number_read(joined(number, src)), "a number"
 
 
 def repeat_counts(node: cst.BinaryOperation, src: Source) -> Iterator[Use]:
     for repeated, times in ((node.left, node.right), (node.right, node.left)):
         if is_repeated(src.value(repeated)):
-            yield times, integer_read(src.value(times)), "a repeat count"
+            yield times, integer_read(joined(times, src)), "a repeat count"
 
 
 def is_repeated(value: Value) -> bool:
@@ -241,6 +245,30 @@ def integer_read(value: Value) -> Tensor | None:
     """The same for one integer. A float raises there: what is known of it must be wrong."""
     tensor = device_tensor(value, certain=True)
     return tensor if isinstance(tensor, Tensor) and tensor.dtype not in FLOATS else None
+
+
+def joined_at(at: Spot, number: int) -> Value:
+    """At least what `joined` gives."""
+    return without_numbers(at.of(number))
+
+
+def joined(node: cst.BaseExpression, src: Source) -> Value:
+    """The value of an expression; of a variable that is assigned in several places, a tensor alone
+    where it is one on one path and an integer on another.
+
+    Of a parameter that is either, or of `max(1, n, tensor)`, nobody knows which it is.
+    """
+    value = src.value(node)
+    if not isinstance(node, cst.Name) or src.origin(node) is not None or src.parameter(node):
+        return value
+    return without_numbers(value)
+
+
+def without_numbers(value: Value) -> Value:
+    """Ex) n of `n = x.shape[0]`, then `if short: n = lengths.max()`"""
+    if not any(isinstance(atom, Tensor) and atom.rank == 0 for atom in value):
+        return value
+    return frozenset(a for a in value if not (isinstance(a, Host) and a.kind == "int"))
 
 
 def index_read(index: Value, of: Value) -> Tensor | None:

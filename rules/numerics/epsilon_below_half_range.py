@@ -55,6 +55,15 @@ def is_number(at: Spot, number: int) -> bool:
     return any(isinstance(atom, Host) for atom in at.of(number))
 
 
+def has_half(at: Spot) -> bool:
+    """Whether the result is float16, or what a number is added to or limits."""
+    numbers = [at.number, *(at.node.operands if at.node.op == "binop" else at.arguments[:1])]
+    if at.receiver >= 0:
+        numbers.append(at.receiver)
+    tensors = (at.tensor(number) for number in numbers)
+    return any(tensor is not None and tensor.dtype == "float16" for tensor in tensors)
+
+
 rule = Rule(
     "AMP802",
     __doc__,
@@ -62,10 +71,7 @@ rule = Rule(
     since="0.1",
     help="compute this in float32, or use a limit that float16 can hold",
     witness=Differs(rtol=0.1),
-    candidates=nodes("binop", "call")
-    & (lambda at: (t := at.tensor(at.number)) is not None and t.dtype == "float16")
-    & has_small
-    & WITH_HALF,
+    candidates=nodes("binop", "call") & has_half & has_small & WITH_HALF,
 )
 
 
@@ -73,9 +79,9 @@ rule = Rule(
 def check_sum(node: cst.BinaryOperation, src: Source) -> Iterator[Finding]:
     """Ex) x + 1e-8"""
     if isinstance(node.operator, cst.Add):
-        for side in (node.left, node.right):
+        for side, other in ((node.left, node.right), (node.right, node.left)):
             if vanishes(number_of(side, src)):
-                yield from in_half(node, f"`{src.brief(side)}` is 0 in float16", src)
+                yield from in_half(node, other, f"`{src.brief(side)}` is 0 in float16", src)
 
 
 @rule.check
@@ -86,15 +92,18 @@ def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
         given = src.argument(call, keyword, position)
         number = default if given is None else number_of(given.value, src)
         if vanishes(number) and not any(arg.star for arg in call.args):
-            yield from in_half(call, f"`eps={number:g}` is 0 in float16", src)
+            yield from in_half(call, None, f"`eps={number:g}` is 0 in float16", src)
         return
+    limited = call.func.value if name is None and isinstance(call.func, cst.Attribute) else None
     for limit, lower in limits(call, name, src):
         number = number_of(limit, src)
         if lower and vanishes(number):
-            yield from in_half(call, f"`{src.brief(limit)}` is 0 in float16, as a limit", src)
+            message = f"`{src.brief(limit)}` is 0 in float16, as a limit"
+            yield from in_half(call, limited, message, src)
             return
         if not lower and number is not None and 0 < 1 - number <= HALF_STEP_BELOW_ONE:
-            yield from in_half(call, f"`{src.brief(limit)}` is 1 in float16, as a limit", src)
+            message = f"`{src.brief(limit)}` is 1 in float16, as a limit"
+            yield from in_half(call, limited, message, src)
             return
 
 
@@ -116,8 +125,11 @@ def vanishes(number: float | None) -> bool:
     return number is not None and 0 < number <= HALF_OF_LEAST
 
 
-def in_half(node: cst.BaseExpression, message: str, src: Source) -> Iterator[Finding]:
-    """The finding, if the result is known to be float16."""
-    result = src.tensor(node)
-    if result is not None and result.dtype == "float16":
-        yield src.finding(rule, node, message, related=dtype_places(src, result))
+def in_half(
+    node: cst.BaseExpression, other: cst.BaseExpression | None, message: str, src: Source
+) -> Iterator[Finding]:
+    """The finding, if the result is known to be float16: itself, or by what the number meets."""
+    made = [src.tensor(each) for each in (node, other) if each is not None]
+    half = next((t for t in made if t is not None and t.dtype == "float16"), None)
+    if half is not None:
+        yield src.finding(rule, node, message, related=dtype_places(src, half))

@@ -7,8 +7,10 @@ waits. Built with `device=`, it is made where it is needed.
 
     mask = torch.zeros(n, device=x.device)    # built on the device
 
-Also where the move stands a few lines further down, if nothing reads the tensor in between; and for
-constants, of which only the device needs to know:
+Also where the move stands a few lines further down, if nothing reads the tensor in between and a
+few numbers at most are written into it (`mask[0] = 1`, `mask.fill_(0.5)`); where it is joined of
+such tensors (`torch.cat([torch.ones(n), torch.zeros(n)]).to(x.device)`); and for constants, of
+which only the device needs to know:
 
     zero = torch.tensor(0).to(x.device)               # torch.full((), 0, device=x.device)
     weight = torch.tensor([1.0] * n).to(x.device)     # torch.full((n,), 1.0, device=x.device)

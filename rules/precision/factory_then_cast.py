@@ -138,13 +138,13 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         return
     like = src.brief(target)
     host = src.keyword(made.call, "device") is None
-    if not host and not made.shaped:
+    if not host and not (made.shaped and made.alone):
         return  # computed in one dtype where it is used, and then cast
     what = "on the CPU, then cast and moved" if host else "in one dtype, then cast"
     message = f"`{src.brief(made.call.func)}(...)` is built {what} to match `{like}`"
     related = (src.related_node(call, f"made like `{like}` here"),) if made.names else ()
     # What was done to the values would be done in another dtype.
-    fix = build_like(call, made, target, src) if made.shaped else None
+    fix = build_like(call, made, target, src) if made.shaped and made.alone else None
     yield src.finding(rule, made.call if made.names else call, message, fix, related)
 
 

@@ -117,7 +117,41 @@ CALLED_BY_NAME = """
         fire(callbacks, "on_start", torch.ones(3, device="cuda"))
         fire(callbacks, "on_end", torch.zeros(3))
 """
+LAYERS_IN_A_FIELD = """
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self, depth):
+        super().__init__()
+        self.layers = torch.nn.ModuleList()
+        self.last = None
+        for _ in range(depth):
+            self.add(torch.nn.Linear(4, 4))
+            self.add(torch.nn.ReLU())
+
+    def add(self, layer):
+        self.layers.append(layer)
+
+    def forward(self, x):
+        with torch.autocast("cuda"):
+            y = x.double()
+            for index, layer in enumerate(self.layers):
+                y = layer(y.float()) if self.last is None else layer(y + self.last)
+                for _ in range(index):
+                    y = self.layers[index](y)
+                self.last = y
+            return y
+
+
+def train(loader):
+    net = Net(3).cuda()
+    for x in loader:
+        net(x.cuda()).sum().backward()
+"""
+
 PROGRAMS = {
+    "layers that a loop goes through, and a field it fills": LAYERS_IN_A_FIELD,
     "a field that is read and stored": KEPT_IN_A_FIELD,
     "functions that call each other": RECURSIVE,
     "a function that calls itself in a region": CALLS_ITSELF_IN_A_REGION,

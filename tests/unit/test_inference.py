@@ -1263,3 +1263,84 @@ def test_a_value_that_does_not_settle_ends_and_is_named() -> None:
         """
     files = {"main.py": File("main.py", textwrap.dedent(program))}
     assert Program(Files(files)).limited == {"values": ("main.py::endless",)}
+
+
+def test_a_loop_over_layers_is_taken_to_run() -> None:
+    """After it the name is what a layer gives, whatever it was before; a loop that calls nothing of
+    what it draws says nothing of that."""
+    program = """
+        import torch
+
+        def run(rows):
+            layers = torch.nn.ModuleList()
+            for _ in range(3):
+                layers.append(torch.nn.Linear(4, 4))
+            with torch.autocast("cuda"):
+                y = torch.zeros(3, dtype=torch.float64, device="cuda")
+                for index, layer in enumerate(layers):
+                    y = y if index > 9 else layer(y.float())
+                z = torch.zeros(3, dtype=torch.float64)
+                for row in rows:
+                    z = z.half()
+                out = (y, z)
+        """
+    assert tensor("y", program).dtype is None  # where a test may leave it out, it may be the first
+    assert tensor("z", program).dtype is None
+    always = program.replace("y if index > 9 else layer(y.float())", "layer(y.float())")
+    assert tensor("y", always).dtype == "float16"
+
+
+@pytest.mark.parametrize(
+    ("layers", "dtype"),
+    [
+        ("Conv2d(3, 4, 1), BatchNorm2d(4), ReLU()", "float16"),
+        ("Linear(4, 4), LayerNorm(4), ReLU()", "float32"),
+        ("*[Linear(4, 4) for _ in range(3)], ReLU()", "float16"),
+        ("*[Linear(4, 4), LayerNorm(4)][::1], ReLU()", None),
+        ("LayerNorm(4), *[Linear(4, 4) for _ in range(3)]", None),
+        ("ReLU(), Dropout(0.1)", None),
+        ("Linear(4, 4) if wide else Conv2d(3, 4, 1)", "float16"),
+        ("Linear(4, 4) if wide else ReLU()", None),
+    ],
+)
+def test_autocast_decides_what_a_sequential_gives(layers: str, dtype: str | None) -> None:
+    program = f"""
+        import torch
+        from torch.nn import BatchNorm2d, Conv2d, Dropout, LayerNorm, Linear, ReLU
+
+        def run(x, wide):
+            net = torch.nn.Sequential({layers})
+            with torch.autocast("cuda"):
+                y = net(x.cuda())
+                out = y
+        """
+    atom = only(value("y", program))
+    assert (atom.dtype if isinstance(atom, Tensor) else None) == dtype
+
+
+def test_a_variable_is_the_tensor_that_it_is_given() -> None:
+    program = """
+        import torch
+        from torch.autograd import Variable
+
+        def run(x):
+            known = Variable(torch.zeros(3).cuda(), requires_grad=True)
+            unknown = Variable(x)
+            out = known, unknown
+        """
+    assert tensor("known", program).device.kind == ACCELERATOR
+    assert tensor("known", program).grad is True
+    assert tensor("unknown", program).device.kind is None
+
+
+def test_a_pair_is_assigned_element_by_element() -> None:
+    program = """
+        import torch
+
+        def run():
+            a, b = torch.zeros(3), torch.zeros(3, dtype=torch.float64)
+            a, b = b, a
+            out = a, b
+        """
+    assert tensor("a", program).dtype == "float64"
+    assert tensor("b", program).dtype == "float32"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from amplint.core.lattice import (
     MAX_DEPTH,
     MAX_FUNCTIONS,
     MAX_KEYS,
+    MAX_MODULES,
     TOP,
     few_functions,
     is_deeper,
@@ -110,7 +112,12 @@ def nests(inner: st.SearchStrategy[Value]) -> st.SearchStrategy[Value]:
     return st.one_of(
         st.builds(Sequence, st.one_of(st.none(), items), inner, st.booleans()),
         st.builds(Mapping, inner, st.dictionaries(names, inner).map(by_key)),
-        st.builds(lambda held: Object("module", "torch.nn.Sequential", holds=held), inner),
+        st.builds(
+            lambda name, held, last: Object("module", f"torch.nn.{name}", holds=held, last=last),
+            st.sampled_from(["Sequential", "ModuleList"]),
+            st.one_of(st.just(BOTTOM), inner),
+            st.sampled_from([None, "torch.nn.Linear", "torch.nn.Conv2d"]),
+        ),
     ).map(one)  # fmt: skip
 
 
@@ -182,10 +189,21 @@ def test_too_many_alternatives_absorb_whatever_comes(make: Callable[[int], Atom]
 
 
 def test_many_modules_absorb_one_more() -> None:
-    modules = [one(Object("module", name)) for name in "ABCD"]
-    many = join(modules[:3])
+    modules = [one(Object("module", f"M{number}")) for number in range(MAX_MODULES + 2)]
+    assert len(join(modules[:MAX_MODULES])) == MAX_MODULES
+    many = join(modules[: MAX_MODULES + 1])
     assert only(many) == Object("module", "?")
-    assert join([many, modules[3]]) == many
+    assert join([many, modules[-1]]) == many
+
+
+def test_a_container_of_modules_is_the_same_one_empty_and_filled() -> None:
+    linear = one(Object("module", "torch.nn.Linear"))
+    empty = Object("module", "torch.nn.ModuleList")
+    filled = replace(empty, holds=linear)
+    other = Object("module", "torch.nn.Sequential", last="torch.nn.Linear")
+    assert join([one(empty), one(filled)]) == one(filled)
+    assert join([one(empty), one(other)]) == {empty, other}
+    assert only(join([one(other), one(replace(other, last=None))])) == replace(other, last=None)
 
 
 def of_length(length: int) -> Value:

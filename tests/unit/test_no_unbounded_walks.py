@@ -113,7 +113,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "amplint/output/fixing.py": {"_is_taken": SYNTAX},
     "amplint/run/parts.py": {"_parts": FOLDERS},
     "rules/_shared/constants.py": {"is_literal": ONE_PATH, "number_of": SYNTAX},
-    "rules/_shared/factories.py": {"built": STEPS, "is_host_atom": VALUES},
+    "rules/_shared/factories.py": {"built built_under": STEPS, "is_host_atom": VALUES},
     "rules/_shared/growth.py": {"begins_anew": SYNTAX, "growths": SYNTAX, "names_in": SYNTAX},
     "rules/_shared/guards.py": {"operands_of": SYNTAX},
     "rules/_shared/parameters.py": {"is_given": ONE_PATH},

@@ -25,6 +25,7 @@ from amplint.core.values import (
     Shows,
     Symbol,
     Tensor,
+    TensorTree,
     Value,
     constant,
     one,
@@ -134,6 +135,8 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
         return one(Object("module", name))
     if name.startswith(MODULE_FACTORIES) and not name.endswith(("Config", "Tokenizer")):
         return one(Object("module", name))
+    if name in libraries.VARIABLES:
+        return variable(arguments)
     if name in libraries.COPIES and arguments.positional:
         return arguments.positional[0]
     if name in LEGACY_CONSTRUCTORS:
@@ -145,6 +148,17 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
     if name in HOST_FUNCTIONS:
         return OBJECT
     return UNKNOWN
+
+
+def variable(arguments: Arguments) -> Value:
+    """Ex) Variable(x, requires_grad=True), which is x since torch 0.4"""
+    wanted = constant(arguments.get("requires_grad", 1)) is True
+    made: list[Value] = []
+    for atom in arguments.get("data", 0) or BOTTOM:
+        device = atom.device if isinstance(atom, TensorTree) else NO_DEVICE
+        tensor = atom if isinstance(atom, Tensor) else Tensor(device=device)
+        made.append(one(replace(tensor, grad=True) if wanted else tensor))
+    return join(made)
 
 
 # What behaves like a container of the builtins, as far as what is in it goes.

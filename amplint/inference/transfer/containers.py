@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.core.lattice import MAX_KEYS, any_value, join, only, value_at
+from amplint.core.lattice import MAX_KEYS, MODULE_CONTAINERS, any_value, join, only, value_at
 from amplint.core.values import (
     ACCELERATOR,
     BOTTOM,
@@ -45,17 +45,14 @@ def held(value: Value) -> Value:
             found += [held(v) for v in (*(atom.items or ()), atom.element)]
         elif isinstance(atom, Mapping):
             found += [held(v) for v in (atom.rest, *(v for _, v in atom.items))]
-        elif isinstance(atom, Object) and atom.kind in ("module", "criterion"):
+        elif isinstance(atom, Object) and atom.kind == "module":
+            found.append(one(replace(atom, holds=BOTTOM)))  # not nested: it would have no end
+        elif isinstance(atom, Object) and atom.kind == "criterion":
             found.append(one(SOME_MODULE))
     return join(found)
 
 
 SOME_MODULE = Object("module", "?")
-
-
-CONTAINER_MODULES = frozenset(
-    f"torch.nn.{name}" for name in ("ModuleList", "Sequential", "ModuleDict")
-)
 
 
 PARAMETER_CONTAINERS = frozenset({"torch.nn.ParameterList", "torch.nn.ParameterDict"})
@@ -66,7 +63,7 @@ def content(thing: Object) -> Value | None:
     if thing.type in PARAMETER_CONTAINERS:
         device = thing.device if thing.device.kind else ON_DEVICE
         return one(Tensor(None, device, None, True))
-    if thing.type in CONTAINER_MODULES:
+    if thing.type in MODULE_CONTAINERS:
         return join(one(on_device_of(atom, thing)) for atom in thing.holds) or one(SOME_MODULE)
     return None
 
@@ -213,6 +210,8 @@ def subscript_atom(atom: Atom, index: Value, keys: tuple[Value, ...] = ()) -> Va
             return one(atom)
         return {"size": INT, "str": STR}.get(atom.kind, UNKNOWN if atom != NONE else BOTTOM)
     if isinstance(atom, Object):
+        if atom.type in MODULE_CONTAINERS and ranks.is_slice(index):
+            return one(replace(atom, last=None))
         return content(atom) or UNKNOWN
     return UNKNOWN
 
@@ -265,7 +264,7 @@ def add(container: Value, value: Value, method: str) -> Value:
             inside = iterate(value) if method in ("extend", "update") else value
             element = join([atom.element, *(atom.items or ()), inside])
             results.append(one(Sequence(None, element, atom.batches)))
-        elif isinstance(atom, Object) and atom.type in CONTAINER_MODULES:
+        elif isinstance(atom, Object) and atom.type in MODULE_CONTAINERS:
             results.append(one(replace(atom, holds=join([atom.holds, held(value)]), last=None)))
         elif isinstance(atom, Mapping) and method == "update":
             results.append(one(updated(atom, [v for v in value if isinstance(v, Mapping)])))

@@ -58,21 +58,39 @@ def module(name: str, arguments: Arguments) -> Object:
 
 
 def last_layer(container: str, arguments: Arguments) -> str | None:
-    """The layer of a Sequential whose dtype in a region those after it keep."""
-    if container != "torch.nn.Sequential" or arguments.unsure:
+    """The layer of a Sequential whose dtype in a region those after it keep.
+
+    Of layers in an unknown order (`Sequential(*layers)`), all that decide have to decide the same.
+    """
+    if container != "torch.nn.Sequential" or arguments.keywords or arguments.more_keywords:
         return None
-    for value in reversed(arguments.positional):
-        layer = only(value)
-        if not isinstance(layer, Object) or layer.kind != "module":
+    rows = [join(arguments.positional)] if arguments.stars else arguments.positional[::-1]
+    for value in rows:
+        names = {deciding(atom) for atom in value}
+        decided = sorted(name for name in names if name)
+        if None in names or (KEEPS in names and decided and not arguments.stars):
             return None
-        if layer.last is not None:
-            return layer.last
-        facts = MODULES.get(layer.type)
-        if facts is None or facts.returns != "tensor" or facts.dtype != "same":
-            return None
-        if any(policy(layer.type, device) is not None for device in ("cuda", "cpu")):
-            return layer.type
+        if decided:
+            policies = {tuple(policy(name, d) for d in ("cuda", "cpu")) for name in decided}
+            return decided[0] if len(policies) == 1 else None
     return None
+
+
+KEEPS = ""
+
+
+def deciding(layer: Atom) -> str | None:
+    """The name by which autocast decides the dtype that a layer gives; `KEEPS` for one that keeps
+    that of its input, None where it is not known."""
+    if not isinstance(layer, Object) or layer.kind != "module":
+        return None
+    if layer.last is not None:
+        return layer.last
+    facts = MODULES.get(layer.type)
+    if facts is None or facts.returns != "tensor" or facts.dtype != "same":
+        return None
+    decides = any(policy(layer.type, device) is not None for device in ("cuda", "cpu"))
+    return layer.type if decides else KEEPS
 
 
 def call_object(thing: Object, arguments: Arguments, site: Site) -> Value:
@@ -101,7 +119,8 @@ def call_module(thing: Object, arguments: Arguments, site: Site) -> Value:
     if facts is None or facts.kind == "container" or facts.returns == "any":
         cast = autocast_dtype(thing.last, operands, arguments, site) if thing.last else None
         if cast is not None and cast[0] is not None:
-            return one(Tensor(cast[0], device, None, True, cast[1]))
+            rank = 1 if MODULES[thing.last or ""].rank == "some" else None
+            return one(Tensor(cast[0], device, rank, True, cast[1]))
         return one(TensorTree(device, "output"))
     first = operands[0] if operands else Tensor()
     dtype, evidence = (
