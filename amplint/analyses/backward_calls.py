@@ -32,6 +32,7 @@ from amplint.inference import Inference, State
 from amplint.inference.use_evidence import BACKWARD_KEYWORDS
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
+from amplint.ir.moves import Moves
 
 BACKWARD_METHODS = ("backward", "manual_backward")
 MAX_BACKWARD_CALLS = 8  # calls between a region and the backward pass in it
@@ -71,6 +72,13 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
                 direct, lambda function: (caller for caller, _ in callers.sites.get(function, ()))
             )
         )
+
+    def follow(self, inference: Inference, moves: Moves) -> bool:
+        self.inference = inference
+        if "_chains" in self.__dict__:
+            chains = {function: moves.chain(chain) for function, chain in self._chains.items()}
+            self.__dict__["_chains"] = chains
+        return True
 
     def of(self, at: NodePlace) -> tuple[Evidence, ...] | None:
         return self.chain(at.function, at.node)

@@ -21,6 +21,8 @@ MAX_DEPTH = 4  # times `not` before a test
 class CallGuards(Fact):
     """The tests of parameters around blocks, and the constants that calls give for these."""
 
+    is_movable = True
+
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
         self._guards: dict[tuple[str, int], list[tuple[int, bool]]] = {}

@@ -12,6 +12,8 @@ class Callers(Fact):
     `sites`: by the id of a function, the calls that may run it.
     """
 
+    is_movable = True
+
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
         self.sites: dict[str, list[SiteId]] = {}

@@ -66,6 +66,8 @@ OF_RARE_DEVICE = re.compile(rf"(^|_)({'|'.join(sorted(RARE_DEVICES))})(_|$)")
 class ColdGuards(Fact):
     """The tests in the functions of a project, each part of one looked at once."""
 
+    is_movable = True
+
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
         self._rare: dict[str, frozenset[int]] = {}

@@ -8,24 +8,33 @@ from __future__ import annotations
 
 import ast
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import ClassVar, Generic, TypeVar
 
 from amplint.inference import Inference
 from amplint.ir.ast_cache import NodePlace
+from amplint.ir.moves import Moves
 
 
 class Fact:
     """Knowledge about a linked project.
 
     `requires`: the facts that it is built from. The constructor takes the inference and these, in
-    the order in which they are listed.
+    the order in which they are listed. `is_movable`: whether an edit that only moves code leaves it
+    as it is, and what it requires; places in its evidence are moved by `follow`.
     """
 
     requires: ClassVar[tuple[type[Fact], ...]] = ()
+    is_movable: ClassVar[bool] = False
 
     def __init__(self, inference: Inference, *_: Fact) -> None:
         self.inference = inference
+
+    def follow(self, inference: Inference, _: Moves) -> bool:
+        """Go on with a fixpoint that differs from its own one in the places of code alone; gives
+        whether it does. Else it is built anew."""
+        self.inference = inference
+        return self.is_movable
 
 
 Answer_co = TypeVar("Answer_co", covariant=True)
@@ -69,6 +78,20 @@ class Facts:
         self.inference = inference
         self._built: dict[type[Fact], Fact | Exception] = {}
         self._given_up = 0
+
+    def moved(self, inference: Inference, moves: Moves) -> Facts:
+        """The facts after an edit that has only moved code: those that follow it are built already.
+        These here must not be used afterwards."""
+        facts = Facts(inference)
+        for kind, built in self._built.items():
+            if isinstance(built, Fact) and built.follow(inference, moves):
+                facts._built[kind] = built
+        return facts
+
+    @property
+    def built(self) -> Collection[type[Fact]]:
+        """The facts that are built already."""
+        return self._built.keys()
 
     def __getitem__(self, kind: type[Known]) -> Known:
         """The fact of a class. Raises what its constructor has raised, each time."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from amplint.analyses.backward_calls import BackwardCalls
@@ -38,6 +38,7 @@ from amplint.inference.transfer import is_loader
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Block
+from amplint.ir.moves import Moves
 from amplint.knowledge import libraries
 
 # How many calls heat travels: far from a loop that was seen, and from the `forward` of what has
@@ -131,6 +132,12 @@ class Hotness(PlaceFact[Heat]):
         self._differentiated = inference.differentiated()
         self._find_batch_loops()
         self._spread()
+
+    def follow(self, inference: Inference, moves: Moves) -> bool:
+        self.inference = inference
+        for function, reached in self._reached.items():
+            self._reached[function] = replace(reached, chain=moves.chain(reached.chain))
+        return True
 
     # -- questions
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from amplint.analyses.fact import CallFact
 from amplint.gradscaler.checker import Misuse, Misuses
-from amplint.inference import Inference
+from amplint.gradscaler.checkpoints import ANY_STATE
+from amplint.inference import Inference, SiteId
 from amplint.ir.ast_cache import NodePlace
+from amplint.ir.moves import Moves
 
 
 class ScalerMisuse(CallFact[Sequence[Misuse]]):
@@ -19,9 +21,26 @@ class ScalerMisuse(CallFact[Sequence[Misuse]]):
 
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
-        self._misuses = Misuses(inference)
-        self.functions = frozenset(function for _, function, _ in self._misuses.sites())
-        self.widened = tuple(self._misuses.widened)
+        misuses = Misuses(inference)
+        self._found: Mapping[SiteId, Sequence[Misuse]] = misuses.all
+        self.functions = frozenset(function for function, _ in self._found)
+        self.widened = tuple(misuses.widened)
 
     def of(self, at: NodePlace) -> Sequence[Misuse]:
-        return self._misuses.at(at.function, at.node)
+        return tuple(self._found.get((at.function, at.node), ()))
+
+    def follow(self, inference: Inference, moves: Moves) -> bool:
+        # A comment may speak of a scaler's state as well: see `Unsaved`.
+        if any(old.has_line(ANY_STATE) != new.has_line(ANY_STATE) for old, new in moves.edited):
+            return False
+        self.inference = inference
+        self._found = {
+            site: [
+                misuse._replace(
+                    inner=moves.chain(misuse.inner), other=moves.chain((misuse.other,))[0]
+                )
+                for misuse in misuses
+            ]
+            for site, misuses in self._found.items()
+        }
+        return True

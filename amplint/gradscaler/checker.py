@@ -90,18 +90,15 @@ class Misuses:
         self._inference = inference
         self.widened: list[str] = []  # functions of which not all paths could be kept apart
 
-    def at(self, function: str, number: int) -> tuple[Misuse, ...]:
-        """The misuses that are found at a call."""
-        return tuple(self._all.get((function, number), ()))
-
     def sites(self) -> Iterator[tuple[Violation, str, int]]:
         """All violations, each with the function and the number of the call."""
-        for (function, number), misuses in self._all.items():
+        for (function, number), misuses in self.all.items():
             for misuse in misuses:
                 yield misuse.violation, function, number
 
     @cached_property
-    def _all(self) -> dict[SiteId, list[Misuse]]:
+    def all(self) -> dict[SiteId, list[Misuse]]:
+        """The misuses that are found at each call."""
         return self._find()
 
     def _find(self) -> dict[SiteId, list[Misuse]]:

@@ -368,11 +368,11 @@ class Incompletes:
         return True
 
     def _reads_by_name(self, function: str, name: str) -> bool:
-        """Whether the text of a function has a field or a string of that name, and not a variable
+        """Whether the code of a function has a field or a string of that name, and not a variable
         alone."""
         facts = self._inference.functions[function]
         row, _, end_row, _ = facts.location
-        text = "\n".join(self._inference.files[facts.path].lines[row - 1 : end_row])
+        text = "\n".join(self._inference.files[facts.path].uncommented[row - 1 : end_row])
         return re.search(rf"[.\"']{re.escape(name)}\b", text) is not None
 
     def _scopes(self, function: str) -> Iterator[str]:

@@ -12,12 +12,14 @@ from typing import Any
 
 from amplint.inference.fixpoint import Inference
 from amplint.inference.interface import difference, interface
+from amplint.inference.project import IDLE_SCALER
 from amplint.inference.snapshot import GONE, TakenUp, affected, naming, updated
 from amplint.inference.state import WHOLE, SiteId, State
 from amplint.inference.value_codec import Encoder
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts, Graph
+from amplint.ir.moves import Moves, moves
 
 
 def can_go_on(inference: Inference) -> bool:
@@ -25,7 +27,7 @@ def can_go_on(inference: Inference) -> bool:
     return inference.is_unique and not inference.failures and not inference.has_queued()
 
 
-def continued(files: Files, before: Inference, changed: Collection[str]) -> Inference | None:
+def continued(files: Files, before: Inference, changed: Collection[str]) -> Continued | None:
     """The fixpoint of files that were others when another one had come to its end; None where it
     has to be computed from nothing.
 
@@ -45,7 +47,12 @@ def continued(files: Files, before: Inference, changed: Collection[str]) -> Infe
         function for path, file in new.items() for function in others(file, old.get(path, NOTHING))
     }
     found = affected(project, seen, anew, before.states, lambda ids: holders(before, ids))
-    return None if found is None else updated(Continued(files, before, new, found, seen.gone))
+    if found is None:
+        return None
+    inference = updated(Continued(files, before, new, found, seen.gone))
+    if inference is not None and not (found or seen.gone) and old.keys() == new.keys():
+        inference.moves = moves({file: new[path] for path, file in old.items()})
+    return inference
 
 
 NOTHING = File("", "")
@@ -53,6 +60,9 @@ NOTHING = File("", "")
 
 def others(new: File, old: File) -> Iterator[str]:
     """The functions of a file that are others than before, in more than their place."""
+    if new.has_line(IDLE_SCALER) != old.has_line(IDLE_SCALER):
+        yield from new.facts.functions  # see `Frame.is_scaled`
+        return
     for function, facts in new.facts.functions.items():
         known = old.facts.functions.get(function)
         same = known is not None and told(facts) == told(known)
@@ -110,7 +120,12 @@ class Continued(TakenUp):
         files, anew, gone: as for `TakenUp`.
         before: the other one.
         edited: the paths of the files that are others than before.
+
+    Attributes:
+        moves: where the code of edited files stands now, where nothing else about it has changed.
     """
+
+    moves: Moves | None = None
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ to take up.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -193,7 +193,10 @@ def affected(
     return found if len(found) <= MOST_CHANGED * len(known) else None
 
 
-def updated(inference: TakenUp) -> Inference | None:
+Taken = TypeVar("Taken", bound="TakenUp")
+
+
+def updated(inference: Taken) -> Taken | None:
     """The fixpoint once it has come to its end; None where that is not the one from nothing."""
     inference.update()
     complete = inference.functions.keys() == inference.states.keys()

@@ -112,8 +112,8 @@ class Files(Mapping[str, File]):
 
     def matching(self, pattern: str) -> Iterator[str]:
         """The files of which a line matches the regular expression."""
-        search = re.compile(pattern).search
-        yield from (path for path, file in self.own.items() if any(map(search, file.lines)))
+        compiled = re.compile(pattern)
+        yield from (path for path, file in self.own.items() if file.has_line(compiled))
         yield from (path for path in self._others if self.ask("has line", pattern, path))
 
 

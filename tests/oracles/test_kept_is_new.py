@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import random
 import textwrap
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +16,7 @@ import msgspec
 import pytest
 from hypothesis import given
 
+from amplint.analyses.fact import Facts
 from amplint.analyses.program import linked
 from amplint.core.progress import SILENT
 from amplint.core.values import Tensor, Value
@@ -25,6 +28,7 @@ from amplint.inference.state import Key
 from amplint.inference.value_codec import Decoder, Encoder
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
+from amplint.ir.moves import Moves, rows_moved
 from amplint.output.formats import Report
 from amplint.output.formats import json as json_format
 from amplint.run import engine, linking, session
@@ -405,6 +409,100 @@ def test_random_edits_of_a_project_that_stays_in_memory(
         write(tmp_path, change)
         texts = {path: text for path, text in {**texts, **change}.items() if text is not None}
     assert sum(continuations) > 3
+
+
+NOTES = (
+    "# a note",
+    "",
+    "    # the scaler and .grad_scaler['scaler']",
+    "# self.scaler.state_dict() is saved by `GradScaler('cpu')`",
+)
+
+
+@pytest.fixture
+def followed(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often facts went on with a fixpoint after an edit, by name."""
+    seen: Counter[str] = Counter()
+    moved = Facts.moved
+
+    def noted(facts: Facts, inference: Inference, moves: Moves) -> Facts:
+        after = moved(facts, inference, moves)
+        seen.update(kind.__name__ for kind in after.built)
+        return after
+
+    monkeypatch.setattr(Facts, "moved", noted)
+    return seen
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_comments_that_come_and_go(
+    seed: int, tmp_path: Path, continuations: list[bool], followed: Counter[str]
+) -> None:
+    """What code moves by them is told of with its new places, and with nothing else."""
+    chance = random.Random(seed)
+    folders = [
+        FIXTURES / name
+        for name in ("scaler_state_not_saved", "host_read_in_hot_path", "missing_scaler_update")
+    ]
+    texts = {
+        file.relative_to(FIXTURES).as_posix(): file.read_text(encoding="utf-8")
+        for folder in folders
+        for file in sorted(folder.glob("*.py"))
+    }
+    write(tmp_path, texts)
+    linker = LiveLinker()
+    files: dict[tuple[str, str], File] = {}
+    for _ in range(8):
+        request = request_for(tmp_path, [tmp_path / path for path in texts])
+        found = engine.run(replace(request, linker=linker, indexed=files))
+        in_memory = json_format.render(Report(found, request.rules, tmp_path))
+        assert in_memory == report(tmp_path, texts, None)
+        path = chance.choice(sorted(texts))
+        texts[path] = with_note(texts[path], chance)
+        write(tmp_path, {path: texts[path]})
+    assert all(continuations)
+    assert followed["Hotness"] == followed["BackwardCalls"] > 3
+    assert 0 < followed["ScalerMisuse"] <= followed["Hotness"]
+
+
+def with_note(text: str, chance: random.Random) -> str:
+    """A text with another comment or empty line, or without one."""
+    lines = text.split("\n")
+    rows = [row for row, line in enumerate(lines) if line.strip() in map(str.strip, NOTES)]
+    inside = {row for node in ast.walk(ast.parse(text)) for row in inner_rows(node)}
+    if rows and chance.random() < 0.3:
+        rows = [row for row in rows if row not in inside]
+        del lines[chance.choice(rows)]
+    else:
+        free = [row for row in range(len(lines)) if row not in inside]
+        lines.insert(chance.choice(free), chance.choice(NOTES))
+    return "\n".join(lines)
+
+
+def inner_rows(node: ast.AST) -> range:
+    """The rows, from 0, before which a line would stand in a string."""
+    if not isinstance(node, ast.Constant | ast.JoinedStr):
+        return range(0)
+    return range(node.lineno, node.end_lineno or node.lineno)
+
+
+LAYOUTS = {
+    "a comment": ("x = f(1)\n", "# f(2)\n\nx = f(1)  # f(3)\n", True),
+    "a comment in brackets": ("x = f(\n    1,\n)\n", "x = f(\n    # one\n    1,\n)\n", True),
+    "a line that is broken": ("x = f(1)\n", "x = f(\n    1)\n", False),
+    "brackets": ("x = a.b\n", "x = (a).b\n", False),
+    "blanks": ("x = f(1, 2)\n", "x = f(1,  2)\n", False),
+    "an empty line in a string": ('x = """a\nb"""\n', 'x = """a\n\nb"""\n', False),
+    "what looks like a comment": ("x = '# a'\n", "x = '# b'\n", False),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "only"), LAYOUTS.values(), ids=LAYOUTS)
+def test_only_comments_and_empty_lines_move_code(before: str, after: str, only: bool) -> None:
+    old, new = File("a.py", before), File("a.py", after)
+    rows = rows_moved(old, new)
+    assert (rows is not None) is only
+    assert rows_moved(old, old) is not None
 
 
 def test_other_files_of_the_same_project_are_reported_from_the_same_values(
