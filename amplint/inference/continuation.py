@@ -7,12 +7,16 @@ in more than their place.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from amplint.core.values import BOTTOM
+from amplint.inference.circles import Sites
+from amplint.inference.evaluation import MOVING
 from amplint.inference.fixpoint import Inference
+from amplint.inference.grafting import Graft, graft, unchanged
 from amplint.inference.interface import difference, interface
-from amplint.inference.project import IDLE_SCALER
+from amplint.inference.project import IDLE_SCALER, ProjectFacts
 from amplint.inference.snapshot import GONE, TakenUp, affected, naming, updated
 from amplint.inference.state import WHOLE, SiteId, State
 from amplint.inference.value_codec import Encoder
@@ -46,11 +50,18 @@ def continued(files: Files, before: Inference, changed: Collection[str]) -> Cont
     anew = {
         function for path, file in new.items() for function in others(file, old.get(path, NOTHING))
     }
-    found = affected(project, seen, anew, before.states, lambda ids: holders(before, ids))
+    grafts = dict(grafted(anew, before, project))
+    found = affected(
+        project, seen, anew - grafts.keys(), before.states, lambda ids: holders(before, ids)
+    )
     if found is None:
         return None
-    inference = updated(Continued(files, before, new, found, seen.gone))
-    if inference is not None and not (found or seen.gone) and old.keys() == new.keys():
+    for function in found & grafts.keys():
+        del grafts[function]
+    inference = updated(Continued(files, before, new, found, seen.gone, grafts))
+    if inference is None:
+        return None
+    if not (found or grafts or seen.gone) and old.keys() == new.keys():
         inference.moves = moves({file: new[path] for path, file in old.items()})
     return inference
 
@@ -65,16 +76,41 @@ def others(new: File, old: File) -> Iterator[str]:
         return
     for function, facts in new.facts.functions.items():
         known = old.facts.functions.get(function)
-        same = known is not None and told(facts) == told(known)
+        same = known is not None and told(facts) == told(known) and facts.words == known.words
         if not same or shape(new.graph(function)) != shape(old.graph(function)):
             yield function
 
 
+def grafted(
+    functions: Iterable[str], before: Inference, project: ProjectFacts
+) -> Iterator[tuple[str, Graft]]:
+    """Those of the functions that are others than before of which most nodes stay."""
+    for function in functions:
+        state = before.states.get(function)
+        if state is None:
+            continue
+        old, new = before.functions[function], project.functions[function]
+        if told(old) != told(new) or not MOVING.isdisjoint(old.words ^ new.words):
+            continue  # of words, see `Evaluation.hot_parameter`
+        graph = project.files[new.path].graph(function)
+        if shape(state.graph) == shape(graph):  # the words of a class are those of its methods, too
+            yield function, unchanged(graph)
+            continue
+        if state.nests or state.passed_over or new.kind != "function":
+            continue
+        if function in before.known_dispatches:
+            continue
+        found = graft(state.graph, graph, before.marks_of(function), project.marks_of(function))
+        if found is not None:
+            yield function, found
+
+
 def told(facts: FunctionFacts) -> object:
-    """All that is known of a function but its place; constants by their text, for 1 == True."""
+    """All that is known of a function but its place, and its words; constants by their text, for
+    1 == True."""
     return (
         facts.name, facts.kind, facts.parent, facts.cls, repr(facts.params), facts.decorated,
-        facts.is_async, facts.words,
+        facts.is_async,
     )  # fmt: skip
 
 
@@ -120,6 +156,7 @@ class Continued(TakenUp):
         files, anew, gone: as for `TakenUp`.
         before: the other one.
         edited: the paths of the files that are others than before.
+        grafts: the functions that are others than before, and of which most nodes stay.
 
     Attributes:
         moves: where the code of edited files stands now, where nothing else about it has changed.
@@ -134,14 +171,23 @@ class Continued(TakenUp):
         edited: Collection[str],
         anew: Collection[str],
         gone: Collection[str],
+        grafts: Mapping[str, Graft],
     ) -> None:
         super().__init__(files, anew, gone)
         self._left = {*anew, *gone}  # the functions of which nothing is kept
-        sites = {
-            (function, node)
+        self._grafted = grafts
+        # By site that is not what it was: the same one now, or None.
+        sites: dict[SiteId, SiteId | None] = {
+            (function, node): None
             for function in self._left & before.states.keys()
             for node in range(WHOLE, len(before.states[function].values))
         }
+        for function, kept in grafts.items():
+            for node in range(len(before.states[function].values)):
+                now = kept.numbers.get(node)
+                if now != node:
+                    sites[function, node] = (function, now) if now is not None else None
+            self.rewired.update((function, node) for node in kept.rewired)
         self.memo = before.memo
         self.states = before.states
         self._take_states(edited)
@@ -153,12 +199,19 @@ class Continued(TakenUp):
             self._read, self._written, self.edges, self.drawn, self.threads, self.off_flags,
         )  # fmt: skip
         for rows in of_sites:
-            for site in sites.intersection(rows):
-                del rows[site]
+            rename(rows, sites)
+        self.are_regions_stale = before.are_regions_stale or bool(gone)
         self._regions = before._regions
         for calls in self._regions.values():
-            for site in sites.intersection(calls.sites):
+            moved = {site: calls.sites[site] for site in sites.keys() & calls.sites.keys()}
+            for site in moved:
                 calls.remove(site)
+            for site, region in moved.items():
+                now_site = sites[site]
+                if now_site is None:
+                    self.are_regions_stale = True
+                else:
+                    calls.put(now_site, region)
         self._inherited = before._inherited
         self.known_dispatches = before.known_dispatches
         for function in self._left:
@@ -167,10 +220,10 @@ class Continued(TakenUp):
         if gone:
             self._forget(gone)
         self._take_slots(sites)
-        self._know_circles(before.circles, before.unsettled)
+        self._know_circles(self._renamed(before.circles, sites), before.unsettled)
 
     def update(self) -> None:
-        if self._left:
+        if self._left or self._grafted:
             super().update()
         else:
             self.is_unique = True  # as it was: nothing but places has changed
@@ -184,27 +237,49 @@ class Continued(TakenUp):
         for path in edited:
             file = self.files[path]
             for function in file.facts.functions.keys() & self.states.keys():
-                old = self.states[function]
-                new = State(file.graph(function), old.values, old.local)
+                old, graph = self.states[function], file.graph(function)
+                values = old.values
+                if function in self._grafted:
+                    values = [BOTTOM] * len(graph.nodes)
+                    for was, now in self._grafted[function].numbers.items():
+                        values[now] = old.values[was]
+                new = State(graph, values, old.local)
                 new.around, new.regions, new.passed_over = old.around, old.regions, old.passed_over
                 self.states[function] = new
 
-    def _take_slots(self, sites: Collection[SiteId]) -> None:
-        """Take the sites of what is left from those who read a key. What they have written stays,
-        under another name: see `TakenUp.update`."""
-        left = {*sites}
+    def _renamed(
+        self, circles: Iterable[Sites], names: Mapping[SiteId, SiteId | None]
+    ) -> Iterator[Sites]:
+        """The circles as they are named now, but for those that have lost a node: what is left of
+        one is looked at again."""
+        functions = {function for function, _ in names}
+        for sites in circles:
+            if functions.isdisjoint(function for function, _ in sites):
+                yield sites
+                continue
+            now = [names.get(site, site) for site in sites]
+            left = [site for site in now if site is not None]
+            if len(left) == len(now):
+                yield tuple(left)
+            else:
+                self.rewired.update(left)
+
+    def _take_slots(self, names: Mapping[SiteId, SiteId | None]) -> None:
+        """Name the sites of keys as they are now. Those that are gone read nothing any more; what
+        they have written stays, under another name: see `TakenUp.update`."""
         for slot in self.slots.values():
-            if not left.isdisjoint(slot.parts):
+            if not names.keys().isdisjoint(slot.parts):
                 parts, slot.parts = slot.parts, {}
                 for site, value in parts.items():
-                    kept = site if site not in left else (GONE + site[0], site[1])
-                    slot.parts[kept] = value
-                    if kept is not site:
-                        self._gone.append((slot, kept))
-            if not left.isdisjoint(slot.readers):
-                slot.readers.difference_update(left)
-            if slot.part_readers and not left.isdisjoint(slot.part_readers):
-                slot.part_readers = {*slot.part_readers} - left
+                    now = names.get(site, site)
+                    if now is None:
+                        now = (GONE + site[0], site[1])
+                        self._gone.append((slot, now))
+                    slot.parts[now] = value
+            if not names.keys().isdisjoint(slot.readers):
+                slot.readers = present(slot.readers, names)
+            if slot.part_readers and not names.keys().isdisjoint(slot.part_readers):
+                slot.part_readers = present(slot.part_readers, names)
 
     def _forget(self, gone: Collection[str]) -> None:
         """Forget all that definitions own which are gone."""
@@ -217,3 +292,18 @@ class Continued(TakenUp):
         for identity in gone:
             self._regions.pop(identity, None)
             self.own_bases.pop(identity, None)
+
+
+def present(sites: Iterable[SiteId], names: Mapping[SiteId, SiteId | None]) -> set[SiteId]:
+    """Sites as they are named now, but for those that are gone."""
+    now = (names.get(site, site) for site in sites)
+    return {site for site in now if site is not None}
+
+
+def rename(rows: dict[SiteId, Any], names: Mapping[SiteId, SiteId | None]) -> None:
+    """Name the sites of a table as they are now. Those that are gone go from it."""
+    moved = {site: rows.pop(site) for site in names.keys() & rows.keys()}
+    for site, row in moved.items():
+        now = names[site]
+        if now is not None:
+            rows[now] = row
