@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from amplint.analyses.fact import Fact
 from amplint.inference import Inference, SiteId
+from amplint.inference.continuation import Edit
 
 
 class Callers(Fact):
@@ -12,11 +13,19 @@ class Callers(Fact):
     `sites`: by the id of a function, the calls that may run it.
     """
 
-    is_movable = True
-
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
         self.sites: dict[str, list[SiteId]] = {}
-        for site, callees in sorted(inference.edges.items()):
+        self._find()
+
+    def follow(self, inference: Inference, edit: Edit) -> bool:
+        self.inference = inference
+        if edit.functions:
+            self.sites.clear()
+            self._find()
+        return True
+
+    def _find(self) -> None:
+        for site, callees in sorted(self.inference.edges.items()):
             for callee in sorted(callees):
                 self.sites.setdefault(callee, []).append(site)

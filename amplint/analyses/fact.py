@@ -7,34 +7,34 @@ fact about nodes, `src.fact(ProjectText)` for any other.
 from __future__ import annotations
 
 import ast
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from typing import ClassVar, Generic, TypeVar
 
 from amplint.inference import Inference
+from amplint.inference.continuation import Edit
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.moves import Moves
 
 
 class Fact:
     """Knowledge about a linked project.
 
     `requires`: the facts that it is built from. The constructor takes the inference and these, in
-    the order in which they are listed. `is_movable`: whether an edit that only moves code leaves it
-    as it is, and what it requires; places in its evidence are moved by `follow`.
+    the order in which they are listed.
     """
 
     requires: ClassVar[tuple[type[Fact], ...]] = ()
-    is_movable: ClassVar[bool] = False
 
     def __init__(self, inference: Inference, *_: Fact) -> None:
         self.inference = inference
 
-    def follow(self, inference: Inference, _: Moves) -> bool:
-        """Go on with a fixpoint that differs from its own one in the places of code alone; gives
-        whether it does. Else it is built anew."""
+    def follow(self, inference: Inference, _: Edit) -> bool:
+        """Go on with what a fixpoint has come to after an edit; gives whether it can. Else, or if
+        this raises, it is built anew. What it requires has gone on already.
+        """
         self.inference = inference
-        return self.is_movable
+        return False
 
 
 Answer_co = TypeVar("Answer_co", covariant=True)
@@ -79,13 +79,15 @@ class Facts:
         self._built: dict[type[Fact], Fact | Exception] = {}
         self._given_up = 0
 
-    def moved(self, inference: Inference, moves: Moves) -> Facts:
-        """The facts after an edit that has only moved code: those that follow it are built already.
-        These here must not be used afterwards."""
+    def after(self, inference: Inference, edit: Edit) -> Facts:
+        """The facts after an edit: those that can go on are built already. These here must not be
+        used afterwards."""
         facts = Facts(inference)
-        for kind, built in self._built.items():
-            if isinstance(built, Fact) and built.follow(inference, moves):
-                facts._built[kind] = built
+        for kind, built in self._built.items():  # after what it requires
+            if isinstance(built, Fact) and facts._built.keys() >= {*kind.requires}:
+                with contextlib.suppress(Exception):  # it is told of when the fact is built anew
+                    if built.follow(inference, edit):
+                        facts._built[kind] = built
         return facts
 
     @property

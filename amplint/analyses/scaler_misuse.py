@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from amplint.analyses.fact import CallFact
 from amplint.gradscaler.checker import Misuse, Misuses
 from amplint.gradscaler.checkpoints import ANY_STATE
+from amplint.gradscaler.event_index import FunctionEvents
 from amplint.inference import Inference, SiteId
+from amplint.inference.continuation import Edit
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.moves import Moves
 
 
 class ScalerMisuse(CallFact[Sequence[Misuse]]):
@@ -21,19 +22,35 @@ class ScalerMisuse(CallFact[Sequence[Misuse]]):
 
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
-        misuses = Misuses(inference)
+        self._find({})
+
+    def _find(self, known: Mapping[str, FunctionEvents]) -> None:
+        misuses = Misuses(self.inference, known)
         self._found: Mapping[SiteId, Sequence[Misuse]] = misuses.all
+        self._events = misuses.events
         self.functions = frozenset(function for function, _ in self._found)
         self.widened = tuple(misuses.widened)
 
     def of(self, at: NodePlace) -> Sequence[Misuse]:
         return tuple(self._found.get((at.function, at.node), ()))
 
-    def follow(self, inference: Inference, moves: Moves) -> bool:
-        # A comment may speak of a scaler's state as well: see `Unsaved`.
-        if any(old.has_line(ANY_STATE) != new.has_line(ANY_STATE) for old, new in moves.edited):
+    def follow(self, inference: Inference, edit: Edit) -> bool:
+        moves = edit.moves
+        if edit.has_other_bases:
             return False
+        # A comment may speak of a scaler's state as well: see `Unsaved`.
         self.inference = inference
+        if moves is None or any(
+            old.has_line(ANY_STATE) != new.has_line(ANY_STATE) for old, new in moves.edited
+        ):
+            around = {
+                function
+                for (function, _), callees in inference.edges.items()
+                if not callees.isdisjoint(edit.functions)
+            }
+            around |= edit.functions
+            self._find({f: found for f, found in self._events.items() if f not in around})
+            return True
         self._found = {
             site: [
                 misuse._replace(

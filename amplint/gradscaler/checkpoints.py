@@ -55,12 +55,6 @@ class Unsaved:
     def __init__(self, inference: Inference, index: EventIndex) -> None:
         self._inference = inference
         self._index = index
-        self._callers: dict[str, set[str]] = {}
-        self._callees: dict[str, set[str]] = {}
-        for (caller, _), callees in inference.edges.items():
-            self._callees.setdefault(caller, set()).update(callees)
-            for callee in callees:
-                self._callers.setdefault(callee, set()).add(caller)
         self._saving: dict[Value, bool] = {}
         self._saved_by: dict[str, list[tuple[int, str]]] = {}
 
@@ -81,6 +75,13 @@ class Unsaved:
 
     def _path(self, function: str) -> str:
         return self._inference.functions[function].path
+
+    @cached_property
+    def _callees(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for (caller, _), callees in self._inference.edges.items():
+            found.setdefault(caller, set()).update(callees)
+        return found
 
     # -- the program that a file is part of
 
@@ -124,7 +125,11 @@ class Unsaved:
         the state of an object, the call that gives the optimizer's."""
         for function, state in self._inference.states.items():
             saved: set[int] = set()
-            if TEST_PATH.search(self._inference.functions[function].path):
+            facts = self._inference.functions[function]
+            # It speaks of the state; of a module, words are without the defaults of its functions.
+            if facts.kind != "module" and "state_dict" not in facts.words:
+                continue
+            if TEST_PATH.search(facts.path):
                 continue
             for number, node in enumerate(state.graph.nodes):
                 if node.op != ops.CALL:
@@ -217,7 +222,7 @@ class Unsaved:
             steps = list(self._steps(level))
             if steps:
                 break
-            level = {caller for each in level for caller in self._callers.get(each, ())}
+            level = {caller for each in level for caller in self._index.callers.get(each, ())}
         else:
             steps = list(self._steps(self._methods_beside(function)))
         scaled = (step for step, by_scaler in steps if by_scaler)

@@ -8,6 +8,7 @@ in more than their place.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from amplint.core.values import BOTTOM
@@ -58,12 +59,66 @@ def continued(files: Files, before: Inference, changed: Collection[str]) -> Cont
         return None
     for function in found & grafts.keys():
         del grafts[function]
+    known = Known(before) if found or grafts or seen.gone else None
     inference = updated(Continued(files, before, new, found, seen.gone, grafts))
     if inference is None:
         return None
-    if not (found or grafts or seen.gone) and old.keys() == new.keys():
-        inference.moves = moves({file: new[path] for path, file in old.items()})
+    if known is not None:
+        functions = {*found, *grafts, *seen.gone} | known.changed(inference)
+        has_other_bases = known.bases != inference.own_bases
+        inference.edit = Edit(frozenset(functions), None, has_other_bases)
+    else:
+        same = old.keys() == new.keys()
+        moved = moves({file: new[path] for path, file in old.items()}) if same else None
+        inference.edit = Edit(frozenset(), moved, False)
     return inference
+
+
+@dataclass(frozen=True)
+class Edit:
+    """An edit, by what it changes of the outcome of a fixpoint.
+
+    Args:
+        functions: those that are others than before, or of which something else is known; those
+            that are new, or gone.
+        moves: the places of code, where nothing else has changed at all; else None.
+        has_other_bases: whether a class may derive from something else.
+    """
+
+    functions: frozenset[str]
+    moves: Moves | None
+    has_other_bases: bool
+
+
+class Known:
+    """The part of the outcome of a fixpoint that belongs to single functions, to be compared with
+    what it is after an edit."""
+
+    def __init__(self, inference: Inference) -> None:
+        self._values = {function: [*state.values] for function, state in inference.states.items()}
+        self._regions = {
+            function: {**state.regions} for function, state in inference.states.items()
+        }
+        self.bases = {**inference.own_bases}
+        self._sites = [{**table} for table in tables(inference)]
+
+    def changed(self, inference: Inference) -> set[str]:
+        """The functions of which something else is known now."""
+        states = inference.states
+        found = {*(self._values.keys() ^ states.keys())}
+        for function, values in self._values.items():
+            state = states.get(function)
+            if state is None or values != state.values or self._regions[function] != state.regions:
+                found.add(function)
+        for before, now in zip(self._sites, tables(inference), strict=True):
+            found.update(function for function, _ in before.keys() ^ now.keys())
+            found.update(site[0] for site, row in now.items() if before.get(site) != row)
+        return found
+
+
+def tables(inference: Inference) -> tuple[Mapping[SiteId, object], ...]:
+    """All that is known of the calls in functions."""
+    return inference.edges, inference.drawn, inference.threads, inference.off_flags
 
 
 NOTHING = File("", "")
@@ -159,10 +214,10 @@ class Continued(TakenUp):
         grafts: the functions that are others than before, and of which most nodes stay.
 
     Attributes:
-        moves: where the code of edited files stands now, where nothing else about it has changed.
+        edit: what differs from the other one, once this one has come to its end.
     """
 
-    moves: Moves | None = None
+    edit: Edit
 
     def __init__(
         self,

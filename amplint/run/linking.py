@@ -154,8 +154,8 @@ class LiveLinker:
         return self._known.inference
 
     def facts(self, inference: Inference) -> Facts:
-        """The facts that rest on the values that were given last: where an edit has only moved
-        code, with those that rest on the ones before."""
+        """The facts that rest on the values that were given last, with what of those before is
+        still so."""
         assert self._known is not None and self._known.inference is inference
         return self._known
 
@@ -177,4 +177,4 @@ class LiveLinker:
         if found is None:
             return None
         self.changed = len(changed)
-        return before.moved(found, found.moves) if found.moves is not None else Facts(found)
+        return before.after(found, found.edit)

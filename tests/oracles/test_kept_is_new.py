@@ -22,13 +22,13 @@ from amplint.core.progress import SILENT
 from amplint.core.values import Tensor, Value
 from amplint.inference import Inference
 from amplint.inference import snapshot as snapshots
-from amplint.inference.continuation import can_go_on, continued
+from amplint.inference.continuation import Edit, can_go_on, continued
 from amplint.inference.snapshot import Snapshot, resumed, taken
 from amplint.inference.state import Key
 from amplint.inference.value_codec import Decoder, Encoder
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
-from amplint.ir.moves import Moves, rows_moved
+from amplint.ir.moves import rows_moved
 from amplint.output.formats import Report
 from amplint.output.formats import json as json_format
 from amplint.run import engine, linking, session
@@ -423,14 +423,14 @@ NOTES = (
 def followed(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often facts went on with a fixpoint after an edit, by name."""
     seen: Counter[str] = Counter()
-    moved = Facts.moved
+    follow = Facts.after
 
-    def noted(facts: Facts, inference: Inference, moves: Moves) -> Facts:
-        after = moved(facts, inference, moves)
+    def noted(facts: Facts, inference: Inference, edit: Edit) -> Facts:
+        after = follow(facts, inference, edit)
         seen.update(kind.__name__ for kind in after.built)
         return after
 
-    monkeypatch.setattr(Facts, "moved", noted)
+    monkeypatch.setattr(Facts, "after", noted)
     return seen
 
 
