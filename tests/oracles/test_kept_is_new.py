@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,9 +21,10 @@ from amplint.analyses.fact import Facts
 from amplint.analyses.program import linked
 from amplint.core.progress import SILENT
 from amplint.core.values import Tensor, Value
-from amplint.inference import Inference
+from amplint.inference import Inference, continuation
 from amplint.inference import snapshot as snapshots
 from amplint.inference.continuation import Edit, can_go_on, continued
+from amplint.inference.grafting import Graft, graft
 from amplint.inference.snapshot import Snapshot, resumed, taken
 from amplint.inference.state import Key
 from amplint.inference.value_codec import Decoder, Encoder
@@ -237,6 +239,78 @@ def test_who_sees_a_change_past_keys_is_evaluated_again(
         inference = take_up(linked(indexed(before)), then)
         assert inference is not None
         assert outcome(inference) == outcome(linked(indexed(then)))
+
+
+LONG = """
+    import torch
+    from blocks import handed_on, made
+
+    def worked(x, rate):
+        scale = 3
+        y = x * scale
+        for step in range(4):
+            z = made(step)
+            y = y + z
+        shown = handed_on(y, 2)
+        return y, shown
+"""
+# By what changes: what stands there and afterwards, and whether a node depends on others then. None
+# where the whole function is evaluated.
+SHOWN = "    shown = handed_on(y, 2)\n"
+INSIDE = {
+    "a constant": ("scale = 3", "scale = 4.5", False),
+    "a statement that nobody uses": (SHOWN, f"    more = 5\n{SHOWN}", False),
+    "a statement that uses a name": (SHOWN, f"    more = x.item()\n{SHOWN}", True),
+    "another argument": ("handed_on(y, 2)", "handed_on(x, 2)", True),
+    "a statement that goes": (f"{SHOWN}    return y, shown\n", "    return y\n", True),
+    "a loop": ("y = y + z", "y = z + y + x", None),
+    "a test": (SHOWN, f"    if rate:\n        return y\n{SHOWN}", None),
+    "a function inside": ("scale = 3", "scale = (lambda: 3)()", None),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "rewired"), INSIDE.values(), ids=INSIDE)
+def test_an_edited_function_keeps_the_nodes_that_stay(
+    old: str, new: str, rewired: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grafts: list[Graft | None] = []
+
+    def noted(*given: Any) -> Graft | None:
+        grafts.append(graft(*given))
+        return grafts[-1]
+
+    monkeypatch.setattr(continuation, "graft", noted)
+    before = {**PROJECT, "long.py": textwrap.dedent(LONG)}
+    assert old in before["long.py"]
+    after = {**before, "long.py": before["long.py"].replace(old, new, 1)}
+    inference = in_memory(linked(indexed(before)), after)
+    assert inference is not None
+    assert outcome(inference) == outcome(linked(indexed(after)))
+    if rewired is None:
+        assert not any(grafts)
+    else:
+        (found,) = grafts
+        assert found is not None
+        assert 0 < len(found.behind) < len(found.numbers)
+        assert bool(found.rewired) is rewired
+    back = in_memory(inference, before)
+    assert back is not None
+    assert outcome(back) == outcome(linked(indexed(before)))
+
+
+def test_a_comment_that_names_an_idle_scaler_is_seen() -> None:
+    """What inference reads in the text of a file, past graphs."""
+    train = """
+        def step(scaler, model, x):
+            loss = model(x).mean()
+            scaler.scale(loss).backward()
+            return loss
+    """
+    before = {"train.py": textwrap.dedent(train)}
+    after = {"train.py": f"# GradScaler('cpu')\n{before['train.py']}"}
+    inference = in_memory(linked(indexed(before)), after)
+    assert inference is not None
+    assert outcome(inference) == outcome(linked(indexed(after)))
 
 
 ADDED = """
