@@ -23,7 +23,7 @@ NESTING = frozenset({ops.DEF, ops.CLASS, ops.LAMBDA, ops.IMPORT, ops.DEFAULT, op
 
 @dataclass(frozen=True)
 class Graft:
-    """What stays of a function.
+    """The nodes of a function that stay, and those that are to be evaluated.
 
     Args:
         numbers: by a node before: the same one now.
@@ -38,7 +38,7 @@ class Graft:
 
 
 def graft(old: Graph, new: Graph, old_marks: Marks, new_marks: Marks) -> Graft | None:
-    """What stays of a function; None where it has to be evaluated as a whole."""
+    """The nodes of a function that stay; None where it has to be evaluated as a whole."""
     if [(b.kind, b.parent) for b in old.blocks] != [(b.kind, b.parent) for b in new.blocks]:
         return None
     numbers = dict(pairs(old, new))
