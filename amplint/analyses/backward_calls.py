@@ -29,6 +29,7 @@ from amplint.core.values import (
 )
 from amplint.core.walks import derivable, nearest, reachable
 from amplint.inference import Inference, State
+from amplint.inference.continuation import Edit
 from amplint.inference.use_evidence import BACKWARD_KEYWORDS
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
@@ -52,24 +53,49 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
         super().__init__(inference)
         self._abstract: dict[str, bool] = {}
         self._regions: dict[str, Collection[int]] = {}
+        self._callers = callers
+        self.events = {function: self._events(function) for function in inference.states}
+        self.trains = self._training()
+
+    def follow(self, inference: Inference, edit: Edit) -> bool:
+        self.inference = inference
+        known = self.events
+        if edit.moves is not None:
+            if "_chains" in self.__dict__:
+                chains = {function: edit.moves.chain(of) for function, of in self._chains.items()}
+                self.__dict__["_chains"] = chains
+            return True
         self.events = {
-            function: [
-                number
-                for number, node in enumerate(state.graph.nodes)
-                if node.op == ops.CALL
-                and (self.is_backward(function, number) or self.is_step(function, number))
-            ]
-            for function, state in inference.states.items()
+            function: self._events(function) if function in edit.functions else known[function]
+            for function in inference.states
         }
+        self.trains = self._training()
+        for function in edit.functions:
+            self._abstract.pop(function, None)
+            self._regions.pop(function, None)
+        for name in ("_runs", "_chains"):
+            self.__dict__.pop(name, None)
+        return True
+
+    def _events(self, function: str) -> list[int]:
+        """The calls of a function that run a backward pass or a step."""
+        return [
+            number
+            for number, node in enumerate(self.inference.states[function].graph.nodes)
+            if node.op == ops.CALL
+            and (self.is_backward(function, number) or self.is_step(function, number))
+        ]
+
+    def _training(self) -> set[str]:
+        """The functions that train, themselves or by calls."""
+        sites = self._callers.sites
         direct = [
             function
             for function, events in self.events.items()
             if any(not self.is_gradient(function, number) for number in events)
         ]
-        self.trains = set(
-            reachable(
-                direct, lambda function: (caller for caller, _ in callers.sites.get(function, ()))
-            )
+        return set(
+            reachable(direct, lambda function: (caller for caller, _ in sites.get(function, ())))
         )
 
     def of(self, at: NodePlace) -> tuple[Evidence, ...] | None:

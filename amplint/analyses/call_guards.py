@@ -10,6 +10,7 @@ from __future__ import annotations
 from amplint.analyses.fact import Fact
 from amplint.core.values import Class, Function, constant
 from amplint.inference import Inference, SiteId, State
+from amplint.inference.continuation import Edit
 from amplint.ir import ops
 from amplint.ir.model import CallShape, Node
 
@@ -24,6 +25,11 @@ class CallGuards(Fact):
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
         self._guards: dict[tuple[str, int], list[tuple[int, bool]]] = {}
+
+    def follow(self, inference: Inference, edit: Edit) -> bool:
+        self.inference = inference
+        self._guards = {at: of for at, of in self._guards.items() if at[0] not in edit.functions}
+        return True
 
     def leaves_out(self, site: SiteId, function: str, block: int) -> bool:
         """Whether a call of a function does not run a block of it."""

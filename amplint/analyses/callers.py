@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from amplint.analyses.fact import Fact
 from amplint.inference import Inference, SiteId
+from amplint.inference.continuation import Edit
 
 
 class Callers(Fact):
@@ -15,6 +16,16 @@ class Callers(Fact):
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
         self.sites: dict[str, list[SiteId]] = {}
-        for site, callees in sorted(inference.edges.items()):
+        self._find()
+
+    def follow(self, inference: Inference, edit: Edit) -> bool:
+        self.inference = inference
+        if edit.functions:
+            self.sites.clear()
+            self._find()
+        return True
+
+    def _find(self) -> None:
+        for site, callees in sorted(self.inference.edges.items()):
             for callee in sorted(callees):
                 self.sites.setdefault(callee, []).append(site)

@@ -15,8 +15,9 @@ from functools import cached_property
 from amplint.analyses.fact import Fact
 from amplint.core.lattice import known
 from amplint.core.values import NONE, Host, Symbol, Tensor, TensorTree, Unknown, Value
-from amplint.core.walks import Solver
+from amplint.core.walks import Solver, reachable
 from amplint.inference import Inference, State
+from amplint.inference.continuation import Edit
 from amplint.inference.use_evidence import path_of
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node
@@ -64,7 +65,10 @@ OF_RARE_DEVICE = re.compile(rf"(^|_)({'|'.join(sorted(RARE_DEVICES))})(_|$)")
 
 
 class ColdGuards(Fact):
-    """The tests in the functions of a project, each part of one looked at once."""
+    """The tests in the functions of a project, each part of one looked at once.
+
+    `dropped`: after an edit, the functions whose tests are looked at again.
+    """
 
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
@@ -72,7 +76,25 @@ class ColdGuards(Fact):
         self._nodes: dict[str, dict[int, list[int]]] = {}  # by function: those of each block
         self._sides: dict[tuple[str, int, int], str | None] = {}
         self._giving: dict[tuple[str, int], bool] = {}
+        self._asking: dict[str, set[str]] = {}  # by function: those with a test that calls it
+        self.dropped: frozenset[str] = frozenset()
         self._is_counter = Solver(self._counts, False)
+
+    def follow(self, inference: Inference, edit: Edit) -> bool:
+        off_flags = self._off_flags
+        self.inference = inference
+        self.__dict__.pop("_off_flags")
+        if off_flags != self._off_flags:
+            return False
+        asking = self._asking
+        self.dropped = frozenset(reachable(edit.functions, lambda each: asking.get(each, ())))
+        for tables in (self._rare, self._nodes):
+            for function in self.dropped & tables.keys():
+                del tables[function]
+        self._sides = {at: side for at, side in self._sides.items() if at[0] not in self.dropped}
+        self._giving = {at: of for at, of in self._giving.items() if at[0] not in self.dropped}
+        self._is_counter = Solver(self._counts, False)
+        return True
 
     def is_evaluation(self, state: State, number: int) -> bool:
         """Whether a block runs in evaluation alone: `if not self.training`, the other side of `if
@@ -378,6 +400,8 @@ class ColdGuards(Fact):
             return "if"
         # `if self.every_n(step):`, whose body returns such a test.
         callees = self.inference.edges.get((function, number), ())
+        for called in callees:
+            self._asking.setdefault(called, set()).add(function)
         follow = depth < MAX_DEPTH_OF_CALLS
         return "if" if follow and any(self._gives_cold(c, depth + 3) for c in callees) else None
 

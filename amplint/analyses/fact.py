@@ -7,11 +7,13 @@ fact about nodes, `src.fact(ProjectText)` for any other.
 from __future__ import annotations
 
 import ast
+import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import ClassVar, Generic, TypeVar
 
 from amplint.inference import Inference
+from amplint.inference.continuation import Edit
 from amplint.ir.ast_cache import NodePlace
 
 
@@ -26,6 +28,13 @@ class Fact:
 
     def __init__(self, inference: Inference, *_: Fact) -> None:
         self.inference = inference
+
+    def follow(self, inference: Inference, _: Edit) -> bool:
+        """Go on with what a fixpoint has come to after an edit; gives whether it can. Else, or if
+        this raises, it is built anew. What it requires has gone on already.
+        """
+        self.inference = inference
+        return False
 
 
 Answer_co = TypeVar("Answer_co", covariant=True)
@@ -69,6 +78,22 @@ class Facts:
         self.inference = inference
         self._built: dict[type[Fact], Fact | Exception] = {}
         self._given_up = 0
+
+    def after(self, inference: Inference, edit: Edit) -> Facts:
+        """The facts after an edit: those that can go on are built already. These here must not be
+        used afterwards."""
+        facts = Facts(inference)
+        for kind, built in self._built.items():  # after what it requires
+            if isinstance(built, Fact) and facts._built.keys() >= {*kind.requires}:
+                with contextlib.suppress(Exception):  # it is told of when the fact is built anew
+                    if built.follow(inference, edit):
+                        facts._built[kind] = built
+        return facts
+
+    @property
+    def built(self) -> Collection[type[Fact]]:
+        """The facts that are built already."""
+        return self._built.keys()
 
     def __getitem__(self, kind: type[Known]) -> Known:
         """The fact of a class. Raises what its constructor has raised, each time."""

@@ -9,8 +9,9 @@ calls it, or when it is a `forward` or a `training_step`. Some guards make what 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple
 
 from amplint.analyses.backward_calls import BackwardCalls
@@ -34,6 +35,7 @@ from amplint.core.values import (
     Value,
 )
 from amplint.inference import Inference, SiteId, State, annotated
+from amplint.inference.continuation import Edit
 from amplint.inference.transfer import is_loader
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
@@ -131,6 +133,29 @@ class Hotness(PlaceFact[Heat]):
         self._differentiated = inference.differentiated()
         self._find_batch_loops()
         self._spread()
+
+    def follow(self, inference: Inference, edit: Edit) -> bool:
+        self.inference = inference
+        if edit.moves is not None:
+            for function, reached in self._reached.items():
+                self._reached[function] = replace(reached, chain=edit.moves.chain(reached.chain))
+            return True
+        loops, surroundings = self._batch_loops, self._surroundings
+        for known in (self._evaluates, self._updating, self._without_gradients):
+            for function in edit.functions & known.keys():
+                del known[function]
+        self._batch_loops, self._surroundings, self._reached = {}, {}, {}
+        self._per_call, self._hot_calls = set(), {}
+        self._differentiated = inference.differentiated()
+        self._find_batch_loops()
+        self._surroundings = {
+            function: around
+            for function, around in surroundings.items()
+            if function not in self._guards.dropped
+            and loops.get(function) == self._batch_loops.get(function)
+        }
+        self._spread()
+        return True
 
     # -- questions
 
@@ -275,11 +300,21 @@ class Hotness(PlaceFact[Heat]):
         while changed:
             callers, changed = changed, set()
             for caller in sorted(callers):
-                for number, callee in calls.get(caller, ()):
+                for number, callee in self._hot_among(calls.get(caller, ()), caller):
                     best, found = self._reached.get(callee), self._through(caller, number, callee)
                     if found is not None and (best is None or found.rank < best.rank):
                         self._reached[callee] = found
                         changed.add(callee)
+
+    def _hot_among(self, calls: Iterable[tuple[int, str]], caller: str) -> list[tuple[int, str]]:
+        """Those of the calls in a function that stand in hot blocks: few do."""
+        state = self.inference.states.get(caller)
+        if state is None:
+            return []
+        nodes, calls = state.graph.nodes, [*calls]
+        blocks = {nodes[number].block for number, _ in calls}
+        hot = {block for block in blocks if self._heat_of(caller, block) is not None}
+        return [call for call in calls if nodes[call[0]].block in hot]
 
     def _by_definition(self, function: str) -> Reached | None:
         """The heat of a function that a framework runs for every batch, by what it is."""
@@ -529,15 +564,21 @@ class Hotness(PlaceFact[Heat]):
 
     def _is_cold_function(self, function: str) -> bool:
         facts = self.inference.functions[function]
-        if any(map(MEMOISES.search, facts.decorated)):
-            return True  # once for what it is called with, not for every batch
-        name = facts.name.lstrip("_")
-        return not COLD_FUNCTIONS.isdisjoint((facts.name, name)) or name.startswith(SETUP)
+        return is_cold_by_name(facts.name, facts.decorated)
 
     # -- small things
 
     def _path(self, function: str) -> str:
         return self.inference.functions[function].path
+
+
+@cache
+def is_cold_by_name(name: str, decorated: tuple[str, ...]) -> bool:
+    """Whether a function of this name, decorated so, runs once, or when something is saved."""
+    if any(map(MEMOISES.search, decorated)):
+        return True  # once for what it is called with, not for every batch
+    bare = name.lstrip("_")
+    return not COLD_FUNCTIONS.isdisjoint((name, bare)) or bare.startswith(SETUP)
 
 
 def _head(block: Block) -> tuple[int, int, int, int]:

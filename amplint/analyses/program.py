@@ -30,6 +30,7 @@ class Program:
         files: the files; its own are linked.
         progress: to be told how many functions have been evaluated.
         link: gives the values of all functions.
+        facts: gives the facts that rest on these.
     """
 
     def __init__(
@@ -37,10 +38,11 @@ class Program:
         files: Files,
         progress: Progress = SILENT,
         link: Callable[[Files, Progress], Inference] | None = None,
+        facts: Callable[[Inference], Facts] = Facts,
     ) -> None:
         self._files = files
         self._inference = (link or linked)(files, progress)
-        self.facts = Facts(self._inference)
+        self.facts = facts(self._inference)
 
     @property
     def failures(self) -> list[str]:

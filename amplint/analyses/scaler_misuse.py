@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from amplint.analyses.fact import CallFact
 from amplint.gradscaler.checker import Misuse, Misuses
-from amplint.inference import Inference
+from amplint.gradscaler.checkpoints import ANY_STATE
+from amplint.gradscaler.event_index import FunctionEvents
+from amplint.inference import Inference, SiteId
+from amplint.inference.continuation import Edit
 from amplint.ir.ast_cache import NodePlace
 
 
@@ -19,9 +22,42 @@ class ScalerMisuse(CallFact[Sequence[Misuse]]):
 
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
-        self._misuses = Misuses(inference)
-        self.functions = frozenset(function for _, function, _ in self._misuses.sites())
-        self.widened = tuple(self._misuses.widened)
+        self._find({})
+
+    def _find(self, known: Mapping[str, FunctionEvents]) -> None:
+        misuses = Misuses(self.inference, known)
+        self._found: Mapping[SiteId, Sequence[Misuse]] = misuses.all
+        self._events = misuses.events
+        self.functions = frozenset(function for function, _ in self._found)
+        self.widened = tuple(misuses.widened)
 
     def of(self, at: NodePlace) -> Sequence[Misuse]:
-        return self._misuses.at(at.function, at.node)
+        return tuple(self._found.get((at.function, at.node), ()))
+
+    def follow(self, inference: Inference, edit: Edit) -> bool:
+        moves = edit.moves
+        if edit.has_other_bases:
+            return False
+        # A comment may speak of a scaler's state as well: see `Unsaved`.
+        self.inference = inference
+        if moves is None or any(
+            old.has_line(ANY_STATE) != new.has_line(ANY_STATE) for old, new in moves.edited
+        ):
+            around = {
+                function
+                for (function, _), callees in inference.edges.items()
+                if not callees.isdisjoint(edit.functions)
+            }
+            around |= edit.functions
+            self._find({f: found for f, found in self._events.items() if f not in around})
+            return True
+        self._found = {
+            site: [
+                misuse._replace(
+                    inner=moves.chain(misuse.inner), other=moves.chain((misuse.other,))[0]
+                )
+                for misuse in misuses
+            ]
+            for site, misuses in self._found.items()
+        }
+        return True

@@ -79,6 +79,22 @@ def code_of(text: str) -> str:
     return NOISE.sub(blank, text)
 
 
+def without_comments(text: str) -> str:
+    """The text with blanks for comments, every place unchanged."""
+
+    def blank(noise: re.Match[str]) -> str:
+        found = noise.group()
+        return " " * len(found) if found.startswith("#") else found
+
+    return NOISE.sub(blank, text)
+
+
+def long_strings(text: str) -> list[str]:
+    """The strings of several lines in a text, as they are written."""
+    found = (noise.group() for noise in NOISE.finditer(text))
+    return [each for each in found if not each.startswith("#") and LINE_END.search(each)]
+
+
 @dataclass(frozen=True)
 class Text:
     """Decoded text that remembers how to become the file's bytes again.

@@ -10,7 +10,7 @@ one only if nothing that is possible is right. `certainty` keeps the mistakes th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -36,7 +36,7 @@ from amplint.gradscaler.automaton import (
 from amplint.gradscaler.certainty import Fault, Pair, Points, innermost, review
 from amplint.gradscaler.checkpoints import Unsaved
 from amplint.gradscaler.decision_diagram import FALSE, TRUE, Condition, DecisionDiagrams
-from amplint.gradscaler.event_index import EventIndex, calls
+from amplint.gradscaler.event_index import EventIndex, FunctionEvents, calls
 from amplint.gradscaler.events import INFINITIES, Kind, Role, divides_by_zero
 from amplint.gradscaler.incomplete import Incompletes
 from amplint.gradscaler.instructions import Code
@@ -85,28 +85,36 @@ OTHER_TEXTS = {
 
 
 class Misuses:
-    """The misuses of all scalers of a project; found when the first question comes."""
+    """The misuses of all scalers of a project; found when the first question comes.
 
-    def __init__(self, inference: Inference) -> None:
+    Args:
+        known: see `EventIndex`.
+
+    Attributes:
+        events: what was found of each function.
+    """
+
+    def __init__(
+        self, inference: Inference, known: Mapping[str, FunctionEvents] | None = None
+    ) -> None:
         self._inference = inference
+        self.events: Mapping[str, FunctionEvents] = known or {}
         self.widened: list[str] = []  # functions of which not all paths could be kept apart
-
-    def at(self, function: str, number: int) -> tuple[Misuse, ...]:
-        """The misuses that are found at a call."""
-        return tuple(self._all.get((function, number), ()))
 
     def sites(self) -> Iterator[tuple[Violation, str, int]]:
         """All violations, each with the function and the number of the call."""
-        for (function, number), misuses in self._all.items():
+        for (function, number), misuses in self.all.items():
             for misuse in misuses:
                 yield misuse.violation, function, number
 
     @cached_property
-    def _all(self) -> dict[SiteId, list[Misuse]]:
+    def all(self) -> dict[SiteId, list[Misuse]]:
+        """The misuses that are found at each call."""
         return self._find()
 
     def _find(self) -> dict[SiteId, list[Misuse]]:
-        index = EventIndex(self._inference)
+        index = EventIndex(self._inference, self.events)
+        self.events = index.functions
         codes: dict[str, Code] = {}
         claims: dict[Pair, str] = {}
         reviewed: list[Points] = []

@@ -41,7 +41,7 @@ OTHER_STATE = re.compile(
     re.IGNORECASE,
 )
 # Lines that speak of a scaler in a checkpoint, or of the states of whatever there is.
-ANY_STATE = (
+ANY_STATE = re.compile(
     r"(?i)(scal\w*|amp)\b[^#\n]*\.state_dict|\.state_dict[^#\n]*scaler"
     r"|[\"']\w*scaler\w*[\"'] *(:|\] *=[^=])"
     r"|(getattr|hasattr|methodcaller)\([^#\n]*[\"']state_dict[\"']"
@@ -55,12 +55,8 @@ class Unsaved:
     def __init__(self, inference: Inference, index: EventIndex) -> None:
         self._inference = inference
         self._index = index
-        self._callers: dict[str, set[str]] = {}
-        self._callees: dict[str, set[str]] = {}
-        for (caller, _), callees in inference.edges.items():
-            self._callees.setdefault(caller, set()).update(callees)
-            for callee in callees:
-                self._callers.setdefault(callee, set()).add(caller)
+        self._saving: dict[Value, bool] = {}
+        self._saved_by: dict[str, list[tuple[int, str]]] = {}
 
     def find(self) -> Iterator[tuple[SiteId, SiteId]]:
         """The calls that save, each with the step of a scaler."""
@@ -79,6 +75,13 @@ class Unsaved:
 
     def _path(self, function: str) -> str:
         return self._inference.functions[function].path
+
+    @cached_property
+    def _callees(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for (caller, _), callees in self._inference.edges.items():
+            found.setdefault(caller, set()).update(callees)
+        return found
 
     # -- the program that a file is part of
 
@@ -122,7 +125,11 @@ class Unsaved:
         the state of an object, the call that gives the optimizer's."""
         for function, state in self._inference.states.items():
             saved: set[int] = set()
-            if TEST_PATH.search(self._inference.functions[function].path):
+            facts = self._inference.functions[function]
+            # It speaks of the state; of a module, words are without the defaults of its functions.
+            if facts.kind != "module" and "state_dict" not in facts.words:
+                continue
+            if TEST_PATH.search(facts.path):
                 continue
             for number, node in enumerate(state.graph.nodes):
                 if node.op != ops.CALL:
@@ -145,23 +152,36 @@ class Unsaved:
 
     def _saved(self, function: str, number: int, node: Node, state: State) -> Iterator[int]:
         """The nodes that a call saves, or hands to a function that saves them."""
-        if symbols(state.values[node.operands[0]]) & SAVING:
+        if self._saves(state.values[node.operands[0]]):
             yield argument(node, 0, "obj")
         for callee in sorted(self._inference.edges.get((function, number), ())):
-            inner = self._inference.states.get(callee)
-            facts = self._inference.functions[callee]
-            if inner is None:
-                continue
+            for position, name in self._saved_parameters(callee):
+                yield argument(node, position, name)
+
+    def _saved_parameters(self, function: str) -> list[tuple[int, str]]:
+        """The parameters that a function saves: their positions in a call, and their names."""
+        if function not in self._saved_by:
+            found = self._saved_by[function] = []
+            state = self._inference.states.get(function)
+            facts = self._inference.functions[function]
             names = [p.name for p in facts.params if p.kind == "positional"]
             names = names[1:] if facts.cls is not None else names
-            for each in inner.graph.nodes:
-                if each.op != ops.CALL or not symbols(inner.values[each.operands[0]]) & SAVING:
+            for node in state.graph.nodes if state is not None else ():
+                if state is None or node.op != ops.CALL:
                     continue
-                given = argument(each, 0, "obj")
-                kept = inner.graph.nodes[given] if given >= 0 else None
+                saves = self._saves(state.values[node.operands[0]])
+                given = argument(node, 0, "obj") if saves else -1
+                kept = state.graph.nodes[given] if given >= 0 else None
                 if kept is not None and kept.op == ops.PARAM:
                     position = names.index(kept.data) if kept.data in names else len(names)
-                    yield argument(node, position, kept.data)
+                    found.append((position, kept.data))
+        return self._saved_by[function]
+
+    def _saves(self, callee: Value) -> bool:
+        """Whether a call of this saves what it is given."""
+        if callee not in self._saving:  # many calls are of the same
+            self._saving[callee] = not symbols(callee).isdisjoint(SAVING)
+        return self._saving[callee]
 
     def _optimizer_in(self, state: State, number: int) -> int | None:
         """The node that gives the state of an optimizer, which is an entry of a dict."""
@@ -202,7 +222,7 @@ class Unsaved:
             steps = list(self._steps(level))
             if steps:
                 break
-            level = {caller for each in level for caller in self._callers.get(each, ())}
+            level = {caller for each in level for caller in self._index.callers.get(each, ())}
         else:
             steps = list(self._steps(self._methods_beside(function)))
         scaled = (step for step, by_scaler in steps if by_scaler)
@@ -249,7 +269,7 @@ class Unsaved:
     # -- whether the state may be saved after all
 
     def _may_be_saved(self, program: frozenset[str]) -> bool:
-        if not program.isdisjoint(self._inference.files.matching(ANY_STATE)):
+        if not program.isdisjoint(self._inference.files.matching(ANY_STATE.pattern)):
             return True
         states = {
             function: state

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from amplint.core.values import Object
 from amplint.core.walks import reachable
@@ -25,10 +26,30 @@ WORD = re.compile(r"\w+")
 LOOKS_ITSELF = re.compile(r"scale|finite|overflow|isinf|isnan|found_inf")
 
 
+class FunctionEvents(NamedTuple):
+    """The calls of one function that are events, by node, and what they tell of it.
+
+    Args:
+        scales: whether one is a call of a scaler.
+        steps: whether one is a step of a scaler.
+        divides: whether it makes an optimizer as in `divides_by_zero`.
+    """
+
+    events: Mapping[int, TrainingEvent]
+    scales: bool
+    steps: bool
+    divides: bool
+
+
 class EventIndex:
     """The calls of a project that are events, and the functions that lead to one by calls.
 
+    Args:
+        known: of functions, what an earlier index has found, if it is still so.
+
     Attributes:
+        functions: by function, what is found of it.
+        callers: by function, those that call it.
         of: by function and node, the events.
         scaling: the functions that lead to a call of a scaler.
         training: those that lead to any event.
@@ -38,27 +59,35 @@ class EventIndex:
         dividing: those that lead to an optimizer as in `divides_by_zero`.
     """
 
-    def __init__(self, inference: Inference) -> None:
+    def __init__(
+        self, inference: Inference, known: Mapping[str, FunctionEvents] | None = None
+    ) -> None:
         self.inference = inference
-        self.of: dict[str, dict[int, TrainingEvent]] = {}
+        known = known or {}
+        self.functions = {
+            function: known.get(function) or self._found(function, state)
+            for function, state in inference.states.items()
+        }
+        self.of = {function: found.events for function, found in self.functions.items()}
         scaling: set[str] = set()
         backward: set[str] = set()
         stepping: set[str] = set()
         halving: set[str] = set()
         dividing: set[str] = set()
-        for function, state in inference.states.items():
-            events = self.of[function] = dict(self._events(function, state))
-            kinds = {each.kind for each in events.values()}
-            if any(surely_scaler(inference, state, *each) for each in events.items()):
+        for function, found in self.functions.items():
+            if found.divides:
+                dividing.add(function)
+            if not found.events:
+                continue
+            kinds = {each.kind for each in found.events.values()}
+            if found.scales:
                 scaling.add(function)
             if kinds & {Kind.BACKWARD, Kind.ELSEWHERE}:
                 backward.add(function)
-            if any(is_scaler_step(inference, state, each) for each in events.values()):
+            if found.steps:
                 stepping.add(function)
             if Kind.HALF in kinds:
                 halving.add(function)
-            if any(divides_by_zero(state, number) for number in calls(state)):
-                dividing.add(function)
         self._roles: dict[SiteId, tuple[Role, bool]] = {}
         self._stored: dict[str, frozenset[str]] = {}
         self._stored_in: dict[tuple[str, int], frozenset[str]] = {}
@@ -66,7 +95,8 @@ class EventIndex:
         for function, facts in inference.functions.items():
             if facts.parent is not None:
                 self._within.setdefault(facts.parent, []).append(function)
-        callers: dict[str, dict[str, None]] = {}
+        self.callers: dict[str, dict[str, None]] = {}
+        callers = self.callers
         for (caller, _), callees in inference.edges.items():
             for callee in callees:
                 callers.setdefault(callee, {})[caller] = None
@@ -99,10 +129,10 @@ class EventIndex:
         return frozenset().union(*inside)
 
     def words_between(self, function: str, numbers: Collection[int]) -> frozenset[str]:
-        """The words in the text of a function, from the first to the last line of some nodes."""
+        """The words in the text of a function, from the first to the last line of some nodes, but comments."""
         rows = [self.inference.states[function].graph.nodes[n].location[0] for n in numbers]
         path = self.inference.functions[function].path
-        text = "\n".join(self.inference.files[path].lines[min(rows) - 1 : max(rows)])
+        text = "\n".join(self.inference.files[path].uncommented[min(rows) - 1 : max(rows)])
         return frozenset(WORD.findall(text))
 
     def stored_in(self, function: str, loop: int) -> frozenset[str]:
@@ -123,6 +153,15 @@ class EventIndex:
             nodes = state.graph.nodes if state is not None else ()
             self._stored[function] = frozenset(n.data for n in nodes if n.op == ops.STORE)
         return self._stored[function]
+
+    def _found(self, function: str, state: State) -> FunctionEvents:
+        events = dict(self._events(function, state))
+        return FunctionEvents(
+            events,
+            any(surely_scaler(self.inference, state, *each) for each in events.items()),
+            any(is_scaler_step(self.inference, state, each) for each in events.values()),
+            any(divides_by_zero(state, number) for number in calls(state)),
+        )
 
     def _events(self, function: str, state: State) -> Iterable[tuple[int, TrainingEvent]]:
         for number in calls(state):

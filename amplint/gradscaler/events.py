@@ -284,8 +284,10 @@ def parameters_of(state: State, node: Node) -> int:
 def divides_by_zero(state: State, number: int) -> bool:
     """Whether a call makes an optimizer that divides by nothing where a gradient is small, if the
     parameters are float16: its epsilon is 0 there, and no kernel computes in float32."""
-    node = state.graph.nodes[number]
-    atom = only(state.values[number])
+    value = state.values[number]
+    if not any(isinstance(atom, Object) and atom.type in EPSILONS for atom in value):
+        return False
+    node, atom = state.graph.nodes[number], only(value)
     if not isinstance(atom, Object) or atom.type not in EPSILONS:
         return False
     if node.data.stars or OTHERWISE & set(node.data.keywords):

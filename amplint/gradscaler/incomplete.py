@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from amplint.core.values import Instance, Module, Object, Symbol, Value
+from amplint.core.values import BOTTOM, Instance, Module, Object, Symbol, Value
 from amplint.core.violations import Violation
 from amplint.core.walks import reachable
 from amplint.gradscaler.checkpoints import is_harmless, symbols
@@ -79,6 +79,7 @@ class Incompletes:
     def __init__(self, inference: Inference, index: EventIndex) -> None:
         self._inference = inference
         self._index = index
+        self._found_fields: dict[str, dict[str, list[SiteId]]] = {}
 
     def find(self) -> Iterator[Incomplete]:
         if len(self._inference.files) > len(self._inference.files.own):
@@ -160,7 +161,7 @@ class Incompletes:
             yield variable.scope, -1
             return
         for owner in (*sorted(family), ""):
-            for function, number in self._fields.get(variable.name, {}).get(owner, ()):
+            for function, number in self._fields(variable.name).get(owner, ()):
                 state = self._inference.states[function]
                 node = state.graph.nodes[number]
                 if node.op == ops.ATTR:
@@ -189,20 +190,24 @@ class Incompletes:
         }
         return any(not set(self._inference.classes[each].methods) <= written for each in order)
 
-    @cached_property
-    def _fields(self) -> dict[str, dict[str, list[SiteId]]]:
-        """Where fields are read and stored, by name and class; no class where it is not known."""
-        found: dict[str, dict[str, list[SiteId]]] = {}
-        for function, state in sorted(self._inference.states.items()):
-            for number, node in enumerate(state.graph.nodes):
-                if node.op in (ops.ATTR, ops.STORE):
+    def _fields(self, name: str) -> Mapping[str, Sequence[SiteId]]:
+        """Where fields of a name are read and stored, by class; no class where it is not known."""
+        if name not in self._found_fields:
+            found = self._found_fields[name] = {}
+            for function, state in sorted(self._inference.states.items()):
+                facts = self._inference.functions[function]
+                # Of a module, words are without the defaults of its functions.
+                if facts.kind != "module" and name not in facts.words:
+                    continue
+                for number, node in enumerate(state.graph.nodes):
+                    if node.data != name or node.op not in (ops.ATTR, ops.STORE):
+                        continue
                     value = state.values[node.operands[0]]
                     if value and all(isinstance(atom, Symbol | Module) for atom in value):
                         continue  # `torch.amp`
                     for owner in self._classes(value) or ("",):
-                        sites = found.setdefault(node.data, {}).setdefault(owner, [])
-                        sites.append((function, number))
-        return found
+                        found.setdefault(owner, []).append((function, number))
+        return self._found_fields[name]
 
     @cached_property
     def _methods(self) -> dict[str, list[str]]:
@@ -216,17 +221,18 @@ class Incompletes:
     @cached_property
     def _handed_on(self) -> frozenset[str]:
         """The classes of objects that are given to functions that nobody knows."""
-        found: set[str] = set()
+        given: set[Value] = set()
+        harmless: dict[Value, bool] = {BOTTOM: False}  # many calls are of the same
         for function, state in self._inference.states.items():
             for number, node in enumerate(state.graph.nodes):
                 if node.op != ops.CALL or self._inference.edges.get((function, number)):
                     continue
                 callee = state.values[node.operands[0]]
-                if callee and all(is_harmless(atom) for atom in callee):
-                    continue
-                for operand in node.operands[1:]:
-                    found |= {a.cls for a in state.values[operand] if isinstance(a, Instance)}
-        return frozenset(found)
+                if callee not in harmless:
+                    harmless[callee] = all(map(is_harmless, callee))
+                if not harmless[callee]:
+                    given.update(state.values[operand] for operand in node.operands[1:])
+        return frozenset(a.cls for value in given for a in value if isinstance(a, Instance))
 
     def _local(self, variable: Variable) -> Iterator[SiteId]:
         """The node that makes the scaler, and the reads of its names by functions inside."""
@@ -325,7 +331,7 @@ class Incompletes:
         # What reads a field of that name of another class alone means that one.
         others = {
             function
-            for owner, sites in self._fields.get(variable.name, {}).items()
+            for owner, sites in self._fields(variable.name).items()
             if owner and owner not in family
             for function, _ in sites
         } - own
@@ -368,11 +374,11 @@ class Incompletes:
         return True
 
     def _reads_by_name(self, function: str, name: str) -> bool:
-        """Whether the text of a function has a field or a string of that name, and not a variable
+        """Whether the code of a function has a field or a string of that name, and not a variable
         alone."""
         facts = self._inference.functions[function]
         row, _, end_row, _ = facts.location
-        text = "\n".join(self._inference.files[facts.path].lines[row - 1 : end_row])
+        text = "\n".join(self._inference.files[facts.path].uncommented[row - 1 : end_row])
         return re.search(rf"[.\"']{re.escape(name)}\b", text) is not None
 
     def _scopes(self, function: str) -> Iterator[str]:

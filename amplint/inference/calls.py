@@ -511,6 +511,7 @@ class Calls(Frame):
         """Another thread runs this, in no region, and nobody need wait for it: it is not called."""
         site = (self.facts.id, self.number)
         self.inference.threads[site] = set(work)
+        self.inference.are_regions_stale = True
         for atom in ordered(work):
             if isinstance(atom, Function):
                 self.inference.write_region(atom.id, site, None)

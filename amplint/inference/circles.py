@@ -71,22 +71,30 @@ class Circles:
         for sweep in range(MAX_SWEEPS):
             inference.take_late()
             self._find()
-            inference.settle_regions(inherited(inference))
+            self._solve_regions()
             self._settle()
             for number, circle in enumerate(self._found):
                 if number in self._stale:
                     self._stale.discard(number)
                     Turn(inference, circle).run()
                     self._settle()
-            inference.settle_regions(inherited(inference))
+            self._solve_regions()
             if not (self._stale or inference.new_edges or inference.has_queued()):
                 break
             if sweep > 0:
                 self._kept.update(inference.new_edges or ())
         else:
-            inference.unsettled.update(*(self._found[n].nodes for n in self._stale))
+            left = (function for n in self._stale for function, _ in self.sites[n])
+            inference.unsettled.update(left)
             return False
         return not self._kept
+
+    def _solve_regions(self) -> None:
+        """Solve the regions that functions inherit, if any of them may be another one."""
+        inference = self._inference
+        if inference.are_regions_stale:
+            inference.are_regions_stale = False
+            inference.settle_regions(inherited(inference))
 
     def _find(self) -> None:
         """Look for the circles; those that are no other than before need not be evaluated.
@@ -95,9 +103,14 @@ class Circles:
         or an end of something that has come or gone.
         """
         inference = self._inference
+        others = self._stale or self._kept or inference.new_edges or inference.rewired
+        if not others and self._functions == inference.states.keys():
+            self._found = ()
+            return
         before = {sites for n, sites in enumerate(self.sites) if n not in self._stale}
         dependence = Dependence(inference, self._kept)
         starts = dependence.of_functions(inference.states.keys() - self._functions)
+        starts += dependence.numbers(inference.rewired)
         starts += dependence.ends(inference.new_edges or ())
         starts += dependence.ends(self._kept)
         for number in {*self._stale, *(self._number_of(start, dependence) for start in starts)}:
@@ -105,6 +118,7 @@ class Circles:
                 starts += dependence.numbers(self.sites[number])
         self._found = circles_of(inference, dependence, sorted({*starts}))
         inference.new_edges = set()
+        inference.rewired.clear()
         self._functions = set(inference.states)
         aside = [sites for sites in self.sites if not dependence.was_asked(sites)]
         found = [circle.sites for circle in self._found]

@@ -7,17 +7,24 @@ in more than their place.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from amplint.core.values import BOTTOM
+from amplint.inference.circles import Sites
+from amplint.inference.evaluation import MOVING
 from amplint.inference.fixpoint import Inference
+from amplint.inference.grafting import Graft, graft, unchanged
 from amplint.inference.interface import difference, interface
+from amplint.inference.project import IDLE_SCALER, ProjectFacts
 from amplint.inference.snapshot import GONE, TakenUp, affected, naming, updated
 from amplint.inference.state import WHOLE, SiteId, State
 from amplint.inference.value_codec import Encoder
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts, Graph
+from amplint.ir.moves import Moves, moves
 
 
 def can_go_on(inference: Inference) -> bool:
@@ -25,7 +32,7 @@ def can_go_on(inference: Inference) -> bool:
     return inference.is_unique and not inference.failures and not inference.has_queued()
 
 
-def continued(files: Files, before: Inference, changed: Collection[str]) -> Inference | None:
+def continued(files: Files, before: Inference, changed: Collection[str]) -> Continued | None:
     """The fixpoint of files that were others when another one had come to its end; None where it
     has to be computed from nothing.
 
@@ -44,8 +51,74 @@ def continued(files: Files, before: Inference, changed: Collection[str]) -> Infe
     anew = {
         function for path, file in new.items() for function in others(file, old.get(path, NOTHING))
     }
-    found = affected(project, seen, anew, before.states, lambda ids: holders(before, ids))
-    return None if found is None else updated(Continued(files, before, new, found, seen.gone))
+    grafts = dict(grafted(anew, before, project))
+    found = affected(
+        project, seen, anew - grafts.keys(), before.states, lambda ids: holders(before, ids)
+    )
+    if found is None:
+        return None
+    for function in found & grafts.keys():
+        del grafts[function]
+    known = Known(before) if found or grafts or seen.gone else None
+    inference = updated(Continued(files, before, new, found, seen.gone, grafts))
+    if inference is None:
+        return None
+    if known is not None:
+        functions = {*found, *grafts, *seen.gone} | known.changed(inference)
+        has_other_bases = known.bases != inference.own_bases
+        inference.edit = Edit(frozenset(functions), None, has_other_bases)
+    else:
+        same = old.keys() == new.keys()
+        moved = moves({file: new[path] for path, file in old.items()}) if same else None
+        inference.edit = Edit(frozenset(), moved, False)
+    return inference
+
+
+@dataclass(frozen=True)
+class Edit:
+    """An edit, by what it changes of the outcome of a fixpoint.
+
+    Args:
+        functions: those that are others than before, or of which something else is known; those
+            that are new, or gone.
+        moves: the places of code, where nothing else has changed at all; else None.
+        has_other_bases: whether a class may derive from something else.
+    """
+
+    functions: frozenset[str]
+    moves: Moves | None
+    has_other_bases: bool
+
+
+class Known:
+    """The part of the outcome of a fixpoint that belongs to single functions, to be compared with
+    what it is after an edit."""
+
+    def __init__(self, inference: Inference) -> None:
+        self._values = {function: [*state.values] for function, state in inference.states.items()}
+        self._regions = {
+            function: {**state.regions} for function, state in inference.states.items()
+        }
+        self.bases = {**inference.own_bases}
+        self._sites = [{**table} for table in tables(inference)]
+
+    def changed(self, inference: Inference) -> set[str]:
+        """The functions of which something else is known now."""
+        states = inference.states
+        found = {*(self._values.keys() ^ states.keys())}
+        for function, values in self._values.items():
+            state = states.get(function)
+            if state is None or values != state.values or self._regions[function] != state.regions:
+                found.add(function)
+        for before, now in zip(self._sites, tables(inference), strict=True):
+            found.update(function for function, _ in before.keys() ^ now.keys())
+            found.update(site[0] for site, row in now.items() if before.get(site) != row)
+        return found
+
+
+def tables(inference: Inference) -> tuple[Mapping[SiteId, object], ...]:
+    """All that is known of the calls in functions."""
+    return inference.edges, inference.drawn, inference.threads, inference.off_flags
 
 
 NOTHING = File("", "")
@@ -53,18 +126,46 @@ NOTHING = File("", "")
 
 def others(new: File, old: File) -> Iterator[str]:
     """The functions of a file that are others than before, in more than their place."""
+    if new.has_line(IDLE_SCALER) != old.has_line(IDLE_SCALER):
+        yield from new.facts.functions  # see `Frame.is_scaled`
+        return
     for function, facts in new.facts.functions.items():
         known = old.facts.functions.get(function)
-        same = known is not None and told(facts) == told(known)
+        same = known is not None and told(facts) == told(known) and facts.words == known.words
         if not same or shape(new.graph(function)) != shape(old.graph(function)):
             yield function
 
 
+def grafted(
+    functions: Iterable[str], before: Inference, project: ProjectFacts
+) -> Iterator[tuple[str, Graft]]:
+    """Those of the functions that are others than before of which most nodes stay."""
+    for function in functions:
+        state = before.states.get(function)
+        if state is None:
+            continue
+        old, new = before.functions[function], project.functions[function]
+        if told(old) != told(new) or not MOVING.isdisjoint(old.words ^ new.words):
+            continue  # of words, see `Evaluation.hot_parameter`
+        graph = project.files[new.path].graph(function)
+        if shape(state.graph) == shape(graph):  # the words of a class are those of its methods, too
+            yield function, unchanged(graph)
+            continue
+        if state.nests or state.passed_over or new.kind != "function":
+            continue
+        if function in before.known_dispatches:
+            continue
+        found = graft(state.graph, graph, before.marks_of(function), project.marks_of(function))
+        if found is not None:
+            yield function, found
+
+
 def told(facts: FunctionFacts) -> object:
-    """All that is known of a function but its place; constants by their text, for 1 == True."""
+    """All that is known of a function but its place, and its words; constants by their text, for
+    1 == True."""
     return (
         facts.name, facts.kind, facts.parent, facts.cls, repr(facts.params), facts.decorated,
-        facts.is_async, facts.words,
+        facts.is_async,
     )  # fmt: skip
 
 
@@ -110,7 +211,13 @@ class Continued(TakenUp):
         files, anew, gone: as for `TakenUp`.
         before: the other one.
         edited: the paths of the files that are others than before.
+        grafts: the functions that are others than before, and of which most nodes stay.
+
+    Attributes:
+        edit: what differs from the other one, once this one has come to its end.
     """
+
+    edit: Edit
 
     def __init__(
         self,
@@ -119,14 +226,23 @@ class Continued(TakenUp):
         edited: Collection[str],
         anew: Collection[str],
         gone: Collection[str],
+        grafts: Mapping[str, Graft],
     ) -> None:
         super().__init__(files, anew, gone)
         self._left = {*anew, *gone}  # the functions of which nothing is kept
-        sites = {
-            (function, node)
+        self._grafted = grafts
+        # By site that is not what it was: the same one now, or None.
+        sites: dict[SiteId, SiteId | None] = {
+            (function, node): None
             for function in self._left & before.states.keys()
             for node in range(WHOLE, len(before.states[function].values))
         }
+        for function, kept in grafts.items():
+            for node in range(len(before.states[function].values)):
+                now = kept.numbers.get(node)
+                if now != node:
+                    sites[function, node] = (function, now) if now is not None else None
+            self.rewired.update((function, node) for node in kept.rewired)
         self.memo = before.memo
         self.states = before.states
         self._take_states(edited)
@@ -138,12 +254,19 @@ class Continued(TakenUp):
             self._read, self._written, self.edges, self.drawn, self.threads, self.off_flags,
         )  # fmt: skip
         for rows in of_sites:
-            for site in sites.intersection(rows):
-                del rows[site]
+            rename(rows, sites)
+        self.are_regions_stale = before.are_regions_stale or bool(gone)
         self._regions = before._regions
         for calls in self._regions.values():
-            for site in sites.intersection(calls.sites):
+            moved = {site: calls.sites[site] for site in sites.keys() & calls.sites.keys()}
+            for site in moved:
                 calls.remove(site)
+            for site, region in moved.items():
+                now_site = sites[site]
+                if now_site is None:
+                    self.are_regions_stale = True
+                else:
+                    calls.put(now_site, region)
         self._inherited = before._inherited
         self.known_dispatches = before.known_dispatches
         for function in self._left:
@@ -152,10 +275,10 @@ class Continued(TakenUp):
         if gone:
             self._forget(gone)
         self._take_slots(sites)
-        self._know_circles(before.circles, before.unsettled)
+        self._know_circles(self._renamed(before.circles, sites), before.unsettled)
 
     def update(self) -> None:
-        if self._left:
+        if self._left or self._grafted:
             super().update()
         else:
             self.is_unique = True  # as it was: nothing but places has changed
@@ -169,27 +292,49 @@ class Continued(TakenUp):
         for path in edited:
             file = self.files[path]
             for function in file.facts.functions.keys() & self.states.keys():
-                old = self.states[function]
-                new = State(file.graph(function), old.values, old.local)
+                old, graph = self.states[function], file.graph(function)
+                values = old.values
+                if function in self._grafted:
+                    values = [BOTTOM] * len(graph.nodes)
+                    for was, now in self._grafted[function].numbers.items():
+                        values[now] = old.values[was]
+                new = State(graph, values, old.local)
                 new.around, new.regions, new.passed_over = old.around, old.regions, old.passed_over
                 self.states[function] = new
 
-    def _take_slots(self, sites: Collection[SiteId]) -> None:
-        """Take the sites of what is left from those who read a key. What they have written stays,
-        under another name: see `TakenUp.update`."""
-        left = {*sites}
+    def _renamed(
+        self, circles: Iterable[Sites], names: Mapping[SiteId, SiteId | None]
+    ) -> Iterator[Sites]:
+        """The circles as they are named now, but for those that have lost a node: what is left of
+        one is looked at again."""
+        functions = {function for function, _ in names}
+        for sites in circles:
+            if functions.isdisjoint(function for function, _ in sites):
+                yield sites
+                continue
+            now = [names.get(site, site) for site in sites]
+            left = [site for site in now if site is not None]
+            if len(left) == len(now):
+                yield tuple(left)
+            else:
+                self.rewired.update(left)
+
+    def _take_slots(self, names: Mapping[SiteId, SiteId | None]) -> None:
+        """Name the sites of keys as they are now. Those that are gone read nothing any more; what
+        they have written stays, under another name: see `TakenUp.update`."""
         for slot in self.slots.values():
-            if not left.isdisjoint(slot.parts):
+            if not names.keys().isdisjoint(slot.parts):
                 parts, slot.parts = slot.parts, {}
                 for site, value in parts.items():
-                    kept = site if site not in left else (GONE + site[0], site[1])
-                    slot.parts[kept] = value
-                    if kept is not site:
-                        self._gone.append((slot, kept))
-            if not left.isdisjoint(slot.readers):
-                slot.readers.difference_update(left)
-            if slot.part_readers and not left.isdisjoint(slot.part_readers):
-                slot.part_readers = {*slot.part_readers} - left
+                    now = names.get(site, site)
+                    if now is None:
+                        now = (GONE + site[0], site[1])
+                        self._gone.append((slot, now))
+                    slot.parts[now] = value
+            if not names.keys().isdisjoint(slot.readers):
+                slot.readers = present(slot.readers, names)
+            if slot.part_readers and not names.keys().isdisjoint(slot.part_readers):
+                slot.part_readers = present(slot.part_readers, names)
 
     def _forget(self, gone: Collection[str]) -> None:
         """Forget all that definitions own which are gone."""
@@ -202,3 +347,18 @@ class Continued(TakenUp):
         for identity in gone:
             self._regions.pop(identity, None)
             self.own_bases.pop(identity, None)
+
+
+def present(sites: Iterable[SiteId], names: Mapping[SiteId, SiteId | None]) -> set[SiteId]:
+    """Sites as they are named now, but for those that are gone."""
+    now = (names.get(site, site) for site in sites)
+    return {site for site in now if site is not None}
+
+
+def rename(rows: dict[SiteId, Any], names: Mapping[SiteId, SiteId | None]) -> None:
+    """Name the sites of a table as they are now. Those that are gone go from it."""
+    moved = {site: rows.pop(site) for site in names.keys() & rows.keys()}
+    for site, row in moved.items():
+        now = names[site]
+        if now is not None:
+            rows[now] = row

@@ -89,6 +89,7 @@ class Evaluation(Calls):
         if WHOLE in dirty or self.function_region != self.state.around:
             self.state.regions.clear()
             self.state.around = self.function_region
+            self.inference.are_regions_stale = True
         self.regions = self.state.regions
         self.scope = scope
         self.changed: set[int] = set()
@@ -140,6 +141,7 @@ class Evaluation(Calls):
                 self.changed.add(number)
                 if number in contexts:
                     self.regions.clear()
+                    self.inference.are_regions_stale = True
                 for each in (*dependents[number], *contexts.get(number, ())):
                     if each not in scope:
                         self.inference.later(self.facts.id, each)

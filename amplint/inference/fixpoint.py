@@ -30,6 +30,7 @@ class Inference(ProjectFacts):
         self._called: set[str] = set()  # names whose callers have been asked for
         self.circles: Sequence[Sites] = ()  # as they were found last
         self.searched: Collection[str] = frozenset()  # the functions among which they were
+        self.rewired: set[SiteId] = set()  # nodes that depend on others since then
         self.is_unique = False  # whether the values depend on nothing but the files
 
     def solve(self, roots: Iterable[str]) -> None:

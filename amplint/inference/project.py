@@ -32,8 +32,7 @@ class ProjectFacts(Hierarchy):
     def makes_idle_scaler(self, path: str) -> bool:
         """Whether a file has a GradScaler for the CPU, or one that is switched off."""
         if path not in self._idle_scalers:
-            lines = self.files[path].lines
-            self._idle_scalers[path] = any(map(IDLE_SCALER.search, lines))
+            self._idle_scalers[path] = self.files[path].has_line(IDLE_SCALER)
         return self._idle_scalers[path]
 
     def mentioning(self, word: str) -> list[str]:

@@ -11,13 +11,14 @@ to take up.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from amplint.core.values import KINDS, Autocast, Class, Function, Instance, Module, Super, Value
 from amplint.inference.circles import Sites
 from amplint.inference.fixpoint import Inference
+from amplint.inference.grafting import Graft
 from amplint.inference.interface import Difference, Interface, difference, interface, related
 from amplint.inference.project import ProjectFacts
 from amplint.inference.state import WHOLE, Key, KeyKind, SiteId, State
@@ -193,7 +194,10 @@ def affected(
     return found if len(found) <= MOST_CHANGED * len(known) else None
 
 
-def updated(inference: TakenUp) -> Inference | None:
+Taken = TypeVar("Taken", bound="TakenUp")
+
+
+def updated(inference: Taken) -> Taken | None:
     """The fixpoint once it has come to its end; None where that is not the one from nothing."""
     inference.update()
     complete = inference.functions.keys() == inference.states.keys()
@@ -261,6 +265,7 @@ class TakenUp(Inference):
         self._anew = sorted(anew)
         self._definitions_gone = bool(gone)
         self._gone: list[tuple[Slot, SiteId]] = []  # what these functions had written
+        self._grafted: Mapping[str, Graft] = {}  # functions of which most nodes stay
 
     def _know_circles(self, circles: Iterable[Sites], unsettled: Collection[str]) -> None:
         """Take these for the circles, but for one that lies in a changed function as well."""
@@ -281,7 +286,10 @@ class TakenUp(Inference):
             self._queue.pop(function, None)
             self.evaluate(function, {WHOLE})
         self._withdraw_gone()
-        for function in self._anew:
+        for function, kept in self._grafted.items():
+            for node in kept.behind:
+                self.later(function, node)
+        for function in (*self._anew, *self._grafted):
             # Who calls what makes a region looks into the function: `Calls.specialised`.
             slot = self.slot(Key("return", function))
             if any(isinstance(atom, Autocast) for atom in slot.joined or ()):

@@ -156,6 +156,8 @@ class Store(ABC):
         self._writing: list[Slot] = []
         self._regions: dict[str, RegionsOfCalls] = {}
         self._inherited: Mapping[str, Region | None] | None = None
+        # Whether a call may stand in another region since these were solved.
+        self.are_regions_stale = True
         self.known_dispatches: dict[str, dict[Dispatch, frozenset[str]]] = {}
         self._queue: dict[str, set[int]] = {}  # by function: the nodes that are to be evaluated
         self._late: dict[str, set[int]] = {}  # the same, once circles are dealt with
@@ -307,7 +309,8 @@ class Store(ABC):
         self._reading, self._writing = [], []
         self.edges.pop(site, None)
         self.drawn.pop(site, None)
-        self.threads.pop(site, None)
+        if self.threads.pop(site, None):
+            self.are_regions_stale = True
         self.off_flags.pop(site, None)
 
     def end(self, site: SiteId) -> None:
@@ -337,6 +340,7 @@ class Store(ABC):
             calls = self._regions[slot.key.owner]
             before = calls.joined()
             calls.remove(site)
+            self.are_regions_stale = True
             if self._inherited is None and calls.joined() != before:
                 self._tell(slot.readers)
         elif site in slot.parts:
@@ -443,7 +447,10 @@ class Store(ABC):
         self._writing.append(slot)
         calls = self.calls_of(function)
         before = calls.joined()
-        if calls.put(site, region) and self._inherited is None and calls.joined() != before:
+        if not calls.put(site, region):
+            return
+        self.are_regions_stale = True
+        if self._inherited is None and calls.joined() != before:
             self._tell(slot.readers)
 
     def dispatches(self, function: str) -> Mapping[Dispatch, frozenset[str]]:

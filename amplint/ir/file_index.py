@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 
-from amplint.core.text import LINE_END, code_of
+from amplint.core.text import LINE_END, code_of, without_comments
 from amplint.ir.ast_cache import FunctionNode, NodePlace, Parsed, Scope, TreeCache, function_alone
 from amplint.ir.codec import Record, encode
 from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts, Graph, Location, Param
@@ -71,6 +71,15 @@ class File:
         """The lines of its text, without their ends."""
         return LINE_END.split(self.text)
 
+    def has_line(self, pattern: re.Pattern[str]) -> bool:
+        """Whether a line of its text matches."""
+        return any(map(pattern.search, self.lines))
+
+    @cached_property
+    def uncommented(self) -> list[str]:
+        """The same, with blanks for comments."""
+        return LINE_END.split(without_comments(self.text))
+
     @cached_property
     def _code(self) -> list[str]:
         return LINE_END.split(code_of(self.text))
@@ -95,6 +104,7 @@ class File:
         """Give back the memory of what can be made of the text again."""
         self._parsed = None
         self.__dict__.pop("lines", None)
+        self.__dict__.pop("uncommented", None)
         self.__dict__.pop("_code", None)
 
     def placed(self) -> Placed:

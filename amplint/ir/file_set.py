@@ -41,6 +41,7 @@ class Files(Mapping[str, File]):
         self._others = dict(others or {})
         self._indexed: dict[str, File] = {}
         self._index = index
+        self._by_word: dict[str, Sequence[str]] = {}
 
     def __getitem__(self, path: str) -> File:
         if path in self.own:
@@ -91,15 +92,9 @@ class Files(Mapping[str, File]):
 
     def own_holding(self, word: str) -> Sequence[str]:
         """Its own files whose code holds an identifier."""
-        return self._by_word.get(word, ())
-
-    @cached_property
-    def _by_word(self) -> Mapping[str, Sequence[str]]:
-        found: dict[str, list[str]] = {}
-        for path, file in self.own.items():
-            for word in file.facts.words:
-                found.setdefault(word, []).append(path)
-        return found
+        if word not in self._by_word:
+            self._by_word[word] = [p for p, file in self.own.items() if word in file.facts.words]
+        return self._by_word[word]
 
     def holding(self, *words: str) -> Iterator[str]:
         """The files whose code holds all these identifiers."""
@@ -112,8 +107,8 @@ class Files(Mapping[str, File]):
 
     def matching(self, pattern: str) -> Iterator[str]:
         """The files of which a line matches the regular expression."""
-        search = re.compile(pattern).search
-        yield from (path for path, file in self.own.items() if any(map(search, file.lines)))
+        compiled = re.compile(pattern)
+        yield from (path for path, file in self.own.items() if file.has_line(compiled))
         yield from (path for path in self._others if self.ask("has line", pattern, path))
 
 

@@ -137,15 +137,23 @@ class Notebook(Text):
         """The notebook with the source of those cells that are not as in this text."""
         pieces: list[str] = []
         done = 0
+        for start, end, source in self.replacements(new_text):
+            pieces += self.document[done:start], source
+            done = end
+        return "".join([*pieces, self.document[done:]])
+
+    def replacements(self, new_text: str) -> Iterator[tuple[int, int, str]]:
+        """The same as replacements in the JSON document: start, end, and what stands there then.
+
+        Raises UnencodableError.
+        """
         for cell, code in zip(self.cells, self._codes(new_text), strict=True):
             if code == cell.code:
                 continue
             source = undone(code, self.boundary)
             if self.boundary in source or cell.is_left_out:
                 raise UnencodableError("the fix would change what only IPython can read")
-            pieces += self.document[done : cell.start], as_json(source, cell, self.document)
-            done = cell.end
-        return "".join([*pieces, self.document[done:]])
+            yield cell.start, cell.end, as_json(source, cell, self.document)
 
     def changes(self, path: str, new_text: str) -> list[tuple[str, str, str]]:
         """The cells that differ, which are shown one by one: of the JSON around them, a single

@@ -145,8 +145,12 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
 def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     """The result for the files that could be read."""
     begun = time.process_time()
-    link = task.linker.link if task.linker is not None else None
-    program = Program(files, task.progress, link)
+    linker = task.linker
+    program = (
+        Program(files, task.progress, linker.link, linker.facts)
+        if linker is not None
+        else Program(files, task.progress)
+    )
     program.facts[Hotness]  # nearly all rules ask for it: not once in each process
     widened = widened_in(program, task.rules) if task.limits else ()
     limited = united([program.limited, {PATHS: widened}])
@@ -175,7 +179,7 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
         processes,
     )
     judged = tuple(judging for _, judging in looked if judging is not None)
-    changed = task.linker.changed if task.linker is not None else None
+    changed = linker.changed if linker is not None else None
     measured = Measured(0.0, link_time, len(files.own), 0, *program.size, judged, changed)
     return Analysed(
         {path: seen for path, (seen, _) in zip(paths, looked, strict=True)},

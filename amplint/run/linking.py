@@ -9,6 +9,7 @@ from typing import Protocol
 
 import msgspec
 
+from amplint.analyses.fact import Facts
 from amplint.analyses.program import linked
 from amplint.core.progress import Progress
 from amplint.inference import Inference
@@ -48,6 +49,10 @@ class Linking(Protocol):
         """The values of all functions."""
         ...
 
+    def facts(self, inference: Inference) -> Facts:
+        """The facts that rest on the values that were given last."""
+        ...
+
 
 @dataclass
 class Linker:
@@ -77,6 +82,10 @@ class Linker:
         inference = linked(files, progress)
         self._keep(inference, digests)
         return inference
+
+    def facts(self, inference: Inference) -> Facts:
+        """The facts that rest on values: none is built yet."""
+        return Facts(inference)
 
     def _resumed(self, files: Files, snapshot: Snapshot, changed: list[str]) -> Inference | None:
         try:
@@ -122,12 +131,12 @@ class LiveLinker:
     known: Callable[[], None] = lambda: None
     changed: int | None = None
     _disk: Linker | None = None
-    _known: Inference | None = None
+    _known: Facts | None = None
 
     @property
     def files(self) -> Mapping[str, File]:
         """The files that are in memory, indexed, by path."""
-        return self._known.files.own if self._known is not None else {}
+        return self._known.inference.files.own if self._known is not None else {}
 
     def over(self, disk: Linker | None) -> LiveLinker:
         """The same, which takes the values from the cache where it knows none."""
@@ -140,18 +149,32 @@ class LiveLinker:
         # It is taken out first: an edit that amplint fails on leaves nothing that could be used.
         before, self._known = self._known, None
         known = self._continued(files, before) if before is not None else None
-        if known is None and self._disk is not None:
-            known = self._disk.link(files, progress)
-            self.changed = self._disk.changed
-        self._known = known if known is not None else linked(files, progress)
+        self._known = known if known is not None else Facts(self._anew(files, progress))
         self.known()
+        return self._known.inference
+
+    def facts(self, inference: Inference) -> Facts:
+        """The facts that rest on the values that were given last, with what of those before is
+        still so."""
+        assert self._known is not None and self._known.inference is inference
         return self._known
 
-    def _continued(self, files: Files, before: Inference) -> Inference | None:
-        if not can_go_on(before):
+    def _anew(self, files: Files, progress: Progress) -> Inference:
+        if self._disk is None:
+            return linked(files, progress)
+        inference = self._disk.link(files, progress)
+        self.changed = self._disk.changed
+        return inference
+
+    def _continued(self, files: Files, before: Facts) -> Facts | None:
+        inference = before.inference
+        if not can_go_on(inference):
             return None
-        old, new = before.files.own, files.own
+        old, new = inference.files.own, files.own
         # A file that was indexed before is the same object.
         changed = [path for path in {**old, **new} if old.get(path) is not new.get(path)]
+        found = continued(files, inference, sorted(changed))
+        if found is None:
+            return None
         self.changed = len(changed)
-        return continued(files, before, sorted(changed))
+        return before.after(found, found.edit)

@@ -13,6 +13,7 @@ from amplint.ir.file_index import File
 from amplint.project import discover
 from amplint.project.config import Settings, find, load
 from amplint.project.discover import Project
+from amplint.project.notebooks import Notebook
 from amplint.project.reading import text_of
 from amplint.run import engine
 from amplint.run.cache import NAME, Cache
@@ -22,6 +23,9 @@ from amplint.server.messages import Answer, Done, Judged, Look, Open, Told
 from amplint.server.showing import Showing
 
 UNTITLED = "untitled.py"
+# A cell of a notebook, which VS Code opens as a text of its own: without the other cells, and with
+# magics, it is no program.
+CELL = "vscode-notebook-cell:"
 
 
 class SupersededError(BaseException):
@@ -110,6 +114,9 @@ class Looker:
 
     def _looked(self, look: Look) -> Iterator[Answer]:
         opened = look.opened[look.uri]
+        if look.uri.startswith(CELL):
+            yield Judged(look.number, look.uri, [], {})
+            return
         if not opened.path:
             yield from self._judged(look, alone(opened), {UNTITLED: look.uri})
             return
@@ -214,6 +221,7 @@ def overlays_of(project: Project, texts: Mapping[str, str]) -> dict[str, str]:
 def is_on_disk(project: Project, name: str, text: str) -> bool:
     """Whether a file holds this text."""
     try:
-        return text_of(name, project.root, {}).text == text
+        found = text_of(name, project.root, {})
+        return (found.document if isinstance(found, Notebook) else found.text) == text
     except (OSError, UndecodableError):
         return False

@@ -18,7 +18,7 @@ from amplint.project.notebooks import Notebook
 from amplint.project.reading import text_of
 from amplint.run.request import Outcome, Request
 from amplint.server.messages import Edit, Elsewhere, Item, Judged, Page, Repair, Repaired
-from amplint.server.positions import Encoding, range_between, range_of
+from amplint.server.positions import Encoding, Range, range_between, range_of
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Showing:
             finding.name,
             finding.group.value,
             finding.message,
-            range_of(text, finding.span, self.encoding),
+            self._place(text, finding.span),
             is_error=finding.group.severity == "error",
             is_deprecated=finding.group is Group.MIGRATION,
             advice=finding.help if fix is None else suggested(fix),
@@ -75,10 +75,13 @@ class Showing:
 
     def _elsewhere(self, related: Related) -> Elsewhere:
         text = self.outcome.texts.get(related.path) or self._other(related.path)
-        span = Span(*map(text.in_file, related.span))
-        file = Text(text.document) if isinstance(text, Notebook) else text
-        place = range_of(file, span, self.encoding)
+        place = self._place(text, related.span)
         return Elsewhere(self._uri(related.path), place, related.message)
+
+    def _place(self, text: Text, span: Span) -> Range:
+        """A place as the editor counts; of a notebook, in its JSON, which is what is open."""
+        file = Text(text.document) if isinstance(text, Notebook) else text
+        return range_of(file, Span(*map(text.in_file, span)), self.encoding)
 
     def _other(self, path: str) -> Text:
         try:
@@ -100,10 +103,13 @@ class Showing:
         changes = fix_round(replace(self.outcome, findings=fixable), self.request, allow)
         if path not in changes.fixed:
             return []
-        before = self.outcome.texts[path]
+        before, after = self.outcome.texts[path], changes.fixed[path].text
+        if isinstance(before, Notebook):
+            file, edits = Text(before.document), before.replacements(after)
+        else:
+            file, edits = before, differences(before, Text(after))
         return [
-            Edit(range_between(before, start, end, self.encoding), text)
-            for start, end, text in differences(before, Text(changes.fixed[path].text))
+            Edit(range_between(file, start, end, self.encoding), text) for start, end, text in edits
         ]
 
 

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import random
 import textwrap
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 
+from amplint.analyses.fact import Facts
 from amplint.analyses.program import linked
 from amplint.core.progress import SILENT
 from amplint.core.values import Tensor, Value
-from amplint.inference import Inference
+from amplint.inference import Inference, continuation
 from amplint.inference import snapshot as snapshots
-from amplint.inference.continuation import can_go_on, continued
+from amplint.inference.continuation import Edit, can_go_on, continued
+from amplint.inference.grafting import Graft, graft
 from amplint.inference.snapshot import Snapshot, resumed, taken
 from amplint.inference.state import Key
 from amplint.inference.value_codec import Decoder, Encoder
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
+from amplint.ir.moves import rows_moved
 from amplint.output.formats import Report
 from amplint.output.formats import json as json_format
 from amplint.run import engine, linking, session
@@ -235,6 +241,78 @@ def test_who_sees_a_change_past_keys_is_evaluated_again(
         assert outcome(inference) == outcome(linked(indexed(then)))
 
 
+LONG = """
+    import torch
+    from blocks import handed_on, made
+
+    def worked(x, rate):
+        scale = 3
+        y = x * scale
+        for step in range(4):
+            z = made(step)
+            y = y + z
+        shown = handed_on(y, 2)
+        return y, shown
+"""
+# By what changes: what stands there and afterwards, and whether a node depends on others then. None
+# where the whole function is evaluated.
+SHOWN = "    shown = handed_on(y, 2)\n"
+INSIDE = {
+    "a constant": ("scale = 3", "scale = 4.5", False),
+    "a statement that nobody uses": (SHOWN, f"    more = 5\n{SHOWN}", False),
+    "a statement that uses a name": (SHOWN, f"    more = x.item()\n{SHOWN}", True),
+    "another argument": ("handed_on(y, 2)", "handed_on(x, 2)", True),
+    "a statement that goes": (f"{SHOWN}    return y, shown\n", "    return y\n", True),
+    "a loop": ("y = y + z", "y = z + y + x", None),
+    "a test": (SHOWN, f"    if rate:\n        return y\n{SHOWN}", None),
+    "a function inside": ("scale = 3", "scale = (lambda: 3)()", None),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "rewired"), INSIDE.values(), ids=INSIDE)
+def test_an_edited_function_keeps_the_nodes_that_stay(
+    old: str, new: str, rewired: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grafts: list[Graft | None] = []
+
+    def noted(*given: Any) -> Graft | None:
+        grafts.append(graft(*given))
+        return grafts[-1]
+
+    monkeypatch.setattr(continuation, "graft", noted)
+    before = {**PROJECT, "long.py": textwrap.dedent(LONG)}
+    assert old in before["long.py"]
+    after = {**before, "long.py": before["long.py"].replace(old, new, 1)}
+    inference = in_memory(linked(indexed(before)), after)
+    assert inference is not None
+    assert outcome(inference) == outcome(linked(indexed(after)))
+    if rewired is None:
+        assert not any(grafts)
+    else:
+        (found,) = grafts
+        assert found is not None
+        assert 0 < len(found.behind) < len(found.numbers)
+        assert bool(found.rewired) is rewired
+    back = in_memory(inference, before)
+    assert back is not None
+    assert outcome(back) == outcome(linked(indexed(before)))
+
+
+def test_a_comment_that_names_an_idle_scaler_is_seen() -> None:
+    """What inference reads in the text of a file, past graphs."""
+    train = """
+        def step(scaler, model, x):
+            loss = model(x).mean()
+            scaler.scale(loss).backward()
+            return loss
+    """
+    before = {"train.py": textwrap.dedent(train)}
+    after = {"train.py": f"# GradScaler('cpu')\n{before['train.py']}"}
+    inference = in_memory(linked(indexed(before)), after)
+    assert inference is not None
+    assert outcome(inference) == outcome(linked(indexed(after)))
+
+
 ADDED = """
     import torch
     import blocks
@@ -405,6 +483,100 @@ def test_random_edits_of_a_project_that_stays_in_memory(
         write(tmp_path, change)
         texts = {path: text for path, text in {**texts, **change}.items() if text is not None}
     assert sum(continuations) > 3
+
+
+NOTES = (
+    "# a note",
+    "",
+    "    # the scaler and .grad_scaler['scaler']",
+    "# self.scaler.state_dict() is saved by `GradScaler('cpu')`",
+)
+
+
+@pytest.fixture
+def followed(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often facts went on with a fixpoint after an edit, by name."""
+    seen: Counter[str] = Counter()
+    follow = Facts.after
+
+    def noted(facts: Facts, inference: Inference, edit: Edit) -> Facts:
+        after = follow(facts, inference, edit)
+        seen.update(kind.__name__ for kind in after.built)
+        return after
+
+    monkeypatch.setattr(Facts, "after", noted)
+    return seen
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_comments_that_come_and_go(
+    seed: int, tmp_path: Path, continuations: list[bool], followed: Counter[str]
+) -> None:
+    """What code moves by them is told of with its new places, and with nothing else."""
+    chance = random.Random(seed)
+    folders = [
+        FIXTURES / name
+        for name in ("scaler_state_not_saved", "host_read_in_hot_path", "missing_scaler_update")
+    ]
+    texts = {
+        file.relative_to(FIXTURES).as_posix(): file.read_text(encoding="utf-8")
+        for folder in folders
+        for file in sorted(folder.glob("*.py"))
+    }
+    write(tmp_path, texts)
+    linker = LiveLinker()
+    files: dict[tuple[str, str], File] = {}
+    for _ in range(8):
+        request = request_for(tmp_path, [tmp_path / path for path in texts])
+        found = engine.run(replace(request, linker=linker, indexed=files))
+        in_memory = json_format.render(Report(found, request.rules, tmp_path))
+        assert in_memory == report(tmp_path, texts, None)
+        path = chance.choice(sorted(texts))
+        texts[path] = with_note(texts[path], chance)
+        write(tmp_path, {path: texts[path]})
+    assert all(continuations)
+    assert followed["Hotness"] == followed["BackwardCalls"] > 3
+    assert 0 < followed["ScalerMisuse"] <= followed["Hotness"]
+
+
+def with_note(text: str, chance: random.Random) -> str:
+    """A text with another comment or empty line, or without one."""
+    lines = text.split("\n")
+    rows = [row for row, line in enumerate(lines) if line.strip() in map(str.strip, NOTES)]
+    inside = {row for node in ast.walk(ast.parse(text)) for row in inner_rows(node)}
+    if rows and chance.random() < 0.3:
+        rows = [row for row in rows if row not in inside]
+        del lines[chance.choice(rows)]
+    else:
+        free = [row for row in range(len(lines)) if row not in inside]
+        lines.insert(chance.choice(free), chance.choice(NOTES))
+    return "\n".join(lines)
+
+
+def inner_rows(node: ast.AST) -> range:
+    """The rows, from 0, before which a line would stand in a string."""
+    if not isinstance(node, ast.Constant | ast.JoinedStr):
+        return range(0)
+    return range(node.lineno, node.end_lineno or node.lineno)
+
+
+LAYOUTS = {
+    "a comment": ("x = f(1)\n", "# f(2)\n\nx = f(1)  # f(3)\n", True),
+    "a comment in brackets": ("x = f(\n    1,\n)\n", "x = f(\n    # one\n    1,\n)\n", True),
+    "a line that is broken": ("x = f(1)\n", "x = f(\n    1)\n", False),
+    "brackets": ("x = a.b\n", "x = (a).b\n", False),
+    "blanks": ("x = f(1, 2)\n", "x = f(1,  2)\n", False),
+    "an empty line in a string": ('x = """a\nb"""\n', 'x = """a\n\nb"""\n', False),
+    "what looks like a comment": ("x = '# a'\n", "x = '# b'\n", False),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "only"), LAYOUTS.values(), ids=LAYOUTS)
+def test_only_comments_and_empty_lines_move_code(before: str, after: str, only: bool) -> None:
+    old, new = File("a.py", before), File("a.py", after)
+    rows = rows_moved(old, new)
+    assert (rows is not None) is only
+    assert rows_moved(old, old) is not None
 
 
 def test_other_files_of_the_same_project_are_reported_from_the_same_values(

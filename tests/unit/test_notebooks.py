@@ -324,6 +324,32 @@ def test_a_report_names_the_cell_and_the_line_in_it(
     (result,) = log["runs"][0]["results"]
     region = result["locations"][0]["physicalLocation"]["region"]
     assert region == {"startLine": 20, "startColumn": 33, "endLine": 20, "endColumn": 58}
+    text = (project / "a.ipynb").read_text()
+    assert amplint(capfd, "fix", "--apply")[0] == 0
+    assert (project / "a.ipynb").read_text() == after_fix(text, result)
+
+
+def after_fix(text: str, result: Any) -> str:
+    """A file after the fix of a SARIF result, as a program that knows no notebooks applies it."""
+    ((change,),) = [fix["artifactChanges"] for fix in result["fixes"]]
+    lines = text.splitlines(keepends=True)
+    for one in reversed(change["replacements"]):
+        region = one["deletedRegion"]
+        start, end = region["startLine"] - 1, region["endLine"] - 1
+        before = lines[start][: region["startColumn"] - 1]
+        after = lines[end][region["endColumn"] - 1 :]
+        lines[start : end + 1] = [before + one["insertedContent"]["text"] + after]
+    return "".join(lines)
+
+
+def test_sarif_has_no_fix_that_a_notebook_does_not_take(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    cells = ("from torch.cuda.amp import autocast", "with autocast():\n    pass", "import torch")
+    (project / "a.ipynb").write_text(document(*map(code, cells)))
+    log = json.loads(amplint(capfd, "check", "--format", "sarif")[1])
+    (result,) = log["runs"][0]["results"]
+    assert result["ruleId"] == "AMP701"
     assert "fixes" not in result
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -188,6 +189,9 @@ with autocast():
 """
 
 
+LEGACY_CELL = ["with torch.cuda.amp.autocast():\n", "    pass"]
+
+
 def looked(looker: Looker, *files: Path, **texts: str) -> list[Answer]:
     opened = {file.as_uri(): Open(str(file), texts[file.stem]) for file in files}
     return [*looker.look(Look(1, files[0].as_uri(), opened, "utf-16"))]
@@ -231,6 +235,35 @@ def test_all_safe_fixes_at_once(tmp_path: Path) -> None:
         start, end = (offset_of(text, place, "utf-16") for place in edit.range)
         text = Text(text.text[:start] + edit.text + text.text[end:])
     assert "torch.cuda.amp" not in text.text
+
+
+def test_a_notebook_is_shown_and_mended_in_its_json(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    cells = [
+        {"cell_type": "code", "metadata": {}, "source": source, "outputs": []}
+        for source in (["%matplotlib inline\n", "import torch"], LEGACY_CELL)
+    ]
+    text = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}, indent=1)
+    answers = looked(Looker(), tmp_path / "a.ipynb", a=text)
+    assert judged(answers) == {"a.ipynb": ["AMP701"]}
+    ((item,), repaired) = (
+        next(each.items for each in answers if isinstance(each, Judged)),
+        next(each for each in answers if isinstance(each, Repaired)),
+    )
+    start, end = (offset_of(Text(text), place, "utf-16") for place in item.range)
+    assert text[start:end] == "torch.cuda.amp.autocast()"
+    (edit,) = repaired.repairs[0].edits
+    start, end = (offset_of(Text(text), place, "utf-16") for place in edit.range)
+    mended = json.loads(text[:start] + edit.text + text[end:])["cells"]
+    assert mended[0]["source"] == cells[0]["source"]
+    assert mended[1]["source"] == ['with torch.amp.autocast("cuda"):\n', "    pass"]
+
+
+def test_a_cell_by_itself_is_no_program(tmp_path: Path) -> None:
+    """As VS Code opens the cells of a notebook."""
+    uri = f"vscode-notebook-cell:{tmp_path}/a.ipynb#W0sZmlsZQ%3D%3D"
+    look = Look(1, uri, {uri: Open("", "%time x = torch.cuda.amp.autocast()\n")}, "utf-16")
+    assert [*Looker().look(look)] == [Judged(1, uri, [], {}), Done(1, [uri])]
 
 
 def test_faults_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

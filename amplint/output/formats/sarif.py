@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from amplint import __version__
-from amplint.core.finding import Finding, Fix, Span
+from amplint.core.finding import Finding, Fix, Span, edited
 from amplint.core.rule import Rule
 from amplint.core.text import Text
 from amplint.output.escaping import printable
 from amplint.output.fingerprint import fingerprints
+from amplint.output.fixing import objection
 from amplint.output.formats import Report
 from amplint.output.ordering import DEAREST_FIRST
+from amplint.project.notebooks import Notebook
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -149,27 +151,42 @@ def result(finding: Finding, identity: str, rule_index: int, report: Report) -> 
         ],
         "partialFingerprints": {FINGERPRINT: identity},
     }
-    # An edit of a notebook is one of a cell, and not of the JSON, which is the file.
-    in_cell = report.part(finding.path, finding.span.start).cell is not None
-    if finding.fix is not None and finding.fix.edits and not in_cell:
-        entry["fixes"] = [fix(finding.fix, finding.path, report)]
+    if finding.fix is not None and finding.fix.edits:
+        text = report.outcome.texts[finding.path]
+        changed = [*replacements(finding.fix, text)]
+        if changed:
+            entry["fixes"] = [fix(finding.fix, finding.path, changed, report)]
     return entry
 
 
-def fix(one: Fix, path: str, report: Report) -> dict[str, Any]:
-    text = report.outcome.texts[path]
+def replacements(one: Fix, text: Text) -> Iterator[dict[str, Any]]:
+    """The edits of a fix as edits of the file: of a notebook, each changed cell's `source` in the
+    JSON is replaced; none for a fix that `amplint fix` would not make there."""
+    if not isinstance(text, Notebook):
+        for edit in one.edits:
+            yield replacement(text, edit.start, edit.end, edit.text)
+        return
+    new = edited(text.text, one.edits)
+    if objection(text, new) is None:
+        file = Text(text.document)
+        for start, end, source in text.replacements(new):
+            yield replacement(file, start, end, source)
+
+
+def replacement(text: Text, start: int, end: int, new: str) -> dict[str, Any]:
+    return {
+        "deletedRegion": region(between(text, start, end)),
+        "insertedContent": {"text": new},
+    }
+
+
+def fix(one: Fix, path: str, changed: Sequence[dict[str, Any]], report: Report) -> dict[str, Any]:
     return {
         "description": {"text": f"{one.title} ({one.safety.value})"},
         "artifactChanges": [
             {
                 "artifactLocation": artifact(path, report),
-                "replacements": [
-                    {
-                        "deletedRegion": region(between(text, edit.start, edit.end)),
-                        "insertedContent": {"text": edit.text},
-                    }
-                    for edit in one.edits
-                ],
+                "replacements": [*changed],
             }
         ],
     }
