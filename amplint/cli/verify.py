@@ -23,6 +23,7 @@ from amplint.cli.options import (
 )
 from amplint.core.errors import Failure
 from amplint.verify.backends.choice import AUTO, BACKENDS
+from amplint.verify.compare.verdict import MEANINGS
 
 SIZES = (8, 16, 32)  # of batches
 
@@ -35,7 +36,12 @@ def numbers(_: click.Context, parameter: click.Parameter, text: str | None) -> t
     return tuple(map(int, parts))
 
 
-@click.command(cls=Running)
+def definitions() -> str:
+    """The verdicts for `--help`, one below the other."""
+    return "\n\n".join(f"{each.words}: {each.text}" for each in MEANINGS.values())
+
+
+@click.command(cls=Running, epilog=f"Verdicts on fixes:\n\n{definitions()}")
 @settings_options
 @click.option("--unsafe", is_flag=True, help="Verify also fixes that may change results.")
 @program_options
@@ -83,8 +89,8 @@ def verify(
 
     What is named is run with your rights. Nothing is written to your files.
 
-    Exit status: 0 verified, 1 differs or crashes, 2 amplint could not do its work, 3 inconclusive
-    or not executed.
+    Exit status: 0 every fix is good, 1 one differs or crashes, 2 amplint could not do its work, 3
+    one is inconclusive or not-executed.
     """
     program = {name: given.pop(name) for name in PROGRAM}
     named = any(program[name] is not None for name in ("entry", "script", "pytest"))

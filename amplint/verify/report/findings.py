@@ -15,7 +15,8 @@ from amplint.verify.backends.choice import BACKENDS, Aspect, Backend, Shows
 from amplint.verify.compare import bench
 from amplint.verify.compare.bench import Point
 from amplint.verify.compare.lab import JudgedFix, Step, Verified
-from amplint.verify.compare.verdicts import BAD, Judgement, Verdict
+from amplint.verify.compare.verdict import BAD, MEANINGS, Verdict
+from amplint.verify.compare.verdicts import Judgement
 from amplint.verify.recording.observation import Count, Observation, Wait, to_json
 from amplint.verify.report import page
 from amplint.verify.report.page import Bars
@@ -62,7 +63,7 @@ def text(report: Report) -> str:
     for reasons, fixes in groupby(report.verified.judged, lambda each: tuple(why(each))):
         lines += [*map(heading, fixes), *reasons]
     counts = [
-        f"{count} {verdict.value}"
+        f"{count} {MEANINGS[verdict].words}"
         for verdict in Verdict
         if (count := sum(each.judgement.verdict is verdict for each in report.verified.judged))
     ]
@@ -101,17 +102,21 @@ def why(judged: JudgedFix) -> Iterator[str]:
             yield f"    {name}: {titled(judgement)}" + (
                 judgement.reason and f", {judgement.reason}"
             )
-    if not judged.judgement.good:
+    if is_explained(judged):
         for name, (before, after) in judged.partings.items():
             yield f"    first operations that are not the same, on {name}:"
             yield from (f"      - {told(step)}" for step in before[:SHOWN])
             yield from (f"      + {told(step)}" for step in after[:SHOWN])
 
 
+def is_explained(judged: JudgedFix) -> bool:
+    """Whether the operations where the runs part tell why the fix is not good."""
+    return not judged.judgement.good and not judged.judgement.of_original
+
+
 def titled(judgement: Judgement) -> str:
-    if judgement.undeclared is None:
-        return judgement.verdict.value
-    return f"{judgement.verdict.value} (its rule does not say so)"
+    words = MEANINGS[judgement.verdict].words
+    return words if judgement.undeclared is None else f"{words} (its rule does not say so)"
 
 
 def told(step: Step) -> str:
@@ -123,15 +128,24 @@ def told(step: Step) -> str:
 
 
 def of_waits(runs: Mapping[str, tuple[Observation, Observation]]) -> Iterator[str]:
-    """Waits and copies that the good fixes change, where a back end shows them."""
+    """The waits of the host, one number for each back end that shows them, and bytes copied."""
     for name, (before, after) in runs.items():
-        for wait in Wait:
-            was, now = (run.waits.get(wait.value) for run in (before, after))
-            counts = [each.total if each else 0 for each in (was, now)]
-            if counts[0] != counts[1]:
-                yield f"{wait.value} on {name}: {counts[0]} -> {counts[1]}"
+        if before.outcome is not after.outcome:
+            continue  # what ends early waits less often
+        if BACKENDS[name].shows[Aspect.WAITS] is not Shows.NO:
+            was, now = before.blocking.total, after.blocking.total
+            kinds = ", ".join(f"{kind.value} {a} -> {b}" for kind, a, b in waits_of(before, after))
+            yield f"host waits on {name}: {was} -> {now}" + (f" ({kinds})" if kinds else "")
         if before.to_device != after.to_device:
             yield f"bytes from host to device on {name}: {before.to_device} -> {after.to_device}"
+
+
+def waits_of(before: Observation, after: Observation) -> Iterator[tuple[Wait, int, int]]:
+    """What the count of waits is the sum of: the kinds that there are, before and after."""
+    for kind in Wait:
+        was, now = (run.waits.get(kind.value, Count()).total for run in (before, after))
+        if kind.blocks and (was or now):
+            yield kind, was, now
 
 
 def unchecked(report: Report) -> list[str]:
@@ -225,6 +239,7 @@ def fix_as_json(judged: JudgedFix) -> dict[str, Any]:
 def judgement_as_json(judgement: Judgement) -> dict[str, Any]:
     return {
         "verdict": judgement.verdict.value,
+        "words": titled(judgement),
         "good": judgement.good,
         "reason": judgement.reason,
         "differences": [str(each) for each in judgement.differences],
@@ -235,6 +250,7 @@ def run_as_json(run: Observation) -> dict[str, Any]:
     return {
         "outcome": run.outcome.value,
         "operations": len(run.rows) + run.dropped,
+        "host waits": run.blocking.total,
         "waits": {
             kind: {"user": count.user, "library": count.library}
             for kind, count in run.waits.items()
