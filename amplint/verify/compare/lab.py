@@ -50,6 +50,7 @@ class JudgedFix:
         finding: which the fix is for, placed in the text of its round.
         line: of the text of its round, where the finding is.
         part: of its file, likewise: the cell of a notebook.
+        text: of its file, in its round.
         judgement: over all back ends.
         by_backend: what each of them says.
         partings: by back end, the operations where the two runs part first: before, after.
@@ -58,6 +59,7 @@ class JudgedFix:
     finding: Finding
     line: str
     part: Part
+    text: Text
     judgement: Judgement
     by_backend: Mapping[str, Judgement]
     partings: Mapping[str, tuple[tuple[Step, ...], tuple[Step, ...]]]
@@ -372,6 +374,7 @@ class Round:
             finding=finding,
             line=self.line_of(finding),
             part=self.part_of(finding),
+            text=self.outcome.texts[finding.path],
             judgement=verdicts.overall(mine, self.lab.backends),
             by_backend=mine,
             partings={

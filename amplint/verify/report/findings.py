@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from amplint import __version__
-from amplint.output.page import escape, escape_lines
+from amplint.output.formats.html_finding import code, diff, source
+from amplint.output.page import escape, escape_lines, prose
 from amplint.verify.backends.choice import BACKENDS, Aspect, Backend, Shows
 from amplint.verify.compare import bench
 from amplint.verify.compare.bench import Point
@@ -94,6 +95,16 @@ def row_of(judged: JudgedFix) -> str:
 
 def why(judged: JudgedFix) -> Iterator[str]:
     """The lines below the heading of a fix."""
+    yield from reasons(judged)
+    if is_explained(judged):
+        for name, (before, after) in judged.partings.items():
+            yield f"    first operations that are not the same, on {name}:"
+            yield from (f"      - {told(step)}" for step in before[:SHOWN])
+            yield from (f"      + {told(step)}" for step in after[:SHOWN])
+
+
+def reasons(judged: JudgedFix) -> Iterator[str]:
+    """What the verdict rests on, and back ends that say something else."""
     reason = judged.judgement.reason
     if reason:
         yield f"    {reason}"
@@ -102,11 +113,6 @@ def why(judged: JudgedFix) -> Iterator[str]:
             yield f"    {name}: {titled(judgement)}" + (
                 judgement.reason and f", {judgement.reason}"
             )
-    if is_explained(judged):
-        for name, (before, after) in judged.partings.items():
-            yield f"    first operations that are not the same, on {name}:"
-            yield from (f"      - {told(step)}" for step in before[:SHOWN])
-            yield from (f"      + {told(step)}" for step in after[:SHOWN])
 
 
 def is_explained(judged: JudgedFix) -> bool:
@@ -116,7 +122,7 @@ def is_explained(judged: JudgedFix) -> bool:
 
 def titled(judgement: Judgement) -> str:
     words = MEANINGS[judgement.verdict].words
-    return words if judgement.undeclared is None else f"{words} (its rule does not say so)"
+    return words if judgement.undeclared is None else f"{words}{page.UNDECLARED}"
 
 
 def told(step: Step) -> str:
@@ -276,10 +282,12 @@ def as_html(report: Report) -> str:
         f"{'; '.join(titles)}.</p>",
         "<h2>Fixes</h2>",
         page.table(
-            ["place", "rule", "verdict", "fix", "why", *(b.name for b in report.backends)],
+            ["place", "rule", "verdict", "fix", *(b.name for b in report.backends)],
             (fix_cells(each, report.backends) for each in report.verified.judged),
         ),
-        *(parting_html(each) for each in report.verified.judged if not each.judgement.good),
+        *map(fix_html, report.verified.judged),
+        "<h2>What the verdicts mean</h2>",
+        page.definitions((each.words, each.text) for each in MEANINGS.values()),
         "<h2>Waits of the host and copies</h2>",
         *(waits_html(name, *pair) for name, pair in report.verified.runs.items()),
         *measured_html(report.points),
@@ -299,7 +307,6 @@ def fix_cells(judged: JudgedFix, backends: Sequence[Backend]) -> list[str]:
         finding.code,
         titled(judged.judgement),
         f"{finding.fix.title} ({finding.fix.safety.value})",
-        judged.judgement.reason,
         *(
             titled(judged.by_backend[b.name]) if b.name in judged.by_backend else ""
             for b in backends
@@ -307,29 +314,52 @@ def fix_cells(judged: JudgedFix, backends: Sequence[Backend]) -> list[str]:
     ]
 
 
+def fix_html(judged: JudgedFix) -> str:
+    """A fix: the finding in its source, the diff, and what the verdict rests on."""
+    finding, words = judged.finding, titled(judged.judgement)
+    assert finding.fix is not None
+    kind = page.CLASSES[words]
+    parts = [
+        f'<h3><span class="place">{escape(row_of(judged))}</span> {escape(finding.code)} '
+        f'{escape(finding.name)} <span class="verdict {kind}">{escape(words)}</span></h3>',
+        f'<p class="message">{prose(finding.message)}</p>',
+        code(source(judged.text, finding.span)),
+        f"<p>{finding.fix.safety.value} fix: {prose(finding.fix.title)}</p>",
+        code(diff(finding, judged.text, finding.path)),
+        *(f"<p>{prose(line.strip())}</p>" for line in reasons(judged)),
+        parting_html(judged) if is_explained(judged) else "",
+    ]
+    return f'<article class="{kind}">{"".join(parts)}</article>'
+
+
 def parting_html(judged: JudgedFix) -> str:
     found = []
     for name, (before, after) in judged.partings.items():
         steps = [f"- {told(step)}" for step in before[:SHOWN]]
         steps += [f"+ {told(step)}" for step in after[:SHOWN]]
-        place = row_of(judged)
         found.append(
-            f"<p>{escape(place)}: the first operations that are not the same, on "
-            f"<code>{name}</code></p><pre>{escape_lines(chr(10).join(steps))}</pre>"
+            f"<p>The first operations that are not the same, on <code>{name}</code>:</p>"
+            f"<pre>{escape_lines(chr(10).join(steps))}</pre>"
         )
     return "".join(found)
 
 
 def waits_html(name: str, before: Observation, after: Observation) -> str:
-    """The waits and copies of a whole run by kind."""
-    groups = []
-    for wait in Wait:
-        was, now = (run.waits.get(wait.value, Count()).total for run in (before, after))
-        if was or now:
-            groups.append(Bars("", wait.value, was, now))
-    if not groups:
-        return f"<p><code>{escape(name)}</code> saw none.</p>"
-    return page.columns(f"waits and copies of the whole run, on {name}", groups)
+    """The waits of a whole run, and a plot of their kinds, if their number changed."""
+    if BACKENDS[name].shows[Aspect.WAITS] is Shows.NO:
+        return f"<p><code>{escape(name)}</code> does not show them.</p>"
+    was, now = before.blocking.total, after.blocking.total
+    if before.outcome is not after.outcome:
+        return f"<p>Not compared on <code>{escape(name)}</code>: one of the runs ended early.</p>"
+    copied = f"{before.to_device} bytes are copied to the device before, {after.to_device} after"
+    told = (
+        f"<p>On <code>{escape(name)}</code> the host waits {was} times before, {now} after; "
+        f"{copied}.</p>"
+    )
+    if was == now:
+        return told
+    changed = [Bars("", kind.value, a, b) for kind, a, b in waits_of(before, after) if a != b]
+    return told + page.columns(f"kinds of waits that changed, on {name}", changed)
 
 
 def shown_html(backends: Sequence[Backend]) -> list[str]:
@@ -442,7 +472,9 @@ def plots(metric: Metric, points: Sequence[Point]) -> list[str]:
     found = []
     for name, group in groupby(points, lambda point: point.backend):
         pairs = {point: pair for point in group if (pair := metric.pair(point)) is not None}
-        if pairs:
+        if pairs and all(before == after for before, after in pairs.values()):
+            found.append(f"<p>{metric.title}, on {escape(name)}: the same before and after.</p>")
+        elif pairs:
             unit, size = metric.unit(max(map(max, pairs.values())))
             bars = [
                 Bars(
