@@ -170,7 +170,9 @@ def test_program_that_fails_by_itself(project: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "say what to run"),
+        (["--steps", "2"], "say what to run"),
+        (["--inputs", "a:b"], "say what to run"),
+        (["--format", "json"], "say what to run"),
         (["--entry", "train:main", "--pytest="], "one of --entry, --script and --pytest"),
         (["--entry", "train"], "'train' names no function"),
         (["--entry", "tr-ain:main"], "is not of the form package.module:function"),
