@@ -100,7 +100,7 @@ def verify(
     has_torch = importlib.util.find_spec("torch") is not None
     asked = rules or self_test or named or bench or batch_sizes or directory or format_ != "text"
     if not asked and all(program[name] in (None, ()) for name in OF_A_PROGRAM):
-        return offer(given, has_torch)
+        return print_offer(given, has_torch)
     if (rules or self_test) + named != 1:
         raise click.UsageError(
             "say what to run: --rules, --self-test, or one of --entry, --script and --pytest"
@@ -127,7 +127,7 @@ def verify(
     return projects.verify(request, options, format_, directory)
 
 
-def offer(given: dict[str, Any], has_torch: bool) -> int:
+def print_offer(given: dict[str, Any], has_torch: bool) -> int:
     """Print what could be verified on this project."""
     from amplint.output import console
     from amplint.run import engine

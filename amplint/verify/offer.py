@@ -25,7 +25,7 @@ USUAL = ("main", "train", "run", "smoke_test")  # names of functions that run th
 
 @dataclass(frozen=True)
 class Programs:
-    """What could be run, by path or name.
+    """The programs that could be run, by path or name.
 
     Args:
         scripts: those in which fixes are come first.
@@ -103,7 +103,7 @@ def module_name(path: str) -> str:
 
 
 def text(outcome: Outcome, paths: Sequence[str], has_torch: bool) -> str:
-    """What to type, and what it would verify.
+    """The commands to type, and the fixes that they would verify.
 
     Args:
         outcome: of a check of the project.

@@ -30,7 +30,7 @@ IF_DECLARED = (Verdict.IMPROVED, Verdict.DECLARED_CHANGE, Verdict.STREAM_CHANGED
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a verdict says.
+    """The sense of a verdict.
 
     Args:
         words: for a reader.

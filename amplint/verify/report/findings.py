@@ -104,7 +104,7 @@ def why(judged: JudgedFix) -> Iterator[str]:
 
 
 def reasons(judged: JudgedFix) -> Iterator[str]:
-    """What the verdict rests on, and back ends that say something else."""
+    """The lines on what the verdict rests on, and on back ends that say something else."""
     reason = judged.judgement.reason
     if reason:
         yield f"    {reason}"
@@ -147,7 +147,7 @@ def of_waits(runs: Mapping[str, tuple[Observation, Observation]]) -> Iterator[st
 
 
 def waits_of(before: Observation, after: Observation) -> Iterator[tuple[Wait, int, int]]:
-    """What the count of waits is the sum of: the kinds that there are, before and after."""
+    """The kinds of waits that their number is the sum of, before and after."""
     for kind in Wait:
         was, now = (run.waits.get(kind.value, Count()).total for run in (before, after))
         if kind.blocks and (was or now):
