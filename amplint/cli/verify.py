@@ -23,8 +23,10 @@ from amplint.cli.options import (
 )
 from amplint.core.errors import Failure
 from amplint.verify.backends.choice import AUTO, BACKENDS
+from amplint.verify.compare.verdict import MEANINGS
 
 SIZES = (8, 16, 32)  # of batches
+OF_A_PROGRAM = ("inputs", "backend", "dtype", "steps")  # options that say nothing without one
 
 
 def numbers(_: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
@@ -35,7 +37,12 @@ def numbers(_: click.Context, parameter: click.Parameter, text: str | None) -> t
     return tuple(map(int, parts))
 
 
-@click.command(cls=Running)
+def definitions() -> str:
+    """The verdicts for `--help`, one below the other."""
+    return "\n\n".join(f"{each.words}: {each.text}" for each in MEANINGS.values())
+
+
+@click.command(cls=Running, epilog=f"Verdicts on fixes:\n\n{definitions()}")
 @settings_options
 @click.option("--unsafe", is_flag=True, help="Verify also fixes that may change results.")
 @program_options
@@ -81,18 +88,24 @@ def verify(
     --self-test        the back ends against PyTorch's own lists of autocast operations; also
                        together with --rules
 
+    Without any of these it runs nothing, and says what it could verify on this project, and how.
+
     What is named is run with your rights. Nothing is written to your files.
 
-    Exit status: 0 verified, 1 differs or crashes, 2 amplint could not do its work, 3 inconclusive
-    or not executed.
+    Exit status: 0 every fix is good, 1 one differs or crashes, 2 amplint could not do its work, 3
+    one is inconclusive or not-executed.
     """
     program = {name: given.pop(name) for name in PROGRAM}
     named = any(program[name] is not None for name in ("entry", "script", "pytest"))
+    has_torch = importlib.util.find_spec("torch") is not None
+    asked = rules or self_test or named or bench or batch_sizes or directory or format_ != "text"
+    if not asked and all(program[name] in (None, ()) for name in OF_A_PROGRAM):
+        return print_offer(given, has_torch)
     if (rules or self_test) + named != 1:
         raise click.UsageError(
             "say what to run: --rules, --self-test, or one of --entry, --script and --pytest"
         )
-    if importlib.util.find_spec("torch") is None:
+    if not has_torch:
         raise Failure("verify needs torch: pip install 'amplint[verify]'")
     if batch_sizes and not bench:
         raise click.UsageError("--batch-sizes goes with --bench")
@@ -112,6 +125,21 @@ def verify(
         raise click.UsageError("standard input is no project that could be run")
     options = projects.options(request, unsafe=unsafe, sizes=sizes, arguments=behind(), **program)
     return projects.verify(request, options, format_, directory)
+
+
+def print_offer(given: dict[str, Any], has_torch: bool) -> int:
+    """Print what could be verified on this project."""
+    from amplint.output import console
+    from amplint.run import engine
+    from amplint.verify import offer
+
+    request, text = make_request(**given)
+    if text is not None:
+        raise click.UsageError("standard input is no project that could be run")
+    outcome = engine.run(request)
+    console.tell(outcome.problems)
+    click.echo(offer.text(outcome, given["paths"], has_torch))
+    return console.FAILED if outcome.problems else console.CLEAN
 
 
 def backends_of(names: Sequence[str]) -> tuple[Any, ...]:

@@ -97,6 +97,8 @@ class Change(Enum):
     DTYPE = "dtype"
     ROUNDING = "rounding"
     STREAM = "random stream"
+    # Gradients, weights and losses are other ones: the mistake spoils the training itself.
+    TRAINING = "training"
 
 
 # The documentation is published nowhere yet, so that the pages are named from the root of the

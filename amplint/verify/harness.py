@@ -173,7 +173,8 @@ def as_html(checked: Checked) -> str:
     if checked.rules is not None:
         heads = ["rule", "name", "back end", "demanded", "happened", "verdict"]
         rows = (list(of_rule(each).values()) for each in checked.rules)
-        parts += ["<h2>Rules</h2>", page.table(heads, rows)]
+        meanings = ((each.value, text) for each, text in witnesses.MEANINGS.items())
+        parts += ["<h2>Rules</h2>", page.table(heads, rows), page.definitions(meanings)]
     if checked.self_test is not None:
         shown = [selftest.as_text(each) for each in checked.self_test] or [UNTESTED]
         parts += ["<h2>Self-test</h2>", *(f"<pre>{escape_lines(text)}</pre>" for text in shown)]

@@ -43,6 +43,16 @@ class Verdict(Enum):
     UNRUN = "not run"
 
 
+MEANINGS: Mapping[Verdict, str] = {
+    Verdict.VERIFIED: "What the rule says happened.",
+    Verdict.DIFFERS: "It did not.",
+    Verdict.CRASHES: "A program ended as it should not: an error, a signal, no answer in time.",
+    Verdict.INCONCLUSIVE: "The back end could not run it, and says why.",
+    Verdict.NOT_SHOWN: "The back end does not show this kind of thing.",
+    Verdict.UNRUN: "No machine that amplint is tested on can run it; the source of the claim is "
+    "named.",
+}
+
 VERIFIED, NOT_VERIFIED, NOT_EXECUTED = 0, 1, 3  # exit status; 2 is for usage
 REFUTED = (Verdict.DIFFERS, Verdict.CRASHES)
 

@@ -59,7 +59,7 @@ rule = Rule(
     since="0.1",
     help="open the region inside the loop, around the forward pass and the loss",
     witness=Differs(rtol=0.1),
-    changes=frozenset({Change.ROUNDING}),
+    changes=frozenset({Change.ROUNDING, Change.TRAINING}),
     supersedes=("AMP301", "AMP303"),
     candidates=nodes("context") & (lambda at: at.is_stale),
 )

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint import MISUSED, Fix, Group, Misuse, Raises, Rule, Safety, Violation
+from amplint import MISUSED, Change, Fix, Group, Misuse, Raises, Rule, Safety, Violation
 from amplint import libcst as cst
 
 from .._shared.steps import other, report, scaler_of
@@ -39,6 +39,7 @@ rule = Rule(
     since="0.1",
     help="call `scaler.scale(loss).backward()`",
     witness=Raises("_scale is None"),
+    changes=frozenset({Change.TRAINING}),
     violation=Violation.BACKWARD_BYPASSES_SCALER,
     supersedes=("AMP308",),
     candidates=MISUSED,

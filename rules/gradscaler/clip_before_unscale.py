@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint import MISUSED, Differs, Fix, Group, Misuse, Rule, Safety, Violation
+from amplint import MISUSED, Change, Differs, Fix, Group, Misuse, Rule, Safety, Violation
 from amplint import libcst as cst
 
 from .._shared.steps import methods, other, report, scaler_of
@@ -40,6 +40,7 @@ rule = Rule(
     since="0.1",
     help="call `scaler.unscale_(optimizer)` before the clipping",
     witness=Differs(1e-3),
+    changes=frozenset({Change.TRAINING}),
     violation=Violation.CLIP_BEFORE_UNSCALE,
     candidates=MISUSED,
 )

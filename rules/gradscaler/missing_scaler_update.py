@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint import MISUSED, Fix, Group, Misuse, Raises, Rule, Safety, Violation
+from amplint import MISUSED, Change, Fix, Group, Misuse, Raises, Rule, Safety, Violation
 from amplint import libcst as cst
 
 from .._shared.steps import is_statement, methods, report, scaler_of
@@ -42,6 +42,7 @@ rule = Rule(
     since="0.1",
     help="call `scaler.update()` once after the steps of each iteration",
     witness=Raises("step() has already been called"),
+    changes=frozenset({Change.TRAINING}),
     violation=Violation.MISSING_UPDATE,
     candidates=MISUSED,
 )

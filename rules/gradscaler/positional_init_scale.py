@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint import Differs, Finding, Fix, Group, Host, Rule, Safety, Spot, calls, only
+from amplint import Change, Differs, Finding, Fix, Group, Host, Rule, Safety, Spot, calls, only
 from amplint import libcst as cst
 from amplint.knowledge.libraries import SCALERS
 
@@ -40,6 +40,7 @@ rule = Rule(
     since="0.1",
     help='name the arguments: `GradScaler("cuda", init_scale=..., enabled=...)`',
     witness=Differs(0.5),
+    changes=frozenset({Change.TRAINING}),
     torch="2.3",
     candidates=calls(*SCALERS) & is_given_number,
 )

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint import HOT, Differs, Finding, Fix, Group, Object, Rule, Safety, calls, only
+from amplint import HOT, Change, Differs, Finding, Fix, Group, Object, Rule, Safety, calls, only
 from amplint import libcst as cst
 from amplint.knowledge.libraries import SCALERS
 
@@ -41,6 +41,7 @@ rule = Rule(
     since="0.1",
     help="make the scaler once, before the loop",
     witness=Differs(0.5),
+    changes=frozenset({Change.TRAINING}),
     candidates=calls(*SCALERS) & HOT,
 )
 

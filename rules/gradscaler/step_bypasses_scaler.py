@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint import MISUSED, Differs, Edit, Fix, Group, Misuse, Rule, Safety, Violation
+from amplint import MISUSED, Change, Differs, Edit, Fix, Group, Misuse, Rule, Safety, Violation
 from amplint import libcst as cst
 
 from .._shared.steps import is_statement, methods, other, report, scaler_of
@@ -49,6 +49,7 @@ rule = Rule(
     since="0.1",
     help="call `scaler.step(optimizer)`, then `scaler.update()`",
     witness=Differs(1e-3),
+    changes=frozenset({Change.TRAINING}),
     violation=Violation.STEP_BYPASSES_SCALER,
     candidates=MISUSED,
 )

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint import (
+    Change,
     Differs,
     Finding,
     Fix,
@@ -61,6 +62,7 @@ rule = Rule(
     since="0.1",
     help="use the tensor of the term itself, so that its gradient flows",
     witness=Differs(rtol=0.01),
+    changes=frozenset({Change.TRAINING}),
     supersedes=("AMP101", "AMP110", "AMP503", "AMP504"),
     candidates=calls(".item", *COPYING, *NUMBERS) & cuts,
 )

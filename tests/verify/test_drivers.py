@@ -179,23 +179,57 @@ def test_script_and_its_landmarks(tmp_path: Path, runner: Any) -> None:
     program = UserProgram(Kind.SCRIPT, "tools/train.py", arguments=("2",))
     observation = ran(runner, script(tmp_path, 0), program)
     assert observation.outcome is RunOutcome.OK
-    state = texts(observation, "state")
-    passed = [state[f"state['passed'][{index}][0]"] for index in range(4)]
-    assert passed == ["'Linear'", "'backward'", "'Linear'", "'backward'"]
-    kept = [leaf.where for leaf in observation.state if leaf.tensor and "optim" in leaf.where]
-    assert kept == [
-        "state['optimizers'][0][0]['parameter']",
-        "state['optimizers'][0][0]['gradient']",
-        "state['optimizers'][0][1]['parameter']",
-        "state['optimizers'][0][1]['gradient']",
+    assert [leaf.where for leaf in observation.state] == [
+        "output 1 of Linear",
+        "loss 1 of backward()",
+        "output 2 of Linear",
+        "loss 2 of backward()",
+        "Linear.weight",
+        "Linear.weight.grad",
+        "Linear.bias",
+        "Linear.bias.grad",
     ]
+    assert all(leaf.tensor for leaf in observation.state)
+
+
+STATES = b"""
+import torch
+
+def main():
+    models = [torch.nn.Linear(2, 1), torch.nn.Linear(1, 1)]
+    spare = torch.nn.Parameter(torch.ones(1))
+    optimizers = [torch.optim.AdamW(each.parameters()) for each in models]
+    optimizers.append(torch.optim.SGD([spare], lr=0.1, momentum=0.9))
+    loss = models[1](models[0](torch.ones(3, 2))).mean() * spare
+    loss.backward()
+    for optimizer in optimizers:
+        optimizer.step()
+"""
+
+
+def test_state_has_the_names_of_the_program(tmp_path: Path, runner: Any) -> None:
+    """Two models of one class are told apart, and so are optimizers; a lone parameter is where its
+    optimizer has it."""
+    tree = write({"train.py": STATES}, tmp_path / "tree")
+    names = {leaf.where for leaf in ran(runner, tree, UserProgram(Kind.ENTRY, "train:main")).state}
+    assert {
+        "Linear.weight",
+        "Linear 2.weight.grad",
+        "optimizer 1.state['exp_avg'] of Linear.bias",
+        "optimizer 2.state['exp_avg_sq'] of Linear 2.weight",
+        "optimizer 3.param_groups[0]['params'][0]",
+        "optimizer 3.state['momentum_buffer'] of optimizer 3.param_groups[0]['params'][0]",
+    } <= names
 
 
 def test_steps_end_a_script(tmp_path: Path, runner: Any) -> None:
     program = UserProgram(Kind.SCRIPT, "tools/train.py", arguments=("1000000",), steps=3)
     observation = ran(runner, script(tmp_path, 1), program)
     assert observation.outcome is RunOutcome.OK
-    assert texts(observation, "state")["state['passed']"] == "6"
+    outputs = [leaf.where for leaf in observation.state if leaf.where.startswith("output")]
+    losses = [leaf.where for leaf in observation.state if leaf.where.startswith("loss")]
+    assert outputs == [f"output {number} of Linear" for number in (1, 2, 3)]
+    assert losses == [f"loss {number} of backward()" for number in (1, 2, 3)]
 
 
 def test_script_that_fails(tmp_path: Path, runner: Any) -> None:
@@ -232,8 +266,10 @@ def test_suite(tmp_path: Path, runner: Any) -> None:
     assert found[f"result['tests']['{place}test_loss']"] == "'passed'"
     assert found[f"result['tests']['{place}test_fails']"].startswith("'failed in call")
     assert found[f"result['tests']['{place}test_is_skipped']"].startswith("'skipped in call")
-    state = texts(observation, "state")
-    assert state[f"state['{place}test_loss']['passed'][1][0]"] == "'backward'"
+    assert [leaf.where for leaf in observation.state] == [
+        f"{place}test_loss: output 1 of Linear",
+        f"{place}test_loss: loss 1 of backward()",
+    ]
     assert not list(tree.rglob("__pycache__")) and not list(tree.rglob(".pytest_cache"))
 
 

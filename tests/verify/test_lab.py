@@ -147,7 +147,7 @@ CASES = {
         optimizer.step()
         """,
         Verdict.DIFFERS,
-        "['parameter']: value",
+        "Net.fc.weight: value",
     ),
     "wait": Case(
         """
@@ -315,6 +315,53 @@ CASES = {
         "no further from a float64 reference",
         good=True,
     ),
+    "training": Case(
+        """
+        # training: loss = h.float().pow(2).sum() * 2
+        loss = h.float().pow(2).sum()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        loss.backward()
+        optimizer.step()
+        """,
+        Verdict.DECLARED_CHANGE,
+        "loss 1 of backward(): value",
+        good=True,
+    ),
+    "training that waits for its step": Case(
+        """
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda", init_scale=2.0)
+        scaler.scale(h.float().pow(2).sum()).backward()
+        # training: scaler.step(optimizer)
+        optimizer.step()
+        scaler.unscale_(optimizer) if not scaler._per_optimizer_states else None
+        """,
+        Verdict.DECLARED_CHANGE,
+        "Net.fc.weight: value",
+        good=True,
+    ),
+    "training with another dtype": Case(
+        """
+        # training: loss = h.float().pow(2).sum().double() * 2
+        loss = h.float().pow(2).sum()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        loss.backward()
+        optimizer.step()
+        """,
+        Verdict.DIFFERS,
+        "loss 1 of backward(): dtype float32 -> float64",
+    ),
+    "training by a rule that does not say so": Case(
+        """
+        # wrong: loss = h.float().pow(2).sum() * 2
+        loss = h.float().pow(2).sum()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        loss.backward()
+        optimizer.step()
+        """,
+        Verdict.DIFFERS,
+        "loss 1 of backward(): value",
+    ),
     "rounding that is worse": Case(
         """
         # unsafe: total = sum(torch.ones(3000, device=h.device).bfloat16().unbind())
@@ -332,7 +379,9 @@ def test_wrong_fix(name: str, tmp_path: Path, runner: Any) -> None:
     """The fix that runs has its verdict, and the one in a function that nothing calls has none."""
     case = CASES[name]
     fixes = verified(case.body, tmp_path, runner).judged
-    unused, used = fixes
+    # The comment stays, so that a further round finds the statement again: the first one counts.
+    by_row = {each.finding.span.start.row: each for each in reversed(fixes)}
+    unused, used = (by_row[row] for row in sorted(by_row))
     judgement = used.judgement
     assert judgement.verdict is case.verdict, judgement
     assert case.reason in judgement.reason

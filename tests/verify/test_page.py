@@ -101,6 +101,13 @@ def test_a_setting_that_failed_has_no_bar() -> None:
     assert "&lt;KeyError&gt;" in text and "<svg" not in text
 
 
+def test_what_stays_the_same_is_a_sentence_and_no_plot() -> None:
+    same = Counts(2, 8, 0, None)
+    point = Point("train:main", "sim", "fp16", 8, same, same)
+    (shown,) = report.plots(report.METRICS[0], [point])
+    assert shown == "<p>waits of the host per step, on sim: the same before and after.</p>"
+
+
 def test_heights_are_proportional_and_start_at_zero() -> None:
     groups = [Bars("fp32", "8", 4.0, 1.0), Bars("fp32", "16", 0.0, 2.0)]
     (plot,) = check(page.page("t", [page.columns("a title", groups)]))

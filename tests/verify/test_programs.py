@@ -20,7 +20,8 @@ from amplint.run.request import Request
 from amplint.verify import projects
 from amplint.verify.backends.choice import BACKENDS
 from amplint.verify.compare import lab
-from amplint.verify.compare.verdicts import Judgement, Verdict
+from amplint.verify.compare.verdict import MEANINGS, Verdict
+from amplint.verify.compare.verdicts import Judgement
 from amplint.verify.recording.observation import to_json
 from amplint.verify.report import findings as report
 from amplint.verify.runs.drivers import Kind, UserProgram
@@ -120,4 +121,12 @@ def test_report(tmp_path: Path) -> None:
     page = (tmp_path / "verify.html").read_text()
     assert "<svg" in page and "h2d-copy" in page
     assert 'class="open">not-executed<' in page
+    # Each fix has its finding in the source, its diff, and a verdict that is defined.
+    assert page.count("<article") == page.count("<mark>") == len(found.verified.judged) == 7
+    assert 'class="row removed" data-row="63">- ' in page
+    assert "+         with torch.amp.autocast(&quot;cuda&quot;):" in page
+    for meaning in MEANINGS.values():
+        assert f">{meaning.words}</dt><dd>{meaning.text}</dd>" in page
+    assert "<code>policy</code> does not show them" in page
+    assert "waits that changed, on policy" not in page
     assert not any(word in page for word in ("<script", "http:", "https:", "<link", "src="))

@@ -12,7 +12,8 @@ from amplint.cli import options
 from amplint.cli.main import main
 from amplint.verify import projects
 from amplint.verify.backends.choice import AUTO, BACKENDS
-from tests.helpers import write
+from amplint.verify.compare import verdict
+from tests.helpers import ROOT, write
 
 pytest.importorskip("torch")
 
@@ -45,7 +46,7 @@ def test_verdicts_of_a_project(project: Path, capsys: pytest.CaptureFixture[str]
     out, err = capsys.readouterr()
     assert status == 0
     assert "tool/train.py:11:10: AMP701 exact (safe fix: Use `torch.amp.autocast`)" in out
-    assert "stream-changed" in out
+    assert "AMP501 other random numbers" in out
     assert "runs `train:main()` in copies of" in err.splitlines()[0]
     assert "this runs your code with your rights" in err
     assert (project / "tool/train.py").read_bytes() == PROGRAM
@@ -169,7 +170,9 @@ def test_program_that_fails_by_itself(project: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "say what to run"),
+        (["--steps", "2"], "say what to run"),
+        (["--inputs", "a:b"], "say what to run"),
+        (["--format", "json"], "say what to run"),
         (["--entry", "train:main", "--pytest="], "one of --entry, --script and --pytest"),
         (["--entry", "train"], "'train' names no function"),
         (["--entry", "tr-ain:main"], "is not of the form package.module:function"),
@@ -233,3 +236,99 @@ def test_usage_of_fix(project: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_back_ends_of_the_command_line() -> None:
     """They are repeated there, so that `amplint --help` imports nothing of the harness."""
     assert (AUTO, *BACKENDS) == options.WHERE
+
+
+def test_an_error_names_the_finding_to_fix_first(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The loss raises under autocast, before and after: the finding that says so is named."""
+    banned = (
+        PROGRAM
+        + b"""
+
+def banned():
+    x = torch.zeros(4).to("cuda")
+    with torch.autocast("cuda"):
+        return torch.nn.functional.binary_cross_entropy(x, x)
+"""
+    )
+    (project / "tool/train.py").write_bytes(banned)
+    arguments = ["verify", ".", "--backend", "policy", "--entry", "train:banned"]
+    assert main([*arguments, "--ignore", "AMP701"]) == 3
+    out = capsys.readouterr().out
+    assert "are unsafe to autocast; fix AMP304 at tool/train.py:19 first: use `binary_" in out
+    assert "first operations that are not the same" not in out
+
+    assert main([*arguments, "--select", "AMP501"]) == 3
+    assert "no finding says why: mend this first" in capsys.readouterr().out
+
+
+def test_what_an_error_hid_is_verified_once_it_is_fixed(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """
+import torch
+
+def main():
+    model = torch.nn.Linear(2, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda", init_scale=2.0)
+    for _ in range(2):
+        scaler.scale(model(torch.ones(3, 2).to("cuda")).mean()).backward()
+        scaler.unscale_(optimizer)
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+    (project / "tool/train.py").write_text(text)
+    assert main(["verify", ".", "--entry", "train:main"]) == 0
+    out = capsys.readouterr().out
+    assert "train.py:11:9: AMP405 improved (safe fix: Unscale once)" in out
+    assert "train.py:9:28: AMP501 exact (safe fix: Create the tensor on the device)" in out
+    assert "1 exact, 1 improved\nnot checked" in out  # of a run that ended early, no waits are told
+
+
+def test_a_fix_that_changes_the_training(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = """
+import torch
+
+def main():
+    model = torch.nn.Linear(2, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda", init_scale=64.0)
+    for _ in range(2):
+        optimizer.zero_grad()
+        scaler.scale(model(torch.ones(3, 2, device="cuda")).pow(2).mean()).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+    (project / "tool/train.py").write_text(text)
+    arguments = ["verify", ".", "--unsafe", "--entry", "train:main", "--format", "json"]
+    assert main(arguments) == 0
+    (fix,) = json.loads(capsys.readouterr().out)["fixes"]
+    assert (fix["code"], fix["verdict"], fix["good"]) == ("AMP404", "declared-change", True)
+    assert fix["words"] == "changed, as the rule says it must"
+    assert any(each.startswith("Linear.weight: values differ") for each in fix["differences"])
+
+
+def test_pytest_that_is_missing_is_said_to_be(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "pytest.py").write_text("raise ModuleNotFoundError('no pytest')\n")
+    monkeypatch.setenv("PYTHONPATH", f"{project}:{ROOT}")
+    assert main(["verify", ".", "--backend", "policy", "--pytest"]) == 2
+    assert "--pytest needs pytest, which is not installed here" in capsys.readouterr().err
+
+
+def test_the_definitions_stand_in_the_documentation_and_in_help(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
+    begin = "<!-- the table of amplint/verify/compare/verdict.py -->\n"
+    end = "<!-- end of the verdicts -->"
+    assert page.partition(begin)[2].partition(end)[0] == verdict.table()
+    assert main(["verify", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for meaning in verdict.MEANINGS.values():
+        assert f"{meaning.words}: {meaning.text}" in shown

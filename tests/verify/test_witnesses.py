@@ -206,7 +206,7 @@ def test_the_command_writes_json(capfd: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "say what to run"),
+        (("--backend", "cpu"), "say what to run"),
         (("--rules", "--entry", "a:b"), "say what to run"),
         (("--self-test", "--script", "a.py", "-x"), "say what to run"),
         (("--rules", "AMP999"), "AMP999"),

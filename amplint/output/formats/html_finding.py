@@ -126,11 +126,20 @@ def line_of_code(line: str) -> str:
 
 
 def change(finding: Finding, report: Report) -> Iterator[str]:
-    """The rows of the diff that the fix makes; a cell of a notebook is named above its own."""
+    """The rows of the diff that the fix makes."""
     text = report.outcome.texts.get(finding.path)
-    if finding.fix is None or text is None:
-        return
-    path = report.path(finding.path)
+    if finding.fix is not None and text is not None:
+        yield from diff(finding, text, report.path(finding.path))
+
+
+def diff(finding: Finding, text: Text, path: str) -> Iterator[str]:
+    """The rows of the diff that a fix makes in a text; a cell of a notebook is named above its own.
+
+    Args:
+        finding: which has a fix.
+        text: of its file.
+        path: of it, for the reader.
+    """
     after = apply_fixes(text.text, [finding], ANY).text
     for name, *texts in text.changes(path, after):
         if name != path:

@@ -54,6 +54,7 @@ ABSENT = (
     "Cannot access accelerator device",
     "No CUDA GPUs are available",
     "Found no NVIDIA driver",
+    "CUDA driver version is insufficient",
     "no CUDA-capable device",
     "Cannot find an initialized CUDA",
     "was not compiled with cuDNN",

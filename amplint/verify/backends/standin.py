@@ -40,7 +40,11 @@ class Event:
         return 0.0
 
     def synchronize(self) -> None:
-        torch.cuda.synchronize()  # counted there
+        synchronize()
+
+
+def synchronize(*_: Any) -> None:
+    torch.cuda.synchronize()  # counted there
 
 
 class Stream(Event):
@@ -54,6 +58,13 @@ class Stream(Event):
 
     def record_event(self, *_: Any) -> Event:
         return Event()
+
+    def is_capturing(self) -> bool:
+        return False
+
+
+class Device(contextlib.nullcontext[None]):
+    """Stands for `torch.cuda.device`: a class, since torch asks what is one."""
 
 
 def _constant(value: Any) -> Callable[..., Any]:
@@ -87,12 +98,32 @@ CUDA: dict[str, Any] = {
     "max_memory_reserved": _constant(0),
     "reset_peak_memory_stats": _constant(None),
     "mem_get_info": _constant((1 << 34, 1 << 34)),
+    "memory_summary": _constant(""),
+    "get_rng_state": lambda *_: torch.zeros(16, dtype=torch.uint8),
+    "get_rng_state_all": lambda: [torch.zeros(16, dtype=torch.uint8)],
+    "set_rng_state": _constant(None),
+    "set_rng_state_all": _constant(None),
+    "is_current_stream_capturing": _constant(False),
     "Event": Event,
     "Stream": Stream,
     "current_stream": _constant(Stream()),
     "default_stream": _constant(Stream()),
     "stream": _constant(contextlib.nullcontext()),
-    "device": _constant(contextlib.nullcontext()),
+    "device": Device,
+}
+# `torch.accelerator`, since 2.6. Optimizers ask its stream in a build for CUDA, where every answer
+# needs a driver.
+ACCELERATOR: dict[str, Any] = {
+    "is_available": _constant(True),
+    "device_count": _constant(1),
+    "current_accelerator": lambda *_, **__: torch.device("cuda"),
+    "current_device_index": _constant(0),
+    "current_device_idx": _constant(0),
+    "set_device_index": _constant(None),
+    "set_device_idx": _constant(None),
+    "current_stream": _constant(Stream()),
+    "set_stream": _constant(None),
+    "synchronize": synchronize,
 }
 
 
@@ -149,8 +180,15 @@ def host(_: torch.device) -> torch.device:
 def gpu() -> Iterator[None]:
     """Have torch say that there is a GPU, and enable autocast and GradScaler for "cuda"."""
     with ExitStack() as stack:
-        known = {name: value for name, value in CUDA.items() if hasattr(torch.cuda, name)}
-        stack.enter_context(mock.patch.multiple(torch.cuda, **known))
+        modules = [(torch.cuda, CUDA)]
+        if hasattr(torch, "accelerator"):
+            modules.append((torch.accelerator, ACCELERATOR))
+        for module, table in modules:
+            known = {name: value for name, value in table.items() if hasattr(module, name)}
+            stack.enter_context(mock.patch.multiple(module, **known))
+        # A loader pins in a thread, where no mode sees it.
+        pinning = torch.utils.data._utils.pin_memory
+        stack.enter_context(mock.patch.object(pinning, "pin_memory", lambda data, *_: data))
         common = torch.cuda.amp.common
         stack.enter_context(
             mock.patch.object(common, "amp_definitely_not_available", _constant(False))

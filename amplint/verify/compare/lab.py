@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from amplint.core.finding import Finding, Safety
-from amplint.core.rule import Change
+from amplint.core.rule import Change, Raises
 from amplint.core.text import Part, Text
 from amplint.output import fixing
 from amplint.output.fixing import MAX_ROUNDS
@@ -23,7 +23,8 @@ from amplint.run.request import Outcome, Request
 from amplint.verify.backends.choice import Backend
 from amplint.verify.compare import executed, verdicts
 from amplint.verify.compare.operations import Place
-from amplint.verify.compare.verdicts import Judgement, Runs, Verdict
+from amplint.verify.compare.verdict import MEANINGS, Verdict
+from amplint.verify.compare.verdicts import Judgement, Runs
 from amplint.verify.recording.observation import Observation, Row, RunOutcome, to_json
 from amplint.verify.runs.drivers import UnstartedError, UserProgram
 from amplint.verify.runs.mirrors import mirror
@@ -49,6 +50,7 @@ class JudgedFix:
         finding: which the fix is for, placed in the text of its round.
         line: of the text of its round, where the finding is.
         part: of its file, likewise: the cell of a notebook.
+        text: of its file, in its round.
         judgement: over all back ends.
         by_backend: what each of them says.
         partings: by back end, the operations where the two runs part first: before, after.
@@ -57,6 +59,7 @@ class JudgedFix:
     finding: Finding
     line: str
     part: Part
+    text: Text
     judgement: Judgement
     by_backend: Mapping[str, Judgement]
     partings: Mapping[str, tuple[tuple[Step, ...], tuple[Step, ...]]]
@@ -189,6 +192,7 @@ def verify(request: Request, unsafe: bool, lab: Lab) -> Verified:
             raise NotStartedError(original.text)
     judged: list[JudgedFix] = []
     refused: set[tuple[str, ...]] = set()
+    postponed: list[JudgedFix] = []  # undecided, because of an error that other fixes have ended
     for _ in range(MAX_ROUNDS):
         tried = [
             finding
@@ -196,11 +200,16 @@ def verify(request: Request, unsafe: bool, lab: Lab) -> Verified:
             if current.identity(finding) not in refused
         ]
         result = current.solve(current.applicable(tried))
+        postponed = []
         if not result:
             break
+        if any(each.judgement.good for each in result):
+            postponed = [each for each in result if each.judgement.of_original]
+            result = [each for each in result if not each.judgement.of_original]
         judged += result
         refused |= {current.identity(e.finding) for e in result if not e.judgement.good}
         current = current.after([each.finding for each in result if each.judgement.good])
+    judged += postponed
     declared = [each.finding for each in judged if each.judgement.good]
     together = verdicts.overall(first.judge(current.texts, declared), lab.backends)
     if declared and not together.good:
@@ -220,7 +229,8 @@ def verify(request: Request, unsafe: bool, lab: Lab) -> Verified:
 
 def spoilt(judged: JudgedFix, together: Judgement) -> JudgedFix:
     """A fix that is good by itself, of several that are not good together."""
-    reason = f"{judged.judgement.verdict.value} by itself, but with the others: {together.reason}"
+    words = MEANINGS[judged.judgement.verdict].words
+    reason = f"{words} by itself, but with the others: {together.reason}"
     return replace(judged, judgement=Judgement(Verdict.INCONCLUSIVE, reason))
 
 
@@ -294,11 +304,45 @@ class Round:
         found = {}
         for backend in self.lab.backends:
             # Not even run again, if it runs into the time limit: that may be minutes.
-            nothing = verdicts.by_original(self.lab.observe(self.texts, backend.name))
-            found[backend.name] = nothing or verdicts.judge(
+            original = self.lab.observe(self.texts, backend.name)
+            judgement = verdicts.by_original(original) or verdicts.judge(
                 self.lab.runs(backend, self.texts, after, same_line), changes
             )
+            if judgement.of_original and original.outcome is RunOutcome.EXCEPTION:
+                reason = f"{judgement.reason.rstrip('.')}; {self.first_to_fix(original)}"
+                judgement = replace(judgement, reason=reason)
+            found[backend.name] = judgement
         return found
+
+    def first_to_fix(self, original: Observation) -> str:
+        """The advice to a program that raises whatever is fixed: the finding that says why."""
+        findings = [
+            *(each for each in self.outcome.findings if self.foretells(each, original)),
+            *(each for each in self.outcome.findings if self.is_at(each, original.place)),
+        ]
+        if not findings:
+            return "no finding says why: mend this first, and verify again"
+        first = next((each for each in findings if self.is_at(each, original.place)), findings[0])
+        by = f"{first.code} at {self.place_of(first)}"
+        if first.fix is not None and first.fix.safety not in self.allow:
+            return f"fix {by} first ({first.fix.safety.value} fix: {first.fix.title})"
+        return f"fix {by} first" + (f": {first.help}" if first.help else "")
+
+    def foretells(self, finding: Finding, original: Observation) -> bool:
+        """Whether the finding's rule is about this very error."""
+        error = f"{original.error}: {original.text}".casefold()
+        witnesses = (rule.witness for rule in self.request.rules if rule.code == finding.code)
+        return any(isinstance(each, Raises) and each.text.casefold() in error for each in witnesses)
+
+    def is_at(self, finding: Finding, place: str) -> bool:
+        """Whether a finding, or what it rests on, is on the line of a place."""
+        path, _, row = place.rpartition(":")
+        spans = [(finding.path, finding.span), *((r.path, r.span) for r in finding.related)]
+        return any(path == of and span.start.row <= int(row) <= span.end.row for of, span in spans)
+
+    def place_of(self, finding: Finding) -> str:
+        part = self.part_of(finding)
+        return f"{part.of(finding.path)}:{part.place(finding.span.start).row}"
 
     def declared(self, finding: Finding) -> frozenset[Change]:
         """The changes that a fix may make: none if safe, else those that its rule declares."""
@@ -330,6 +374,7 @@ class Round:
             finding=finding,
             line=self.line_of(finding),
             part=self.part_of(finding),
+            text=self.outcome.texts[finding.path],
             judgement=verdicts.overall(mine, self.lab.backends),
             by_backend=mine,
             partings={

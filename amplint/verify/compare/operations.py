@@ -41,7 +41,8 @@ class Difference:
         where: e.g. "result['loss']".
         what: the property: "dtype", "device", "shape", "stride", "type", "kind", "grad", "value",
             or "presence" for a leaf that only one of the two has.
-        before, after: what it was and is.
+        before, after: what it was and is, in a few words; of values, how far they lie apart stands
+            behind the second, in parentheses.
     """
 
     where: str
@@ -50,6 +51,9 @@ class Difference:
     after: str
 
     def __str__(self) -> str:
+        distance = self.after.removeprefix(self.before)
+        if self.what == "value" and distance.startswith(" ("):  # all else is said to be the same
+            return f"{self.where}: values differ{distance}"
         return f"{self.where}: {self.what} {self.before} -> {self.after}"
 
 

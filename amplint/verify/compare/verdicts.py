@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from functools import partial
 
 from amplint.core.rule import Change
@@ -28,29 +27,15 @@ from amplint.verify.compare.operations import (
     kinds,
     operations,
 )
+from amplint.verify.compare.verdict import BAD, GOOD, Verdict
 from amplint.verify.recording.observation import Leaf, Observation, RunOutcome
 
 NORMALISED = "amplint.verify.runs.rng:normalised"
 REFERENCE = "amplint.verify.runs.reference:in_float64"
 EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}  # what a change of dtype may cost
-
-
-class Verdict(Enum):
-    """The effect of a change on a program, the best first."""
-
-    EXACT = "exact"
-    IMPROVED = "improved"
-    DECLARED_CHANGE = "declared-change"
-    STREAM_CHANGED = "stream-changed"
-    NOT_EXECUTED = "not-executed"
-    INCONCLUSIVE = "inconclusive"
-    DIFFERS = "differs"
-    CRASHES = "crashes"
-
-
-GOOD = (Verdict.EXACT, Verdict.IMPROVED, Verdict.DECLARED_CHANGE, Verdict.STREAM_CHANGED)
-BAD = (Verdict.DIFFERS, Verdict.CRASHES)
 ORDER = list(Verdict)
+# What a fix that changes the training leaves as it is; a new gradient or a new value is its point.
+KEPT_IN_TRAINING = ("type", "dtype", "device", "shape")
 
 
 @dataclass(frozen=True)
@@ -106,7 +91,7 @@ def judge(runs: Runs, changes: frozenset[Change]) -> Judgement:
     found = (
         by_outcome(runs)
         or by_noise(runs)
-        or by_waits(runs)
+        or by_waits(runs, changes)
         or by_flags(runs)
         or by_results(runs, changes)
     )
@@ -185,13 +170,21 @@ def by_noise(runs: Runs) -> Judgement | None:
     return None
 
 
-def by_waits(runs: Runs) -> Judgement | None:
-    """More waits of the host are a mistake, wherever they come from."""
+def by_waits(runs: Runs, changes: frozenset[Change]) -> Judgement | None:
+    """More waits of the host are a mistake, wherever they come from: but for a fix that lets the
+    training do what it left out, such as a step of the scaler, which waits."""
+    reason = more_waits(runs)
+    if not reason or Change.TRAINING in changes:
+        return None
+    return Judgement(Verdict.DIFFERS, reason)
+
+
+def more_waits(runs: Runs) -> str:
+    """That the host waits more often, in words; "" if it does not, as far as is known."""
     before, after = runs.original.blocking.total, runs.fixed.blocking.total
     if after <= before or runs.backend.shows[Aspect.WAITS] is Shows.NO:
-        return None
-    reason = f"the host waits {after} times instead of {before}"
-    return Judgement(Verdict.DIFFERS, reason)
+        return ""
+    return f"the host waits {after} times instead of {before}"
 
 
 def by_flags(runs: Runs) -> Judgement | None:
@@ -218,9 +211,28 @@ def by_results(runs: Runs, changes: frozenset[Change]) -> Judgement:
         return stream
     if Change.DTYPE in changes and not compared(runs.original, runs.fixed, after_cast):
         return Judgement(Verdict.DECLARED_CHANGE, "equal after the declared cast", found)
+    by_error = None
     if changes & {Change.DTYPE, Change.ROUNDING}:
-        return by_reference(runs, changes, found)
-    return Judgement(Verdict.DIFFERS, str(found[0]), found)
+        by_error = by_reference(runs, changes, found)
+        if by_error.good or Change.TRAINING not in changes:
+            return by_error
+    if Change.TRAINING in changes:
+        return by_training(runs, changes, found)
+    return by_error or Judgement(Verdict.DIFFERS, str(found[0]), found)
+
+
+def by_training(runs: Runs, changes: frozenset[Change], found: tuple[Difference, ...]) -> Judgement:
+    """Other values, where the rule says that the original trains on wrong ones.
+
+    No run can show that the new values are the right ones. It shows that dtypes, devices and
+    shapes are as they were.
+    """
+    kept = set(KEPT_IN_TRAINING) - ({"dtype"} if Change.DTYPE in changes else set())
+    for each in found:
+        if each.what in kept:
+            return Judgement(Verdict.DIFFERS, str(each), found)
+    told = filter(None, (str(found[0]), more_waits(runs)))
+    return Judgement(Verdict.DECLARED_CHANGE, "; ".join(told), found)
 
 
 def compared(before: Observation, after: Observation, compare: Compare) -> tuple[Difference, ...]:

@@ -33,8 +33,16 @@ class Returned:
     state: Any
 
 
+class Named(dict[str, Any]):
+    """Values under the names that a user has for them, such as "optimizer.state['exp_avg']"."""
+
+
 def leaves(value: Any, where: str, depth: int = 0) -> Iterator[Leaf]:
     """The parts of a value, containers before what they hold. Nests deeper than 20 end there."""
+    if isinstance(value, Named):
+        for name, item in value.items():
+            yield from leaves(item, f"{where}: {name}" if where else name, depth + 1)
+        return
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     if isinstance(value, torch.Tensor):
         described = tensor(value)

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from amplint import __version__
-from amplint.output.page import escape, escape_lines
+from amplint.output.formats.html_finding import code, diff, source
+from amplint.output.page import escape, escape_lines, prose
 from amplint.verify.backends.choice import BACKENDS, Aspect, Backend, Shows
 from amplint.verify.compare import bench
 from amplint.verify.compare.bench import Point
 from amplint.verify.compare.lab import JudgedFix, Step, Verified
-from amplint.verify.compare.verdicts import BAD, Judgement, Verdict
+from amplint.verify.compare.verdict import BAD, MEANINGS, Verdict
+from amplint.verify.compare.verdicts import Judgement
 from amplint.verify.recording.observation import Count, Observation, Wait, to_json
 from amplint.verify.report import page
 from amplint.verify.report.page import Bars
@@ -62,7 +64,7 @@ def text(report: Report) -> str:
     for reasons, fixes in groupby(report.verified.judged, lambda each: tuple(why(each))):
         lines += [*map(heading, fixes), *reasons]
     counts = [
-        f"{count} {verdict.value}"
+        f"{count} {MEANINGS[verdict].words}"
         for verdict in Verdict
         if (count := sum(each.judgement.verdict is verdict for each in report.verified.judged))
     ]
@@ -93,6 +95,16 @@ def row_of(judged: JudgedFix) -> str:
 
 def why(judged: JudgedFix) -> Iterator[str]:
     """The lines below the heading of a fix."""
+    yield from reasons(judged)
+    if is_explained(judged):
+        for name, (before, after) in judged.partings.items():
+            yield f"    first operations that are not the same, on {name}:"
+            yield from (f"      - {told(step)}" for step in before[:SHOWN])
+            yield from (f"      + {told(step)}" for step in after[:SHOWN])
+
+
+def reasons(judged: JudgedFix) -> Iterator[str]:
+    """The lines on what the verdict rests on, and on back ends that say something else."""
     reason = judged.judgement.reason
     if reason:
         yield f"    {reason}"
@@ -101,17 +113,16 @@ def why(judged: JudgedFix) -> Iterator[str]:
             yield f"    {name}: {titled(judgement)}" + (
                 judgement.reason and f", {judgement.reason}"
             )
-    if not judged.judgement.good:
-        for name, (before, after) in judged.partings.items():
-            yield f"    first operations that are not the same, on {name}:"
-            yield from (f"      - {told(step)}" for step in before[:SHOWN])
-            yield from (f"      + {told(step)}" for step in after[:SHOWN])
+
+
+def is_explained(judged: JudgedFix) -> bool:
+    """Whether the operations where the runs part tell why the fix is not good."""
+    return not judged.judgement.good and not judged.judgement.of_original
 
 
 def titled(judgement: Judgement) -> str:
-    if judgement.undeclared is None:
-        return judgement.verdict.value
-    return f"{judgement.verdict.value} (its rule does not say so)"
+    words = MEANINGS[judgement.verdict].words
+    return words if judgement.undeclared is None else f"{words}{page.UNDECLARED}"
 
 
 def told(step: Step) -> str:
@@ -123,15 +134,24 @@ def told(step: Step) -> str:
 
 
 def of_waits(runs: Mapping[str, tuple[Observation, Observation]]) -> Iterator[str]:
-    """Waits and copies that the good fixes change, where a back end shows them."""
+    """The waits of the host, one number for each back end that shows them, and bytes copied."""
     for name, (before, after) in runs.items():
-        for wait in Wait:
-            was, now = (run.waits.get(wait.value) for run in (before, after))
-            counts = [each.total if each else 0 for each in (was, now)]
-            if counts[0] != counts[1]:
-                yield f"{wait.value} on {name}: {counts[0]} -> {counts[1]}"
+        if before.outcome is not after.outcome:
+            continue  # what ends early waits less often
+        if BACKENDS[name].shows[Aspect.WAITS] is not Shows.NO:
+            was, now = before.blocking.total, after.blocking.total
+            kinds = ", ".join(f"{kind.value} {a} -> {b}" for kind, a, b in waits_of(before, after))
+            yield f"host waits on {name}: {was} -> {now}" + (f" ({kinds})" if kinds else "")
         if before.to_device != after.to_device:
             yield f"bytes from host to device on {name}: {before.to_device} -> {after.to_device}"
+
+
+def waits_of(before: Observation, after: Observation) -> Iterator[tuple[Wait, int, int]]:
+    """The kinds of waits that their number is the sum of, before and after."""
+    for kind in Wait:
+        was, now = (run.waits.get(kind.value, Count()).total for run in (before, after))
+        if kind.blocks and (was or now):
+            yield kind, was, now
 
 
 def unchecked(report: Report) -> list[str]:
@@ -225,6 +245,7 @@ def fix_as_json(judged: JudgedFix) -> dict[str, Any]:
 def judgement_as_json(judgement: Judgement) -> dict[str, Any]:
     return {
         "verdict": judgement.verdict.value,
+        "words": titled(judgement),
         "good": judgement.good,
         "reason": judgement.reason,
         "differences": [str(each) for each in judgement.differences],
@@ -235,6 +256,7 @@ def run_as_json(run: Observation) -> dict[str, Any]:
     return {
         "outcome": run.outcome.value,
         "operations": len(run.rows) + run.dropped,
+        "host waits": run.blocking.total,
         "waits": {
             kind: {"user": count.user, "library": count.library}
             for kind, count in run.waits.items()
@@ -260,10 +282,12 @@ def as_html(report: Report) -> str:
         f"{'; '.join(titles)}.</p>",
         "<h2>Fixes</h2>",
         page.table(
-            ["place", "rule", "verdict", "fix", "why", *(b.name for b in report.backends)],
+            ["place", "rule", "verdict", "fix", *(b.name for b in report.backends)],
             (fix_cells(each, report.backends) for each in report.verified.judged),
         ),
-        *(parting_html(each) for each in report.verified.judged if not each.judgement.good),
+        *map(fix_html, report.verified.judged),
+        "<h2>What the verdicts mean</h2>",
+        page.definitions((each.words, each.text) for each in MEANINGS.values()),
         "<h2>Waits of the host and copies</h2>",
         *(waits_html(name, *pair) for name, pair in report.verified.runs.items()),
         *measured_html(report.points),
@@ -283,7 +307,6 @@ def fix_cells(judged: JudgedFix, backends: Sequence[Backend]) -> list[str]:
         finding.code,
         titled(judged.judgement),
         f"{finding.fix.title} ({finding.fix.safety.value})",
-        judged.judgement.reason,
         *(
             titled(judged.by_backend[b.name]) if b.name in judged.by_backend else ""
             for b in backends
@@ -291,29 +314,52 @@ def fix_cells(judged: JudgedFix, backends: Sequence[Backend]) -> list[str]:
     ]
 
 
+def fix_html(judged: JudgedFix) -> str:
+    """A fix: the finding in its source, the diff, and what the verdict rests on."""
+    finding, words = judged.finding, titled(judged.judgement)
+    assert finding.fix is not None
+    kind = page.CLASSES[words]
+    parts = [
+        f'<h3><span class="place">{escape(row_of(judged))}</span> {escape(finding.code)} '
+        f'{escape(finding.name)} <span class="verdict {kind}">{escape(words)}</span></h3>',
+        f'<p class="message">{prose(finding.message)}</p>',
+        code(source(judged.text, finding.span)),
+        f"<p>{finding.fix.safety.value} fix: {prose(finding.fix.title)}</p>",
+        code(diff(finding, judged.text, finding.path)),
+        *(f"<p>{prose(line.strip())}</p>" for line in reasons(judged)),
+        parting_html(judged) if is_explained(judged) else "",
+    ]
+    return f'<article class="{kind}">{"".join(parts)}</article>'
+
+
 def parting_html(judged: JudgedFix) -> str:
     found = []
     for name, (before, after) in judged.partings.items():
         steps = [f"- {told(step)}" for step in before[:SHOWN]]
         steps += [f"+ {told(step)}" for step in after[:SHOWN]]
-        place = row_of(judged)
         found.append(
-            f"<p>{escape(place)}: the first operations that are not the same, on "
-            f"<code>{name}</code></p><pre>{escape_lines(chr(10).join(steps))}</pre>"
+            f"<p>The first operations that are not the same, on <code>{name}</code>:</p>"
+            f"<pre>{escape_lines(chr(10).join(steps))}</pre>"
         )
     return "".join(found)
 
 
 def waits_html(name: str, before: Observation, after: Observation) -> str:
-    """The waits and copies of a whole run by kind."""
-    groups = []
-    for wait in Wait:
-        was, now = (run.waits.get(wait.value, Count()).total for run in (before, after))
-        if was or now:
-            groups.append(Bars("", wait.value, was, now))
-    if not groups:
-        return f"<p><code>{escape(name)}</code> saw none.</p>"
-    return page.columns(f"waits and copies of the whole run, on {name}", groups)
+    """The waits of a whole run, and a plot of their kinds, if their number changed."""
+    if BACKENDS[name].shows[Aspect.WAITS] is Shows.NO:
+        return f"<p><code>{escape(name)}</code> does not show them.</p>"
+    was, now = before.blocking.total, after.blocking.total
+    if before.outcome is not after.outcome:
+        return f"<p>Not compared on <code>{escape(name)}</code>: one of the runs ended early.</p>"
+    copied = f"{before.to_device} bytes are copied to the device before, {after.to_device} after"
+    told = (
+        f"<p>On <code>{escape(name)}</code> the host waits {was} times before, {now} after; "
+        f"{copied}.</p>"
+    )
+    if was == now:
+        return told
+    changed = [Bars("", kind.value, a, b) for kind, a, b in waits_of(before, after) if a != b]
+    return told + page.columns(f"kinds of waits that changed, on {name}", changed)
 
 
 def shown_html(backends: Sequence[Backend]) -> list[str]:
@@ -426,7 +472,9 @@ def plots(metric: Metric, points: Sequence[Point]) -> list[str]:
     found = []
     for name, group in groupby(points, lambda point: point.backend):
         pairs = {point: pair for point in group if (pair := metric.pair(point)) is not None}
-        if pairs:
+        if pairs and all(before == after for before, after in pairs.values()):
+            found.append(f"<p>{metric.title}, on {escape(name)}: the same before and after.</p>")
+        elif pairs:
             unit, size = metric.unit(max(map(max, pairs.values())))
             bars = [
                 Bars(

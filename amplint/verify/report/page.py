@@ -11,21 +11,32 @@ from pathlib import Path
 import click
 
 from amplint.core.errors import Failure
-from amplint.output.page import document, escape
+from amplint.output.page import document, escape, prose, resource
+from amplint.verify.compare.verdict import BAD, GOOD, IF_DECLARED, MEANINGS
 
-STYLE = """
+STYLE = (
+    resource("report.css")
+    + """
 table { border-collapse: collapse; margin: 1em 0; display: block; overflow-x: auto }
 th, td { border: 1px solid var(--line); padding: .3em .6em; text-align: left; vertical-align: top }
 figure { margin: 1.5em 0; overflow-x: auto }
-.good { color: var(--good) } .bad { color: var(--bad) } .open { color: var(--open) }
+article.good { border-left-color: var(--good) } article.bad { border-left-color: var(--bad) }
+.verdict { font-weight: 600 }
+dt { font-weight: 600; margin-top: .5em } dd { margin: 0 0 0 1.4em }
+span.good, td.good, dt.good { color: var(--good) } span.bad, td.bad, dt.bad { color: var(--bad) }
+span.open, td.open, dt.open { color: var(--open) }
 svg text { font: 12px system-ui, sans-serif; fill: var(--ink) }
 svg line { stroke: var(--line) }
 .before { fill: var(--before) } .after { fill: var(--after) }
 """
+)
+UNDECLARED = " (its rule does not say so)"
 CLASSES = {
-    **dict.fromkeys(("exact", "improved", "declared-change", "stream-changed", "verified"), "good"),
-    **dict.fromkeys(("differs", "crashes"), "bad"),
-    **dict.fromkeys(("not-executed", "inconclusive", "not shown", "not run"), "open"),
+    **dict.fromkeys((each.words for each in MEANINGS.values()), "open"),
+    **dict.fromkeys((MEANINGS[each].words for each in GOOD), "good"),
+    **dict.fromkeys((MEANINGS[each].words for each in BAD), "bad"),
+    **dict.fromkeys((f"{MEANINGS[each].words}{UNDECLARED}" for each in IF_DECLARED), "bad"),
+    **{"verified": "good", "not shown": "open", "not run": "open"},
 }
 
 
@@ -59,10 +70,10 @@ def write(directory: Path, data: object, text: str) -> None:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of plain texts; a cell that is a verdict has its colour."""
+    """A table of texts with `code` in them; a cell that is a verdict has its colour."""
     first = "".join(f"<th>{escape(head)}</th>" for head in heads)
     rest = "".join(
-        "<tr>" + "".join(f"<td{classed(cell)}>{escape(cell)}</td>" for cell in row) + "</tr>"
+        "<tr>" + "".join(f"<td{classed(cell)}>{prose(cell)}</td>" for cell in row) + "</tr>"
         for row in rows
     )
     return f"<table><tr>{first}</tr>{rest}</table>"
@@ -70,6 +81,15 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def classed(cell: str) -> str:
     return f' class="{CLASSES[cell]}"' if cell in CLASSES else ""
+
+
+def definitions(meanings: Iterable[tuple[str, str]]) -> str:
+    """Words, each with what it means; verdicts in their colours."""
+    terms = (
+        f"<dt{classed(words)}>{escape(words)}</dt><dd>{escape(text)}</dd>"
+        for words, text in meanings
+    )
+    return f"<dl>{''.join(terms)}</dl>"
 
 
 def items(texts: Iterable[str]) -> str:

@@ -65,7 +65,8 @@ def observe(spec: Spec) -> Observation:
     if fields["outcome"] is RunOutcome.OK:
         given = result if isinstance(result, snapshot.Returned) else snapshot.Returned(result, None)
         fields["result"] = tuple(snapshot.leaves(given.result, "result"))
-        fields["state"] = tuple(snapshot.leaves(given.state, "state")) if given.state else ()
+        where = "" if isinstance(given.state, snapshot.Named) else "state"
+        fields["state"] = tuple(snapshot.leaves(given.state, where)) if given.state else ()
     return Observation(
         backend=spec.backend,
         torch=torch.__version__,

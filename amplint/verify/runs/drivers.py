@@ -19,6 +19,7 @@ import runpy
 import shlex
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import dataclass, field
@@ -241,34 +242,56 @@ class Landmarks:
 
     Args:
         steps: how many steps of optimizers it may make.
-        passed: outputs of modules, losses; in order.
+        passed: outputs of modules, losses, by name; in order.
+        counts: how many of each kind have passed.
         optimizers: those that made a step, in the order of their first.
+        modules: those with parameters that were called from outside of any module.
         made: how many steps there were.
         kept: bytes of the tensors in `passed`.
         depth: how many calls of modules are under way.
     """
 
     steps: int | None
-    passed: list[tuple[str, object]] = field(default_factory=list)
+    passed: dict[str, object] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
     optimizers: list[Any] = field(default_factory=list)
+    modules: list[torch.nn.Module] = field(default_factory=list)
     made: int = 0
     kept: int = 0
     depth: int = 0
 
     def all(self) -> dict[str, object]:
         """The values passed so far, and the state of the optimizers; both begin anew."""
-        found = {
-            "passed": self.passed,
-            "optimizers": [
-                [
-                    {"parameter": self.keep(each), "gradient": self.keep(each.grad)}
-                    for group in optimizer.param_groups
-                    for each in group["params"]
-                ]
-                for optimizer in self.optimizers
-            ],
-        }
-        self.passed, self.optimizers, self.kept, self.made = [], [], 0, 0
+        from amplint.verify.recording.snapshot import Named
+
+        found = Named({**self.passed, **dict(self.state())})
+        self.passed, self.counts, self.optimizers, self.modules = {}, Counter(), [], []
+        self.kept = self.made = 0
+        return found
+
+    def state(self) -> Iterator[tuple[str, object]]:
+        """Parameters and gradients of the optimizers, and what they keep for each parameter."""
+        names = self.names()
+        for number, optimizer in enumerate(self.optimizers, 1):
+            own = "optimizer" if len(self.optimizers) == 1 else f"optimizer {number}"
+            for at, group in enumerate(optimizer.param_groups):
+                for index, each in enumerate(group["params"]):
+                    name = names.get(id(each), f"{own}.param_groups[{at}]['params'][{index}]")
+                    yield name, self.keep(each)
+                    yield f"{name}.grad", self.keep(each.grad)
+                    for key, value in optimizer.state.get(each, {}).items():
+                        yield f"{own}.state[{key!r}] of {name}", self.keep(value)
+
+    def names(self) -> dict[int, str]:
+        """The names of parameters by identity, such as "Net.fc.weight"."""
+        found: dict[int, str] = {}
+        classes: Counter[str] = Counter()
+        for module in self.modules:
+            kind = type(module).__name__
+            classes[kind] += 1
+            own = kind if classes[kind] == 1 else f"{kind} {classes[kind]}"
+            for name, parameter in module.named_parameters():
+                found.setdefault(id(parameter), f"{own}.{name}")
         return found
 
     def keep(self, value: object) -> object:
@@ -297,8 +320,17 @@ class Landmarks:
         return f"{facts.dtype} {list(facts.shape)} {facts.device} {facts.sha256}"
 
     def note(self, name: str, value: object) -> None:
+        """Keep a value under a name in which `{}` stands for how many of its kind there were."""
         if len(self.passed) < MOST:
-            self.passed.append((name, self.keep(value)))
+            self.counts[name] += 1
+            self.passed[name.format(self.counts[name])] = self.keep(value)
+
+    def called(self, module: torch.nn.Module, output: object) -> None:
+        """Note what a module returned that was called from outside of any module."""
+        self.note(f"output {{}} of {type(module).__name__}", output)
+        known = any(module is each for each in self.modules)
+        if not known and next(module.parameters(), None) is not None:
+            self.modules.append(module)
 
 
 @contextmanager
@@ -326,7 +358,7 @@ def landmarks_of(steps: int | None) -> Iterator[Landmarks]:
     def leave(called: torch.nn.Module, _: object, output: object) -> None:
         landmarks.depth -= 1
         if landmarks.depth == 0:
-            landmarks.note(type(called).__name__, output)
+            landmarks.called(called, output)
 
     def stepped(optimizer: Any, _: object, __: object) -> None:
         if not any(optimizer is each for each in landmarks.optimizers):
@@ -338,7 +370,7 @@ def landmarks_of(steps: int | None) -> Iterator[Landmarks]:
     backward = torch.autograd.backward
 
     def noted_backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
-        landmarks.note("backward", tensors)
+        landmarks.note("loss {} of backward()", tensors)
         backward(tensors, *args, **kwargs)
 
     handles = [
@@ -365,10 +397,12 @@ class Suite:
     """
 
     def __init__(self, landmarks: Landmarks) -> None:
+        from amplint.verify.recording.snapshot import Named
+
         self.landmarks = landmarks
         self.outcomes: dict[str, str] = {}
         self.uncollected: list[str] = []
-        self.state: dict[str, object] = {}
+        self.state: dict[str, object] = Named()
 
     def run(self, program: UserProgram) -> dict[str, object]:
         """Run pytest: the outcome of each test.
@@ -378,7 +412,10 @@ class Suite:
 
         Raises UnstartedError if its arguments name no tests, RuntimeError if it could not run them.
         """
-        import pytest
+        try:
+            import pytest
+        except ModuleNotFoundError as error:
+            raise UnstartedError("--pytest needs pytest, which is not installed here") from error
 
         root = os.fspath(Path.cwd())
         quiet = ["-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:faulthandler"]

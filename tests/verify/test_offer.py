@@ -1,0 +1,125 @@
+"""`amplint verify` without a program says what it could do, and runs nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from amplint.cli.main import main
+from amplint.core.text import Text
+from amplint.verify import offer
+from tests.helpers import ROOT, write
+
+TRAIN = b"""\
+import torch
+
+open("ran", "w").close()  # whoever runs this leaves a trace
+
+
+def helper(x):
+    return x
+
+
+def main(epochs=1, *, device):
+    x = torch.zeros(3).to("cuda")
+    scaler = torch.cuda.amp.GradScaler()
+    return x
+
+
+if __name__ == "__main__":
+    main(device="cuda")
+"""
+FILES = {
+    "tools/train.py": TRAIN,
+    "tools/test_train.py": b"def test_it():\n    assert True\n",
+    "tools/quiet.py": b"import torch\n\nif __name__ == '__main__':\n    print(torch)\n",
+    "pyproject.toml": b"",
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(write(FILES, tmp_path / "project"))
+    return Path.cwd()
+
+
+def test_it_says_what_to_type_and_runs_nothing(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", "tools/train.py"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(
+        "Fixes that could be verified: 2 (2 safe)\n  tools/train.py:11 AMP501 safe"
+    )
+    assert "  amplint verify tools/train.py --steps 20 --script tools/train.py\n" in out
+    assert "  amplint verify tools/train.py --entry tools.train:main\n" in out
+    assert ":helper" not in out  # it needs an argument
+    assert "  amplint verify tools/train.py --pytest\n" in out
+    assert "--unsafe" not in out  # there are no unsafe fixes
+    assert "Nothing was run." in out
+    assert not list(project.rglob("ran"))
+
+
+def test_what_it_says_to_type_is_taken(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    text = (project / "tools/train.py").read_text().replace('open("ran", "w").close()', "")
+    (project / "tools/train.py").write_text(text)
+    assert main(["verify"]) == 0
+    (command,) = (line for line in capsys.readouterr().out.splitlines() if "--entry" in line)
+    assert main([*command.split()[1:], "--backend", "policy", "--select", "AMP501"]) == 0
+    assert "AMP501 exact" in capsys.readouterr().out
+
+
+def test_a_path_that_is_not_there_is_a_problem(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", "nowhere.py"]) == 2
+    assert "nowhere.py: there is no such file or directory" in capsys.readouterr().err
+    assert project.is_dir()
+
+
+def test_without_fixes(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "tools/quiet.py"]) == 0
+    assert capsys.readouterr().out.startswith("No finding has a fix: there is nothing to verify.\n")
+    assert project.is_dir()
+
+
+def test_without_torch_it_says_what_to_install(project: Path) -> None:
+    """Importing torch raises there, and nothing imports it."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); sys.modules['torch'] = None;"
+        "import importlib.util as u; u.find_spec = lambda _: None;"
+        "from amplint.cli.main import main; sys.exit(main(['verify', 'tools/train.py']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=project, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == (
+        "To run anything, torch is needed here: pip install 'amplint[verify]'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("train.py", "train"),
+        ("src/pkg/train.py", "pkg.train"),
+        ("pkg/train.py", "pkg.train"),
+        ("my-tools/train.py", "train"),
+        ("src.py", "src"),
+    ],
+)
+def test_names_to_import_by(path: str, name: str) -> None:
+    assert offer.module_name(path) == name
+
+
+def test_scripts_with_fixes_and_usual_names_come_first() -> None:
+    script = "import torch\nif __name__ == '__main__':\n    pass\n"
+    functions = "def images(n=1): ...\ndef _own(): ...\ndef main(): ...\ndef of(x, y=1): ...\n"
+    texts = {"a.py": Text(script), "b.py": Text(script + functions)}
+    found = offer.programs(texts, {"b.py"})
+    assert found == offer.Programs(("b.py", "a.py"), (), ("b:main", "b:images"))
