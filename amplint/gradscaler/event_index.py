@@ -129,7 +129,7 @@ class EventIndex:
         return frozenset().union(*inside)
 
     def words_between(self, function: str, numbers: Collection[int]) -> frozenset[str]:
-        """The words of a function between the first and the last of some nodes, without comments."""
+        """The words of a function from the first to the last of some nodes, without comments."""
         rows = [self.inference.states[function].graph.nodes[n].location[0] for n in numbers]
         path = self.inference.functions[function].path
         text = "\n".join(self.inference.files[path].uncommented[min(rows) - 1 : max(rows)])
