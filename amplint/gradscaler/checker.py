@@ -376,7 +376,7 @@ class Turn:
         self.has_trained, self.scheduled = False, -1
 
     def hook(self) -> None:
-        """What stood before may still hold, or not: a mistake is one only in either case."""
+        """A hook ran that nobody knows: a mistake is one only if it is so in each case."""
         self.halved = {}
         self.checked = None
         self.has_trained, self.scheduled = False, -1

@@ -14,7 +14,7 @@ from amplint.project import git
 from tests.command import Amplint, Ran
 
 SCALER = "s = torch.cuda.amp.GradScaler()\n"
-LIBRARY = "import torch\n\n\ndef log(loss):\n    return loss.item()\n"
+LIBRARY = "import torch\n\n\ndef log(loss):\n    value = loss.item()\n    print(value)\n"
 TRAIN = """import torch
 from lib import log
 

@@ -919,7 +919,14 @@ def test_a_finding_says_where_and_what() -> None:
     src = source("class A:\n    def f(self): item(é)\n")
     finding = src.finding(rule("AMP900"), call_in(src, "item"), "it is so")
     assert finding == Finding(
-        "AMP900", "amp900", Group.PRECISION, "a.py", Span((2, 18), (2, 25)), "it is so", "A.f"
+        "AMP900",
+        "amp900",
+        Group.PRECISION,
+        "a.py",
+        Span((2, 18), (2, 25)),
+        "it is so",
+        "A.f",
+        url="docs/rules/AMP900.md",
     )
 
 
