@@ -20,6 +20,7 @@ from amplint.gradscaler.events import (
 )
 from amplint.inference import Inference, SiteId, State
 from amplint.ir import ops
+from amplint.knowledge import libraries
 
 WORD = re.compile(r"\w+")
 # Words of an optimizer that does a part of a scaler's work.
@@ -169,7 +170,8 @@ class EventIndex:
             if found is None:
                 continue
             callees = self.inference.edges.get((function, number), set())
-            if callees and not (found.kind is Kind.STEP and all(map(self._is_plain_step, callees))):
+            plain = found.kind is Kind.STEP and all(map(self._is_plain_step, callees))
+            if callees and not plain and not all(map(self._is_of_scaler, callees)):
                 continue
             if found.kind is Kind.READ and self._is_of_optimizer(function):
                 continue  # the mistake is the step that the optimizer makes with scaled gradients
@@ -187,6 +189,13 @@ class EventIndex:
             and state is not None
             and not any(self.inference.edges.get((function, number)) for number in calls(state))
         )
+
+    def _is_of_scaler(self, function: str) -> bool:
+        """Whether a function is a method of a scaler of the project, which keeps the protocol of
+        the one that it derives from."""
+        cls = self.inference.functions[function].cls
+        bases = self.inference.library_bases(cls) if cls is not None else set()
+        return not libraries.SCALERS.keys().isdisjoint(bases)
 
     def _is_of_optimizer(self, function: str) -> bool:
         cls = self.inference.functions[function].cls
