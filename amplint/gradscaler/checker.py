@@ -376,7 +376,7 @@ class Turn:
         self.has_trained, self.scheduled = False, -1
 
     def hook(self) -> None:
-        """What stood before may still hold, or not: a mistake is one only in either case."""
+        """Forget what a hook may have changed: a mistake is one only in either case."""
         self.halved = {}
         self.checked = None
         self.has_trained, self.scheduled = False, -1
