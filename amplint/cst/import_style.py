@@ -146,8 +146,11 @@ def _alias(statement: Statement, name: str) -> ast.alias:
 
 def _unsure(module: ast.Module) -> set[ast.stmt]:
     """The statements that another import might take to another end: under a test of what there
-    is, or in a `try` that is not there for imports that fail."""
-    found: set[ast.stmt] = set()
+    is, or in a `try` that is not there for imports that fail; and those above a
+    `from helpers import *`, which may bind the same name once more, to what it meant before."""
+    every = [node for node in ast.walk(module) if isinstance(node, ast.stmt)]
+    all_names = max((each.lineno for each in every if _takes_all(each)), default=0)
+    found = {each for each in every if each.lineno < all_names}
     for node in ast.walk(module):
         if isinstance(node, ast.If) and ASKS.search(ast.unparse(node.test)):
             parts = [*node.body, *node.orelse]
@@ -159,6 +162,11 @@ def _unsure(module: ast.Module) -> set[ast.stmt]:
             each for part in parts for each in ast.walk(part) if isinstance(each, ast.stmt)
         )
     return found
+
+
+def _takes_all(statement: ast.stmt) -> bool:
+    """Ex) from helpers import *"""
+    return isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*"
 
 
 def _expects_failure(handler: ast.ExceptHandler) -> bool:

@@ -10,12 +10,13 @@ parameter is the dtype, not `enabled`: positional arguments have to become keywo
 
 Fix safety: safe: positional arguments are mapped to the keywords of the same meaning. Unsafe where
 the project asks `isinstance(region, torch.cuda.amp.autocast)`, since a region of the new class is
-no instance of the old one; with `**arguments`, of which nobody can tell what they leave to be
-inherited; and where the function, or its module, is a parameter's, and only the seen calls say that
-it is the old one. The old API always means float16 (bfloat16 on the CPU) where none is given, the
-new one inherits the dtype of an enclosing region: `dtype=` is written out where the region is, or
-may be, inside another one, unless it is switched off and nothing in the project asks for its dtype.
-So is `cache_enabled=True` inside of a region where the project has one without a cache.
+no instance of the old one, or puts another class there (`torch.cuda.amp.autocast = Other`); with
+`**arguments`, of which nobody can tell what they leave to be inherited; and where the function, or
+its module, is a parameter's, and only the seen calls say that it is the old one. The old API always
+means float16 (bfloat16 on the CPU) where none is given, the new one inherits the dtype of an
+enclosing region: `dtype=` is written out where the region is, or may be, inside another one, unless
+it is switched off and nothing in the project asks for its dtype. So is `cache_enabled=True` inside
+of a region where the project has one without a cache.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), and code
 under a test of the version, are left alone. `autocast(*arguments)` and a bare decorator are
@@ -47,7 +48,12 @@ INHERITS = "what another region could change is written out"
 LEGACY = frozenset(name for name, api in AUTOCASTS.items() if api.legacy is not None)
 
 
-CHECKED_BY_CLASS = r"(isinstance|issubclass)\((?!.*torch\.amp\.autocast).*\bautocast\b"
+CHECKED_BY_CLASS = (
+    r"(isinstance|issubclass)\((?!.*torch\.amp\.autocast).*\bautocast\b"
+    r"|\bcase\s(?!.*torch\.amp\.autocast).*\bautocast\b\s*\("
+)
+# Ex) torch.cuda.amp.autocast = Other: a library for another device puts its own class there.
+REPLACED = r"\bamp\.autocast\s*=(?!=)|\bsetattr\(.*\bamp\b.*\bautocast\b"
 
 
 rule = Rule(
@@ -121,7 +127,8 @@ def migrate(call: cst.Call, api: AutocastApi, src: Source) -> Fix | None:
         NOT_ASKED: not src.matches(CHECKED_BY_CLASS),
         INHERITS: True,
     }
-    return Fix.safe_if("Use `torch.amp.autocast`", edits, conditions)
+    fix = Fix.safe_if("Use `torch.amp.autocast`", edits, conditions)
+    return fix.demoted() if src.matches(REPLACED) else fix
 
 
 def explicit_dtype(call: cst.Call, api: AutocastApi, src: Source) -> str:

@@ -16,8 +16,9 @@ type, and mypy refuses them.
 
 Fix safety: safe for torch 2.3 and later, which have the new name: the old class is a subclass of
 the new one that only fills in the device. Unsafe where the project asks `isinstance(scaler,
-torch.cuda.amp.GradScaler)`, since the new object is no instance of the old class, and where the
-class, or its module, is a parameter's, and only the seen calls say that it is the old one.
+torch.cuda.amp.GradScaler)`, since the new object is no instance of the old class, where it puts
+another class in that place (`torch.cuda.amp.GradScaler = Other`), and where the class, or its
+module, is a parameter's, and only the seen calls say that it is the old one.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), code
 under a test of the version, and annotations in quotes are left alone. The class itself where it is
@@ -58,7 +59,12 @@ NOT_ASKED = "nothing asks for the class of a scaler"
 LEGACY = frozenset(name for name, api in SCALERS.items() if api.legacy is not None)
 
 
-CHECKED_BY_CLASS = r"(isinstance|issubclass)\((?!.*torch\.amp\.GradScaler).*GradScaler"
+CHECKED_BY_CLASS = (
+    r"(isinstance|issubclass)\((?!.*torch\.amp\.GradScaler).*GradScaler"
+    r"|\bcase\s(?!.*torch\.amp\.GradScaler).*GradScaler\s*\("
+)
+# Ex) torch.cuda.amp.GradScaler = Other: a library for another device puts its own class there.
+REPLACED = r"\bamp\.GradScaler\s*=(?!=)|\bsetattr\(.*\bamp\b.*\bGradScaler\b"
 
 
 def is_annotated(at: Spot) -> bool:
@@ -160,4 +166,5 @@ def migrate(call: cst.Call, device: str, src: Source) -> Fix | None:
         CERTAIN: not is_given(call.func, src),
         NOT_ASKED: not src.matches(CHECKED_BY_CLASS),
     }
-    return Fix.safe_if("Use `torch.amp.GradScaler`", (*spelled.edits, rename, first), conditions)
+    fix = Fix.safe_if("Use `torch.amp.GradScaler`", (*spelled.edits, rename, first), conditions)
+    return fix.demoted() if src.matches(REPLACED) else fix

@@ -258,8 +258,10 @@ def filling(call: cst.Call, dtype: str, src: Source) -> Filling | None:
     shape = in_a_tuple(call, src)
     if number is None or shape is None or not fits(number, dtype):
         return None
-    if len(call.args) == 1 and not surely_shape(call.args[0].value, src):
-        only_size = call.args[0].value
+    only_size = call.args[0].value
+    if len(call.args) == 1 and not surely_shape(only_size, src):
+        if not (surely_int(only_size, src) or has_kind(only_size, {"int"}, src)):
+            return None  # a shape in the seen calls, around which `full` takes no brackets
         shape = (src.edits.insert_before(only_size, "("), src.edits.insert_after(only_size, ",)"))
     return Filling(fill, "full", (value,), shape)
 

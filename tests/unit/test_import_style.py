@@ -102,6 +102,17 @@ def test_a_name_that_another_file_takes_keeps_its_meaning(tmp_path: Path, other:
     assert "from torch.cuda.amp import autocast\n" in fixed(tmp_path, program, other=other)
 
 
+@pytest.mark.parametrize("above", [True, False])
+def test_a_star_below_may_bind_the_name_again(tmp_path: Path, above: bool) -> None:
+    """`autocast("cuda", enabled=False)` of the old class raises: `enabled` has two values."""
+    lines = ["from torch.cuda.amp import autocast\n", "from helpers import *\n"]
+    program = f"{''.join(lines if above else lines[::-1])}{USE}"
+    helpers = "from torch.cuda.amp import autocast\n\n\ndef model(x):\n    return x\n"
+    after = fixed(tmp_path, program, helpers=helpers)
+    assert (LONG in after) is above
+    assert ("from torch.amp import autocast" in after) is not above
+
+
 def test_a_package_imports_for_others(tmp_path: Path) -> None:
     program = f"from torch.cuda.amp import autocast\n{USE}".encode()
     after = fix({"pkg/__init__.py": program}, tmp_path, unsafe=False)["pkg/__init__.py"].decode()

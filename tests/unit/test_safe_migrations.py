@@ -1,0 +1,59 @@
+"""Fixes of old names where the program means by them what torch does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import fix
+
+TRAIN = "train.py"
+SCALER = "from torch.cuda.amp import GradScaler\nscaler = GradScaler()\n"
+REGION = "from torch.cuda.amp import autocast\nwith autocast():\n    go()\n"
+
+
+def fixed(tmp_path: Path, program: str, unsafe: bool = False) -> str:
+    after = fix({TRAIN: program.encode()}, tmp_path, unsafe=unsafe)
+    return after[TRAIN].decode() if TRAIN in after else program
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        # An object of the new class matches no pattern of the old one.
+        f"{SCALER}match scaler:\n    case GradScaler():\n        go()\n",
+        f"{SCALER}match pair:\n    case [GradScaler(), _]:\n        go()\n",
+        # A library for another device puts its own classes there.
+        f"import torch\nimport npu\ntorch.cuda.amp.GradScaler = npu.Scaler\n{SCALER}",
+        f"import torch\nimport npu\ntorch.cuda.amp.autocast = npu.autocast\n{REGION}",
+        f"from torch.cuda import amp\nimport npu\namp.autocast = npu.autocast\n{REGION}",
+        f"import torch\nimport npu\nsetattr(torch.cuda.amp, 'autocast', npu.autocast)\n{REGION}",
+    ],
+)
+def test_a_new_class_is_no_safe_fix(tmp_path: Path, program: str) -> None:
+    assert fixed(tmp_path, program) == program
+    assert fixed(tmp_path, program, unsafe=True) != program
+
+
+@pytest.mark.parametrize("program", [f"{SCALER}use_amp = scaler == other\n", REGION])
+def test_a_comparison_puts_no_class_there(tmp_path: Path, program: str) -> None:
+    program = f"import torch\nsame = torch.cuda.amp.GradScaler == x\n{program}"
+    assert fixed(tmp_path, program) != program
+
+
+@pytest.mark.parametrize("shape", ["x.shape", "x.size()", "size"])
+def test_a_shape_of_the_seen_calls_is_put_in_no_brackets(tmp_path: Path, shape: str) -> None:
+    """`torch.full((x.shape,), 2.0)` raises."""
+    program = (
+        "import torch\n\n\ndef f(x, size):\n"
+        f"    return torch.cuda.FloatTensor({shape}).fill_(2.0)\n\n\n"
+        "x = torch.randn(2, 3)\nf(x, x.shape)\n"
+    )
+    after = fixed(tmp_path, program, unsafe=True)
+    assert f'torch.empty({shape}, dtype=torch.float32, device="cuda").fill_(2.0)' in after
+
+
+def test_one_size_becomes_a_shape(tmp_path: Path) -> None:
+    program = "import torch\n\n\ndef f(n: int):\n    return torch.cuda.FloatTensor(n).fill_(2.0)\n"
+    assert "torch.full((n,), 2.0, " in fixed(tmp_path, program, unsafe=True)
