@@ -140,12 +140,11 @@ def counts(fixed: FixOutcome) -> str:
 
 
 def of_unsafe(fixed: FixOutcome) -> str:
-    """Ex) ; 2 others have unsafe fixes (--unsafe)"""
+    """Ex) ; --unsafe would fix 2 more"""
     from amplint.core.finding import Safety
 
     count = sum(1 for one in fixed.outcome.findings if one.fix and one.fix.safety is Safety.UNSAFE)
-    others = "1 other has an unsafe fix" if count == 1 else f"{count} others have unsafe fixes"
-    return f"; {others} (--unsafe)" if count else ""
+    return f"; --unsafe would fix {count} more" if count else ""
 
 
 def tell_notices(notices: Iterable[str]) -> None:

@@ -738,9 +738,9 @@ def test_what_is_left_after_fixing_decides_the_status(amplint: Amplint, project:
     safe = amplint("fix", "--apply")
     assert safe.status == 1
     assert "a.py:4:12 AMP501" in safe.out
-    assert safe.err == "nothing to fix; 1 other has an unsafe fix (--unsafe)\n"
+    assert safe.err == "nothing to fix; --unsafe would fix 1 more\n"
     assert (project / "a.py").read_text() == text
-    shown = "nothing to fix; 1 left, see `amplint check`; 1 other has an unsafe fix (--unsafe)\n"
+    shown = "nothing to fix; 1 left, see `amplint check`; --unsafe would fix 1 more\n"
     assert amplint("fix").err == shown
     assert amplint("fix", "--apply", "--unsafe").status == 0
     assert (project / "a.py").read_text() == text.replace("(3).to(device)", "(3, device=device)")
