@@ -31,9 +31,8 @@ def groups(_: click.Context, parameter: click.Parameter, values: Iterable[str]) 
     words = comma_separated(_, parameter, values)
     for word in words:
         if word not in known:
-            raise click.BadParameter(
-                f"there is no group `{word}`{did_you_mean(word, known)}", param=parameter
-            )
+            hint = did_you_mean(word, known) or f"; the groups are {', '.join(known)}"
+            raise click.BadParameter(f"there is no group `{word}`{hint}", param=parameter)
     return frozenset(known[word] for word in words)
 
 

@@ -26,7 +26,7 @@ from amplint.output.console import CLEAN, STDIN, tell_notices
 )
 @click.option("--update", is_flag=True, help="Drop what is fixed, and add nothing.")
 def baseline(update: bool, **given: Any) -> int:
-    """Write down the findings that are known; `check` then reports new ones only.
+    """Write down the known findings, which `check` then leaves out.
 
     The file is `.amplint-baseline.json` beside the configuration, unless [tool.amplint] or
     --baseline name another one. Commit it. With PATHS, findings in other files stay as they were

@@ -46,6 +46,7 @@ from amplint.output.console import (
     Output,
     colored,
     counts,
+    of_unsafe,
     preview,
     show,
     tell,
@@ -109,15 +110,24 @@ class Commands(click.Group):
         return command
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,  # else click raises the help as an error: "amplint: error: Usage:"
+    subcommand_metavar="COMMAND [ARGS]...",
+)
 @click.version_option(__version__, package_name="amplint", message="amplint %(version)s")
 @click.pass_context
-def cli(context: click.Context) -> None:
+def cli(context: click.Context) -> int:
     """Find and fix mistakes with devices, dtypes and autocast in PyTorch training code.
 
     Exit status: 0 nothing found, 1 findings, 2 amplint could not do its work.
     """
     context.color = colored()
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help(), err=True)
+        return FAILED
+    return CLEAN
 
 
 @cli.command()
@@ -206,11 +216,12 @@ def fix(
     if text is not None:
         return write_to_stdout(fixed, text, request, quiet)
     if not write:
-        return preview(fixed, request, quiet)
+        return preview(fixed, request, quiet, unsafe)
     show(fixed.outcome, request, quiet=quiet)
     tell(problems)
     if not quiet:
-        click.echo(f"fixed {counts(fixed)}" if fixed.after else "nothing to fix", err=True)
+        verdict = f"fixed {counts(fixed)}" if fixed.after else "nothing to fix"
+        click.echo(verdict + ("" if unsafe else of_unsafe(fixed)), err=True)
     return FAILED if problems else fixed.outcome.status
 
 

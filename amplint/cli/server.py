@@ -11,7 +11,7 @@ from amplint.core.errors import Failure
 
 @click.command()
 def server() -> int:
-    """Serve an editor: a language server over standard input and output.
+    """Serve an editor, as a language server over stdin and stdout.
 
     Diagnostics while you type, fixes, and the page of a rule under the cursor. It needs
     `pip install 'amplint[server]'`; docs/editors.md says how editors are told to start it.

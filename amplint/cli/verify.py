@@ -77,7 +77,7 @@ def verify(
     format_: str,
     **given: Any,
 ) -> int:
-    """Run programs before and after their fixes, and compare what both did.
+    """Run programs before and after their fixes, and compare both.
 
     \b
     PATHS with one of  the fixes of your project, on copies of it

@@ -101,7 +101,7 @@ def tell_timing(timing: Timing, root: Path) -> None:
     click.echo(f"amplint: {text}", err=True)
 
 
-def preview(fixed: FixOutcome, request: Request, quiet: bool = False) -> int:
+def preview(fixed: FixOutcome, request: Request, quiet: bool = False, unsafe: bool = False) -> int:
     """Show what would be written, and count what would be left."""
     from amplint.output.formats import diff, path_from
 
@@ -112,7 +112,8 @@ def preview(fixed: FixOutcome, request: Request, quiet: bool = False) -> int:
     left = len(fixed.outcome.findings)
     verdict = f"would fix {counts(fixed)}; --apply writes" if fixed.after else "nothing to fix"
     if not quiet:
-        click.echo(f"{verdict}; {left} left, see `amplint check`" if left else verdict, err=True)
+        verdict += f"; {left} left, see `amplint check`" if left else ""
+        click.echo(verdict + ("" if unsafe else of_unsafe(fixed)), err=True)
     tell(fixed.outcome.problems)
     return fixed.outcome.status or (FINDINGS if fixed.after else CLEAN)
 
@@ -136,6 +137,14 @@ def counts(fixed: FixOutcome) -> str:
     findings, files = fixed.fixed, len(fixed.after)
     others = f", which brings up {fixed.new} other{'s' * (fixed.new != 1)}" if fixed.new else ""
     return f"{findings} finding{'s' * (findings != 1)} in {files} file{'s' * (files != 1)}{others}"
+
+
+def of_unsafe(fixed: FixOutcome) -> str:
+    """Ex) ; --unsafe would fix 2 more"""
+    from amplint.core.finding import Safety
+
+    count = sum(1 for one in fixed.outcome.findings if one.fix and one.fix.safety is Safety.UNSAFE)
+    return f"; --unsafe would fix {count} more" if count else ""
 
 
 def tell_notices(notices: Iterable[str]) -> None:

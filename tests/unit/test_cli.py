@@ -361,6 +361,10 @@ def test_settings_of_the_file_and_of_the_command_line(amplint: Amplint, project:
         (["check", "--target-torch", "99"], "must be a version such as 2.4, not '99'\n"),
         (["check", "--select", "AMP777"], "there is no rule `AMP777`; did you mean `AMP70"),
         (["check", "--fail-on", "perf"], "there is no group `perf`; did you mean `performance`?"),
+        (
+            ["check", "--fail-on", "xyz"],
+            "`xyz`; the groups are correctness, precision, performance",
+        ),
         (["check", "--per-file-ignores", "AMP701"], "is not of the form PATTERN:CODE,CODE"),
         (["check", "--config", "gone.toml"], "gone.toml: cannot be read: No such file"),
         (["check", "--selct", "AMP701"], "--select"),
@@ -734,7 +738,10 @@ def test_what_is_left_after_fixing_decides_the_status(amplint: Amplint, project:
     safe = amplint("fix", "--apply")
     assert safe.status == 1
     assert "a.py:4:12 AMP501" in safe.out
+    assert safe.err == "nothing to fix; --unsafe would fix 1 more\n"
     assert (project / "a.py").read_text() == text
+    shown = "nothing to fix; 1 left, see `amplint check`; --unsafe would fix 1 more\n"
+    assert amplint("fix").err == shown
     assert amplint("fix", "--apply", "--unsafe").status == 0
     assert (project / "a.py").read_text() == text.replace("(3).to(device)", "(3, device=device)")
 
@@ -857,6 +864,18 @@ def test_version_and_help(amplint: Amplint) -> None:
 
     assert amplint("--version") == Ran(0, f"amplint {__version__}\n", "")
     assert "Exit status: 0 nothing found, 1 findings, 2" in amplint("--help").out
+
+
+def test_without_a_command_help_is_printed_and_the_status_is_2(amplint: Amplint) -> None:
+    ran = amplint()
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err == amplint("--help").out
+
+
+def test_the_list_of_commands_cuts_no_sentence_short(amplint: Amplint) -> None:
+    commands = amplint("--help").out.partition("Commands:\n")[2].splitlines()
+    assert len(commands) >= 9
+    assert all(line.endswith(".") and not line.endswith("...") for line in commands)
 
 
 def test_help_waits_neither_for_libcst_nor_for_the_rules() -> None:
