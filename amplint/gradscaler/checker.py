@@ -445,7 +445,7 @@ class Turn:
         # Without gradients where the backward pass may be for the parameters of another optimizer.
         gradients = {at.gradient for at in states if at.gradient is not None}
         if (
-            gradients == {frozenset({Contribution.UNSCALED})}
+            gradients <= {frozenset({Contribution.UNSCALED})}  # or made before the function began
             and all(at.phase is Phase.UNSCALED for at in states)
             and not self.checker.looks_for_infinities(before.site, event.site)
         ):
@@ -510,7 +510,7 @@ class Turn:
         self.last[Call.CLEAR, thing] = self.number
         for symbol in (thing, ALL):
             possible = self.optimizers[symbol]
-            self.optimizers[symbol] = frozenset(advance(at, call)[0] for at in possible)
+            self.optimizers[symbol] = frozenset(cleared(at, call) for at in possible)
 
     def update(self, event: Occurrence) -> Iterator[Fault]:
         scaler = event.object
@@ -594,6 +594,15 @@ class Turn:
         """Whether a call is made for some outcome of a test that an event does not ask for."""
         call = self.paths.steps[number].event
         return call is not None and not call.guards <= event.guards
+
+
+def cleared(at: OptimizerState, call: Call) -> OptimizerState:
+    """As `advance`; but what `unscale_` divides was there before the function began, if no backward
+    pass was seen."""
+    after, _ = advance(at, call)
+    if at.gradient is None and at.phase is Phase.UNSCALED and not at.ran:
+        return after._replace(lost=True, checked=True)
+    return after
 
 
 def is_recalled(call: Call, state: OptimizerState) -> bool:
