@@ -15,6 +15,7 @@ from amplint.gradscaler.events import (
     divides_by_zero,
     event,
     is_scaler_step,
+    keeps_protocol,
     role,
     surely_scaler,
 )
@@ -191,11 +192,14 @@ class EventIndex:
         )
 
     def _is_of_scaler(self, function: str) -> bool:
-        """Whether a function is a method of a scaler of the project, which keeps the protocol of
-        the one that it derives from."""
+        """Whether a function is a method of a scaler of the project that keeps the protocol."""
         cls = self.inference.functions[function].cls
         bases = self.inference.library_bases(cls) if cls is not None else set()
-        return not libraries.SCALERS.keys().isdisjoint(bases)
+        return (
+            cls is not None
+            and not libraries.SCALERS.keys().isdisjoint(bases)
+            and keeps_protocol(self.inference, cls)
+        )
 
     def _is_of_optimizer(self, function: str) -> bool:
         cls = self.inference.functions[function].cls

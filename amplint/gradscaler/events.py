@@ -85,6 +85,7 @@ CLIPPING = frozenset(
 SIZES = frozenset({"norm", "vector_norm", "get_total_norm"})
 SAME_SIZE = frozenset({"detach", "float", "double", "clone", "view", "flatten", "reshape", "to"})
 BACKWARD = frozenset({"torch.autograd.backward"})
+PROTOCOL = frozenset({"unscale_", "step", "update"})  # of a scaler
 # Methods whose name says that gradients change hands, when nobody knows whose they are.
 ELSEWHERE = frozenset({"manual_backward", "clip_gradients", "clip_grad_norm_", "backward"})
 # What an unknown function runs of training, by its name: hooks between the parts of a step, and
@@ -136,8 +137,19 @@ def role_of(atom: object, inference: Inference) -> Role:
         if inference.is_scheduler(atom.cls):
             return Role.SCHEDULER
         if inference.library_bases(atom.cls) & libraries.SCALERS.keys():
-            return Role.SCALER
+            return Role.SCALER if keeps_protocol(inference, atom.cls) else Role.OTHER
     return Role.OTHER
+
+
+def keeps_protocol(inference: Inference, cls: str) -> bool:
+    """Whether a scaler of the project calls the methods of the protocol that it replaces."""
+    return all(
+        "super" in inference.functions[method].words
+        for each in (cls, *inference.mro(cls))
+        for name, methods in inference.classes[each].methods.items()
+        if name in PROTOCOL
+        for method in methods
+    )
 
 
 def event(inference: Inference, state: State, number: int) -> TrainingEvent | None:
