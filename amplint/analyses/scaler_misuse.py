@@ -8,6 +8,7 @@ from amplint.analyses.fact import CallFact
 from amplint.gradscaler.checker import Misuse, Misuses
 from amplint.gradscaler.checkpoints import ANY_STATE
 from amplint.gradscaler.event_index import FunctionEvents
+from amplint.gradscaler.events import PROTOCOL
 from amplint.inference import Inference, SiteId
 from amplint.inference.continuation import Edit
 from amplint.ir.ast_cache import NodePlace
@@ -36,7 +37,10 @@ class ScalerMisuse(CallFact[Sequence[Misuse]]):
 
     def follow(self, inference: Inference, edit: Edit) -> bool:
         moves = edit.moves
-        if edit.has_other_bases:
+        # Whether a scaler of the project keeps the protocol, all that have it would ask again.
+        if edit.has_other_bases or any(
+            function.rpartition(".")[2] in PROTOCOL for function in edit.functions
+        ):
             return False
         # A comment may speak of a scaler's state as well: see `Unsaved`.
         self.inference = inference

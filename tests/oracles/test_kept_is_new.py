@@ -539,6 +539,51 @@ def test_comments_that_come_and_go(
     assert 0 < followed["ScalerMisuse"] <= followed["Hotness"]
 
 
+SCALERS = """
+    import torch
+
+    class OwnScaler(torch.amp.GradScaler):
+        def scale(self, outputs):
+            return super().scale(outputs)
+
+        def step(self, optimizer):
+            return optimizer.step()
+"""
+TRAINER = """
+    import torch
+    from scalers import OwnScaler
+
+    def backward(scaler: OwnScaler, loss):
+        scaler.scale(loss).backward()
+
+    def train(model, loader):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = OwnScaler("cuda")
+        for x in loader:
+            backward(scaler, model(x).mean())
+            optimizer.step()
+            scaler.update()
+"""
+
+
+def test_a_scaler_of_the_project_that_comes_to_keep_the_protocol(tmp_path: Path) -> None:
+    """Who only scales by it calls no method that is edited."""
+    texts = {"scalers.py": textwrap.dedent(SCALERS), "train.py": textwrap.dedent(TRAINER)}
+    kept = texts["scalers.py"].replace("return optimizer.step()", "return super().step(optimizer)")
+    linker = LiveLinker()
+    files: dict[tuple[str, str], File] = {}
+    seen = []
+    for text in (texts["scalers.py"], kept):
+        texts["scalers.py"] = text
+        write(tmp_path, texts)
+        request = request_for(tmp_path, [tmp_path / path for path in texts])
+        found = engine.run(replace(request, linker=linker, indexed=files))
+        seen.append({each.code for each in found.findings})
+        in_memory = json_format.render(Report(found, request.rules, tmp_path))
+        assert in_memory == report(tmp_path, texts, None)
+    assert "AMP401" in seen[1] - seen[0]
+
+
 def with_note(text: str, chance: random.Random) -> str:
     """A text with another comment or empty line, or without one."""
     lines = text.split("\n")
