@@ -1,0 +1,49 @@
+"""What amplint stands: any input, any interruption, any load.
+
+    python -m benchmarks.robustness [PART...] [--cache DIR] [--out FILE]
+
+Each part is one module of this package with a function `measure`. Without names all parts run.
+Writes results/robustness.json, part after part; what it says of the others stays. Exits with 1
+where a part found a failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.packages import RESULTS, default_cache
+
+RESULT = RESULTS / "robustness.json"
+PARTS: dict[str, str] = {}  # the name of a module of this package, and what it tries
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.robustness",
+        description=__doc__,
+        epilog="\n".join(f"{name}: {what}" for name, what in PARTS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("parts", nargs="*", metavar="PART", choices=[*PARTS, []])
+    parser.add_argument("--cache", type=Path, default=default_cache(), help="downloaded packages")
+    parser.add_argument("--out", type=Path, default=RESULT)
+    options = parser.parse_args(arguments)
+    outcomes = json.loads(options.out.read_text()) if options.out.exists() else {}
+    failed = False
+    for name in options.parts or PARTS:
+        module = importlib.import_module(f"benchmarks.robustness.{name}")
+        outcome = module.measure(options.cache)
+        failed |= bool(outcome["failures"])
+        outcomes[name] = outcome
+        options.out.write_text(json.dumps(outcomes, indent=2) + "\n")
+        print(f"{name}: {json.dumps(outcome, indent=2)}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
