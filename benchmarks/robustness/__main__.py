@@ -29,10 +29,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog="\n".join(f"{name}: {what}" for name, what in PARTS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("parts", nargs="*", metavar="PART", choices=[*PARTS, []])
+    parser.add_argument("parts", nargs="*", metavar="PART")
     parser.add_argument("--cache", type=Path, default=default_cache(), help="downloaded packages")
     parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args(arguments)
+    if unknown := set(options.parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
     outcomes = json.loads(options.out.read_text()) if options.out.exists() else {}
     failed = False
     for name in options.parts or PARTS:
