@@ -35,6 +35,7 @@ from amplint.gradscaler.automaton import (
 )
 from amplint.gradscaler.certainty import Fault, Pair, Points, innermost, review
 from amplint.gradscaler.checkpoints import Unsaved
+from amplint.gradscaler.cleared_gradients import find_cleared
 from amplint.gradscaler.decision_diagram import FALSE, TRUE, Condition, DecisionDiagrams
 from amplint.gradscaler.event_index import EventIndex, FunctionEvents, calls
 from amplint.gradscaler.events import INFINITIES, Kind, Role, divides_by_zero
@@ -139,6 +140,11 @@ class Misuses:
             if told.isdisjoint((here, there)):
                 other = Evidence(self._place(there), OTHER_TEXTS[violation], Shows.SCALER)
                 found.setdefault(here, {}).setdefault(violation, Misuse(violation, (), other))
+        for zero, step in find_cleared(index):
+            if told.isdisjoint((zero, step)):
+                lost = Violation.CLEARED_BEFORE_STEP
+                other = Evidence(self._place(step), OTHER_TEXTS[lost], Shows.SCALER)
+                found.setdefault(zero, {}).setdefault(lost, Misuse(lost, (), other))
         unsaved = Violation.STATE_NOT_SAVED
         for site, step in Unsaved(self._inference, index).find():
             misuse = Misuse(

@@ -9,10 +9,11 @@ It has to be certain that nobody else has the scaler. It is kept in a variable o
 those of the functions inside it, or in a field of a class; all that is done with it, in the whole
 project, is to call its own methods, to test it, and to store a new one. A scaler that is passed on,
 returned or put into a container may be updated out of sight, and so may one whose owner is handed
-to a function, or derives from a class, that nobody knows. Words count before graphs: a function
-that speaks of the scaler and of the missing method is taken to call it (an alias, a lambda,
-`getattr`), unless the graphs show that each place where it names the method asks something else for
-it.
+to a function, or derives from a class, that nobody knows. Such an owner is believed where one
+function makes a whole training step with the scaler: nobody leaves the rest of it to a stranger.
+Words count before graphs: a function that speaks of the scaler and of the missing method is taken
+to call it (an alias, a lambda, `getattr`), unless the graphs show that each place where it names
+the method asks something else for it.
 """
 
 from __future__ import annotations
@@ -27,8 +28,16 @@ from amplint.core.values import BOTTOM, Instance, Module, Object, Symbol, Value
 from amplint.core.violations import Violation
 from amplint.core.walks import reachable
 from amplint.gradscaler.checkpoints import is_harmless, symbols
-from amplint.gradscaler.event_index import EventIndex
-from amplint.gradscaler.events import INFINITIES, Kind, Role, TrainingEvent, role, surely_scaler
+from amplint.gradscaler.event_index import EventIndex, calls
+from amplint.gradscaler.events import (
+    INFINITIES,
+    Kind,
+    Role,
+    TrainingEvent,
+    role,
+    surely_scaler,
+    unknown_event,
+)
 from amplint.gradscaler.instructions import LOOPS
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.store import TEST_PATH
@@ -97,7 +106,7 @@ class Incompletes:
         for variable in scalers:
             calls = self._calls(variable)
             if calls is not None:
-                yield from self._missing(variable, calls)
+                yield from self._missing(variable, calls, self._is_shared(variable))
 
     # -- the variable of a scaler
 
@@ -110,7 +119,7 @@ class Incompletes:
             return [n for n in operands if any(is_scaler(atom) for atom in state.values[n])]
 
         origins = [n for n in reachable([number], sources) if nodes[n].op not in ALIASES]
-        if len(origins) != 1:
+        if not origins or (len(origins) > 1 and not all(is_made(state, n) for n in origins)):
             return None
         number, node = origins[0], nodes[origins[0]]
         if node.op == ops.ATTR:
@@ -146,7 +155,9 @@ class Incompletes:
     # -- all that is done with it
 
     def _calls(self, variable: Variable) -> Calls | None:
-        """The calls of its methods; None where anybody else may have the scaler."""
+        """The calls of its methods; None where the scaler is given to anybody else."""
+        if variable.name and self._is_unfinished(variable.scope):
+            return None
         calls: Calls = {}
         reads = self._field(variable) if variable.name else self._local(variable)
         for function, number in reads:
@@ -154,20 +165,32 @@ class Incompletes:
                 return None
         return calls
 
-    def _field(self, variable: Variable) -> Iterator[SiteId]:
-        """The reads of a field; -1 for what may give it away."""
+    def _is_shared(self, variable: Variable) -> bool:
+        """Whether code out of sight may work on the field that holds a scaler, or has the scaler
+        that it was given."""
+        if not variable.name:
+            return False
         family = self._family(variable.scope)
-        if self._is_open(variable.scope, family) or not family.isdisjoint(self._handed_on):
-            yield variable.scope, -1
-            return
-        for owner in (*sorted(family), ""):
-            for function, number in self._fields(variable.name).get(owner, ()):
-                state = self._inference.states[function]
-                node = state.graph.nodes[number]
-                if node.op == ops.ATTR:
-                    yield function, number
-                elif not is_new(state, node.operands[1]):
-                    yield function, -1
+        return (
+            any(self._inference.library_bases(each) - PLAIN_BASES for each in family)
+            or not family.isdisjoint(self._handed_on)
+            or any(
+                not is_new(self._inference.states[function], node.operands[1])
+                for function, number in self._sites(variable)
+                if (node := self._inference.states[function].graph.nodes[number]).op == ops.STORE
+            )
+        )
+
+    def _field(self, variable: Variable) -> Iterator[SiteId]:
+        """The reads of a field."""
+        for function, number in self._sites(variable):
+            if self._inference.states[function].graph.nodes[number].op == ops.ATTR:
+                yield function, number
+
+    def _sites(self, variable: Variable) -> Iterator[SiteId]:
+        """Where a field is read or stored, as far as anybody can tell whose it is."""
+        for owner in (*sorted(self._family(variable.scope)), ""):
+            yield from self._fields(variable.name).get(owner, ())
 
     def _family(self, cls: str) -> frozenset[str]:
         """A class, those that it derives from, those that derive from it, and their bases."""
@@ -176,11 +199,8 @@ class Incompletes:
             found.update((other, *self._inference.mro(other)))
         return frozenset(found)
 
-    def _is_open(self, cls: str, family: frozenset[str]) -> bool:
-        """Whether code out of sight may work on the fields of a class: that of a base in a library,
-        or of a method that somebody else is to write."""
-        if any(self._inference.library_bases(each) - PLAIN_BASES for each in family):
-            return True
+    def _is_unfinished(self, cls: str) -> bool:
+        """Whether a class has a method that somebody else is to write."""
         order = [cls, *self._inference.mro(cls)]
         written = {
             name
@@ -240,6 +260,12 @@ class Incompletes:
         state = self._inference.states[function]
         yield function, variable.number
         aliases = aliases_of(state, variable.number)
+        for number in range(len(state.graph.nodes)):
+            if number != variable.number and is_made(state, number):
+                others = aliases_of(state, number)  # chosen between by a test
+                if not others.isdisjoint(aliases):
+                    yield function, number
+                    aliases = aliases | others
         names = {
             name for name, bound in state.graph.bindings.items() if not aliases.isdisjoint(bound)
         }
@@ -292,31 +318,79 @@ class Incompletes:
 
     # -- what is missing
 
-    def _missing(self, variable: Variable, calls: Calls) -> Iterator[Incomplete]:
-        """The calls that cannot be right without another one, which nobody makes."""
+    def _missing(self, variable: Variable, calls: Calls, shared: bool) -> Iterator[Incomplete]:
+        """The calls that cannot be right without another one, which nobody makes.
+
+        Args:
+            shared: see `_is_shared`; then a function counts that makes the rest of the step.
+        """
         scaling, stepping, updating = (calls.get(m, []) for m in ("scale", "step", "update"))
-        if scaling and stepping and not updating and not self._speaks_of(variable, "update"):
-            for site in stepping:
-                if variable.name or self._is_repeated(variable, site):
-                    yield Incomplete(Violation.MISSING_UPDATE, site, site)
-        bypassed = scaling and updating and not stepping
-        if bypassed and not self._speaks_of(variable, "step", updating[0][0]):
-            unscaling = calls.get("unscale_", [])
-            for site in self._beside(updating, Kind.STEP):
-                if not unscaling:
-                    yield Incomplete(Violation.STEP_BYPASSES_SCALER, site, scaling[0])
-                for each in unscaling:
-                    if self._is_always_after(site, each):
-                        yield Incomplete(Violation.STEP_BYPASSES_CHECK, site, each)
+        for site in stepping:
+            if (
+                scaling
+                and (not shared or self._is_whole_step(site, scaling))
+                and self._is_repeated(variable, site)
+                and not self._is_completed(variable, "update", updating, site)
+            ):
+                yield Incomplete(Violation.MISSING_UPDATE, site, site)
+        unscaling = calls.get("unscale_", [])
+        for site in self._beside(updating, Kind.STEP) if scaling else ():
+            if (shared and not self._is_whole_step(site, scaling)) or self._is_completed(
+                variable, "step", stepping, site, updating[0][0]
+            ):
+                continue
+            if not unscaling:
+                yield Incomplete(Violation.STEP_BYPASSES_SCALER, site, scaling[0])
+            for each in unscaling:
+                if self._is_always_after(site, each):
+                    yield Incomplete(Violation.STEP_BYPASSES_CHECK, site, each)
+        if shared:
+            return
         if stepping and updating and not scaling and not self._speaks_of(variable, "scale"):
             for site in self._beside(stepping, Kind.BACKWARD):
                 yield Incomplete(Violation.BACKWARD_BYPASSES_SCALER, site, stepping[0])
 
-    def _speaks_of(self, variable: Variable, method: str, but: str = "") -> bool:
+    def _is_completed(
+        self, variable: Variable, method: str, sites: list[SiteId], missing: SiteId, *but: str
+    ) -> bool:
+        """Whether anybody calls a method of the scaler beside a function that does not.
+
+        The same method of another class of the family runs in place of that function, and not
+        beside it.
+
+        Args:
+            but: see `_speaks_of`.
+        """
+        instead = self._instead(missing[0])
+        return any(function not in instead for function, _ in sites) or self._speaks_of(
+            variable, method, *instead, *but
+        )
+
+    def _instead(self, function: str) -> frozenset[str]:
+        """The methods that a method overrides, or that override it, and that have no part in each
+        other."""
+        facts = self._inference.functions[function]
+        cls = facts.cls
+        if cls is None or facts.kind == "class":
+            return frozenset()
+        bases, derived = self._inference.mro(cls), self._inference.subclasses(cls)
+        others = {
+            method
+            for each in {*bases, *derived} - {cls}
+            for method in self._inference.classes[each].methods.get(facts.name, ())
+        }
+        callers = self._index.callers
+        return frozenset(
+            other
+            for other in others
+            if function not in callers.get(other, ()) and other not in callers.get(function, ())
+        )
+
+    def _speaks_of(self, variable: Variable, method: str, *but: str) -> bool:
         """Whether a function that may have the scaler has the name of a method among its words.
 
         Args:
-            but: a function of which it is known that it does not call the method of the scaler.
+            but: functions of which it is known that they do not call the method of this scaler.
         """
         if not variable.name:
             inside = (variable.scope, *self._inside(variable.scope))
@@ -324,7 +398,7 @@ class Incompletes:
                 method in self._inference.functions[each].words
                 and not self._asks_others(each, method)
                 for each in inside
-                if each != but
+                if each not in but
             )
         family = self._family(variable.scope)
         own = {f for cls in family for f in self._methods.get(cls, ())}
@@ -341,7 +415,7 @@ class Incompletes:
             method in self._inference.functions[each].words
             for each in self._inference.mentioning(variable.name)
             if each not in others
-            and each != but
+            and each not in but
             and self._reads_by_name(each, variable.name)
             and not self._asks_others(each, method, variable.name)
         )
@@ -399,17 +473,36 @@ class Incompletes:
         words = self._index.words_between(function, (*training, unscaling[1], number))
         if any(map(INFINITIES.search, words)):
             return False
-        graph = self._inference.states[function].graph
-        block = graph.nodes[unscaling[1]].block
-        while block >= 0 and block != graph.nodes[number].block:
-            block = graph.blocks[block].parent
-        return block == graph.nodes[number].block
+        state = self._inference.states[function]
+        nodes, blocks = state.graph.nodes, state.graph.blocks
+        # Where the step stands beside a call of the scaler, a test of the scaler leaves out none.
+        beside = any(
+            each.kind is Kind.UPDATE and nodes[other].block == nodes[number].block
+            for other, each in self._index.of[function].items()
+        )
+        block = nodes[unscaling[1]].block
+        while not state.graph.is_in(nodes[number].block, block):
+            test = blocks[block].node
+            if not (beside and blocks[block].kind in ("if", "else") and is_of_scaler(state, test)):
+                return False
+            block = blocks[block].parent
+        return True
+
+    def _is_whole_step(self, step: SiteId, scaling: Sequence[SiteId]) -> bool:
+        """Whether the function of a step scales the loss, too, and runs no hook after the step."""
+        function, number = step
+        state = self._inference.states[function]
+        return any(each == function for each, _ in scaling) and not any(
+            unknown_event(state, call, set()) is not None
+            for call in calls(state)
+            if call > number and not self._inference.edges.get((function, call))
+        )
 
     def _is_repeated(self, variable: Variable, site: SiteId) -> bool:
-        """Whether a step may be made several times with one scaler of a function: it stands in a
-        loop there, or in a function inside."""
+        """Whether a step may be made several times with one scaler: in a loop of the function that
+        has it, in a function inside, or where the scaler is a field."""
         function, number = site
-        if function != variable.scope:
+        if variable.name or function != variable.scope:
             return True
         graph = self._inference.states[function].graph
         block = graph.nodes[number].block
@@ -420,22 +513,31 @@ class Incompletes:
         return False
 
     def _beside(self, sites: list[SiteId], kind: Kind) -> Iterator[SiteId]:
-        """The only plain step, or backward pass, of the functions that make these calls; or of the
-        classes that these are methods of."""
+        """The only plain step, or backward pass, of the blocks that these calls stand in; of their
+        functions; or of the classes that these are methods of."""
         functions = {function for function, _ in sites}
         classes = {self._inference.functions[each].cls or "" for each in functions}
         family = {*functions, *(f for cls in classes for f in self._methods.get(cls, ()))}
-        for among in (functions, family):
-            found = [
-                (function, number)
-                for function in sorted(among)
-                for number, event in self._index.of.get(function, {}).items()
-                if event.kind is kind and self._is_plain(function, event)
-            ]
+        plain = [
+            (function, number)
+            for function in sorted(family)
+            for number, event in self._index.of.get(function, {}).items()
+            if event.kind is kind and self._is_plain(function, event)
+        ]
+        blocks = {self._block(site) for site in sites}
+        for found in (
+            [site for site in plain if self._block(site) in blocks],
+            [site for site in plain if site[0] in functions],
+            plain,
+        ):
             if found:
                 if len(found) == 1:
                     yield found[0]
                 return
+
+    def _block(self, site: SiteId) -> SiteId:
+        function, number = site
+        return function, self._inference.states[function].graph.nodes[number].block
 
     def _is_plain(self, function: str, event: TrainingEvent) -> bool:
         """Whether the loss is not scaled, or what steps is an optimizer, by its value or name."""
@@ -447,6 +549,16 @@ class Incompletes:
         return owner is Role.OPTIMIZER or (
             owner is Role.UNKNOWN and OPTIMIZER.search(name) is not None
         )
+
+
+def is_of_scaler(state: State, test: int) -> bool:
+    """Whether a test asks whether there is a scaler: `if scaler`, `if scaler is not None`."""
+    node = state.graph.nodes[test] if test >= 0 else None
+    if node is not None and node.op in (ops.COMPARE, ops.UNARY):
+        operands = [n for n in node.operands if state.graph.nodes[n].op != ops.CONST]
+    else:
+        operands = [test] if node is not None else []
+    return len(operands) == 1 and any(map(is_scaler, state.values[operands[0]]))
 
 
 # What is given a scaler, and keeps nothing of it.

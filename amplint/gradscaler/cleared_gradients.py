@@ -1,0 +1,68 @@
+"""Gradients that are thrown away right before the step of a scaler that is to use them.
+
+Where the backward pass is in sight, the paths through a function tell it (`checker`). Between
+`optimizer.zero_grad()` and `scaler.step(optimizer)` of one block nothing else has to be known: what
+was there is gone, and nothing came in between that makes new gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amplint.core.values import Symbol
+from amplint.gradscaler.event_index import EventIndex
+from amplint.gradscaler.events import Kind, is_scaler_step
+from amplint.inference import SiteId, State
+from amplint.inference.store import TEST_PATH
+from amplint.ir import ops
+
+# Events that make no gradients.
+LEAVING = frozenset({Kind.UNSCALE, Kind.CLIP, Kind.READ, Kind.IS_ENABLED})
+
+
+def find_cleared(index: EventIndex) -> Iterator[tuple[SiteId, SiteId]]:
+    """The calls of `zero_grad`, each with the step that finds nothing."""
+    for function, events in sorted(index.of.items()):
+        state = index.inference.states[function]
+        if TEST_PATH.search(index.inference.functions[function].path):
+            continue
+        for number, event in events.items():
+            if is_scaler_step(index.inference, state, event) and event.argument >= 0:
+                leaving = {n for n, each in events.items() if each.kind in LEAVING}
+                cleared = cleared_before(state, number, event.argument, leaving)
+                if cleared is not None:
+                    yield (function, cleared), (function, number)
+
+
+def cleared_before(state: State, step: int, optimizer: int, leaving: set[int]) -> int | None:
+    """The call that clears the gradients of an optimizer right before a step; None without one.
+
+    Args:
+        leaving: calls that may stand between the two.
+    """
+    nodes = state.graph.nodes
+    for number in range(step - 1, -1, -1):
+        node = nodes[number]
+        if node.op not in (ops.CALL, ops.STORE) or number in leaving:
+            continue
+        if node.op != ops.CALL or node.block != nodes[step].block:
+            return None
+        callee = nodes[node.operands[0]]
+        if callee.op == ops.ATTR and callee.data == "zero_grad":
+            return number if is_same(state, callee.operands[0], optimizer) else None
+        value = state.values[node.operands[0]]
+        if not value or not all(isinstance(each, Symbol) for each in value):
+            return None
+    return None
+
+
+def is_same(state: State, one: int, other: int) -> bool:
+    """Whether two nodes, between which nothing is stored, are the same variable or field."""
+    while one != other:
+        first, second = state.graph.nodes[one], state.graph.nodes[other]
+        if first.op != second.op or first.data != second.data:
+            return False
+        if first.op != ops.ATTR:
+            return first.op == ops.NAME
+        one, other = first.operands[0], second.operands[0]
+    return True
