@@ -1,11 +1,12 @@
 """Whether amplint sees a mistake that is made on purpose in a real training file.
 
-    python -m benchmarks.mutants [PACKAGE...] [--cache DIR] [--out FILE]
+    python -m benchmarks.mutants [PACKAGE...] [--mutation NAME]... [--cache DIR] [--out FILE]
 
 Each file of mutants.json is checked as it is, with its whole package around it. Then it is broken
 in every way that applies, one at a time, and checked again: a mutant is caught where a finding of
 its family comes that was not there before. Prints the share of each family and what was missed, and
-writes results/mutants.json, package after package; what it says of others stays.
+writes results/mutants.json, package after package; what it says of others, and of mutations that
+were not asked for, stays.
 
 A mutant is made only where it is a mistake: by `MUTATIONS`, each of which says in its docstring
 what it asks of the place. Positions are those of `ast`, so that the rest of a file stays as it is.
@@ -23,6 +24,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TypeGuard
 
 from amplint.run import engine
 from amplint.run.cache import NAME, Cache
@@ -231,7 +233,7 @@ def backward_inside(program: Program) -> Mutants:
     """The backward pass moves to the end of the region that stands right before it."""
     for body, position, call, _ in program.calls("backward"):
         region = body[position - 1] if position else None
-        if isinstance(region, ast.With) and "autocast" in ast.unparse(region.items[0]):
+        if region is not None and is_region(region):
             moved = Program(program.without(body[position]))
             last = moved.at(region.body[-1])
             if last is not None:
@@ -239,11 +241,12 @@ def backward_inside(program: Program) -> Mutants:
 
 
 def loop_inside(program: Program) -> Mutants:
-    """A region opens around the innermost loop around a backward pass, in a file that has regions
-    and no lines that may not be indented."""
-    if "autocast" not in "\n".join(program.lines):
-        return
-    for body, position, call, _ in program.calls("backward"):
+    """A region opens around the innermost loop around a backward pass that none is around, in a
+    file that has regions and no lines that may not be indented."""
+    regions = [line for body in program.bodies for line in body if is_region(line)]
+    for body, position, call, _ in program.calls("backward") if regions else ():
+        if any(holds(region, body[position]) for region in regions):
+            continue
         loops = list(program.loops(body[position]))
         lines = program.own(loops[-1]) if loops else []
         if loops and not any('"""' in line or line.endswith("\\") for line in lines):
@@ -251,41 +254,105 @@ def loop_inside(program: Program) -> Mutants:
             yield call.lineno, program.replaced(loops[-1], around)
 
 
-def losses(program: Program) -> Iterator[tuple[ast.With, ast.Assign]]:
-    """The regions that end in `loss = criterion(output, ...)`, after the line of the output."""
+DEVICE = r"[\"'\w.]+"  # an argument
+CROSS_ENTROPY = r"cross_entropy|binary_cross_entropy_with_logits"
+CROSS_ENTROPY_CLASS = r"=.*\b(CrossEntropyLoss|BCEWithLogitsLoss)\("
+
+
+def losses(program: Program) -> Iterator[tuple[ast.With, int]]:
+    """The regions with a loss of what was computed in them, each with the position of the loss.
+
+    A cross entropy by the words of the file itself: that of half logits is half. A mean of squares
+    is widened by its float32 targets, and what a criterion from elsewhere does is not known.
+    """
+    text = "\n".join(program.lines)
     for body in program.bodies:
         for region in body:
-            if not isinstance(region, ast.With) or len(region.body) < 2:
+            if not is_region(region):
                 continue
-            loss, before = region.body[-1], region.body[-2]
-            if (
-                "autocast" in ast.unparse(region.items[0])
-                and isinstance(loss, ast.Assign)
-                and isinstance(loss.value, ast.Call)
-                and "loss" in ast.unparse(loss.targets[0])
-                and isinstance(before, ast.Assign)
-                and loss.value.args
-                and ast.unparse(loss.value.args[0]) == ast.unparse(before.targets[0])
-            ):
-                yield region, loss
+            made: set[str] = set()
+            for position, line in enumerate(region.body):
+                for call in ast.walk(line):
+                    if not isinstance(call, ast.Call) or not call.args:
+                        continue
+                    name = ast.unparse(call.func)
+                    named = re.fullmatch(rf"[\w.]*\b({CROSS_ENTROPY})", name) or re.search(
+                        re.escape(name) + r"\s*" + CROSS_ENTROPY_CLASS, text
+                    )
+                    logits = {n.id for n in ast.walk(call.args[0]) if isinstance(n, ast.Name)}
+                    if named and logits & made:
+                        yield region, position
+                        break
+                else:
+                    made |= {
+                        n.id
+                        for n in ast.walk(line)
+                        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+                    }
+                    continue
+                break
+
+
+def is_region(line: ast.stmt) -> TypeGuard[ast.With]:
+    return isinstance(line, ast.With) and "autocast" in ast.unparse(line.items[0])
+
+
+def dedented(lines: list[str]) -> list[str]:
+    return [line.removeprefix("    ") for line in lines]
 
 
 def loss_outside(program: Program) -> Mutants:
-    """The loss moves behind the region that it ends."""
-    for region, loss in losses(program):
-        inside = program.own(region)[: loss.lineno - region.lineno]
-        yield loss.lineno, program.replaced(region, [*inside, *program.own(loss)])
+    """The loss, and what follows it, moves behind the region."""
+    for region, position in losses(program):
+        loss = region.body[position]
+        lines = program.own(region)
+        cut = loss.lineno - region.lineno
+        yield loss.lineno, program.replaced(region, [*lines[:cut], *dedented(lines[cut:])])
 
 
 def island(program: Program) -> Mutants:
     """The loss is computed with autocast off, of what autocast has made."""
-    for _, loss in losses(program):
+    for region, position in losses(program):
+        loss = region.body[position]
         inside = [f"    {line}" for line in program.own(loss)]
         yield (
             loss.lineno,
             program.replaced(loss, ['with torch.autocast("cuda", enabled=False):', *inside]),
         )
 
+
+def enabled_lost(program: Program) -> Mutants:
+    """`torch.autocast("cuda", enabled=x)` loses the name of its argument: the second one by
+    position is the dtype."""
+    for row, line in enumerate(program.lines, 1):
+        changed = re.sub(rf"(\btorch\.(amp\.)?autocast\({DEVICE}, )enabled=", r"\1", line)
+        if changed != line and not line.lstrip().startswith("#"):
+            yield row, "\n".join([*program.lines[: row - 1], changed, *program.lines[row:]])
+
+
+# ------------------------------------------------------------------------------- dtypes
+
+
+def beside_half(*lines: str) -> Callable[[Program], Mutants]:
+    """Lines that follow `x = ....half()`, and are wrong for a float16 tensor."""
+
+    def mutate(program: Program) -> Mutants:
+        for body in program.bodies:
+            for line in body:
+                if (
+                    isinstance(line, ast.Assign)
+                    and isinstance(line.targets[0], ast.Name)
+                    and re.search(HALVED, ast.unparse(line.value))
+                ):
+                    name = line.targets[0].id
+                    if "model" not in name:
+                        new = [each.format(x=name) for each in lines]
+                        yield line.lineno, program.followed(line, new)
+
+    return mutate
+
+
+HALVED = r"(\.half\(\)|\.to\((dtype=)?torch\.(float16|half)\))$"
 
 # ------------------------------------------------------------------------------- reads
 
@@ -404,7 +471,7 @@ def in_data_parallel(program: Program) -> Mutants:
 CUDA = r"\(([\"'])cuda\1(, )?"  # the first argument
 
 # By family: the codes of which a new finding counts, and the mutations.
-MUTATIONS: dict[str, tuple[str, dict[str, Callable[[Program], Mutants]]]] = {
+MUTATIONS: dict[str, tuple[str | tuple[str, ...], dict[str, Callable[[Program], Mutants]]]] = {
     "scaler": (
         "AMP4",
         {
@@ -427,6 +494,20 @@ MUTATIONS: dict[str, tuple[str, dict[str, Callable[[Program], Mutants]]]] = {
             "loop inside": loop_inside,
             "loss outside": loss_outside,
             "island": island,
+            "enabled lost": enabled_lost,
+        },
+    ),
+    "dtype": (
+        ("AMP2", "AMP8"),
+        {
+            "factory": beside_half(
+                "{x} = torch.cat([{x}, torch.zeros({x}.shape, device={x}.device)])"
+            ),
+            "where": beside_half(
+                "{x} = torch.where({x} > 0, {x}, torch.zeros(1, device={x}.device))"
+            ),
+            "epsilon": beside_half("{x} = {x} / ({x}.sum() + 1e-8)"),
+            "mask": beside_half("{x} = {x}.masked_fill({x} > 0, -1e9)"),
         },
     ),
     "reads": (
@@ -464,8 +545,11 @@ def findings(tree: Path, package: Package, cache: Cache) -> Places:
 
 def main() -> None:
     parser = arguments(__doc__)
+    names = [name for _, mutations in MUTATIONS.values() for name in mutations]
+    parser.add_argument("--mutation", action="append", choices=names, help="only this one")
     parser.add_argument("--out", type=Path, default=RESULTS / "mutants.json")
     options = parser.parse_args()
+    wanted = frozenset(options.mutation or names)
     files: dict[str, list[str]] = json.loads((HERE / "mutants.json").read_text(encoding="utf-8"))
     known: dict[str, list[Outcome]] = defaultdict(list)
     if options.out.exists():
@@ -473,32 +557,44 @@ def main() -> None:
             known[row["package"]].append(Outcome(**row))
     chosen = options.packages or sorted(files)
     for package in load(chosen):
-        known[package.name] = list(of_package(package, files[package.name], options.cache))
+        kept = [each for each in known[package.name] if each.mutation not in wanted]
+        new = of_package(package, files[package.name], options.cache, wanted)
+        known[package.name] = [*kept, *new]
         rows = [asdict(each) for name in sorted(known) for each in known[name]]
         text = json.dumps({"outcomes": rows}, indent=1)
         options.out.write_text(f"{text}\n", encoding="utf-8")
     show([each for name in chosen for each in known[name]])
 
 
-def of_package(package: Package, paths: list[str], cache: Path) -> Iterator[Outcome]:
-    """The outcomes of all mutants of a package's files."""
+def of_package(
+    package: Package, paths: list[str], cache: Path, wanted: frozenset[str]
+) -> Iterator[Outcome]:
+    """The outcomes of the mutants of a package's files, by the names of their mutations."""
+    original = fetch(package, cache)
+    texts = {path: (original / path).read_text(encoding="utf-8") for path in paths}
+    mutants = [
+        (path, family, name, row, mutant)
+        for path, text in texts.items()
+        for family, (_, mutations) in MUTATIONS.items()
+        for name, mutate in mutations.items()
+        if name in wanted
+        for row, mutant in mutate(Program(text))
+    ]
+    if not mutants:
+        return
     with tempfile.TemporaryDirectory() as directory:
         tree = Path(directory) / "tree"
-        shutil.copytree(fetch(package, cache), tree)
+        shutil.copytree(original, tree)
         kept = Cache(tree / NAME)
         before = findings(tree, package, kept)
-        for path in paths:
-            text = (tree / path).read_text(encoding="utf-8")
-            for family, (codes, mutations) in MUTATIONS.items():
-                for name, mutate in mutations.items():
-                    for row, mutant in mutate(Program(text)):
-                        ast.parse(mutant)
-                        (tree / path).write_text(mutant, encoding="utf-8")
-                        new = findings(tree, package, kept) - before
-                        caught = any(code.startswith(codes) for _, code, _ in new)
-                        yield Outcome(package.name, path, row, family, name, caught)
-            (tree / path).write_text(text, encoding="utf-8")
-            print(f"{package.name} {path}", file=sys.stderr, flush=True)
+        for path, family, name, row, mutant in mutants:
+            ast.parse(mutant)
+            (tree / path).write_text(mutant, encoding="utf-8")
+            new = findings(tree, package, kept) - before
+            (tree / path).write_text(texts[path], encoding="utf-8")
+            caught = any(code.startswith(MUTATIONS[family][0]) for _, code, _ in new)
+            yield Outcome(package.name, path, row, family, name, caught)
+        print(f"{package.name}: {len(mutants)} mutants", file=sys.stderr, flush=True)
 
 
 def show(outcomes: list[Outcome]) -> None:
