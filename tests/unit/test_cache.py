@@ -13,6 +13,7 @@ import pytest
 
 import amplint
 from amplint.cli import main as cli
+from amplint.core.replacing import left_in
 from amplint.output import FORMATS
 from amplint.run import cache as caching
 from amplint.run import session
@@ -274,7 +275,7 @@ def test_many_processes_at_once_say_the_same(tree: Path) -> None:
         asked = batch if batch != ["."] else ["a.py", *(f"m{number}.py" for number in range(6))]
         assert found == sorted(asked)
         assert process.returncode == 1
-    assert not [file for file in entries(tree) if file.name.startswith("new-")]
+    assert not left_in(tree / NAME)
 
 
 def test_a_run_from_the_cache_imports_neither_libcst_nor_the_rules() -> None:
