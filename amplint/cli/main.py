@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception:
         traceback.print_exc()
         command = ["amplint", *(sys.argv[1:] if arguments is None else arguments)]
-        click.echo(f"amplint: {how_to_report(shlex.join(command))}; nothing was written", err=True)
+        click.echo(f"amplint: {how_to_report(shlex.join(command))}", err=True)
     return FAILED
 
 

@@ -16,7 +16,7 @@ PARTED = "it is no longer one file with its other names (hard links)"
 
 @dataclass(frozen=True)
 class Written:
-    """What became of new texts.
+    """The outcome of writing new texts.
 
     Args:
         paths: the files that were written; those that held their new texts already are not.

@@ -131,7 +131,8 @@ class Cache:
         place = Path(os.path.realpath(self.directory))
         if not is_own(place):
             return False
-        shutil.rmtree(place)
+        with contextlib.suppress(FileNotFoundError):  # another process deletes it, too
+            shutil.rmtree(place)
         if self.directory.is_symlink():
             self.directory.unlink()
         return True

@@ -146,7 +146,7 @@ OTHERS = ("pyproject.toml", caching.NAME)
 
 
 def run(directory: Path, arguments: Sequence[str]) -> bytes:
-    """What a run prints on standard output, in a process of its own."""
+    """The standard output of a run, in a process of its own."""
     with tempfile.TemporaryFile() as output:
         process = start(directory, arguments, output.fileno())
         os.waitpid(process, 0)
@@ -183,7 +183,7 @@ class Watched:
     calls: bytes = b""
 
     def next(self) -> bytes:
-        """What it tells, and nothing at its end."""
+        """The next that it tells; nothing at its end."""
         said = os.read(self.telling, 1)
         self.calls += said
         return said
@@ -289,7 +289,7 @@ def kill(project: Project, trial: Trial, usual: Sequence[float]) -> tuple[bool, 
 
 
 def tried(project: Project, trial: Trial, usual: Sequence[float], counts: Counter[str]) -> str:
-    """What is wrong after a kill and the next run; nothing, if all is well."""
+    """The mistake after a kill and the next run; "" if all is well."""
     project.make(trial.warm)
     killed, inside = kill(project, trial, usual)
     counts["kills"] += killed

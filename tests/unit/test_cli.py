@@ -614,6 +614,20 @@ def test_an_error_in_amplint_itself_is_2(
     assert "`amplint check` repeats it" in ran.err
 
 
+def test_an_error_after_files_were_written_does_not_say_that_none_was(
+    amplint: Amplint, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("amplint.cli.main.show", fail)
+    (project / "a.py").write_text(LEGACY)
+    ran = amplint("fix", "--apply")
+    assert ran.status == 2
+    assert (project / "a.py").read_text() == MODERN
+    assert "nothing was written" not in ran.err
+
+
 def test_a_broken_rule_module_is_2_and_named(
     amplint: Amplint, monkeypatch: pytest.MonkeyPatch
 ) -> None:

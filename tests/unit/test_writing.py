@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,16 @@ from amplint.output.writing import write_texts
 from amplint.run.request import Request
 from tests.unit.test_fixing import rename, request
 
+ROOT = Path(__file__).resolve().parents[2]
 OLD, NEW = "old()\n", "new()\n"
+
+
+def test_every_promise_is_held_by_a_test() -> None:
+    _, _, promises = (ROOT / "docs" / "safe-fixes.md").read_text().partition("## What a run of")
+    held = re.findall(r"^\| .+ \| `(\w+\.py)`: `(\w+)` \|$", promises, re.MULTILINE)
+    assert len(held) == promises.count("\n| ") - 1  # but for the head of the table
+    for module, test in held:
+        assert f"def {test}(" in (ROOT / "tests" / "unit" / module).read_text(), test
 
 
 def fix_two(directory: Path) -> tuple[Request, FixOutcome]:
