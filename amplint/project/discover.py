@@ -143,7 +143,7 @@ def project(
 
 
 def left_beside(named_files: Iterable[str], walks: Sequence[Walked]) -> Iterator[str]:
-    """What is left of writing: a file behind a link is written where it lies."""
+    """The files that killed processes have left; one behind a link is written where it lies."""
     links = {link for one in walks for link in one.links}
     links.update(file for file in named_files if os.path.islink(file))
     written = {*named_files, *links} - links | {os.path.realpath(link) for link in links}
