@@ -122,19 +122,17 @@ class Cache:
 
     def sweep(self) -> None:
         """Delete what processes have left that were killed while they wrote."""
-        replacing.delete(replacing.left_in(self.directory))
+        if not self.directory.is_symlink():
+            replacing.delete(replacing.left_in(self.directory))
 
     def clean(self) -> bool:
-        """Delete the directory; False where there is none that amplint has made. Where it is a
-        link, both go. Raises OSError."""
+        """Delete the directory; False where there is none that amplint has made, as where there is
+        a link. Raises OSError."""
         self.sweep()
-        place = Path(os.path.realpath(self.directory))
-        if not is_own(place):
+        if self.directory.is_symlink() or not is_own(self.directory):
             return False
         with contextlib.suppress(FileNotFoundError):  # another process deletes it, too
-            shutil.rmtree(place)
-        if self.directory.is_symlink():
-            self.directory.unlink()
+            shutil.rmtree(self.directory)
         return True
 
 

@@ -276,29 +276,30 @@ def test_a_directory_that_was_made_and_not_marked_is_taken_up_and_can_be_cleaned
     assert not left_in(tree / NAME)
 
 
-def test_clean_of_a_link_deletes_what_it_leads_to(
+def test_clean_of_a_link_says_that_there_is_none(
     tree: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "elsewhere"
     place.mkdir()
-    (tree / NAME).symlink_to(place)
-    check(capfd)
-    assert (place / TAG).exists()
-    assert cli.main(["clean"]) == 0
-    assert not place.exists()
-    assert not (tree / NAME).is_symlink()
-
-
-def test_clean_leaves_the_cache_of_another_tool(
-    tree: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    place = tmp_path / "target"  # as cargo makes it
-    place.mkdir()
-    (place / TAG).write_text("Signature: 8a477f597d28d172789f06886806bc55\n# Made by cargo.\n")
+    (place / TAG).write_bytes(OWN[TAG])
+    left = beside(place / "entry")
+    left.touch()
     (tree / NAME).symlink_to(place)
     assert cli.main(["clean"]) == 0
     assert "there is no" in capfd.readouterr().err
-    assert (place / TAG).exists()
+    assert sorted(place.iterdir()) == sorted([left, place / TAG])
+
+
+def test_clean_leaves_a_directory_that_another_tool_has_marked(
+    tree: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tree / NAME).mkdir()
+    (tree / NAME / TAG).write_text(
+        "Signature: 8a477f597d28d172789f06886806bc55\n# Made by cargo.\n"
+    )
+    assert cli.main(["clean"]) == 0
+    assert "there is no" in capfd.readouterr().err
+    assert (tree / NAME / TAG).exists()
 
 
 def test_a_directory_that_cannot_be_deleted_is_2(
