@@ -120,6 +120,19 @@ def test_what_is_written_can_be_read_by_nobody_else_before_it_has_the_mode_bits(
     assert modes == [0o600]
 
 
+def test_the_content_is_on_the_disk_before_it_takes_its_place(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed = []
+
+    def fsync(handle: int) -> None:
+        flushed.append((os.fstat(handle).st_size, file.read_bytes()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    assert replaced(file)
+    assert flushed == [(len(NEW), OLD)]
+
+
 def test_a_name_may_be_as_long_as_the_system_allows(tmp_path: Path) -> None:
     file = tmp_path / ("é" * 126 + ".py")  # 255 bytes
     file.write_bytes(OLD)
