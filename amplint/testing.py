@@ -212,8 +212,8 @@ def checked(request: Request) -> Outcome:
 def fixed(request: Request, unsafe: bool) -> dict[str, bytes]:
     """Apply all fixes to the files of a project until none is left, and read these back."""
     done = fixing.fix_project(request, unsafe)
-    problems = (*done.outcome.problems, *fixing.write_project(request, done))
-    demand(not problems, *problems)
+    written, problems = fixing.write_project(request, done, unsafe)
+    demand(not (*written.outcome.problems, *problems), *written.outcome.problems, *problems)
     root = request.project.root
     return {path: (root / path).read_bytes() for path in request.project.files}
 

@@ -107,7 +107,7 @@ def _fix(package: Package, tree: Path, unsafe: bool) -> FixOutcome:
     found = project([tree / root for root in package.roots], settings)
     request = Request(found, settings, registry.all_rules())
     fixed = fixing.fix_project(request, unsafe)
-    fixing.write_project(request, fixed)
+    fixing.write_project(request, fixed, unsafe)
     return fixed
 
 

@@ -140,7 +140,7 @@ class Adoption:
         return changed.since(outcome, changes, self.new_since)
 
     def _suppressed(self, outcome: Outcome, request: Request, known: Baseline | None) -> Outcome:
-        from amplint.output import fixing, ignoring
+        from amplint.output import ignoring, writing
 
         assert self.add_ignores is not None
         count, paths = 0, set[str]()
@@ -148,7 +148,7 @@ class Adoption:
         for _ in range(ROUNDS):
             ignored = ignoring.add(outcome, self.add_ignores)
             root = request.project.root
-            refused = fixing.write_texts(root, ignored.before, ignored.after)
+            refused = writing.write_texts(root, ignored.before, ignored.after).refused
             problems |= dict.fromkeys(ignored.refused)
             problems |= dict.fromkeys(f"{path}: {reason}" for path, reason in refused.items())
             done = [finding for finding in ignored.findings if finding.path not in refused]

@@ -1,4 +1,4 @@
-"""The command line. Exit status: 0 clean, 1 findings, 2 amplint could not do its work.
+"""The command line. Exit status: 0 clean, 1 findings, 2 amplint could not do its work, 130 Ctrl-C.
 
 `verify` has a status of its own, 3: nothing was found, and nothing was shown.
 """
@@ -43,6 +43,7 @@ from amplint.core.errors import Failure, how_to_report
 from amplint.output.console import (
     CLEAN,
     FAILED,
+    INTERRUPTED,
     Output,
     colored,
     counts,
@@ -50,13 +51,14 @@ from amplint.output.console import (
     preview,
     show,
     tell,
+    tell_notices,
     tell_timing,
     write_to_stdout,
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and give back the exit status, 0 to 3 whatever happens."""
+    """Run a command and give back the exit status: 0 to 3, or that of an interruption."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal of another encoding shows \u2026 for …
             stream.reconfigure(errors="backslashreplace")
@@ -70,8 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tell([error.format_message()])
         if isinstance(error, click.UsageError) and error.ctx is not None:
             click.echo(f"amplint: see `{error.ctx.command_path} --help`", err=True)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("amplint: interrupted", err=True)
+    except (click.Abort, KeyboardInterrupt) as error:
+        # Where click sees it first, it is the cause. It may say which files are written.
+        tell_notices([": ".join(filter(None, ("interrupted", str(error.__cause__ or error))))])
+        return INTERRUPTED
     except (BrokenPipeError, SystemExit):
         # The reader has gone. (Where click sees that first, it exits by itself, with 1.) Python
         # would complain once more when it flushes at exit.
@@ -79,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception:
         traceback.print_exc()
         command = ["amplint", *(sys.argv[1:] if arguments is None else arguments)]
-        click.echo(f"amplint: {how_to_report(shlex.join(command))}; nothing was written", err=True)
+        click.echo(f"amplint: {how_to_report(shlex.join(command))}", err=True)
     return FAILED
 
 
@@ -209,9 +213,9 @@ def fix(
     known = None if no_baseline else baseline_of(request)
     with progress.shown(sys.stderr, wanted=not quiet) as shown:
         fixed = fixing.fix_project(replace(request, progress=shown), unsafe)
-    problems = fixing.write_project(request, fixed) if write and text is None else ()
-    if problems:
-        fixed = fixing.written(request, fixed)
+    problems: tuple[str, ...] = ()
+    if write and text is None:
+        fixed, problems = fixing.write_project(request, fixed, unsafe)
     fixed = replace(fixed, outcome=with_baseline(fixed.outcome, known, request))
     if text is not None:
         return write_to_stdout(fixed, text, request, quiet)
@@ -230,17 +234,23 @@ def fix(
 def clean(paths: tuple[str, ...]) -> int:
     """Delete what `check` and `fix` have kept of earlier runs.
 
-    That is the directory .amplint_cache of the project around PATHS, or around where you are.
+    That is the directory .amplint_cache of the project around PATHS, or around where you are, and
+    what a `fix` that was killed has left beside files.
     """
+    from amplint.core import replacing
     from amplint.project import discover
     from amplint.run import cache
 
     for root in sorted({discover.root_of(path) for path in paths or (".",)}):
         directory = root / cache.NAME
-        if cache.Cache(directory).clean():
-            click.echo(f"deleted {directory}", err=True)
-        else:
-            click.echo(f"there is no {cache.NAME} in {root}", err=True)
+        try:
+            deleted = cache.Cache(directory).clean()
+        except OSError as error:
+            raise Failure(f"{directory}: cannot be deleted: {error.strerror or error}") from error
+        said = f"deleted {directory}" if deleted else f"there is no {cache.NAME} in {root}"
+        click.echo(said, err=True)
+        if left := replacing.delete(replacing.left_below(root)):
+            click.echo(f"deleted {left} file{'s' * (left != 1)} of a fix that was killed", err=True)
     return CLEAN
 
 

@@ -268,7 +268,7 @@ def make_request(
     **options: Any,
 ) -> tuple[Request, Text | None]:
     """The request that the command line makes, and the text if it came from standard input."""
-    from amplint.core import registry
+    from amplint.core import registry, replacing
     from amplint.project import discover
     from amplint.project.config import load
     from amplint.run import cache
@@ -289,6 +289,9 @@ def make_request(
     if not from_stdin:
         project = discover.project(paths, settings, force_exclude)
         kept = None if no_cache else cache.Cache(project.root / cache.NAME)
+        replacing.delete(project.left)
+        if kept is not None:
+            kept.sweep()
         return Request(project, settings, known, cache=kept), None
 
     text = text_of_stdin(stdin_filename)

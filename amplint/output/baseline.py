@@ -8,7 +8,6 @@ nobody could tell from a diff which finding had come or gone.)
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -23,6 +22,7 @@ import msgspec
 from amplint.core.errors import Failure
 from amplint.core.finding import Finding
 from amplint.core.registry import UNPARSABLE, letters_of
+from amplint.core.replacing import replace_file
 from amplint.output.fingerprint import Identity, identities
 from amplint.run.request import Outcome, Request
 
@@ -128,13 +128,9 @@ def _content(file: Path) -> bytes:
 def write(baseline: Baseline) -> None:
     """Write a baseline, all at once. Raises BaselineError."""
     target = Path(os.path.realpath(baseline.file))
-    new = target.with_name(f".{target.name}.{os.getpid()}.amplint")
     try:
-        new.write_text(document(baseline.known), encoding="utf-8", newline="\n")
-        new.replace(target)
+        replace_file(target, document(baseline.known).encode())
     except OSError as error:
-        with contextlib.suppress(OSError):
-            new.unlink(missing_ok=True)
         reason = error.strerror or str(error)
         raise BaselineError(f"{shown(baseline.file)}: cannot be written: {reason}") from error
 

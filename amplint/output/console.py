@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from amplint.run.timing import Timing
 
 CLEAN, FINDINGS, FAILED = 0, 1, 2
+INTERRUPTED = 130  # as shells say it of a process that Ctrl-C has ended
 STDIN = "-"
 
 
@@ -149,7 +150,7 @@ def of_unsafe(fixed: FixOutcome) -> str:
 
 def tell_notices(notices: Iterable[str]) -> None:
     for notice in notices:
-        click.echo(f"amplint: {notice}", err=True)
+        click.echo(f"amplint: {printable_lines(notice)}", err=True)
 
 
 def tell(problems: Iterable[str]) -> None:

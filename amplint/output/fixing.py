@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import itertools
-import os
 import re
-import stat
-import tempfile
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from posixpath import basename
 
 from amplint.core.finding import Edit, Finding, Fix, Safety, edited
@@ -29,6 +24,7 @@ from amplint.cst.imports import (
     without,
 )
 from amplint.output.wrapping import wrapped
+from amplint.output.writing import write_texts
 from amplint.project.line_length import chosen_length
 from amplint.run import engine
 from amplint.run.request import Outcome, Request
@@ -87,10 +83,6 @@ class FixOutcome:
         return self.left - (self.found - self.fixed)
 
 
-class ChangedOnDiskError(Exception):
-    """The file is no longer what was read."""
-
-
 def apply_fixes(text: str, findings: Iterable[Finding], allow: frozenset[Safety]) -> Fixed:
     """Apply the allowed fixes, by position; of two that touch each other, the first.
 
@@ -138,83 +130,45 @@ def fix_project(request: Request, unsafe: bool = False) -> FixOutcome:
     return _finish(first, outcome, texts, applied, problems)
 
 
-def write_project(request: Request, fixed: FixOutcome) -> tuple[str, ...]:
-    """Write the changed files; what could not be written is told, and left."""
-    refused = write_texts(request.project.root, fixed.before, fixed.after)
-    return tuple(f"{path}: not fixed: {reason}" for path, reason in refused.items())
+def write_project(
+    request: Request, fixed: FixOutcome, unsafe: bool = False
+) -> tuple[FixOutcome, tuple[str, ...]]:
+    """Write the changed files.
 
-
-def written(request: Request, fixed: FixOutcome) -> FixOutcome:
-    """The fixes that are on the disk, and the findings that are left there.
-
-    For when `write_project` could not write them all.
+    Returns the fixes that this run has put on the disk with the findings that are left there, and
+    sentences about the files that still have to be fixed.
     """
+    written = write_texts(request.project.root, fixed.before, fixed.after)
+    outcome, problems = fixed.outcome, tuple[str, ...]()
+    if written.paths != fixed.after.keys():
+        outcome = engine.run(request)
+        told = (*fixed.outcome.problems, *outcome.problems)
+        outcome = replace(outcome, problems=tuple(dict.fromkeys(told)))
+        # A file that has changed may have been fixed, by another run for one.
+        fixes = fixable(outcome.findings, UNSAFE if unsafe else SAFE)
+        settled = written.changed - {finding.path for finding in fixes}
+        problems = tuple(
+            f"{path}: not fixed: {reason}"
+            for path, reason in written.refused.items()
+            if path not in settled
+        )
+    outcome = replace(outcome, notices=(*outcome.notices, *written.notices))
+    return _as_written(fixed, written.paths, outcome), problems
 
-    def is_written(path: str) -> bool:
-        try:
-            data = (request.project.root / path).read_bytes()
-        except OSError:
-            return False
-        return data == fixed.before[path].encode(fixed.after[path])
 
-    paths = frozenset(path for path in fixed.after if is_written(path))
-    told = fixed.outcome.problems
-    outcome = engine.run(request)
+def _as_written(fixed: FixOutcome, paths: Collection[str], outcome: Outcome) -> FixOutcome:
+    """The part of fixes that is in these files, and the outcome with all that is on the disk."""
+    if len(paths) == len(fixed.after):
+        return replace(fixed, outcome=outcome)
+    applied = tuple(finding for finding in fixed.applied if finding.path in paths)
     return FixOutcome(
-        outcome=replace(outcome, problems=tuple(dict.fromkeys((*told, *outcome.problems)))),
+        outcome=outcome,
         before={path: fixed.before[path] for path in fixed.before if path in paths},
         after={path: fixed.after[path] for path in fixed.after if path in paths},
-        applied=tuple(finding for finding in fixed.applied if finding.path in paths),
-        found=fixed.found,
+        applied=applied,
+        found=len(applied) + len(outcome.findings),
         left=len(outcome.findings),
     )
-
-
-def write_texts(root: Path, before: Mapping[str, Text], after: Mapping[str, str]) -> dict[str, str]:
-    """Write new texts of files, and give back why which could not be written.
-
-    Args:
-        root: the directory that paths are relative to.
-        before: the texts as they were read, by path.
-        after: the new texts.
-    """
-    refused: dict[str, str] = {}
-    for path, new in after.items():
-        text = before[path]
-        try:
-            write(root / path, text.encode(new), text.encode(text.text))
-        except ChangedOnDiskError:
-            refused[path] = "the file has changed since it was read"
-        except OSError as error:
-            refused[path] = f"cannot be written: {error.strerror or error}"
-    return refused
-
-
-def write(path: Path, new: bytes, expected: bytes) -> None:
-    """Put new bytes in the place of a file's, all at once, keeping its mode bits and owner.
-
-    Of a symbolic link, the target is written and the link stays. Raises ChangedOnDiskError if the
-    file no longer holds `expected`, and OSError.
-    """
-    target = Path(os.path.realpath(path))
-    before = target.stat()
-    if not os.access(target, os.W_OK):
-        raise PermissionError(0, "the file is read-only", str(path))
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".amplint", dir=target.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(new)
-        if hasattr(os, "chown"):
-            with contextlib.suppress(OSError):  # only root may give files away
-                os.chown(temporary, before.st_uid, before.st_gid)
-        temporary.chmod(stat.S_IMODE(before.st_mode))
-        if target.read_bytes() != expected:
-            raise ChangedOnDiskError(str(path))
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 # ------------------------------------------------------------------------------------- one round

@@ -8,7 +8,7 @@ that a loop of links cannot hang it and no file is read twice; a link that is na
 
 # Paths are strings here: `os.path` answers False where a directory may not be entered, `Path`
 # raises, and a walk makes one for every file of a project.
-# ruff: noqa: PTH100, PTH109, PTH110, PTH111, PTH112, PTH113, PTH120, PTH123
+# ruff: noqa: PTH100, PTH109, PTH110, PTH111, PTH112, PTH113, PTH114, PTH120, PTH123
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pathspec
 
+from amplint.core.replacing import is_left, left_in
 from amplint.project.config import Settings
 
 SUFFIXES = (".py", ".pyw", ".ipynb")
@@ -41,6 +42,7 @@ class Project:
         whole: whether `files` are all that belong together, as far as can be known.
         notices: things to be told that change no exit status.
         problems: things that could not be done.
+        left: what processes have left beside files that were killed while they wrote.
     """
 
     root: Path
@@ -49,6 +51,7 @@ class Project:
     whole: bool = True
     notices: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    left: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ class Walked:
     files: tuple[str, ...]
     links: frozenset[str]
     unreadable: tuple[str, ...]
+    left: tuple[str, ...]
 
 
 def project(
@@ -134,7 +138,19 @@ def project(
         and not any(one.unreadable for one in (*walks, *around)),
         notices=tuple(notices),
         problems=tuple(problems),
+        left=frozenset(left_beside(named_files, [*walks, *around])),
     )
+
+
+def left_beside(named_files: Iterable[str], walks: Sequence[Walked]) -> Iterator[str]:
+    """The files that killed processes have left; one behind a link is written where it lies."""
+    links = {link for one in walks for link in one.links}
+    links.update(file for file in named_files if os.path.islink(file))
+    written = {*named_files, *links} - links | {os.path.realpath(link) for link in links}
+    for directory in {os.path.dirname(file) for file in written}:
+        yield from left_in(directory)
+    for one in walks:
+        yield from one.left
 
 
 def lone_text(name: str) -> Project:
@@ -174,6 +190,7 @@ def walk(top: str, root: str, settings: Settings) -> Walked:
     files: list[str] = []
     links: set[str] = set()
     unreadable: list[str] = []
+    left: list[str] = []
     above = [one.without_those_for(top) for one in ignore_files_above(top, root)]
     pending = [(top, above)]
     while pending:
@@ -191,6 +208,8 @@ def walk(top: str, root: str, settings: Settings) -> Walked:
             if is_directory and is_never_entered(path):
                 continue
             if not is_directory and not path.endswith(SUFFIXES):
+                if is_left(child.name):
+                    left.append(path)
                 continue
             if is_excluded(path, is_directory, settings) or is_ignored(path, is_directory, ignores):
                 continue
@@ -200,7 +219,7 @@ def walk(top: str, root: str, settings: Settings) -> Walked:
                 files.append(path)
                 if child.is_symlink():
                     links.add(path)
-    return Walked(tuple(files), frozenset(links), tuple(unreadable))
+    return Walked(tuple(files), frozenset(links), tuple(unreadable), tuple(left))
 
 
 def once(walks: Iterable[Walked]) -> Iterator[str]:

@@ -1,9 +1,9 @@
 """Results of earlier runs, kept on disk.
 
-An entry is a file behind a line with its own digest. It is written beside its place and moved
-there, so that processes may share a directory without a lock; it is plain data, and nothing in it
-is code. Keys, and what entries say of what they depend on, name contents, never times or absolute
-paths, so that a directory may be carried to another machine.
+An entry is a file behind a line with its own digest. It is there whole or not at all, so that
+processes may share a directory without a lock; it is plain data, and nothing in it is code. Keys,
+and what entries say of what they depend on, name contents, never times or absolute paths, so that a
+directory may be carried to another machine.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from typing import TypeVar
 import msgspec
 
 import amplint
-from amplint.core import rule_packages
+from amplint.core import replacing, rule_packages
 
 NAME = ".amplint_cache"
 TAG = "CACHEDIR.TAG"  # https://bford.info/cachedir/: backups leave such a directory out
-SIGNATURE = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by amplint. It may be deleted.\n"
+SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n# Made by amplint. It may be deleted.\n"
+OWN = {".gitignore": b"*\n", TAG: SIGNATURE}  # what is no entry
 MAGIC = b"amplint-cache 1 "
 MOST_AGE = 14 * 24 * 3600  # seconds since an entry was last of use
 MOST_BYTES = 128 * 1024 * 1024  # of all entries
@@ -83,9 +84,9 @@ class Cache:
         try:
             self._make()
             for key, body in entries.items():
-                new = self.directory / f"new-{os.getpid()}-{key}"
-                new.write_bytes(MAGIC + digest(body).encode() + b"\n" + body)
-                new.replace(self.directory / key)
+                content = MAGIC + digest(body).encode() + b"\n" + body
+                # An entry that a loss of power takes away is found anew.
+                replacing.replace_file(self.directory / key, content, lasting=False)
             self.prune()
         except OSError as error:
             reason = error.strerror or str(error)
@@ -96,33 +97,51 @@ class Cache:
 
     def _make(self) -> None:
         self.directory.mkdir(exist_ok=True)
-        for name, content in ((".gitignore", "*\n"), (TAG, SIGNATURE)):
+        for name, content in OWN.items():
             file = self.directory / name
             if not file.exists():
-                file.write_text(content)
+                replacing.replace_file(file, content, lasting=False)
 
     def prune(self) -> None:
         """Delete what has been of no use for long, and the oldest where there is too much."""
         now, room = time.time(), MOST_BYTES
-        for used, size, file in sorted(self._entries(), reverse=True):
+        for age, size, file in sorted(self._entries(now)):
             room -= size
-            if room < 0 or now - used > MOST_AGE:
+            if room < 0 or age > MOST_AGE:
                 with contextlib.suppress(OSError):  # another process was faster
                     file.unlink()
 
-    def _entries(self) -> Iterable[tuple[float, int, Path]]:
+    def _entries(self, now: float) -> Iterable[tuple[float, int, Path]]:
+        """How long each was of no use, its size, and where it is. One of the future is as old as
+        it is far away: the clock was set back."""
         for entry in os.scandir(self.directory):
-            if entry.name not in (TAG, ".gitignore"):
+            if entry.name not in OWN and not replacing.is_left(entry.name):
                 with contextlib.suppress(OSError):
                     state = entry.stat()
-                    yield state.st_mtime, state.st_size, Path(entry.path)
+                    yield abs(now - state.st_mtime), state.st_size, Path(entry.path)
+
+    def sweep(self) -> None:
+        """Delete what processes have left that were killed while they wrote."""
+        if not self.directory.is_symlink():
+            replacing.delete(replacing.left_in(self.directory))
 
     def clean(self) -> bool:
-        """Delete the directory; False where there is none that amplint has made."""
-        if not (self.directory / TAG).is_file():
+        """Delete the directory; False where there is none that amplint has made, as where there is
+        a link. Raises OSError."""
+        self.sweep()
+        if self.directory.is_symlink() or not is_own(self.directory):
             return False
-        shutil.rmtree(self.directory, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # another process deletes it, too
+            shutil.rmtree(self.directory)
         return True
+
+
+def is_own(directory: Path) -> bool:
+    """Whether amplint has made a directory, be it that it was killed before it wrote into it."""
+    try:
+        return not any(directory.iterdir()) or (directory / TAG).read_bytes() == OWN[TAG]
+    except OSError:
+        return False
 
 
 def digest(content: bytes) -> str:

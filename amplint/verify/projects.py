@@ -213,10 +213,7 @@ def fix(request: Request, given: Options) -> int:
     """Write the good fixes; what is left is reported and decides the exit status."""
     found = told_and_verified(request, given)
     click.echo(report.text(found), err=True)
-    fixed = as_fixed(found)
-    problems = fixing.write_project(request, fixed)
-    if problems:
-        fixed = fixing.written(request, fixed)
+    fixed, problems = fixing.write_project(request, as_fixed(found), given.unsafe)
     console.show(fixed.outcome, request)
     click.echo(f"fixed {console.counts(fixed)}" if fixed.after else "nothing was fixed", err=True)
     return tell(problems) or fixed.outcome.status

@@ -13,10 +13,11 @@ import pytest
 
 import amplint
 from amplint.cli import main as cli
+from amplint.core.replacing import beside, left_in
 from amplint.output import FORMATS
 from amplint.run import cache as caching
 from amplint.run import session
-from amplint.run.cache import NAME, TAG, Cache, key_of
+from amplint.run.cache import NAME, OWN, TAG, Cache, key_of
 from amplint.run.request import AnalysisResult
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -210,6 +211,110 @@ def test_entries_of_no_use_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert not cache.notices
 
 
+def test_an_entry_of_the_future_is_no_newer_than_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock was set back: such entries would hold their room until that time has come."""
+    cache = Cache(tmp_path / NAME)
+    told = AnalysisResult((), (), ("x" * 1000,))
+    for name, days in (("next week", 7), ("next year", 365), ("yesterday", -1)):
+        cache.put(name, told)
+        then = time.time() + days * 24 * 3600
+        os.utime(tmp_path / NAME / name, (then, then))
+    cache.put("new", told)
+    assert sorted(file.name for file in entries(tmp_path)) == ["new", "next week", "yesterday"]
+    monkeypatch.setattr(caching, "MOST_BYTES", 3500)
+    cache.put("newer", told)
+    assert sorted(file.name for file in entries(tmp_path)) == ["new", "newer", "yesterday"]
+
+
+@pytest.mark.parametrize("days", [0, 7, -7])
+def test_times_of_files_say_nothing(
+    tree: Path, capfd: pytest.CaptureFixture[str], days: int
+) -> None:
+    """The content has changed, its size has not, and the time is as it was, or is set back."""
+    (tree / "a.py").write_text(MODERN + "x = 1\n" * 9)
+    before = (tree / "a.py").stat()
+    assert check(capfd)[0] == 0
+    (tree / "a.py").write_text(LEGACY.ljust(before.st_size))
+    then = before.st_mtime + days * 24 * 3600
+    os.utime(tree / "a.py", (then, then))
+    assert (tree / "a.py").stat().st_size == before.st_size
+    cached = check(capfd)
+    assert cached[0] == 1
+    assert check(capfd, "--no-cache") == cached
+
+
+def test_an_entry_that_cannot_be_written_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Cache(tmp_path / NAME)
+    cache.put("known", AnalysisResult((), (), ()))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    cache.put("new", AnalysisResult((), (), ()))
+    assert cache.notices == [
+        f"{NAME} cannot be written: No space left on device (--no-cache does without)"
+    ]
+    assert [file.name for file in entries(tmp_path)] == ["known"]
+
+
+def test_a_directory_that_was_made_and_not_marked_is_taken_up_and_can_be_cleaned(
+    tree: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The run was killed before it wrote into it."""
+    (tree / NAME).mkdir()
+    assert cli.main(["clean"]) == 0
+    assert not (tree / NAME).exists()
+    (tree / NAME).mkdir()
+    beside(tree / NAME / TAG).write_text("Signa")
+    check(capfd)
+    assert {name: (tree / NAME / name).read_bytes() for name in OWN} == OWN
+    assert not left_in(tree / NAME)
+
+
+def test_clean_of_a_link_says_that_there_is_none(
+    tree: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "elsewhere"
+    place.mkdir()
+    (place / TAG).write_bytes(OWN[TAG])
+    left = beside(place / "entry")
+    left.touch()
+    (tree / NAME).symlink_to(place)
+    assert cli.main(["clean"]) == 0
+    assert "there is no" in capfd.readouterr().err
+    assert sorted(place.iterdir()) == sorted([left, place / TAG])
+
+
+def test_clean_leaves_a_directory_that_another_tool_has_marked(
+    tree: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tree / NAME).mkdir()
+    (tree / NAME / TAG).write_text(
+        "Signature: 8a477f597d28d172789f06886806bc55\n# Made by cargo.\n"
+    )
+    assert cli.main(["clean"]) == 0
+    assert "there is no" in capfd.readouterr().err
+    assert (tree / NAME / TAG).exists()
+
+
+def test_a_directory_that_cannot_be_deleted_is_2(
+    tree: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(capfd)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "rmdir", refuse)
+    assert cli.main(["clean"]) == 2
+    assert f"{tree / NAME}: cannot be deleted: Permission denied" in capfd.readouterr().err
+
+
 def test_clean_deletes_what_amplint_has_made_and_nothing_else(
     tree: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -274,7 +379,7 @@ def test_many_processes_at_once_say_the_same(tree: Path) -> None:
         asked = batch if batch != ["."] else ["a.py", *(f"m{number}.py" for number in range(6))]
         assert found == sorted(asked)
         assert process.returncode == 1
-    assert not [file for file in entries(tree) if file.name.startswith("new-")]
+    assert not left_in(tree / NAME)
 
 
 def test_a_run_from_the_cache_imports_neither_libcst_nor_the_rules() -> None:

@@ -614,6 +614,20 @@ def test_an_error_in_amplint_itself_is_2(
     assert "`amplint check` repeats it" in ran.err
 
 
+def test_an_error_after_files_were_written_does_not_say_that_none_was(
+    amplint: Amplint, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("amplint.cli.main.show", fail)
+    (project / "a.py").write_text(LEGACY)
+    ran = amplint("fix", "--apply")
+    assert ran.status == 2
+    assert (project / "a.py").read_text() == MODERN
+    assert "nothing was written" not in ran.err
+
+
 def test_a_broken_rule_module_is_2_and_named(
     amplint: Amplint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -626,12 +640,12 @@ def test_a_broken_rule_module_is_2_and_named(
     )
 
 
-def test_an_interrupt_is_2(amplint: Amplint, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_is_130(amplint: Amplint, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("amplint.project.discover.project", interrupt)
-    assert amplint("check") == Ran(2, "", "\namplint: interrupted\n")
+    assert amplint("check") == Ran(130, "", "\namplint: interrupted\n")
 
 
 # ------------------------------------------------------------------------------ standard input
@@ -773,7 +787,7 @@ def test_a_file_that_cannot_be_written_is_2(
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("amplint.output.fixing.write", refuse)
+    monkeypatch.setattr("amplint.output.writing.prepared", refuse)
     ran = amplint("fix", "--apply")
     assert ran.status == 2
     assert "a.py: not fixed: cannot be written: Permission denied" in ran.err

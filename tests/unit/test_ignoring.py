@@ -260,7 +260,7 @@ def test_a_file_that_cannot_be_written_is_2(
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("amplint.output.fixing.write", refuse)
+    monkeypatch.setattr("amplint.output.writing.prepared", refuse)
     ran = amplint("check", "--add-ignores", REASON)
     assert ran.status == 2
     assert "AMP702" in ran.out

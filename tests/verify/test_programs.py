@@ -64,7 +64,7 @@ def test_before_and_after(name: str, tmp_path: Path, runner: Any) -> None:
     assert fixed.blocking.total < original.blocking.total
     assert fixed.to_device < original.to_device
 
-    assert fixing.write_project(asked, projects.as_fixed(found)) == ()
+    assert fixing.write_project(asked, projects.as_fixed(found))[1] == ()
     again = engine.run(request(tree))
     assert not fixing.fixable(again.findings, fixing.UNSAFE)
     suite = (to_json(UserProgram(Kind.PYTEST)), str(PROGRAMS), "{device}")
