@@ -1,4 +1,4 @@
-"""The command line. Exit status: 0 clean, 1 findings, 2 amplint could not do its work.
+"""The command line. Exit status: 0 clean, 1 findings, 2 amplint could not do its work, 130 Ctrl-C.
 
 `verify` has a status of its own, 3: nothing was found, and nothing was shown.
 """
@@ -12,6 +12,7 @@ import gc
 import os
 import shlex
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
@@ -43,20 +44,23 @@ from amplint.core.errors import Failure, how_to_report
 from amplint.output.console import (
     CLEAN,
     FAILED,
+    INTERRUPTED,
     Output,
     colored,
     counts,
     of_unsafe,
     preview,
     show,
+    stream_of,
     tell,
+    tell_notices,
     tell_timing,
     write_to_stdout,
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and give back the exit status, 0 to 3 whatever happens."""
+    """Run a command and give back the exit status: 0 to 3, or that of an interruption."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal of another encoding shows \u2026 for …
             stream.reconfigure(errors="backslashreplace")
@@ -70,8 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tell([error.format_message()])
         if isinstance(error, click.UsageError) and error.ctx is not None:
             click.echo(f"amplint: see `{error.ctx.command_path} --help`", err=True)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("amplint: interrupted", err=True)
+    except (click.Abort, KeyboardInterrupt) as error:
+        # Where click sees it first, it is the cause. It may say which files are written.
+        tell_notices([": ".join(filter(None, ("interrupted", str(error.__cause__ or error))))])
+        return INTERRUPTED
     except (BrokenPipeError, SystemExit):
         # The reader has gone. (Where click sees that first, it exits by itself, with 1.) Python
         # would complain once more when it flushes at exit.
@@ -90,6 +96,10 @@ def entry() -> int:
     """
     status = main()
     gc.freeze()
+    if threading.active_count() > 1:  # a run that was ended still works; Python would let it
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(status)
     return status
 
 
@@ -137,6 +147,18 @@ def cli(context: click.Context) -> int:
 @click.option("--quiet", "-q", is_flag=True, help="Print findings and errors, nothing else.")
 @click.option("--statistics", is_flag=True, help="Count the findings of each rule instead.")
 @click.option("--timing", is_flag=True, help="Tell which rules and files have taken longest.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="So many processes at most. Default: one for each processor.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="End after so long, with what is known by then and status 2.",
+)
 def check(
     formats: list[Output],
     output_file: Path | None,
@@ -144,6 +166,8 @@ def check(
     quiet: bool,
     statistics: bool,
     timing: bool,
+    jobs: int | None,
+    timeout: float | None,
     **given: Any,
 ) -> int:
     """Report the mistakes in files and directories.
@@ -152,7 +176,9 @@ def check(
     too, so that what is found in a file does not depend on which others are named.
     """
     from amplint.core import progress
+    from amplint.run.supervision import Limit
 
+    limit = None if timeout is None else Limit.of(timeout)
     adoption = Adoption.take(given)
     measured = None
     if timing:
@@ -166,9 +192,11 @@ def check(
 
         return settings.show(request)
     with progress.shown(sys.stderr, wanted=not quiet) as shown:
-        outcome = adoption.run(replace(request, timing=measured, progress=shown))
-    show(outcome, request, outputs, quiet, sort)
-    if measured is not None:
+        request = replace(request, timing=measured, progress=shown, jobs=jobs)
+        stream = stream_of(outputs, sort, request)
+        outcome = adoption.run(request, limit, stream)
+    show(outcome, request, outputs, quiet, sort, stream.printed if stream is not None else ())
+    if measured is not None and not outcome.stopped:
         tell_timing(measured, outcome.root)
     return adoption.status(outcome)
 

@@ -19,7 +19,13 @@ from pathlib import Path
 from benchmarks.packages import RESULTS, default_cache
 
 RESULT = RESULTS / "robustness.json"
-PARTS: dict[str, str] = {}  # the name of a module of this package, and what it tries
+# By the name of a module of this package: what it tries.
+PARTS: dict[str, str] = {
+    "concurrency": "50 processes over one cache, of one project and of several",
+    "determinism": "one report for any number of processes, order of paths, cache, line ends",
+    "load": "20,000 files and three million lines in one project",
+    "server": "10,000 edits in one language server",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

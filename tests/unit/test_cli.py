@@ -626,12 +626,12 @@ def test_a_broken_rule_module_is_2_and_named(
     )
 
 
-def test_an_interrupt_is_2(amplint: Amplint, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_is_130(amplint: Amplint, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("amplint.project.discover.project", interrupt)
-    assert amplint("check") == Ran(2, "", "\namplint: interrupted\n")
+    assert amplint("check") == Ran(130, "", "\namplint: interrupted\n")
 
 
 # ------------------------------------------------------------------------------ standard input

@@ -141,7 +141,7 @@ class Counting:
 
         monkeypatch.setattr(session, "analyse_part", counted)
         # In this process, where they can be counted.
-        monkeypatch.setattr(session, "each", lambda work, items, _: [work(item) for item in items])
+        monkeypatch.setattr(session, "each", lambda work, items, *_: [work(item) for item in items])
 
     def take(self) -> list[str]:
         taken, self.parts = self.parts, []
