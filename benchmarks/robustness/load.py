@@ -52,7 +52,7 @@ def measure(cache: Path) -> dict[str, object]:
         "files": files,
         "lines": lines,
         "jobs": JOBS,
-        "runs": {name: figures(run, files) for name, run in runs.items()},
+        "runs": {name: figures(run) for name, run in runs.items()},
         "failures": [
             *(f"{name}: {why}" for name, run in runs.items() for why in failures(run)),
             *(["one package: the reports differ"] if len(alone) > 1 else []),
@@ -81,7 +81,7 @@ def renamed(package: Package, texts: dict[str, bytes], suffix: str) -> Iterator[
         yield f"{top}{suffix}/{below}", word.sub(rb"\1" + suffix.encode(), text)
 
 
-def figures(run: Watched, files: int) -> dict[str, object]:
+def figures(run: Watched) -> dict[str, object]:
     cut = JUDGED.search(run.stderr)
     return {
         "seconds": run.seconds,
