@@ -69,8 +69,7 @@ def show(
     report = Report(outcome, request.rules, Path.cwd(), with_summary=not quiet)
     for output in outputs:
         if outcome.stopped and output.format in ALL_OR_NOTHING:
-            file = "" if output.file is None else f":{output.file}"
-            tell([f"--format {output.format}{file}: nothing is written, for it would pass for all"])
+            tell([f"{named(output)}: nothing is written, for it would pass for all"])
         elif output.file is not None:
             write(render(output.format, report), output.file)
         else:
@@ -81,6 +80,12 @@ def show(
     if not quiet:
         tell_notices(outcome.notices)
     tell(outcome.problems)
+
+
+def named(output: Output) -> str:
+    """A report as it was asked for."""
+    file = "" if output.file is None else f":{output.file}"
+    return "--statistics" if output.format == "statistics" else f"--format {output.format}{file}"
 
 
 class Stream:

@@ -283,6 +283,34 @@ def test_a_report_of_a_part_says_so_or_is_none(name: str) -> None:
 
 
 @forks
+def test_counts_of_a_part_are_none() -> None:
+    status, out, err = Running("judge", "whole", "--timeout", "4", "--statistics").ended()
+    assert (status, out) == (2, "")
+    assert "--statistics: nothing is written, for it would pass for all" in err
+
+
+@forks
+def test_a_report_of_a_part_does_not_replace_a_file(tree: Path) -> None:
+    (tree / "report").write_text("of before")
+    running = Running("judge", "whole", "--timeout", "4", "--format", "json:report")
+    assert "--format json:report: nothing is written" in running.ended()[2]
+    assert (tree / "report").read_text() == "of before"
+
+
+@forks
+def test_nothing_is_suppressed_where_a_run_was_ended(tree: Path) -> None:
+    status, _, err = Running("judge", "whole", "--timeout", "4", "--add-ignores", "later").ended()
+    assert (status, "suppressed" in err) == (2, False)
+    assert all(path.read_text() == LEGACY for path in tree.rglob("*.py"))
+
+
+@forks
+@pytest.mark.parametrize("allowing", [["--exit-zero"], ["--fail-on", "correctness"]])
+def test_a_run_that_was_ended_is_no_clean_one(allowing: list[str]) -> None:
+    assert Running("judge", "whole", "--timeout", "4", *allowing).ended()[0] == 2
+
+
+@forks
 def test_a_run_that_was_ended_leaves_a_cache_that_holds(amplint: Amplint, tree: Path) -> None:
     (tree / "c.py").write_text(LEGACY + "#" * 60_000)
     command = [sys.executable, "-c", HANGING, "judge", "whole", "check", "--timeout", "4"]

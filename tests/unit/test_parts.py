@@ -152,7 +152,7 @@ def test_what_a_part_has_asked_of_all_files_is_kept_on_disk_alone(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For all parts together, it grows with the square of the project."""
-    asked = []
+    asked: list[object] = []
 
     def counted(work, items, *_):  # type: ignore[no-untyped-def]
         results = [work(item) for item in items]
