@@ -18,7 +18,7 @@ from amplint.output import FORMATS
 from benchmarks.packages import fetch, load
 from benchmarks.robustness.watching import amplint
 
-PACKAGES = ("lightweight-gan", "yolox", "rl-games")
+PACKAGES = ("lightweight-gan", "mamba-ssm")
 LIMIT = 20 * 60.0
 HASH_SEEDS = ("1", "2")
 JOBS = (2, 3, 8)
