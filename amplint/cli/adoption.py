@@ -16,11 +16,12 @@ import click
 from amplint.cli.options import comma_separated
 from amplint.core.finding import Group
 from amplint.core.registry import UNPARSABLE, did_you_mean
-from amplint.output.console import CLEAN, FAILED, FINDINGS, STDIN
+from amplint.output.console import CLEAN, ENDED_BY, FAILED, FINDINGS, STDIN
 
 if TYPE_CHECKING:
     from amplint.output.baseline import Baseline
     from amplint.run.request import Outcome, Request
+    from amplint.run.supervision import Limit
 
 ROUNDS = 5  # a comment changes its line, so that what else stands there may be new since a revision
 Command = TypeVar("Command", bound=Callable[..., int])
@@ -111,14 +112,29 @@ class Adoption:
             taken = replace(taken, add_ignores=ignoring.check_reason(taken.add_ignores))
         return taken
 
-    def run(self, request: Request) -> Outcome:
-        """Run, leave out what is not to be reported, and suppress the rest if that is wanted."""
+    def run(
+        self,
+        request: Request,
+        limit: Limit | None = None,
+        found: Callable[[Outcome], object] | None = None,
+    ) -> Outcome:
+        """Run, leave out what is not to be reported, and suppress the rest if that is wanted.
+
+        Args:
+            request: what is asked.
+            limit: when the run is ended.
+            found: is called with what is to be reported of each file, as in `supervision.run`.
+        """
         known = None if self.no_baseline else baseline_of(request)  # its errors come before work
-        outcome = self._reported(request, known)
-        return outcome if self.add_ignores is None else self._suppressed(outcome, request, known)
+        if self.add_ignores is None:
+            return self._reported(request, known, limit, found)
+        outcome = self._reported(request, known, limit)
+        return outcome if outcome.stopped else self._suppressed(outcome, request, known)
 
     def status(self, outcome: Outcome) -> int:
         """The exit status. A file that was not looked at fails whatever the groups are."""
+        if outcome.signal is not None:
+            return ENDED_BY + outcome.signal
         if outcome.problems:
             return FAILED
         fails = any(
@@ -127,17 +143,34 @@ class Adoption:
         )
         return FINDINGS if fails and not self.exit_zero else CLEAN
 
-    def _reported(self, request: Request, known: Baseline | None) -> Outcome:
-        from amplint.run import engine
+    def _reported(
+        self,
+        request: Request,
+        known: Baseline | None,
+        limit: Limit | None = None,
+        found: Callable[[Outcome], object] | None = None,
+    ) -> Outcome:
+        from amplint.run import supervision
 
-        if self.new_since is None:
-            return with_baseline(engine.run(request), known, request)
+        new = self._new_alone(request)
+
+        def found_in_file(outcome: Outcome) -> None:
+            assert found is not None
+            found(new(without_known(outcome, known)))
+
+        outcome = supervision.run(request, limit, found and found_in_file)
+        return new(with_baseline(outcome, known, request))
+
+    def _new_alone(self, request: Request) -> Callable[[Outcome], Outcome]:
+        """Leaves out findings that are older than the revision, if one is named."""
+        revision = self.new_since
+        if revision is None:
+            return lambda outcome: outcome
         from amplint.output import changed
         from amplint.project import git
 
-        changes = git.changes_since(self.new_since, request.project.root)
-        outcome = with_baseline(engine.run(request), known, request)
-        return changed.since(outcome, changes, self.new_since)
+        changes = git.changes_since(revision, request.project.root)
+        return lambda outcome: changed.since(outcome, changes, revision)
 
     def _suppressed(self, outcome: Outcome, request: Request, known: Baseline | None) -> Outcome:
         from amplint.output import ignoring, writing
@@ -179,14 +212,20 @@ def with_baseline(outcome: Outcome, known: Baseline | None, request: Request) ->
     """The outcome without the known findings; a notice says if some of them are fixed."""
     from amplint.output import baseline
 
-    if known is None:
-        return outcome
+    if known is None or outcome.stopped:
+        return without_known(outcome, known)
     fixed = sum(baseline.fixed(outcome, known, request).values())
     if fixed:
         are = f"{counted(fixed, 'finding')} {'is' if fixed == 1 else 'are'} fixed"
         hint = f"{baseline.shown(known.file)}: {are}; `amplint baseline --update` drops them"
         outcome = replace(outcome, notices=(*outcome.notices, hint))
-    return baseline.without_known(outcome, known)
+    return without_known(outcome, known)
+
+
+def without_known(outcome: Outcome, known: Baseline | None) -> Outcome:
+    from amplint.output import baseline
+
+    return outcome if known is None else baseline.without_known(outcome, known)
 
 
 def counted(number: int, noun: str) -> str:

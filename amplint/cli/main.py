@@ -12,6 +12,7 @@ import gc
 import os
 import shlex
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
@@ -50,6 +51,7 @@ from amplint.output.console import (
     of_unsafe,
     preview,
     show,
+    stream_of,
     tell,
     tell_notices,
     tell_timing,
@@ -94,6 +96,11 @@ def entry() -> int:
     """
     status = main()
     gc.freeze()
+    # A run that was ended may still work, in a thread that nobody waits for, and start processes.
+    if any(thread.name.startswith("amplint") for thread in threading.enumerate()):
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(status)
     return status
 
 
@@ -141,6 +148,18 @@ def cli(context: click.Context) -> int:
 @click.option("--quiet", "-q", is_flag=True, help="Print findings and errors, nothing else.")
 @click.option("--statistics", is_flag=True, help="Count the findings of each rule instead.")
 @click.option("--timing", is_flag=True, help="Tell which rules and files have taken longest.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="So many processes at most. Default: one for each processor.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="End after so long, with what is known by then and status 2.",
+)
 def check(
     formats: list[Output],
     output_file: Path | None,
@@ -148,6 +167,8 @@ def check(
     quiet: bool,
     statistics: bool,
     timing: bool,
+    jobs: int | None,
+    timeout: float | None,
     **given: Any,
 ) -> int:
     """Report the mistakes in files and directories.
@@ -156,7 +177,9 @@ def check(
     too, so that what is found in a file does not depend on which others are named.
     """
     from amplint.core import progress
+    from amplint.run.supervision import Limit
 
+    limit = None if timeout is None else Limit.of(timeout)
     adoption = Adoption.take(given)
     measured = None
     if timing:
@@ -170,9 +193,11 @@ def check(
 
         return settings.show(request)
     with progress.shown(sys.stderr, wanted=not quiet) as shown:
-        outcome = adoption.run(replace(request, timing=measured, progress=shown))
-    show(outcome, request, outputs, quiet, sort)
-    if measured is not None:
+        request = replace(request, timing=measured, progress=shown, jobs=jobs)
+        stream = stream_of(outputs, sort, request)
+        outcome = adoption.run(request, limit, stream)
+    show(outcome, request, outputs, quiet, sort, stream.printed if stream is not None else ())
+    if measured is not None and not outcome.stopped:
         tell_timing(measured, outcome.root)
     return adoption.status(outcome)
 

@@ -2,7 +2,7 @@
 
 Processes are forks of this one, so that they have all that was read and linked at no cost. Where
 the system cannot fork (Windows), or may not safely (macOS, whose libraries start threads), one
-process does it all.
+process does it all. A process ends when the one that has started it does, however that ends.
 """
 
 from __future__ import annotations
@@ -10,23 +10,46 @@ from __future__ import annotations
 import gc
 import os
 import pickle
-import selectors
+import queue
+import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from functools import cache, partial
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Send = Callable[[Any], object]
 
 # To judge as much takes about half a second (timm: 5.6 s for 4.4 million), and a fork that holds
 # all trees of timm 0.03 s.
 LEAST_WEIGHT = 400_000  # characters of code
 
 
-def available() -> int:
-    """The processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+def workers(wanted: int | None = None) -> int:
+    """How many processes may work: those that are wanted, else the processors that there are."""
+    if sys.platform != "linux":
+        return 1
+    return wanted or len(os.sched_getaffinity(0))
+
+
+class Outlet:
+    """A way for work to say what it has found before it is done, from whatever process.
+
+    Args:
+        heard: is called with each message, in the process that has made the outlet.
+    """
+
+    def __init__(self, heard: Send = lambda _: None) -> None:
+        self._heard = heard
+
+    def __call__(self, message: object) -> None:
+        self._heard(message)
+
+    def lead_to(self, heard: Send) -> None:
+        """In a fork: have somebody else hear it."""
+        self._heard = heard
 
 
 def spread(
@@ -34,7 +57,8 @@ def spread(
     items: Sequence[Item],
     weights: Sequence[int],
     most: int,
-    least: int = LEAST_WEIGHT,
+    heard: Callable[[Item, Result], object] = lambda *_: None,
+    least: int | None = None,
 ) -> list[Result]:
     """The result of the work for each item, in the order of the items.
 
@@ -43,45 +67,79 @@ def spread(
         items: what to work on.
         weights: how much work each is, in characters of code.
         most: how many processes may work on it.
+        heard: is called with each result as soon as it is known, maybe in another thread.
         least: the weight for which another process is worth starting.
     """
-    processes = min(most, 1 + sum(weights) // max(least, 1), len(items))
-    shares = divide(weights, processes) if processes > 1 else [list(range(len(items)))]
-    started = [start(work, [items[i] for i in share]) for share in shares[1:]]
-    done = {i: work(items[i]) for i in shares[0]}
-    for share, process in zip(shares[1:], started, strict=True):
-        results: list[Result] | None = collect(process)
-        if results is None:  # it was killed, for want of memory perhaps
-            results = [work(items[i]) for i in share]
-        done.update(zip(share, results, strict=True))
+    processes = min(most, 1 + sum(weights) // max(least or LEAST_WEIGHT, 1), len(items))
+    own, *others = divide(weights, max(processes, 1))
+    done: dict[int, Result] = {}
+
+    def receive(message: Any) -> None:
+        number, result = message
+        done[number] = result
+        heard(items[number], result)
+
+    def work_on(share: Sequence[int], send: Send) -> None:
+        for number in share:
+            send((number, work(items[number])))
+
+    children = [Child(partial(work_on, share), receive) for share in others]
+    try:
+        work_on(own, receive)
+        for child in children:
+            child.wait()
+    except BaseException:
+        for child in children:
+            child.kill()
+        raise
+    # Of a process that was killed, for want of memory perhaps, or that has failed.
+    work_on([i for i in range(len(items)) if i not in done], receive)
     return [done[i] for i in range(len(items))]
 
 
 def each(
-    work: Callable[[Item], Result], items: Sequence[Item], weights: Sequence[int]
+    work: Callable[[Item], Result],
+    items: Sequence[Item],
+    weights: Sequence[int],
+    most: int,
+    outlet: Outlet | None = None,
 ) -> list[Result]:
-    """The same, each item in a process of its own, whose memory is free again when it is done; as
-    many at a time as there are processors, those with most work first."""
+    """The same, each item in a process of its own, whose memory is free again when it is done; so
+    many at a time, those with most work first. What the work says to the outlet is heard here."""
     if sys.platform != "linux":
         return [work_and_forget(work, item) for item in items]
     waiting = sorted(range(len(items)), key=lambda i: (weights[i], -i))
+    running: dict[int, Child] = {}
     results: dict[int, Result] = {}
-    with selectors.DefaultSelector() as selector:
-        while waiting or selector.get_map():
-            while waiting and len(selector.get_map()) < available():
+    over: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def receive(message: Any) -> None:
+        number, content = message
+        if number is not None:
+            results[number] = content
+        elif outlet is not None:
+            outlet(content)
+
+    def work_on(number: int, send: Send) -> None:
+        if outlet is not None:
+            outlet.lead_to(lambda message: send((None, message)))
+        send((number, work(items[number])))
+
+    try:
+        while waiting or running:
+            while waiting and len(running) < most:
                 number = waiting.pop()
-                process, reading = start(work, [items[number]])
-                selector.register(reading, selectors.EVENT_READ, Running(number, process))
-            for key, _ in selector.select():
-                running: Running = key.data
-                if chunk := os.read(key.fd, CHUNK):
-                    running.written.append(chunk)
-                    continue
-                selector.unregister(key.fd)
-                os.close(key.fd)
-                found: list[Result] | None = ended(running.process, b"".join(running.written))
-                # It was killed, for want of memory perhaps.
-                results[running.number] = work(items[running.number]) if found is None else found[0]
+                running[number] = Child(
+                    partial(work_on, number), receive, partial(over.put, number)
+                )
+            number = over.get()
+            running.pop(number).wait()
+            if number not in results:  # it was killed, for want of memory perhaps
+                results[number] = work(items[number])
+    except BaseException:
+        for child in running.values():
+            child.kill()
+        raise
     return [results[i] for i in range(len(items))]
 
 
@@ -93,56 +151,112 @@ def work_and_forget(work: Callable[[Item], Result], item: Item) -> Result:
     return result
 
 
-CHUNK = 1 << 20
-
-
-@dataclass(frozen=True)
-class Running:
-    """A process that works on one item, and what it has written so far."""
-
-    number: int
-    process: int
-    written: list[bytes] = field(default_factory=list)
-
-
 def divide(weights: Sequence[int], shares: int) -> list[list[int]]:
     """The items by number, in shares of about equal weight: the heaviest first, each to the share
-    that has the least by then."""
+    that has the least by then. A share is in the order of the items."""
     divided: list[list[int]] = [[] for _ in range(shares)]
     loads = [0] * shares
     for item in sorted(range(len(weights)), key=lambda i: (-weights[i], i)):
         least = loads.index(min(loads))
         divided[least].append(item)
         loads[least] += weights[item]
-    return divided
+    return [sorted(share) for share in divided]
 
 
-def start(work: Callable[[Item], Result], items: Sequence[Item]) -> tuple[int, int]:
-    """A process that works on the items; its id, and where it will write what came of it."""
-    reading, writing = os.pipe()
-    process = os.fork()
-    if process:
+class Child:
+    """A process that works, and the thread of this one that hears what it sends.
+
+    Args:
+        work: is called there, with a way to send messages that can be pickled.
+        receive: is called here with each of them.
+        over: is called when there are no more.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[Send], object],
+        receive: Send,
+        over: Callable[[], object] = lambda: None,
+    ) -> None:
+        lifeline = pipe_of(os.getpid())
+        reading, writing = os.pipe()
+        self._process = os.fork()
+        if not self._process:
+            try:
+                os.close(reading)
+                follow(lifeline)
+                work(Sender(writing))
+                os._exit(0)  # nothing of the parent's is to be flushed, closed or told twice
+            finally:
+                os._exit(1)
         os.close(writing)
-        return process, reading
-    status = 1
-    try:
-        os.close(reading)
-        with os.fdopen(writing, "wb") as stream:
-            pickle.dump([work(item) for item in items], stream, pickle.HIGHEST_PROTOCOL)
-        status = 0
-    finally:
-        os._exit(status)  # nothing of the parent's is to be flushed, closed or told twice
+        self._thread = threading.Thread(target=hear, args=(reading, receive, over), daemon=True)
+        self._thread.start()
+        self._has_ended = False
+
+    def wait(self) -> None:
+        """Until it has ended, and all that it has sent was received."""
+        if not self._has_ended:
+            self._thread.join()
+            os.waitpid(self._process, 0)
+            self._has_ended = True
+
+    def kill(self) -> None:
+        """End it, and wait for that."""
+        if not self._has_ended:
+            os.kill(self._process, signal.SIGKILL)
+            self.wait()
 
 
-def collect(started: tuple[int, int]) -> list[Result] | None:
-    """The results of a process; None if it failed."""
-    process, reading = started
+def hear(reading: int, receive: Send, over: Callable[[], object]) -> None:
+    """Receive what comes through a pipe, message by message, until nobody writes any more."""
     with os.fdopen(reading, "rb") as stream:
-        return ended(process, stream.read())
+        try:
+            # The bytes are this program's own, through a pipe that nobody else has.
+            while stream.peek(1):
+                receive(pickle.load(stream))
+        except (EOFError, pickle.UnpicklingError):
+            pass  # it was killed while it wrote
+    over()
 
 
-def ended(process: int, written: bytes) -> list[Result] | None:
-    """The results that an ended process has written; None if it failed."""
-    _, status = os.waitpid(process, 0)
-    # The bytes are this program's own, through a pipe that nobody else has.
-    return pickle.loads(written) if status == 0 else None
+class Sender:
+    """Writes messages to a pipe, one after the other, whichever thread they come from."""
+
+    def __init__(self, writing: int) -> None:
+        self._stream = os.fdopen(writing, "wb")
+        self._lock = threading.Lock()
+
+    def __call__(self, message: object) -> None:
+        body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+        with self._lock:
+            self._stream.write(body)
+            self._stream.flush()
+
+
+# --------------------------------------------------------------------------- ends with its parent
+
+
+@cache
+def pipe_of(process: int) -> tuple[int, int]:
+    """A pipe whose end for writing this process alone has, so that it closes when that ends.
+
+    Args:
+        process: the id of this process: a fork has another one.
+    """
+    del process
+    return os.pipe()
+
+
+def follow(lifeline: tuple[int, int]) -> None:
+    """End this process when its parent does; and leave it to the parent to hear of Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    reading, writing = lifeline
+    os.close(writing)
+
+    def wait() -> None:
+        os.read(reading, 1)
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()

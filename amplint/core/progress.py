@@ -58,10 +58,16 @@ class Progress:
 
     Args:
         watched: whether anybody looks.
+        hidden: a context in which nothing of it is shown, so that something else can be printed.
     """
 
-    def __init__(self, watched: bool) -> None:
+    def __init__(
+        self,
+        watched: bool,
+        hidden: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
         self.watched = watched
+        self.hidden = hidden
         self.stage: Stage | None = None
 
     def at(self, name: str, gauge: Gauge) -> None:
@@ -116,7 +122,8 @@ def shown(stream: TextIO, wanted: bool = True) -> Iterator[Progress]:
     if not wanted or not stream.isatty() or os.environ.get("TERM") == "dumb":
         yield SILENT
         return
-    progress, line, begun = Progress(watched=True), Line(stream), time.monotonic()
+    line, begun = Line(stream), time.monotonic()
+    progress = Progress(watched=True, hidden=line.hidden)
 
     def tell() -> None:
         if (stage := progress.stage) is not None:
@@ -135,20 +142,30 @@ class Line:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._width = 0
+        self._lock = threading.RLock()
 
     def put(self, text: str) -> None:
         """Show a text in the place of what is shown."""
         text = text[: self._columns() - 1]  # where nothing is in the last one, nothing wraps
-        self._stream.write(f"\r{text:{self._width or 1}}")
-        self._stream.flush()
-        self._width = len(text)
+        with self._lock:
+            self._stream.write(f"\r{text:{self._width or 1}}")
+            self._stream.flush()
+            self._width = len(text)
 
     def erase(self) -> None:
         """Leave the line as it was."""
-        if self._width:
-            self.put("")
-            self._stream.write("\r")
-            self._stream.flush()
+        with self._lock:
+            if self._width:
+                self.put("")
+                self._stream.write("\r")
+                self._stream.flush()
+
+    @contextlib.contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Leave the line as it was, and to others."""
+        with self._lock:
+            self.erase()
+            yield
 
     def _columns(self) -> int:
         try:

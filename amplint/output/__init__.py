@@ -1,4 +1,10 @@
 """Findings as text and machine formats, and fixes as written files."""
 
 # Here, because `--help` names them and waits for no format.
-FORMATS = ("text", "concise", "json", "sarif", "github", "gitlab", "junit", "html")
+FORMATS = (
+    "text", "concise", "json", "json-lines", "sarif", "github", "gitlab", "junit", "html",
+)  # fmt: skip
+# Those that are printed file by file, as the findings of each are known.
+STREAMED = ("concise", "json-lines")
+# Those that cannot say of themselves that findings are missing, nor be seen to be cut off.
+ALL_OR_NOTHING = ("json", "gitlab", "statistics")

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ import click
 
 from amplint.core import errors
 from amplint.core.errors import Failure
+from amplint.output import ALL_OR_NOTHING, STREAMED
 from amplint.output.escaping import printable_lines
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 CLEAN, FINDINGS, FAILED = 0, 1, 2
 INTERRUPTED = 130  # as shells say it of a process that Ctrl-C has ended
+ENDED_BY = 128  # and a signal's number, for any signal
 STDIN = "-"
 
 
@@ -52,21 +55,66 @@ def show(
     outputs: Sequence[Output] = (TEXT,),
     quiet: bool = False,
     order: str = "path",
+    printed: Collection[str] = (),
 ) -> None:
-    """Findings on standard output or in files, amplint's own troubles on standard error."""
+    """Findings on standard output or in files, amplint's own troubles on standard error.
+
+    Args:
+        printed: the files whose findings stand on standard output already.
+    """
     from amplint.output.formats import Report, render
     from amplint.output.ordering import ordered
 
     outcome = replace(outcome, findings=ordered(outcome.findings, order))
     report = Report(outcome, request.rules, Path.cwd(), with_summary=not quiet)
     for output in outputs:
-        if output.file is not None:
+        if outcome.stopped and output.format in ALL_OR_NOTHING:
+            tell([f"{named(output)}: nothing is written, for it would pass for all"])
+        elif output.file is not None:
             write(render(output.format, report), output.file)
-        elif text := render(output.format, replace(report, columns=columns())):
-            click.echo(text)
+        else:
+            left = [one for one in outcome.findings if one.path not in printed]
+            rest = replace(outcome, findings=tuple(left)) if printed else outcome
+            if text := render(output.format, replace(report, outcome=rest, columns=columns())):
+                click.echo(text)
     if not quiet:
         tell_notices(outcome.notices)
     tell(outcome.problems)
+
+
+def named(output: Output) -> str:
+    """A report as it was asked for."""
+    file = "" if output.file is None else f":{output.file}"
+    return "--statistics" if output.format == "statistics" else f"--format {output.format}{file}"
+
+
+class Stream:
+    """Prints the findings of files as soon as they are known.
+
+    Args:
+        format: how they are printed: one of `STREAMED`.
+        request: the run that they come of.
+    """
+
+    def __init__(self, format: str, request: Request) -> None:
+        from amplint.output.formats import Report, renderer
+
+        self.printed: set[str] = set()
+        self._report = partial(Report, rules=request.rules, directory=Path.cwd())
+        self._render = renderer(format)
+        self._hidden = request.progress.hidden
+
+    def __call__(self, outcome: Outcome) -> None:
+        if text := self._render(self._report(outcome)):
+            with self._hidden():
+                click.echo(text)
+        self.printed.update(outcome.files)
+
+
+def stream_of(outputs: Sequence[Output], order: str, request: Request) -> Stream | None:
+    """A stream to standard output, where a report goes there whose lines may come one by one."""
+    format = next((output.format for output in outputs if output.file is None), "")
+    return Stream(format, request) if format in STREAMED and order == "path" else None
 
 
 def write(text: str, file: Path) -> None:

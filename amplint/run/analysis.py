@@ -18,7 +18,7 @@ from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.core.errors import describe
 from amplint.core.finding import Cost, Finding, Position, Span
 from amplint.core.limits import PATHS, Limited, united
-from amplint.core.process_pool import spread
+from amplint.core.process_pool import Outlet, spread
 from amplint.core.progress import SILENT, Progress
 from amplint.core.registry import UNPARSABLE, whole
 from amplint.core.rule import Rule
@@ -28,6 +28,7 @@ from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.run.indexing import Indexer, Store
 from amplint.run.linking import Linking
+from amplint.run.news import Indexed, Judged
 from amplint.run.timing import Judging, Measured, Watch, processor_time
 
 Result = TypeVar("Result")
@@ -92,6 +93,7 @@ class Task:
         progress: to be told how far the analysis is.
         timed: whether it is measured what this takes.
         limits: whether it matters which functions have reached a limit on paths.
+        outlet: is told what is known before all is: see `news`.
     """
 
     texts: Mapping[str, Text]
@@ -104,6 +106,7 @@ class Task:
     progress: Progress = SILENT
     timed: bool = False
     limits: bool = True
+    outlet: Outlet = field(default_factory=Outlet)
 
 
 def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analysed:
@@ -125,16 +128,19 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
         own, {path: text for path, text in others.items() if path not in unread}, indexer.another
     )
     index_time = processor_time() - begun
+    task.outlet(Indexed(part[0], frozenset(unread)))
+    refused = {path: unread[path] for path in unread.keys() & task.reported}
+    for path, seen in refused.items():
+        task.outlet(Judged(path, seen))
     try:
         linked = deeply(lambda: link_and_judge(files, task, processes))
     except Exception as error:
         linked = Analysed(
             {}, (f"{part[0]}: amplint failed on all that it links: {describe(error)}",)
         )
-    seen = {**linked.seen, **{path: unread[path] for path in unread.keys() & task.reported}}
     return replace(
         linked,
-        seen=seen,
+        seen={**linked.seen, **refused},
         unread=frozenset(unread),
         used=files.used,
         asked=files.asked,
@@ -177,6 +183,7 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
         paths,
         [len(task.texts[path].text) for path in paths],
         processes,
+        lambda path, looked: task.outlet(Judged(path, looked[0])),
     )
     judged = tuple(judging for _, judging in looked if judging is not None)
     changed = linker.changed if linker is not None else None

@@ -35,6 +35,14 @@ def run(request: Request) -> Outcome:
     told = analysed(request, reading) if cache is None else remembered(request, cache, reading)
     if request.timing is not None:
         request.timing.limited = told.limited
+    return outcome(request, reading, told, sorted(project.reported))
+
+
+def outcome(
+    request: Request, reading: Reading, told: AnalysisResult, files: Sequence[str]
+) -> Outcome:
+    """The outcome of a run over these files."""
+    project = request.project
     problems = [*project.problems, *reading.problems, *dict.fromkeys(told.problems)]
     if told.blames_amplint:
         problems.append(how_to_report(repeating(told.problems, request, reading)))
@@ -44,7 +52,7 @@ def run(request: Request) -> Outcome:
         findings=told.findings,
         problems=tuple(problems),
         notices=(*project.notices, *told.notices, *noticed),
-        files=tuple(sorted(project.reported)),
+        files=tuple(files),
         texts=Texts(reading, project.reported),
         limited=told.limited,
         all_texts=Texts(reading, frozenset(reading.paths)),

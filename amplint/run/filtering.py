@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from amplint.core import registry
-from amplint.core.finding import Finding, Group, Safety
+from amplint.core.finding import Finding, Group, Safety, Span
 from amplint.core.intervals import Intervals
 from amplint.core.rule import Rule
 from amplint.core.text import Text
@@ -15,6 +16,48 @@ from amplint.project.torch_floor import ANY
 from amplint.run.analysis import Seen
 from amplint.run.request import Request
 from amplint.run.suppressions import Suppressions
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Decides what is reported of files.
+
+    Args:
+        request: what was asked for.
+        texts: of all files that have one.
+        rules: those that run.
+    """
+
+    request: Request
+    texts: Mapping[str, Text]
+    rules: Sequence[Rule]
+
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether all files that belong together have a text."""
+        project = self.request.project
+        return project.whole and len(self.texts) == len(project.files)
+
+    @cached_property
+    def _others(self) -> frozenset[str]:
+        """The codes of rules that other packages bring."""
+        return frozenset(rule.code for rule in self.request.rules if rule.package)
+
+    def findings(self, path: str, seen: Seen, complete: bool) -> list[Finding]:
+        """The findings in a file that are to be reported, by place.
+
+        Args:
+            path: the file.
+            seen: what the rules have said.
+            complete: whether all files of the project were read.
+        """
+        text = self.texts.get(path, Text(""))
+        found = solve(path, seen, text, self.rules, self.request, complete, self._others)
+        return sorted(found, key=by_place)
+
+
+def by_place(finding: Finding) -> tuple[str, Span, str, str]:
+    return finding.path, finding.span, finding.code, finding.message
 
 
 def solve(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from amplint.core.finding import Finding
 from amplint.core.limits import Limited
+from amplint.core.process_pool import Outlet
 from amplint.core.progress import SILENT, Progress
 from amplint.core.text import Text
 from amplint.project.config import Settings
@@ -37,6 +38,8 @@ class Request:
         linker: knows the values of the files from earlier runs of this request, in memory.
         timing: to be filled in with what the run takes; None not to measure it.
         progress: to be told how far the run is.
+        jobs: how many processes may work on it; None for as many as there are processors.
+        outlet: is told what is known before all is: see `news`.
     """
 
     project: Project
@@ -48,6 +51,8 @@ class Request:
     linker: LiveLinker | None = field(default=None, compare=False, repr=False)
     timing: Timing | None = field(default=None, compare=False, repr=False)
     progress: Progress = field(default=SILENT, compare=False, repr=False)
+    jobs: int | None = field(default=None, compare=False)
+    outlet: Outlet = field(default_factory=Outlet, compare=False, repr=False)
 
     def root_of(self, path: str) -> str:
         """Which of the settings' `roots` a file of the project lies in, "" where in none."""
@@ -82,6 +87,9 @@ class Outcome:
         limited: the functions that reached a limit of the analysis.
         all_texts: those of all files of the project: a finding may name places in each.
         left_out: phrases that count the findings which are found and not reported.
+        stopped: whether the run was ended before it was done; a problem says so. Of what was not
+            judged by then nothing is known.
+        signal: the signal that has ended it.
     """
 
     root: Path
@@ -93,6 +101,8 @@ class Outcome:
     limited: Limited = field(default_factory=dict)
     all_texts: Mapping[str, Text] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+    stopped: bool = False
+    signal: int | None = None
 
     @property
     def status(self) -> int:

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from amplint.core import registry
-from amplint.core.finding import Finding, Position, Span
+from amplint.core.finding import Finding, Position
 from amplint.core.limits import Limited, united
-from amplint.core.process_pool import available, each
+from amplint.core.process_pool import each, workers
 from amplint.core.rule import Rule
 from amplint.core.text import Text, UndecodableError
 from amplint.ir.ast_cache import ROOM, TreeCache
@@ -21,9 +21,10 @@ from amplint.project.notebooks import NotANotebookError
 from amplint.project.reading import Reading
 from amplint.run import cache as caching
 from amplint.run.analysis import Analysed, Seen, Task, analyse_part, unparsable
-from amplint.run.filtering import solve
+from amplint.run.filtering import Filter
 from amplint.run.indexing import LEAST_KEPT, Store
 from amplint.run.linking import Linker, Linking
+from amplint.run.news import Begun, Divided, Indexed, Judged
 from amplint.run.parts import divide
 from amplint.run.request import AnalysisResult, Request
 
@@ -48,11 +49,14 @@ def analyse(request: Request, reading: Reading) -> AnalysisResult:
             progress=request.progress,
             timed=timing is not None,
             limits=request.linker is None,
+            outlet=request.outlet,
         )
+        found = Filter(request, texts, rules)
+        request.outlet(Begun(reading, found, undecoded.seen))
         parts = analyse_parts(task, request, reading)
         if timing is not None:
             timing.parts += [part.measured for part in parts]
-        return filtered(request, texts, rules, [*parts, undecoded])
+        return filtered(found, [*parts, undecoded])
 
 
 @contextlib.contextmanager
@@ -107,38 +111,30 @@ def rules_of(request: Request) -> list[Rule]:
     ]
 
 
-def filtered(
-    request: Request, texts: Mapping[str, Text], rules: Sequence[Rule], parts: Sequence[Analysed]
-) -> AnalysisResult:
+def filtered(found: Filter, parts: Sequence[Analysed]) -> AnalysisResult:
     """The result to report, of all that was judged."""
-    project = request.project
+    reported = found.request.project.reported
     findings: list[Finding] = []
     problems: list[str] = []
     notices: list[str] = []
     blames_amplint = any(part.problems for part in parts)
-    others = frozenset(rule.code for rule in request.rules if rule.package)
-    read = len(texts) == len(project.files) and not any(part.unread for part in parts)
+    complete = found.is_whole and not any(part.unread for part in parts)
     for part in parts:
         problems += part.problems
-        for path in sorted(part.seen.keys() & project.reported):
+        for path in sorted(part.seen.keys() & reported):
             seen = part.seen[path]
             problems += seen.problems
             blames_amplint |= bool(seen.problems) and seen.blames_amplint
             notices += seen.notices
-            text = texts.get(path, Text(""))
-            findings += solve(path, seen, text, rules, request, project.whole and read, others)
+            findings += found.findings(path, seen, complete)
     limited = united(part.limited for part in parts)
     return AnalysisResult(
-        tuple(sorted(findings, key=by_place)),
+        tuple(sorted(findings, key=lambda finding: finding.path)),  # of a file they are sorted
         tuple(problems),
         tuple(notices),
         limited,
         blames_amplint,
     )
-
-
-def by_place(finding: Finding) -> tuple[str, Span, str, str]:
-    return finding.path, finding.span, finding.code, finding.message
 
 
 # ------------------------------------------------------------------------------------- parts
@@ -152,6 +148,7 @@ def analyse_parts(task: Task, request: Request, reading: Reading) -> list[Analys
         for texts in by_root(task.texts, request)
         for part in divide({path: sizes[path] for path in texts})
     ]
+    jobs = workers(request.jobs)
     if len(divided) == 1:
         # The whole project, of which something has changed: the cache was asked for it before.
         part, one = divided[0]
@@ -159,7 +156,8 @@ def analyse_parts(task: Task, request: Request, reading: Reading) -> list[Analys
         linker: Linking | None = disk
         if request.linker is not None:
             linker = request.linker.over(disk)
-        return [analyse_part(part, replace(one, linker=linker), available())]
+        task.outlet(Divided(1))
+        return [analyse_part(part, replace(one, linker=linker), jobs)]
     tree_cache = TreeCache(ROOM)
     memories = {
         part: Memory(replace(one, tree_cache=tree_cache), request, reading)
@@ -168,19 +166,28 @@ def analyse_parts(task: Task, request: Request, reading: Reading) -> list[Analys
     }
     known = {part: memory.recall(part) for part, memory in memories.items()}
     missing = [part for part in memories if known[part] is None]
-    at_once = max(min(available(), len(missing)), 1)
+    at_once = max(min(jobs, len(missing)), 1)
+    task.outlet(Divided(len(memories)))
+    for part, result in known.items():
+        if result is not None:
+            task.outlet(Indexed(part[0], result.unread))
+            for path, seen in result.seen.items():
+                task.outlet(Judged(path, seen))
 
     def work(part: tuple[str, ...]) -> Analysed:
-        return analyse_part(part, memories[part].task, max(available() // at_once, 1))
+        result = analyse_part(part, memories[part].task, max(jobs // at_once, 1))
+        memories[part].keep(part, result)
+        # What was asked of all other files is kept now: for all parts, it grows with their square.
+        return replace(result, used=frozenset(), asked={})
 
     found = each(
         task.progress.noted("parts", work, missing),
         missing,
         [sum(sizes[path] for path in part) for part in missing],
+        at_once,
+        task.outlet,
     )
-    for part, result in zip(missing, found, strict=True):
-        memories[part].keep(part, result)
-        known[part] = result
+    known |= zip(missing, found, strict=True)
     return [result for result in known.values() if result is not None]
 
 

@@ -18,6 +18,9 @@ from amplint.server.messages import Look, Supersede, body_from, framed, request_
 # so many: 30 MB each for timm 1.0.30, where it takes some seconds.
 IDLE = 30.0
 LOOKS = 10
+# Who edits without such a pause has it cleaned up when there is so many times as much in memory as
+# there was after it was last done.
+ROOM = 2
 
 
 class Inbox:
@@ -61,12 +64,12 @@ def serve(inbox: Inbox, answers: BinaryIO) -> None:
 
     looker = Looker(check)
     timeout: float | None = None
-    looks = 0
+    looks, kept = 0, 0
     while True:
         try:
             look = inbox.take(timeout)
         except queue.Empty:
-            gc.collect()
+            kept = cleaned_up()
             timeout, looks = None, 0
             continue
         if look is None:
@@ -77,7 +80,16 @@ def serve(inbox: Inbox, answers: BinaryIO) -> None:
             answers.flush()
         gc.disable()  # a run has enabled it
         looks += 1
+        kept = kept or sys.getallocatedblocks()
+        if sys.getallocatedblocks() > ROOM * kept:
+            kept, looks = cleaned_up(), 0
         timeout = IDLE if looks >= LOOKS else None
+
+
+def cleaned_up() -> int:
+    """Free what nobody can use any more; how many blocks of memory are in use then."""
+    gc.collect()
+    return sys.getallocatedblocks()
 
 
 def main() -> None:

@@ -21,7 +21,11 @@ from benchmarks.packages import RESULTS, default_cache
 RESULT = RESULTS / "robustness.json"
 # The name of a module of this package, and what it tries.
 PARTS: dict[str, str] = {
+    "concurrency": "50 processes over one cache, of one project and of several",
+    "determinism": "one report for any number of processes, order of paths, cache, line ends",
     "kills": "500 kills while files are fixed and while the cache is written",
+    "load": "20,000 files and three million lines in one project",
+    "server": "10,000 edits in one language server",
 }
 
 

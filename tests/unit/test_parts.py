@@ -141,11 +141,32 @@ class Counting:
 
         monkeypatch.setattr(session, "analyse_part", counted)
         # In this process, where they can be counted.
-        monkeypatch.setattr(session, "each", lambda work, items, _: [work(item) for item in items])
+        monkeypatch.setattr(session, "each", lambda work, items, *_: [work(item) for item in items])
 
     def take(self) -> list[str]:
         taken, self.parts = self.parts, []
         return sorted(taken)
+
+
+def test_what_a_part_has_asked_of_all_files_is_kept_on_disk_alone(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For all parts together, it grows with the square of the project."""
+    asked: list[object] = []
+
+    def counted(work, items, *_):  # type: ignore[no-untyped-def]
+        results = [work(item) for item in items]
+        asked.extend(result.asked for result in results)
+        return results
+
+    monkeypatch.setattr(session, "each", counted)
+    look(cache=Cache(tree / NAME))
+    assert asked == [{}, {}]
+    asked.clear()
+    look(cache=Cache(tree / NAME))
+    (tree / "common/seeds.py").write_text("SEED = 2\n")
+    look(cache=Cache(tree / NAME))
+    assert asked == [{}]  # the answers of the other part still hold
 
 
 def test_a_change_has_the_parts_analysed_that_depend_on_it(

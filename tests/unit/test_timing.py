@@ -72,7 +72,7 @@ def test_the_slow_rule_and_the_slow_file_are_named_first(
     monkeypatch.setattr(registry, "all_rules", lambda: rules)
     if processes == 2:  # one is judged in a process of its own
         (tree / "b.py").write_text(LEGACY + "#" * 500_000)
-        monkeypatch.setattr("amplint.run.session.available", lambda: 2)
+        monkeypatch.setattr("amplint.run.session.workers", lambda _: 2)
     status, out, err = check(capfd, "--timing", "--no-cache", "--format", "concise")
     assert status == 1
     assert out.count("AMP998") == processes
@@ -183,7 +183,7 @@ def test_functions_with_too_many_paths_are_named_and_counted(
     (tree / "a.py").write_text(TRAIN)
     (tree / "b.py").write_text(TRAIN + "#" * 500_000 * (processes - 1))
     (tree / "c.py").write_text("x = 1\n")
-    monkeypatch.setattr("amplint.run.session.available", lambda: processes)
+    monkeypatch.setattr("amplint.run.session.workers", lambda _: processes)
     few = (0, "", "")
     assert check(capfd, "--statistics", "--no-cache") == few
     monkeypatch.setitem(path_explorer.LIMITS, "paths", 1)

@@ -105,6 +105,11 @@ def render(name: str, report: Report) -> str:
 
     Text may hold terminal styles, which `click.echo` strips.
     """
-    module = importlib.import_module(f"amplint.output.formats.{name}")
+    return renderer(name)(report)
+
+
+def renderer(name: str) -> Callable[[Report], str]:
+    """The function that writes this format."""
+    module = importlib.import_module(f"amplint.output.formats.{name.replace('-', '_')}")
     write: Callable[[Report], str] = module.render
-    return write(report)
+    return write

@@ -20,13 +20,18 @@ from amplint.run.suppressions import Rows
 
 
 def render(report: Report) -> str:
+    return json.dumps(entries(report), indent=2)
+
+
+def entries(report: Report) -> list[dict[str, Any]]:
+    """An object for each finding."""
     rows = lru_cache(maxsize=1)(Rows)  # file by file: tokens take memory
     findings = report.outcome.findings
-    entries = {
+    made = {
         id(finding): entry(finding, report, rows(text_of(finding, report)))
         for finding in sorted(findings, key=lambda finding: finding.path)
     }
-    return json.dumps([entries[id(finding)] for finding in findings], indent=2)
+    return [made[id(finding)] for finding in findings]
 
 
 def text_of(finding: Finding, report: Report) -> Text:
