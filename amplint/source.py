@@ -23,7 +23,7 @@ from amplint.analyses.texts import ProjectText
 from amplint.core.finding import Cost, Finding, Fix, Group, Related, Safety, Span
 from amplint.core.lattice import only
 from amplint.core.rule import Rule
-from amplint.core.text import Text
+from amplint.core.text import span_in
 from amplint.core.values import (
     NONE,
     UNKNOWN,
@@ -50,7 +50,7 @@ from amplint.inference.transfer import canonical
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.ssa import where
 
-Texts = Callable[[str], Text | None]
+Spans = Callable[[Place], Span]
 COMMENT = re.compile(r"#[^\r\n]*")
 
 
@@ -60,12 +60,12 @@ class Source:
     Args:
         layout: the file's nodes, of the tree that `facts` knows.
         facts: what is known of that tree's nodes.
-        texts: the texts of other files, for places in them.
+        spans: gives where a place in another file stands in its text.
 
     `variables`, `imports` and `edits` are of the same file.
     """
 
-    def __init__(self, layout: Layout, facts: FileView, texts: Texts) -> None:
+    def __init__(self, layout: Layout, facts: FileView, spans: Spans) -> None:
         self.path = layout.path
         self.layout = layout
         scopes = Scopes(layout.module)
@@ -75,7 +75,7 @@ class Source:
         self._scopes = scopes
         self._facts = facts
         self._said: dict[re.Pattern[str], bool] = {}
-        self._texts = texts
+        self._spans = spans
 
     # ------------------------------------------------------------------------------ facts
 
@@ -241,12 +241,8 @@ class Source:
     def related(self, evidence: Evidence) -> Related:
         """A reason as a place to show."""
         place = evidence.place
-        text = self.layout.content if place.path == self.path else self._texts(place.path)
-        if text is None:
-            text = Text("")
-        start = text.position(text.offset(place.row, place.column))
-        end = text.position(text.offset(place.end_row, place.end_column))
-        span = Span(start, max(start, end))
+        is_here = place.path == self.path
+        span = span_in(self.layout.content, place) if is_here else self._spans(place)
         return Related(place.path, span, evidence.text, evidence.kind.leads)
 
     def related_node(self, node: cst.CSTNode, message: str) -> Related:
