@@ -255,7 +255,7 @@ def plain_of(thing: Any, evidence: list[LazyEvidence]) -> object:
     if kind is LazyEvidence:
         evidence.append(thing)
         return ["evidence", *thing.order]
-    names = names_of(kind)
+    names = names_of(cast(Hashable, kind))
     if names is not None:
         return [kind.__name__, *[plain_of(getattr(thing, name), evidence) for name in names]]
     if isinstance(thing, Enum):

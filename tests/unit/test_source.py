@@ -963,6 +963,24 @@ def test_a_fix_that_loses_a_comment_is_not_safe(
     assert found.fix is not None and found.fix.safety is safety
 
 
+@pytest.mark.parametrize(
+    ("written", "fixed"),
+    [
+        ("""f"{f(a)}\"""", """f"{g('cuda')}\""""),
+        ("""f'{f(a)}'""", """f'{g("cuda")}'"""),
+        ("""f"{x:{f(a)}}\"""", """f"{x:{g('cuda')}}\""""),
+        ('''f"""{f(a)}"""''', '''f"""{g("cuda")}"""'''),
+        ("""f"{f'{f(a)}'}\"""", None),
+        ("""[f"{x}", f(a)]""", """[f"{x}", g("cuda")]"""),
+    ],
+)
+def test_a_fix_within_an_f_string_has_other_quotes(written: str, fixed: str | None) -> None:
+    src = source(f"x = {written}\n")
+    fix = Fix("Do it", (src.edits.replace(call_in(src), 'g("cuda")'),), Safety.UNSAFE)
+    found = src.finding(rule("AMP900"), call_in(src), "it is so", fix).fix
+    assert (after(src, *found.edits) if found else None) == (fixed and f"x = {fixed}\n")
+
+
 def test_a_condition_that_the_rule_does_not_declare_is_refused() -> None:
     src = source("f(a)\n")
     fix = Fix("Do it", (src.edits.replace(call_in(src), "g(a)"),), Safety.SAFE, ("it seems so",))
