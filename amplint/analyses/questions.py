@@ -209,7 +209,14 @@ class NotedFact:
         if not callable(answer):
             self._view.asked = None  # whatever is read of it
             return answer
-        return lambda *arguments: self._view.told(self._kind, name, arguments, answer)
+
+        def told(*arguments: Any, **named: Any) -> Any:
+            if named:
+                self._view.asked = None  # a question is written down by position
+                return answer(*arguments, **named)
+            return self._view.told(self._kind, name, arguments, answer)
+
+        return told
 
 
 def evaluated(facts: Facts, path: str) -> Sequence[str]:

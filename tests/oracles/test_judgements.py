@@ -6,21 +6,28 @@ another file.
 
 from __future__ import annotations
 
+import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from amplint.analyses.fact import Facts
-from amplint.analyses.questions import Asked, Spans, same
+from amplint.analyses.fact import Fact, Facts
+from amplint.analyses.program import linked
+from amplint.analyses.questions import Asked, NotedView, Spans, same
+from amplint.core import process_pool
+from amplint.core.text import span_in
 from amplint.inference import snapshot as snapshots
+from amplint.ir.file_index import File
+from amplint.ir.file_set import Files
 from amplint.output.formats import Report
 from amplint.output.formats import json as json_format
 from amplint.run import analysis, engine, session
 from amplint.run.cache import NAME, Cache
 from benchmarks.whole_file import request_for
+from tests.helpers import FIXTURES
 
 TRAIN = """
     import torch
@@ -211,3 +218,51 @@ def test_each_edit_changes_what_another_file_rests_on(
     report(tmp_path, Cache(tmp_path / NAME))
     write(tmp_path, edited(path, old, new))
     assert report(tmp_path, Cache(tmp_path / NAME)) != report(tmp_path, None)
+
+
+def test_whatever_rules_ask_can_be_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a file is judged after each edit."""
+    views: list[NotedView] = []
+
+    class Remembered(NotedView):
+        def __init__(self, file: File, facts: Facts, spans: Spans) -> None:
+            super().__init__(file, facts, spans)
+            views.append(self)
+
+    monkeypatch.setattr(analysis, "NotedView", Remembered)
+    monkeypatch.setattr(process_pool, "LEAST_WEIGHT", sys.maxsize)
+    files = [*FIXTURES.rglob("*.py")]
+    for file in files:
+        copy = tmp_path / file.relative_to(FIXTURES)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(file.read_bytes())
+    request = request_for(tmp_path, [tmp_path / file.relative_to(FIXTURES) for file in files])
+    engine.run(replace(request, cache=Cache(tmp_path / NAME)))
+    assert len(views) > 100
+    assert not [view.path for view in views if view.asked is None]
+
+
+def test_what_cannot_be_written_down_is_judged_each_time() -> None:
+    class Odd(Fact):
+        number = 3
+
+        def twice(self, number: int) -> int:
+            return 2 * number
+
+        def lazily(self) -> Iterator[int]:
+            yield 1
+
+    files = Files({"a.py": File("a.py", "x = 1\n")})
+    facts = Facts(linked(files))
+
+    def view() -> NotedView:
+        return NotedView(files.own["a.py"], facts, lambda place: span_in(None, place))
+
+    plain, named, attribute, iterator, argument = (view() for _ in range(5))
+    assert plain.fact(Odd).twice(3) == 6 and plain.asked is not None
+    assert named.fact(Odd).twice(number=3) == 6 and named.asked is None
+    assert attribute.fact(Odd).number == 3 and attribute.asked is None
+    assert [*iterator.fact(Odd).lazily()] == [1] and iterator.asked is None
+    assert argument.fact(Odd).twice(3.0) == 6 and argument.asked is None  # type: ignore[arg-type]
