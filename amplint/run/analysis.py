@@ -230,6 +230,8 @@ def look_at(
         holds = known is not None and same(known.asked, program.facts, spans)
         # (Nobody has failed on a question, or on a condition of a candidate.)
         if known is not None and holds and not program.failures and not found.faults:
+            if watch is not None:
+                watch.is_known = True
             return Seen(known.findings, notices=known.notices), None
         # LibCST comes with it, which nothing else needs.
         from amplint.run.judge import judge  # noqa: PLC0415
