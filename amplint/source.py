@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 import libcst as cst
 
@@ -20,10 +21,10 @@ from amplint.analyses.inferred import Regions, Values
 from amplint.analyses.program import FileView
 from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.analyses.texts import ProjectText
-from amplint.core.finding import Cost, Finding, Fix, Group, Related, Safety, Span
+from amplint.core.finding import Cost, Edit, Finding, Fix, Group, Related, Safety, Span
 from amplint.core.lattice import only
 from amplint.core.rule import Rule
-from amplint.core.text import Text
+from amplint.core.text import span_in
 from amplint.core.values import (
     NONE,
     UNKNOWN,
@@ -50,7 +51,8 @@ from amplint.inference.transfer import canonical
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.ssa import where
 
-Texts = Callable[[str], Text | None]
+Spans = Callable[[Place], Span]
+QUOTES = ("'", '"')
 COMMENT = re.compile(r"#[^\r\n]*")
 
 
@@ -60,12 +62,12 @@ class Source:
     Args:
         layout: the file's nodes, of the tree that `facts` knows.
         facts: what is known of that tree's nodes.
-        texts: the texts of other files, for places in them.
+        spans: gives where a place in another file stands in its text.
 
     `variables`, `imports` and `edits` are of the same file.
     """
 
-    def __init__(self, layout: Layout, facts: FileView, texts: Texts) -> None:
+    def __init__(self, layout: Layout, facts: FileView, spans: Spans) -> None:
         self.path = layout.path
         self.layout = layout
         scopes = Scopes(layout.module)
@@ -75,7 +77,7 @@ class Source:
         self._scopes = scopes
         self._facts = facts
         self._said: dict[re.Pattern[str], bool] = {}
-        self._texts = texts
+        self._spans = spans
 
     # ------------------------------------------------------------------------------ facts
 
@@ -241,12 +243,8 @@ class Source:
     def related(self, evidence: Evidence) -> Related:
         """A reason as a place to show."""
         place = evidence.place
-        text = self.layout.content if place.path == self.path else self._texts(place.path)
-        if text is None:
-            text = Text("")
-        start = text.position(text.offset(place.row, place.column))
-        end = text.position(text.offset(place.end_row, place.end_column))
-        span = Span(start, max(start, end))
+        is_here = place.path == self.path
+        span = span_in(self.layout.content, place) if is_here else self._spans(place)
         return Related(place.path, span, evidence.text, evidence.kind.leads)
 
     def related_node(self, node: cst.CSTNode, message: str) -> Related:
@@ -265,13 +263,13 @@ class Source:
         """A place where the claim of a rule holds.
 
         A fix with an edit that could not be made is left out, and one that removes a comment is no
-        longer safe. Raises ValueError for a group, or a condition of the fix, that the rule does
-        not declare.
+        longer safe. Within an f-string, edits get the quotes that are left, if there are any.
+        Raises ValueError for a group, or a condition of the fix, that the rule does not declare.
         """
         if group is not None and group not in rule.groups:
             raise ValueError(f"{rule.code} does not declare the group {group}")
-        if fix is not None and REFUSED in fix.edits:
-            fix = None
+        if fix is not None:
+            fix = self._requoted(fix, node) if REFUSED not in fix.edits else None
         if fix is not None and fix.safety is Safety.SAFE and self._removes_comment(fix):
             fix = fix.demoted()
         if fix is not None and not set(fix.proven) <= set(rule.safe_if):
@@ -291,6 +289,27 @@ class Source:
             cost=cost_of(rule, group, self.heat(node)),
             url=rule.url,
         )
+
+    def _requoted(self, fix: Fix, node: cst.CSTNode) -> Fix | None:
+        """A fix with quotes that do not end the f-strings around a node, which is how Python read
+        them before 3.12; None where all quotes are taken."""
+        around = [each for each in self.ancestors(node) if isinstance(each, cst.FormattedString)]
+        taken = [each.end for each in around if len(each.end) == 1]
+        outermost = self.layout.offsets(around[-1]) if taken else None
+        if outermost is None:
+            return fix
+        edits: list[Edit] = []
+        for edit in fix.edits:
+            is_inside = outermost[0] < edit.start and edit.end < outermost[1]
+            ends = [quote for quote in taken if is_inside and quote in edit.text]
+            free = [quote for quote in QUOTES if quote not in taken and quote not in edit.text]
+            if ends and not free:
+                return None
+            text = edit.text
+            for quote in ends:
+                text = text.replace(quote, free[0])
+            edits.append(replace(edit, text=text))
+        return replace(fix, edits=tuple(edits))
 
     def _removes_comment(self, fix: Fix) -> bool:
         """Whether there is less comment after the fix; a `#` in a string counts as one, too."""

@@ -29,6 +29,7 @@ from pathlib import Path
 from amplint.core import registry
 from amplint.core.finding import Finding, Safety, edited
 from amplint.core.rule import Rule
+from amplint.core.rule_fixtures import Files, modules, write
 from amplint.ir.file_index import File
 from amplint.output import fixing
 from amplint.project.config import DEFAULT_SELECT, Settings
@@ -43,7 +44,6 @@ APPLIED = (Safety.SAFE, Safety.UNSAFE)
 MESSAGE_LENGTH = 100
 REPORT = "report.txt"
 
-Files = Mapping[str, bytes]  # a project: paths, relative to its root, and what is in the files
 Place = tuple[int, str]  # a row and a code
 
 
@@ -179,27 +179,10 @@ class Fixture:
         )
 
 
-def modules(folder: Path) -> dict[str, bytes]:
-    """The modules of a folder, by path."""
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*.py"))
-    }
-
-
 def program(folder: Path, name: str) -> dict[str, bytes]:
     """The modules of a folder for bad.py or for good.py: all but the other one."""
     left_out = {"bad": "good.py", "good": "bad.py"}[name]
     return {path: data for path, data in modules(folder).items() if path != left_out}
-
-
-def write(files: Files, directory: Path) -> Path:
-    """Write a project, and give back its directory."""
-    for path, data in files.items():
-        target = directory / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-    return directory
 
 
 def checked(request: Request) -> Outcome:

@@ -39,7 +39,7 @@ from amplint.analyses.program import FileView
 from amplint.core import registry
 from amplint.core.finding import Finding
 from amplint.core.rule import Rule
-from amplint.core.text import Text
+from amplint.core.text import Text, span_in
 from amplint.cst.navigation import FSTRING_PLACES_HOLD, Layout
 from amplint.cst.pairing import KINDS, ast_nodes, pair_by_order, walk
 from amplint.cst.segments import RefusedUnitError, Spans, Tree, Unit, Units, place
@@ -49,7 +49,8 @@ from amplint.project.discover import Project
 from amplint.run import analysis, engine, judge, parts, session
 from amplint.run.judge import CandidateRows, JudgedFile, show
 from amplint.run.request import Outcome, Request
-from amplint.source import Source, Texts
+from amplint.source import Source
+from amplint.source import Spans as Where
 from benchmarks.packages import RESULTS, Package, arguments, fetch, load, sources
 from benchmarks.speed import TREES
 
@@ -119,11 +120,11 @@ def judge_whole(
     facts: FileView,
     _rows: CandidateRows,
     rules: Sequence[Rule],
-    texts: Texts = lambda _: None,
+    spans: Where = lambda place: span_in(None, place),
     _watch: None = None,
 ) -> JudgedFile:
     """`amplint.run.judge.judge`, but for what it leaves out: every node is shown to every rule."""
-    source = Source(WholeLayout(path, text, facts.module), facts, texts)
+    source = Source(WholeLayout(path, text, facts.module), facts, spans)
     return show(source, [(unit, rules) for unit in source.layout.units.units])
 
 

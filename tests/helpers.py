@@ -11,11 +11,12 @@ from amplint import testing
 from amplint.core import registry
 from amplint.core.finding import Finding
 from amplint.core.rule import Rule
+from amplint.core.rule_fixtures import Files, write
 from amplint.ir.file_index import File
 from amplint.project.config import Settings
 from amplint.project.discover import Project
 from amplint.run.request import Outcome, Request
-from amplint.testing import Files, Fixture, Place, markers, places, write
+from amplint.testing import Fixture, Place, markers, places
 
 __all__ = ["Files", "Fixture", "Place", "markers", "places", "write"]
 

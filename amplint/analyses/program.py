@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TypeVar
 
 from amplint.analyses.data_flow import DataFlow
 from amplint.analyses.fact import Answer_co, Facts, Known, NodeFact
@@ -19,8 +18,6 @@ from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.ir.model import Location
 from amplint.ir.ssa import where
-
-Result = TypeVar("Result")
 
 
 class Program:
@@ -109,10 +106,6 @@ class FileView:
     def fact(self, kind: type[Known]) -> Known:
         """A fact of the project."""
         return self._facts[kind]
-
-    def surviving(self, kind: type[Known], question: Callable[[Known], Result]) -> Result:
-        """The answer of a fact to a question about many functions, but for those it fails on."""
-        return self._facts.surviving(kind, lambda: question(self._facts[kind]))
 
     def at(self, node: ast.AST) -> NodePlace | None:
         """Where a node stands in the value graph of an evaluated function."""

@@ -209,14 +209,14 @@ def baseline_of(request: Request) -> Baseline | None:
 
 
 def with_baseline(outcome: Outcome, known: Baseline | None, request: Request) -> Outcome:
-    """The outcome without the known findings; a notice says if some of them are fixed."""
+    """The outcome without the known findings; a notice says if some of them are gone."""
     from amplint.output import baseline
 
     if known is None or outcome.stopped:
         return without_known(outcome, known)
     fixed = sum(baseline.fixed(outcome, known, request).values())
     if fixed:
-        are = f"{counted(fixed, 'finding')} {'is' if fixed == 1 else 'are'} fixed"
+        are = f"{counted(fixed, 'finding')} {'is' if fixed == 1 else 'are'} fixed or ignored by now"
         hint = f"{baseline.shown(known.file)}: {are}; `amplint baseline --update` drops them"
         outcome = replace(outcome, notices=(*outcome.notices, hint))
     return without_known(outcome, known)

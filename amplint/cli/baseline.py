@@ -24,7 +24,9 @@ from amplint.output.console import CLEAN, STDIN, tell_notices
 @click.option(
     "--baseline", metavar="FILE", help="The file to write. Default: .amplint-baseline.json."
 )
-@click.option("--update", is_flag=True, help="Drop what is fixed, and add nothing.")
+@click.option(
+    "--update", is_flag=True, help="Drop what is fixed or ignored by now, and add nothing."
+)
 def baseline(update: bool, **given: Any) -> int:
     """Write down the known findings, which `check` then leaves out.
 
@@ -32,8 +34,8 @@ def baseline(update: bool, **given: Any) -> int:
     --baseline name another one. Commit it. With PATHS, findings in other files stay as they were
     written down.
 
-    Without --update, new findings are added, and fixed ones are dropped. With it, fixed ones are
-    dropped and none is added.
+    Without --update, new findings are added, and those that are fixed or ignored by now are
+    dropped. With it, none is added.
     """
     from amplint.core import progress
     from amplint.output import baseline as known

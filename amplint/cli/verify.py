@@ -22,6 +22,7 @@ from amplint.cli.options import (
     settings_options,
 )
 from amplint.core.errors import Failure
+from amplint.verify import HOW_TO_GET_TORCH
 from amplint.verify.backends.choice import AUTO, BACKENDS
 from amplint.verify.compare.verdict import MEANINGS
 
@@ -106,7 +107,7 @@ def verify(
             "say what to run: --rules, --self-test, or one of --entry, --script and --pytest"
         )
     if not has_torch:
-        raise Failure("verify needs torch: pip install 'amplint[verify]'")
+        raise Failure(f"verify needs torch: {HOW_TO_GET_TORCH}")
     if batch_sizes and not bench:
         raise click.UsageError("--batch-sizes goes with --bench")
     if bench and not (rules or named):

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, overload
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 OWN = "AMP"
 CODE = re.compile(r"[A-Z]{2,5}\d{3}")
+CODE_OR_BEGINNING = re.compile(r"[A-Z]{2,5}\d*")
+MOST_NEAR = 12  # codes that are named for one that no rule has
 RESERVED = (OWN, "ALL")  # letters that no other package may take; ALL selects every rule
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 # The directory of a rule in rules/, by the first digit of its code.
@@ -294,19 +296,26 @@ def complaints_about(rule: Rule) -> Iterable[str]:
             yield "the first parameter of a check must be annotated with the nodes that it is for"
 
 
-def for_target(rules: Iterable[Rule], target: str | None) -> tuple[Rule, ...]:
+def for_target(
+    rules: Iterable[Rule], target: str | None, floor: str | None = None
+) -> tuple[Rule, ...]:
     """The rules that hold for every torch from `target` on, and those that hold for `target` alone.
 
-    Without a target, those that hold for any torch from some version on.
+    Without a target, those that hold for any torch from some version on, and those that hold for
+    the lowest one that requirements name, if they name one.
     """
     if target is None:
-        return tuple(rule for rule in rules if rule.until is None)
-    floor = version(target)
+        return tuple(
+            rule
+            for rule in rules
+            if rule.until is None or (floor is not None and version(floor) < version(rule.until))
+        )
+    lowest = version(target)
     return tuple(
         rule
         for rule in rules
-        if (rule.torch is None or version(rule.torch) <= floor)
-        and (rule.until is None or floor < version(rule.until))
+        if (rule.torch is None or version(rule.torch) <= lowest)
+        and (rule.until is None or lowest < version(rule.until))
     )
 
 
@@ -336,8 +345,25 @@ def find(text: str, rules: Sequence[Rule] | None = None) -> Rule:
     for rule in rules:
         if text.lower().replace("_", "-") in (rule.code.lower(), rule.name):
             return rule
+    near = near_codes(text.upper(), [rule.code for rule in rules])
+    if near:
+        more = f" and {len(near) - MOST_NEAR} more" if len(near) > MOST_NEAR else ""
+        are = f"; near it: {', '.join(near[:MOST_NEAR])}{more} (`amplint rules` lists all)"
+        raise UnknownRuleError(f"there is no rule `{text}`{are}")
     words = [word for rule in rules for word in (rule.code, rule.name)]
     raise UnknownRuleError(f"there is no rule `{text}`{did_you_mean(text, words)}")
+
+
+def near_codes(text: str, codes: Collection[str]) -> list[str]:
+    """The codes that begin with as much as possible of a code that no rule has, or of its
+    beginning; none for what is neither."""
+    if not CODE_OR_BEGINNING.fullmatch(text):
+        return []
+    for end in range(len(text), len(letters_of(text)) - 1, -1):
+        near = sorted(code for code in codes if code.startswith(text[:end]))
+        if near:
+            return near
+    return []
 
 
 def did_you_mean(text: str, known: Iterable[str]) -> str:

@@ -136,7 +136,8 @@ class Rule:
         torch: the lowest torch version for which the rule holds, e.g. "2.4"; None for any.
         fixes_torch: the lowest torch version that its fixes are for, where that is above `torch`.
         until: the first torch version for which it holds no more; then it speaks only where the
-            project says that it supports an older one. None for any.
+            project says that it supports an older one, by `target-torch` or by its requirements.
+            None for any.
         page: the address of its page, for a rule that another package brings; "" for none.
         name: the pattern, as in "allow NAME"; filled in from the module's name.
         package: the package that brings it, with its version; "" for amplint. Filled in.

@@ -17,8 +17,12 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from amplint.core.finding import Position
+from amplint.core.finding import Position, Span
+
+if TYPE_CHECKING:
+    from amplint.core.values import Place
 
 LINE_END = re.compile(r"\r\n|\r|\n")
 # Comments and strings of several lines; other strings are named only to be passed over. What an
@@ -213,6 +217,15 @@ class Text:
     @cached_property
     def _starts(self) -> list[int]:
         return [0, *(match.end() for match in LINE_END.finditer(self.text))]
+
+
+def span_in(text: Text | None, place: Place) -> Span:
+    """Where a place stands in the text of its file, in characters."""
+    if text is None:
+        text = Text("")
+    start = text.position(text.offset(place.row, place.column))
+    end = text.position(text.offset(place.end_row, place.end_column))
+    return Span(start, max(start, end))
 
 
 @dataclass(frozen=True)

@@ -62,18 +62,23 @@ class LazyEvidence:
     Args:
         order: of what it is the evidence, by which it is compared with others.
         find: gives it, or None where there is none.
+
+    `heard`: is told it each time that somebody asks, if there is such a one.
     """
 
-    __slots__ = ("_find", "_found", "order")
+    __slots__ = ("_find", "_found", "heard", "order")
 
     def __init__(self, order: tuple[str, int], find: Callable[[], Evidence | None]) -> None:
         self.order = order
         self._find = find
         self._found: list[Evidence | None] = []
+        self.heard: Callable[[Evidence | None], None] | None = None
 
     def get(self) -> Evidence | None:
         if not self._found:
             self._found.append(self._find())
+        if self.heard is not None:
+            self.heard(self._found[0])
         return self._found[0]
 
 

@@ -178,7 +178,8 @@ def without_known(outcome: Outcome, baseline: Baseline) -> Outcome:
 
 
 def fixed(outcome: Outcome, baseline: Baseline, request: Request) -> Counter[Identity]:
-    """The known findings that are no longer there.
+    """The known findings that are no longer reported: they are fixed, or the code or the settings
+    ignore them now.
 
     Nothing is said of a file that was not looked at, unless it is gone, nor of a rule that is
     switched off, unless there is no such rule any more. That no rule has the letters of its code

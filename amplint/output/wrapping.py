@@ -2,7 +2,8 @@
 
 As ruff and black do it: the content of a bracket goes to a line of its own, or, where that is still
 too long, each of its elements does, with a comma behind the last one. A line that fits in no such
-way stays long, and so does one with a comment, which may be about the line that it stands on.
+way stays long, and so does one with a comment, which may be about the line that it stands on. What
+is kept from formatters, between `# fmt: off` and `# fmt: on` or by `# fmt: skip`, stays as it is.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import difflib
 import io
 import itertools
 import keyword
+import re
 import tokenize
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from tokenize import TokenInfo
 
@@ -25,6 +27,9 @@ OPENING, CLOSING = "([{", ")]}"
 STARTS, ENDS = {"FSTRING_START", "TSTRING_START"}, {"FSTRING_END", "TSTRING_END"}
 NOT_SPLIT = {"for", "lambda", "async"}  # a comma of theirs is none between elements
 STEP = "    "
+FMT_OFF = re.compile(r"#\s*(fmt:\s*off|yapf:\s*disable)\s*")
+FMT_ON = re.compile(r"#\s*(fmt:\s*on|yapf:\s*enable)\s*")
+FMT_SKIP = re.compile(r"#\s*fmt:\s*skip\b")
 
 
 @dataclass(frozen=True)
@@ -48,10 +53,12 @@ def wrapped(before: Text, after: str, width: int) -> str:
     """The text `after`, with those lines wrapped that are not so long in `before`."""
     text = Text(after)
     rows = list(_rows(before, text, width))
-    by_row = _by_row(text) if rows else {}
+    tokens = _tokens(text) if rows else []
+    by_row = _by_row(tokens)
+    kept = set(_kept_as_it_is(tokens))
     step = _step(by_row)
     edits = []
-    for row in rows:
+    for row in itertools.filterfalse(kept.__contains__, rows):
         lines = _wrapped(text.line(row), by_row.get(row, ()), step, width)
         if lines:
             start = text.start(row)
@@ -73,9 +80,9 @@ def _rows(before: Text, after: Text, width: int) -> Iterator[int]:
             yield from (row + 1 for row in range(start, end) if len(lines[1][row]) > width)
 
 
-def _by_row(text: Text) -> Mapping[int, Sequence[TokenInfo]]:
-    """The tokens that begin or end in each row; none of what is no Python."""
-    found: dict[int, list[TokenInfo]] = defaultdict(list)
+def _tokens(text: Text) -> Sequence[TokenInfo]:
+    """The tokens of a text; none of what is no Python."""
+    found: list[TokenInfo] = []
     depth = 0
     try:
         for token in tokenize.generate_tokens(io.StringIO(text.text, newline="").readline):
@@ -83,11 +90,40 @@ def _by_row(text: Text) -> Mapping[int, Sequence[TokenInfo]]:
             within, depth = depth, depth + (kind in STARTS) - (kind in ENDS)
             if within and depth and not kind.endswith("STRING_MIDDLE"):
                 continue  # code within an f-string, which only Python 3.12 splits
-            for row in {token.start[0], token.end[0]}:
-                found[row].append(token)
+            found.append(token)
     except (tokenize.TokenError, SyntaxError):
-        return {}
+        return []
     return found
+
+
+def _by_row(tokens: Iterable[TokenInfo]) -> Mapping[int, Sequence[TokenInfo]]:
+    """The tokens that begin or end in each row."""
+    found: dict[int, list[TokenInfo]] = defaultdict(list)
+    for token in tokens:
+        for row in {token.start[0], token.end[0]}:
+            found[row].append(token)
+    return found
+
+
+def _kept_as_it_is(tokens: Iterable[TokenInfo]) -> Iterator[int]:
+    """The rows that no formatter may touch, as black and ruff understand comments. Where a block
+    ends before `# fmt: on`, they go on, and more is kept here."""
+    off, skipped, first = False, False, 0
+    for token in tokens:
+        row = token.start[0]
+        if token.type == tokenize.COMMENT:
+            is_alone = token.line.lstrip().startswith("#")
+            skipped |= FMT_SKIP.search(token.string) is not None
+            if is_alone and FMT_OFF.fullmatch(token.string):
+                off = True
+            elif is_alone and FMT_ON.fullmatch(token.string):
+                off = False
+        elif token.type == tokenize.NEWLINE:
+            if skipped or off:
+                yield from range(first or row, row + 1)
+            skipped, first = False, 0
+        elif token.type not in (tokenize.NL, tokenize.INDENT, tokenize.DEDENT):
+            first = first or row
 
 
 def _step(by_row: Mapping[int, Sequence[TokenInfo]]) -> str:

@@ -14,10 +14,10 @@ import pathspec
 
 from amplint.core.errors import Failure
 from amplint.core.finding import Finding, Group
-from amplint.core.registry import UNPARSABLE, beginnings, did_you_mean
+from amplint.core.registry import UNPARSABLE, beginnings, did_you_mean, for_target
 from amplint.core.rule import Rule
 from amplint.project.toml import tomllib
-from amplint.project.torch_floor import Floor, torch_floor
+from amplint.project.torch_floor import ANY, Floor, torch_floor
 
 COMMAND_LINE = "the command line"
 DEFAULT_SELECT = tuple(group.value for group in Group if group.default)
@@ -82,6 +82,12 @@ class Settings:
             return self.target_torch, "`target-torch`"
         floor = self.torch_floor
         return None if floor is None else (floor.version, floor.file.name)
+
+    def rules(self, rules: Iterable[Rule]) -> tuple[Rule, ...]:
+        """Those of the rules that hold for the torch that has to do."""
+        floor = self.torch_floor
+        named = floor.version if floor is not None and floor.version != ANY else None
+        return for_target(rules, self.target_torch, named)
 
     def selects(self, code: str, name: str, group: Group) -> bool:
         """Whether findings of this kind are reported.

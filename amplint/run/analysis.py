@@ -14,6 +14,7 @@ from typing import TypeVar
 from amplint.analyses.candidates import Search
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.program import Program
+from amplint.analyses.questions import NotedView, same
 from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.core.errors import describe
 from amplint.core.finding import Cost, Finding, Position, Span
@@ -22,11 +23,13 @@ from amplint.core.process_pool import Outlet, spread
 from amplint.core.progress import SILENT, Progress
 from amplint.core.registry import UNPARSABLE, whole
 from amplint.core.rule import Rule
-from amplint.core.text import Text, why_python_refuses
+from amplint.core.text import Text, span_in, why_python_refuses
+from amplint.core.values import Place
 from amplint.ir.ast_cache import TreeCache
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.run.indexing import Indexer, Store
+from amplint.run.judgements import Judgement, Judgements, judgements_of, rows_of
 from amplint.run.linking import Linking
 from amplint.run.news import Indexed, Judged
 from amplint.run.timing import Judging, Measured, Watch, processor_time
@@ -167,16 +170,17 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     candidates = Search(files, program.facts, task.rules)
     failures = program.failures
     told = set(failures)
+    judgements = judgements_of(task.store, task.rules) if linker is not None else None
 
-    def look(path: str) -> tuple[Seen, Judging | None]:
+    def look(path: str) -> tuple[Seen, Judging | None, Judgement | None]:
         watch = Watch(path) if task.timed else None
-        seen = look_at(files.own[path], program, candidates, task, watch)
+        seen, new_judgement = look_at(files.own[path], program, candidates, task, judgements, watch)
         # What an analysis has failed on since. (Another process may tell of the same.)
         new = [failure for failure in program.failures if failure not in told]
         told.update(new)
         if new:
             seen = replace(seen, problems=(*seen.problems, *new), blames_amplint=True)
-        return seen, watch.judging() if watch is not None else None
+        return seen, watch.judging() if watch is not None else None, new_judgement
 
     looked = spread(
         task.progress.counted("judging files", look, paths),
@@ -185,11 +189,14 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
         processes,
         lambda path, looked: task.outlet(Judged(path, looked[0])),
     )
-    judged = tuple(judging for _, judging in looked if judging is not None)
+    judged = tuple(judging for _, judging, _ in looked if judging is not None)
+    if judgements is not None:
+        new = {path: new for path, (_, _, new) in zip(paths, looked, strict=True) if new}
+        judgements.keep(new, task.texts)
     changed = linker.changed if linker is not None else None
     measured = Measured(0.0, link_time, len(files.own), 0, *program.size, judged, changed)
     return Analysed(
-        {path: seen for path, (seen, _) in zip(paths, looked, strict=True)},
+        {path: seen for path, (seen, _, _) in zip(paths, looked, strict=True)},
         tuple(failures),
         limited=limited,
         measured=measured if task.timed else None,
@@ -207,21 +214,41 @@ def widened_in(program: Program, rules: Sequence[Rule]) -> tuple[str, ...]:
 
 
 def look_at(
-    file: File, program: Program, candidates: Search, task: Task, watch: Watch | None
-) -> Seen:
-    """Let the rules look at one file. What fails there is a problem of this file alone."""
+    file: File,
+    program: Program,
+    candidates: Search,
+    task: Task,
+    judgements: Judgements | None,
+    watch: Watch | None,
+) -> tuple[Seen, Judgement | None]:
+    """Let the rules look at one file, unless they would say what they have said before; and what is
+    to be kept of it. What fails there is a problem of this file alone."""
     path, text = file.path, task.texts[file.path]
+
+    def spans(place: Place) -> Span:
+        return span_in(task.texts.get(place.path), place)
+
     try:
         found = candidates.of(path)
         if not found.rows:
-            return Seen()
+            return Seen(), None
+        rows = rows_of(found.rows)
+        known = judgements.recall(path, rows) if judgements is not None else None
+        holds = known is not None and same(known.asked, program.facts, spans)
+        # (Nobody has failed on a question, or on a condition of a candidate.)
+        if known is not None and holds and not program.failures and not found.faults:
+            if watch is not None:
+                watch.is_known = True
+            return Seen(known.findings, notices=known.notices), None
         # LibCST comes with it, which nothing else needs.
         from amplint.run.judge import judge  # noqa: PLC0415
 
-        about = program.about(path)
-        judged = judge(path, text, about, found.rows, task.rules, task.texts.get, watch)
+        noted = NotedView(file, program.facts, spans) if judgements is not None else None
+        about, told_spans = (noted, noted.span) if noted else (program.about(path), spans)
+        judged = judge(path, text, about, found.rows, task.rules, told_spans, watch)
     except Exception as error:
-        return Seen(problems=(f"{path}: amplint failed on this file: {describe(error)}",))
+        fault = f"{path}: amplint failed on this file: {describe(error)}"
+        return Seen(problems=(fault,)), None
     names = {rule.code: whole(rule) for rule in task.rules}
     outside = {rule.code for rule in task.rules if rule.package}
     failed = {code: [fault] for code, fault in found.faults.items()}
@@ -233,9 +260,13 @@ def look_at(
         + (f" (and {len(texts) - 1} times more in this file)" if len(texts) > 1 else "")
         for code, texts in failed.items()
     ]
-    notices = [f"{path}: {notice}" for notice in judged.notices]
+    notices = tuple(f"{path}: {notice}" for notice in judged.notices)
     blames_amplint = bool(judged.faults) or not failed.keys() <= outside
-    return Seen(tuple(judged.findings), tuple(problems), tuple(notices), blames_amplint)
+    seen = Seen(judged.findings, tuple(problems), notices, blames_amplint)
+    if judgements is None or noted is None or noted.asked is None or problems or program.failures:
+        return seen, None
+    digest = judgements.store.digest_of(path)
+    return seen, Judgement(digest, rows, noted.asked, judged.findings, notices)
 
 
 # ------------------------------------------------------------------------------- what fails

@@ -86,7 +86,7 @@ def solve(
     findings = without_superseded(seen.findings, request.rules, settings)
     left = [finding for finding in findings if not suppressions.hide(finding)]
     if complete and not (seen.problems or seen.notices):
-        default = registry.for_target(request.rules, settings.target_torch)
+        default = settings.rules(request.rules)
         all_ran = all(settings.may_report(rule) for rule in default if rule.group.default)
         left += suppressions.unused(path, findings, request.rules, rules, all_ran)
     for finding in left:

@@ -13,10 +13,10 @@ from amplint.analyses.program import FileView
 from amplint.core.errors import describe
 from amplint.core.finding import Finding
 from amplint.core.rule import Check, Rule
-from amplint.core.text import Text
+from amplint.core.text import Text, span_in
 from amplint.cst.navigation import Layout
 from amplint.cst.segments import RefusedUnitError, Unit, Units
-from amplint.source import Source, Texts
+from amplint.source import Source, Spans
 
 if TYPE_CHECKING:
     from amplint.run.timing import Watch
@@ -48,14 +48,14 @@ def judge(
     facts: FileView,
     rows: CandidateRows,
     rules: Sequence[Rule],
-    texts: Texts = lambda _: None,
+    spans: Spans = lambda place: span_in(None, place),
     watch: Watch | None = None,
 ) -> JudgedFile:
     """Show a file to the rules: each unit with candidates, once, to the rules that have them.
 
     A rule that raises is a problem of its own; what it and the others have found stays.
     """
-    source = Source(Layout(path, text, facts.module), facts, texts)
+    source = Source(Layout(path, text, facts.module), facts, spans)
     units = source.layout.units
     shown = with_candidates(units, rows, rules)
     return show(source, shown if watch is None else watch.over(shown, units))

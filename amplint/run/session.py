@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from amplint.core import registry
 from amplint.core.finding import Finding, Position
 from amplint.core.limits import Limited, united
 from amplint.core.process_pool import each, workers
@@ -106,7 +105,7 @@ def rules_of(request: Request) -> list[Rule]:
     """The rules that are to judge."""
     return [
         rule
-        for rule in registry.for_target(request.rules, request.settings.target_torch)
+        for rule in request.settings.rules(request.rules)
         if rule.checks and request.settings.may_report(rule)
     ]
 

@@ -40,6 +40,7 @@ class Judging:
         parsed: how many of them went through LibCST.
         whole: whether the whole file had to, for some unit could not be paired with its `ast`.
         rules: by code and name of each rule that was shown anything: the seconds, and the units.
+        is_known: whether the findings of an earlier run hold, so that no rule was shown anything.
     """
 
     path: str
@@ -48,6 +49,7 @@ class Judging:
     parsed: int
     whole: bool
     rules: Mapping[str, tuple[float, int]]
+    is_known: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,13 @@ class Timing:
 
 
 class Watch:
-    """Measures while one file is judged, in the process that does it."""
+    """Measures while one file is judged, in the process that does it.
+
+    `is_known` is set where the findings of an earlier run hold.
+    """
 
     def __init__(self, path: str) -> None:
+        self.is_known = False
         self._path = path
         self._begun = clock()
         self._seconds: dict[str, float] = defaultdict(float)
@@ -125,6 +131,7 @@ class Watch:
             units.parsed if units is not None else 0,
             units is not None and units.parsed_whole,
             {rule: (self._seconds[rule], number) for rule, number in self._shown.items()},
+            self.is_known,
         )
 
     def _with_clock(self, rule: Rule) -> Rule:
@@ -213,6 +220,10 @@ def stages(
     evaluated = sum(part.evaluated for part in parts)
     units = counted(sum(one.units for one in judged), "unit")
     parsed = sum(one.parsed for one in judged)
+    known = sum(one.is_known for one in judged)
+    others = (
+        f"; in {counted(known, 'file')} more, nothing else is known than before" if known else ""
+    )
     judging = sum(one.seconds for one in judged)
     rules = sum(seconds for one in judged for seconds, _ in one.rules.values())
     rows = [
@@ -222,7 +233,10 @@ def stages(
             sum(part.link for part in parts),
             f"link: {functions}, {evaluated:,} of them {how(parts)}",
         ),
-        (judging - rules, f"judge: {units} in files with candidates, {parsed:,} through LibCST"),
+        (
+            judging - rules,
+            f"judge: {units} in files with candidates, {parsed:,} through LibCST{others}",
+        ),
         (rules, "judge: what the rules do"),
     ]
     rest = processor - sum(seconds for seconds, _ in rows)

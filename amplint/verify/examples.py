@@ -11,8 +11,9 @@ from functools import partial
 from pathlib import Path
 
 import amplint
+from amplint.core import rule_fixtures
 from amplint.core.rule import Rule, Same, Syncs
-from amplint.core.rule_fixtures import fixtures
+from amplint.core.rule_fixtures import Files, fixtures, folder, modules
 from amplint.verify import witnesses
 from amplint.verify.compare.bench import AS_WRITTEN, Subject
 from amplint.verify.runs.drivers import Kind, UserProgram
@@ -25,9 +26,9 @@ def programs() -> Path:
     """The folder of the programs: a part of the package where it is installed, beside it in a
     checkout. Raises FileNotFoundError where there is none."""
     package = Path(amplint.__file__).parent
-    for folder in (package / "programs", package.parent / "benchmarks" / "verify_programs"):
-        if folder.is_dir():
-            return folder
+    for found in (package / "programs", package.parent / "benchmarks" / "verify_programs"):
+        if found.is_dir():
+            return found
     raise FileNotFoundError("the programs to measure are not installed")
 
 
@@ -38,11 +39,11 @@ def of_programs(directory: Path) -> Iterator[Subject]:
         directory: where they are fixed.
     """
     for name in PROGRAMS:
-        folder = programs() / name
-        files = {"train.py": (folder / "train.py").read_bytes()}
+        source = programs() / name
+        files = {"train.py": (source / "train.py").read_bytes()}
         after = witnesses.fixed(files, directory / name)
         program = UserProgram(Kind.ENTRY, "train:main")
-        yield Subject(name, program, folder, partial(write, files, after))
+        yield Subject(name, program, source, partial(write, files, after))
 
 
 def of_rules(rules: Sequence[Rule], directory: Path) -> Iterator[Subject]:
@@ -54,7 +55,7 @@ def of_rules(rules: Sequence[Rule], directory: Path) -> Iterator[Subject]:
     """
     for rule in rules:
         if isinstance(rule.witness, SAVES):
-            before = witnesses.modules(rule)
+            before = modules(folder(rule.name))
             after = witnesses.fixed(before, directory / rule.code)
             program = UserProgram(Kind.ENTRY, "bad:run")
             copy = partial(write, before, after)
@@ -64,5 +65,5 @@ def of_rules(rules: Sequence[Rule], directory: Path) -> Iterator[Subject]:
                 yield Subject(rule.code, program, fixtures(), copy, (AS_WRITTEN,))
 
 
-def write(before: witnesses.Files, after: witnesses.Files, fixed: bool, place: Path) -> None:
-    witnesses.write(after if fixed else before, place)
+def write(before: Files, after: Files, fixed: bool, place: Path) -> None:
+    rule_fixtures.write(after if fixed else before, place)

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from amplint.core.finding import Finding, Safety
 from amplint.core.text import Text
 from amplint.run.request import Outcome
+from amplint.verify import HOW_TO_GET_TORCH
 
 MOST = 5  # of each kind that are shown
 SHOWN = 10  # fixes
@@ -122,7 +123,7 @@ def text(outcome: Outcome, paths: Sequence[str], has_torch: bool) -> str:
         )
     lines.append("`amplint verify --help` says what the verdicts mean. Nothing was run.")
     if not has_torch:
-        lines.append("To run anything, torch is needed here: pip install 'amplint[verify]'")
+        lines.append(f"To run anything, torch is needed here: {HOW_TO_GET_TORCH}")
     return "\n".join(lines)
 
 

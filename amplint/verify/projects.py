@@ -19,6 +19,7 @@ from amplint.output import console, fixing
 from amplint.output.fixing import FixOutcome
 from amplint.project.reading import text_of
 from amplint.run.request import Request
+from amplint.verify import HOW_TO_GET_TORCH
 from amplint.verify.backends import choice
 from amplint.verify.backends.choice import AUTO, Backend
 from amplint.verify.compare import lab
@@ -143,7 +144,7 @@ def options(
         if ":" not in name:
             raise click.UsageError(f"{name!r} names no function: package.module:function")
     if importlib.util.find_spec("torch") is None:
-        raise Failure("verify needs torch: pip install 'amplint[verify]'")
+        raise Failure(f"verify needs torch: {HOW_TO_GET_TORCH}")
     kind, name = Kind.ENTRY, entry or ""
     if script is not None:
         kind = Kind.SCRIPT

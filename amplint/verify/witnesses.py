@@ -19,7 +19,7 @@ from typing import Any
 
 from amplint.core import registry
 from amplint.core.rule import Differs, Dtype, Raises, Rule, Same, Syncs, Unrun, Warns, Witness
-from amplint.core.rule_fixtures import folder
+from amplint.core.rule_fixtures import Files, folder, modules, write
 from amplint.output import fixing
 from amplint.project.config import Settings
 from amplint.project.discover import Project
@@ -28,8 +28,6 @@ from amplint.verify.backends.choice import BACKENDS, Aspect, Backend, Shows
 from amplint.verify.recording.observation import Leaf, Observation, RunOutcome
 from amplint.verify.runs.run import Runner
 from amplint.verify.runs.spec import Spec
-
-Files = Mapping[str, bytes]
 
 
 class Verdict(Enum):
@@ -80,22 +78,6 @@ class Result:
 # ------------------------------------------------------------------------------- the programs
 
 
-def modules(rule: Rule) -> dict[str, bytes]:
-    """The modules of a rule's fixture, by path."""
-    base = folder(rule.name)
-    return {
-        path.relative_to(base).as_posix(): path.read_bytes() for path in sorted(base.rglob("*.py"))
-    }
-
-
-def write(files: Files, directory: Path) -> Path:
-    for path, data in files.items():
-        target = directory / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-    return directory
-
-
 def fixed(files: Files, directory: Path) -> dict[str, bytes]:
     """The files with all fixes applied, the unsafe ones too. They are written to the directory."""
     write(files, directory)
@@ -135,7 +117,7 @@ class Pair:
 
 def prepared(rule: Rule, directory: Path) -> Pair:
     """Write the programs of a rule below a directory."""
-    before = modules(rule)
+    before = modules(folder(rule.name))
     after = fixed(before, directory / "fixing")
     touched = source_of_run(before["bad.py"]) != source_of_run(after["bad.py"])
     return Pair(

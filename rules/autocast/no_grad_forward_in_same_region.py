@@ -16,7 +16,8 @@ weights get no gradients, without a word, or `backward()` finds nothing to do an
         loss = criterion(model(x, guess), y)
 
 `torch.clear_autocast_cache()` between the two does as well. Torch 2.11 repaired it: the rule speaks
-only where the project says that it supports an older one (`target-torch`).
+only where the project says that it supports an older one, by `target-torch` or by its requirements
+(`torch>=2.4`).
 
 Fix safety: there is no fix; how regions are to be split is for the author.
 

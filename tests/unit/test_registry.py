@@ -151,6 +151,15 @@ def test_rules_that_need_a_newer_torch_than_the_project_or_an_older_one_are_left
     assert [one.code for one in registry.for_target(rules, target)] == codes
 
 
+@pytest.mark.parametrize(("floor", "holds"), [("2.4", True), ("2.11", False), (None, False)])
+def test_a_rule_for_older_torch_holds_where_requirements_name_one(
+    floor: str | None, holds: bool
+) -> None:
+    until = rule("AMP704", None, until="2.11")
+    assert (registry.for_target([until], None, floor) == (until,)) is holds
+    assert not registry.for_target([until], "2.12", floor)
+
+
 def test_every_rule_says_what_to_do() -> None:
     for one in registry.all_rules():
         assert registry.HELP.fullmatch(one.help), one.code

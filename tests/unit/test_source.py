@@ -25,7 +25,7 @@ from amplint.core import values
 from amplint.core.candidate import nodes as anywhere
 from amplint.core.finding import Span, edited
 from amplint.core.lattice import only
-from amplint.core.text import Text
+from amplint.core.text import Text, span_in
 from amplint.core.values import (
     NONE,
     UNKNOWN,
@@ -50,7 +50,7 @@ from rules._shared.parameters import is_given
 def source(text: str) -> Source:
     """A file that is a project, with all its units open."""
     facts = about(text)
-    src = Source(Layout("a.py", Text(text), facts.module), facts, {}.get)
+    src = Source(Layout("a.py", Text(text), facts.module), facts, lambda at: span_in(None, at))
     for unit in src.layout.units.units:
         src.layout.open(unit)
     return src
@@ -344,7 +344,7 @@ def test_a_variable_is_a_parameter_as_long_as_nothing_else_is_bound_to_it() -> N
 def test_uses_that_libcst_cannot_show_make_it_joined() -> None:
     text = "m = g()\nclass A(x=1, *m): pass\n"
     facts = about(text)
-    src = Source(Layout("a.py", Text(text), facts.module), facts, {}.get)
+    src = Source(Layout("a.py", Text(text), facts.module), facts, lambda at: span_in(None, at))
     (made,) = (n for n in src.layout.open(src.layout.units.units[0]).nodes if type(n) is cst.Call)
     assert src.uses(made) == () and src.joined(made)
 
@@ -963,6 +963,24 @@ def test_a_fix_that_loses_a_comment_is_not_safe(
     assert found.fix is not None and found.fix.safety is safety
 
 
+@pytest.mark.parametrize(
+    ("written", "fixed"),
+    [
+        ("""f"{f(a)}\"""", """f"{g('cuda')}\""""),
+        ("""f'{f(a)}'""", """f'{g("cuda")}'"""),
+        ("""f"{x:{f(a)}}\"""", """f"{x:{g('cuda')}}\""""),
+        ('''f"""{f(a)}"""''', '''f"""{g("cuda")}"""'''),
+        ("""f"{f'{f(a)}'}\"""", None),
+        ("""[f"{x}", f(a)]""", """[f"{x}", g("cuda")]"""),
+    ],
+)
+def test_a_fix_within_an_f_string_has_other_quotes(written: str, fixed: str | None) -> None:
+    src = source(f"x = {written}\n")
+    fix = Fix("Do it", (src.edits.replace(call_in(src), 'g("cuda")'),), Safety.UNSAFE)
+    found = src.finding(rule("AMP900"), call_in(src), "it is so", fix).fix
+    assert (after(src, *found.edits) if found else None) == (fixed and f"x = {fixed}\n")
+
+
 def test_a_condition_that_the_rule_does_not_declare_is_refused() -> None:
     src = source("f(a)\n")
     fix = Fix("Do it", (src.edits.replace(call_in(src), "g(a)"),), Safety.SAFE, ("it seems so",))
@@ -983,7 +1001,8 @@ def test_reasons_are_shown_in_characters_in_this_and_other_files() -> None:
     others = {"b.py": Text("ß = é\n")}
     text = "é = 1\n"
     facts = about(text)
-    src = Source(Layout("a.py", Text(text), facts.module), facts, others.get)
+    layout = Layout("a.py", Text(text), facts.module)
+    src = Source(layout, facts, lambda at: span_in(others.get(at.path), at))
     spans = [
         src.related(Evidence(Place(path, 1, 5, 1, end), "because", Shows.CALL)).span
         for path, end in (("a.py", 6), ("b.py", 7), ("unread.py", 7))

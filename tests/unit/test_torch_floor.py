@@ -142,6 +142,38 @@ def test_a_fix_that_needs_a_newer_torch_is_a_suggestion(
     assert (project / "a.py").read_text() == (NEW if is_fixed else PROGRAM)
 
 
+TAKES_GRADIENTS = """import torch
+
+
+def step(model, criterion, x, y, optimizer):
+    with torch.autocast("cuda"):
+        with torch.no_grad():
+            guess = model(x)
+        loss = criterion(model(x, guess), y)
+    loss.backward()
+    optimizer.step()
+
+
+def train(loader, criterion):
+    model = torch.nn.Linear(3, 3).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        step(model, criterion, x, y, optimizer)
+"""
+
+
+@pytest.mark.parametrize(
+    ("required", "is_told"),
+    [("torch>=2.4", True), ("torch>=2.11", False), ("torch", False), ("torch<3", False)],
+)
+def test_a_rule_that_newer_torch_has_made_needless(
+    amplint: Amplint, project: Path, required: str, is_told: bool
+) -> None:
+    (project / "a.py").write_text(TAKES_GRADIENTS)
+    (project / "requirements.txt").write_text(required)
+    assert ("AMP314" in amplint("check", "a.py").out) is is_told
+
+
 def test_a_changed_requirement_counts_in_the_next_run(amplint: Amplint, project: Path) -> None:
     """The cache knows it."""
     (project / "a.py").write_text(PROGRAM)

@@ -78,6 +78,25 @@ def test_what_cannot_be_wrapped_stays(line: str) -> None:
     assert wrapped(Text(SHORT), f"{line}\n", 28) == f"{line}\n"
 
 
+LONG = "value = function(first, second)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (f"# fmt: off\n{LONG}# fmt: on\n", True),
+        (f"if x:\n    # fmt:off\n    {LONG}", True),
+        (f"# yapf: disable\n{LONG}# yapf: enable\n", True),
+        (f"value = (\n    {LONG.strip()[8:]},\n)  # fmt: skip\n", True),
+        (f"# fmt: off\nx = [1,2]\n# fmt: on\n{LONG}", False),
+        (f"x = [1,2]  # fmt: skip\n{LONG}", False),
+        (f"x = [1]  # fmt: off\n{LONG}", False),
+    ],
+)
+def test_what_is_kept_from_formatters_stays(text: str, kept: bool) -> None:
+    assert (wrapped(Text(SHORT), text, 28) == text) is kept
+
+
 def test_a_line_that_was_too_long_before_stays_on_its_line() -> None:
     before = "value = function(first, second, third)\n"
     after = "value = function(device, first, second, third)\n"

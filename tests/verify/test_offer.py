@@ -99,7 +99,7 @@ def test_without_torch_it_says_what_to_install(project: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == (
-        "To run anything, torch is needed here: pip install 'amplint[verify]'"
+        "To run anything, torch is needed here: pip install torch numpy"
     )
 
 

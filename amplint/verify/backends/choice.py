@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from amplint.verify import HOW_TO_GET_TORCH
+
 
 class Aspect(Enum):
     """An aspect of a program that a run may show. The value is the heading of its column."""
@@ -114,7 +116,7 @@ def missing(name: str) -> str | None:
     try:
         torch: Any = importlib.import_module("torch")
     except ImportError as error:
-        return f"torch cannot be imported ({error}); pip install 'amplint[verify]'"
+        return f"torch cannot be imported ({error}); {HOW_TO_GET_TORCH}"
     if name == "cuda" and not torch.cuda.is_available():
         return "torch sees no CUDA GPU"
     if name == "sim" and platform.system() != "Linux" and torch.version.cuda is None:

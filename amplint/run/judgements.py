@@ -1,0 +1,105 @@
+"""The findings in single files, kept with what they rest on.
+
+Link finds out what an edit changes; who is to be judged again shows when the rules' questions about
+a file are asked again: see `analyses/questions.py`. Files with the same answers are not parsed, and
+not shown to the rules.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
+
+from amplint.analyses.questions import Asked
+from amplint.core.finding import Finding
+from amplint.core.rule import Rule
+from amplint.run.cache import key_of
+from amplint.run.indexing import LEVEL, Store, environment_digest
+
+Rows = list[tuple[int, list[str]]]  # those of candidates, each with the codes of the rules
+
+
+class Judgement(msgspec.Struct, array_like=True):
+    """The findings in one file.
+
+    Args:
+        digest: of the file.
+        rows: where it had candidates, and of which rules.
+        asked: all that the rules have asked about the project.
+        findings, notices: as in `analysis.Seen`.
+    """
+
+    digest: str
+    rows: Rows
+    asked: list[Asked]
+    findings: tuple[Finding, ...]
+    notices: tuple[str, ...]
+
+
+class Entry(msgspec.Struct, array_like=True):
+    """The judgements of some rules, by path."""
+
+    environment: str
+    judgements: dict[str, Judgement]
+
+
+@dataclass
+class Judgements:
+    """The judgements of rules in the cache.
+
+    Args:
+        store: the cache, and the digests of files.
+        rules: all that judge.
+    """
+
+    store: Store
+    rules: Sequence[Rule]
+
+    def recall(self, path: str, rows: Rows) -> Judgement | None:
+        """What was found in a file, if it has not changed, and neither have its candidates."""
+        known = self._known.get(path)
+        if known is None or known.digest != self.store.digest_of(path) or known.rows != rows:
+            return None
+        return known
+
+    def keep(self, new: Mapping[str, Judgement], existing: Collection[str]) -> None:
+        """Keep what was found, beside what is known of the other files of the project."""
+        if self.store.is_read_only or not new:
+            return
+        kept = {path: known for path, known in self._known.items() if path in existing}
+        try:
+            body = msgspec.msgpack.encode(Entry(environment_digest(), {**kept, **new}))
+        except UnicodeEncodeError:  # of a path, or of a line of code, that is no text
+            return
+        self.store.cache.write({self._key: zlib.compress(body, LEVEL)})
+
+    @cached_property
+    def _key(self) -> str:
+        return key_of("judge", sorted(rule.code for rule in self.rules))
+
+    @cached_property
+    def _known(self) -> dict[str, Judgement]:
+        body = self.store.cache.read(self._key)
+        if body is None:
+            return {}
+        try:
+            entry = msgspec.msgpack.decode(zlib.decompress(body), type=Entry)
+        except (zlib.error, msgspec.MsgspecError):  # written by another amplint
+            return {}
+        return entry.judgements if entry.environment == environment_digest() else {}
+
+
+def judgements_of(store: Store | None, rules: Sequence[Rule]) -> Judgements | None:
+    """Where findings are kept; None where that is not possible. Rules that other packages bring may
+    rest on what they do not ask amplint for."""
+    if store is None or any(rule.package for rule in rules):
+        return None
+    return Judgements(store, rules)
+
+
+def rows_of(candidates: Mapping[int, Collection[str]]) -> Rows:
+    return [(row, sorted(codes)) for row, codes in sorted(candidates.items())]

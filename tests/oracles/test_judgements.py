@@ -1,0 +1,268 @@
+"""Findings that are taken from the cache are those of a run that judges every file.
+
+Each edit here changes nothing in the file that has the finding: only what the finding rests on, in
+another file.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from amplint.analyses.fact import Fact, Facts
+from amplint.analyses.program import linked
+from amplint.analyses.questions import Asked, NotedView, Spans, same
+from amplint.core import process_pool
+from amplint.core.text import span_in
+from amplint.inference import snapshot as snapshots
+from amplint.ir.file_index import File
+from amplint.ir.file_set import Files
+from amplint.output.formats import Report
+from amplint.output.formats import json as json_format
+from amplint.run import analysis, engine, session
+from amplint.run.cache import NAME, Cache
+from benchmarks.whole_file import request_for
+from tests.helpers import FIXTURES
+
+TRAIN = """
+    import torch
+    from tools import half_of, report, shown, spread
+
+    def train(loader):
+        model = torch.nn.Linear(3, 3).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x in loader:
+            loss = model(x.cuda()).mean()
+            loss.backward()
+            optimizer.step()
+            report(loss)
+        shown(loss)
+        return spread(half_of(torch.ones(3, device="cuda")))
+"""
+TOOLS = """
+    def report(loss):
+        print(loss.item())
+
+    def shown(loss):
+        print("at last", loss.item())
+
+    def half_of(x):
+        return x
+
+    def spread(x):
+        return x / (x.sum() + 1e-10)
+
+"""
+MODEL = """
+    import torch
+    from base import Base
+
+    class Net(Base):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(3, 3)
+
+        def training_step(self, batch, batch_idx):
+            x = batch[0].cuda()
+            return self.layer(x).mean()
+"""
+BASE = """
+    import pytorch_lightning as pl
+
+    class Base(pl.LightningModule):
+        pass
+"""
+SCALED = """
+    import torch
+    from scaler import Holder
+
+    class Trainer(Holder):
+        def step(self, model, loader, optimizer):
+            for x in loader:
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = model(x).mean()
+                self.scaler.scale(loss).backward()
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                self.scaler.step(optimizer)
+                self.scaler.update()
+                optimizer.zero_grad()
+"""
+SCALER = """
+    import torch
+
+    class Holder:
+        def __init__(self):
+            self.scaler = torch.amp.GradScaler("cuda")
+"""
+REGION = """
+    import torch
+
+    def probability(x):
+        return torch.nn.functional.binary_cross_entropy(torch.sigmoid(x), torch.ones_like(x))
+"""
+CALLS = """
+    import torch
+    from region import probability
+
+    def called(x):
+        with torch.autocast("cuda", dtype=torch.float16):
+            return x + probability(torch.ones(3, 3, device="cuda"))
+"""
+DTYPES = """
+    import torch
+
+    def cast(x):
+        return torch.zeros(3).to(torch.float32).cuda()
+
+    def legacy(x):
+        return torch.FloatTensor([1.0, 2.0]).cuda()
+"""
+ALONE = """
+    import torch
+
+    scaler = torch.cuda.amp.GradScaler()
+"""
+PROJECT = {
+    f"{name}.py": textwrap.dedent(text).lstrip()
+    for name, text in {
+        "alone": ALONE, "base": BASE, "calls": CALLS, "dtypes": DTYPES, "model": MODEL,
+        "region": REGION, "scaled": SCALED, "scaler": SCALER, "tools": TOOLS, "train": TRAIN,
+    }.items()
+}  # fmt: skip
+# By what changes: the file, what stands there, and what stands there afterwards.
+EDITS = {
+    "a caller is made hot": ("train.py", "    shown(loss)\n", "        shown(loss)\n"),
+    "a caller is no more": ("train.py", "        report(loss)\n", ""),
+    "a value becomes half": ("train.py", "half_of(torch", "(lambda x: x.half())(torch"),
+    "a region is switched off": ("calls.py", "float16):", "float16, enabled=False):"),
+    "a region is on another device": ("calls.py", '"cuda", dtype=torch.float16', '"cpu"'),
+    "a related place moves": ("train.py", "import torch\n", "import torch\n\n# a comment\n"),
+    "a scaler is switched off": ("scaler.py", '("cuda")', '("cuda", enabled=False)'),
+    "a class has another base": ("base.py", "(pl.LightningModule)", ""),
+    "factories build elsewhere": ("alone.py", "\n\n", '\ntorch.set_default_device("cuda")\n'),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def small_projects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small project is kept, too, and one function is a large part of it."""
+    monkeypatch.setattr(session, "LEAST_KEPT", 0)
+    monkeypatch.setattr(snapshots, "MOST_CHANGED", 1.0)
+
+
+@pytest.fixture
+def holding(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files whose questions had the answers that were kept."""
+    found: list[str] = []
+
+    def noted(asked: Sequence[Asked], facts: Facts, spans: Spans) -> bool:
+        holds = same(asked, facts, spans)
+        if holds:
+            found.append(asked[0].question[2])
+        return holds
+
+    monkeypatch.setattr(analysis, "same", noted)
+    return found
+
+
+def write(tree: Path, texts: Mapping[str, str]) -> None:
+    for path, text in texts.items():
+        (tree / path).write_text(text, encoding="utf-8")
+
+
+def report(tree: Path, cache: Cache | None) -> str:
+    request = request_for(tree, [tree / path for path in PROJECT])
+    outcome = engine.run(replace(request, cache=cache))
+    assert not outcome.problems
+    return json_format.render(Report(outcome, request.rules, tree))
+
+
+def edited(path: str, old: str, new: str) -> dict[str, str]:
+    assert old in PROJECT[path]
+    return {path: PROJECT[path].replace(old, new, 1)}
+
+
+@pytest.mark.parametrize(("path", "old", "new"), EDITS.values(), ids=EDITS)
+def test_only_files_with_other_answers_are_judged(
+    path: str, old: str, new: str, tmp_path: Path, holding: list[str]
+) -> None:
+    write(tmp_path, PROJECT)
+    before = report(tmp_path, Cache(tmp_path / NAME))
+    write(tmp_path, edited(path, old, new))
+    after = report(tmp_path, Cache(tmp_path / NAME))
+    assert after == report(tmp_path, None)
+    assert after != before
+    assert holding and path not in holding
+    write(tmp_path, PROJECT)
+    assert report(tmp_path, Cache(tmp_path / NAME)) == before
+
+
+# After these, nothing in the other file is a candidate any more.
+BY_CANDIDATES = ("a region is switched off", "a class has another base")
+BY_ANSWERS = {name: edit for name, edit in EDITS.items() if name not in BY_CANDIDATES}
+
+
+@pytest.mark.parametrize(("path", "old", "new"), BY_ANSWERS.values(), ids=BY_ANSWERS)
+def test_each_edit_changes_what_another_file_rests_on(
+    path: str, old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the test above would show nothing: without questions, findings would be wrong."""
+    monkeypatch.setattr(analysis, "same", lambda *_: True)
+    monkeypatch.setattr(analysis, "rows_of", lambda _: [])
+    write(tmp_path, PROJECT)
+    report(tmp_path, Cache(tmp_path / NAME))
+    write(tmp_path, edited(path, old, new))
+    assert report(tmp_path, Cache(tmp_path / NAME)) != report(tmp_path, None)
+
+
+def test_whatever_rules_ask_can_be_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a file is judged after each edit."""
+    views: list[NotedView] = []
+
+    class Remembered(NotedView):
+        def __init__(self, file: File, facts: Facts, spans: Spans) -> None:
+            super().__init__(file, facts, spans)
+            views.append(self)
+
+    monkeypatch.setattr(analysis, "NotedView", Remembered)
+    monkeypatch.setattr(process_pool, "LEAST_WEIGHT", sys.maxsize)
+    files = [*FIXTURES.rglob("*.py")]
+    for file in files:
+        copy = tmp_path / file.relative_to(FIXTURES)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(file.read_bytes())
+    request = request_for(tmp_path, [tmp_path / file.relative_to(FIXTURES) for file in files])
+    engine.run(replace(request, cache=Cache(tmp_path / NAME)))
+    assert len(views) > 100
+    assert not [view.path for view in views if view.asked is None]
+
+
+def test_what_cannot_be_written_down_is_judged_each_time() -> None:
+    class Odd(Fact):
+        number = 3
+
+        def twice(self, number: int) -> int:
+            return 2 * number
+
+        def lazily(self) -> Iterator[int]:
+            yield 1
+
+    files = Files({"a.py": File("a.py", "x = 1\n")})
+    facts = Facts(linked(files))
+
+    def view() -> NotedView:
+        return NotedView(files.own["a.py"], facts, lambda place: span_in(None, place))
+
+    plain, named, attribute, iterator, argument = (view() for _ in range(5))
+    assert plain.fact(Odd).twice(3) == 6 and plain.asked is not None
+    assert named.fact(Odd).twice(number=3) == 6 and named.asked is None
+    assert attribute.fact(Odd).number == 3 and attribute.asked is None
+    assert [*iterator.fact(Odd).lazily()] == [1] and iterator.asked is None
+    assert argument.fact(Odd).twice(3.0) == 6 and argument.asked is None  # type: ignore[arg-type]
