@@ -127,7 +127,12 @@ SUITES = (
             "02/1a/0d6d0269cf7327e31a2fe80b274d5bf5001dc4462acbef26240da6ac5dfe/"
             "linear_operator-0.6.1.tar.gz",
         ),
-        ("test/operators/test_interpolated_linear_operator.py", "test/utils/test_lanczos.py"),
+        (
+            "test/operators/test_interpolated_linear_operator.py",
+            "test/utils/test_lanczos.py",
+            "-k",
+            "lanczos or test_matmul or test_diagonal or test_to_double",
+        ),
         ("jaxtyping", "mpmath"),
     ),
     Suite(
