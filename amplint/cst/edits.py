@@ -19,6 +19,7 @@ from amplint.cst.navigation import Layout
 from amplint.cst.pairing import walk
 
 REFUSED = Edit(-1, -1, "")
+WIDTH = 88  # of the lines that black and ruff write where nothing else is set
 ATOMS = (
     cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.List, cst.Set, cst.Dict, cst.ListComp,
     cst.SetComp, cst.DictComp, cst.SimpleString, cst.FormattedString, cst.ConcatenatedString,
@@ -86,7 +87,8 @@ class Edits:
         start, end = span
         if _is_bare_generator(last):
             return Edit(start, end, f"({self._content.text[start:end]}), {', '.join(texts)}")
-        if not self._one_per_line(call):
+        alone = len(call.args) == 1 and not isinstance(last.comma, cst.Comma)
+        if not self._one_per_line(call) or (alone and self._has_room(start, end, texts)):
             return Edit(end, end, f", {', '.join(texts)}")
         # A comment behind the last argument stays there: the new one goes to the line below.
         between = self._line_break(start)
@@ -98,7 +100,7 @@ class Edits:
         if line_end >= whole[1] or (trailing and "," not in tail):
             return Edit(end, end, f",{between}{text}")
         if not trailing:
-            return Edit(end, line_end, f",{tail}{between}{text}")
+            return Edit(end, line_end, f",{tail}{between}{text}{',' if alone else ''}")
         return Edit(line_end, line_end, f"{between}{text},")
 
     def insert_argument(self, call: cst.Call, *texts: str) -> Edit | None:
@@ -181,6 +183,13 @@ class Edits:
             if span is None or self._before(span[0]).strip():
                 return False
         return True
+
+    def _has_room(self, start: int, end: int, texts: Sequence[str]) -> bool:
+        """Whether others fit behind an argument that has a line to itself, as formatters see it."""
+        row = self._content.position(start).row
+        line = self._content.line(row)
+        one_row = self._content.position(end).row == row
+        return one_row and "#" not in line and len(", ".join((line, *texts))) <= WIDTH
 
     def _line_break(self, offset: int) -> str:
         """A line end, and the indentation of the line at an offset."""

@@ -23,6 +23,7 @@ from amplint.cst.imports import (
     uses,
     without,
 )
+from amplint.cst.quotes import in_quotes
 from amplint.output.wrapping import wrapped
 from amplint.output.writing import write_texts
 from amplint.project.line_length import chosen_length
@@ -192,7 +193,7 @@ def fix_round(outcome: Outcome, request: Request, allow: frozenset[Safety]) -> C
     problems: list[str] = []
     for path, findings in by_path.items():
         text = outcome.texts[path]
-        result = _fix_text(text, findings, allow, problems)
+        result = _in_quotes(text, _fix_text(text, findings, allow, problems))
         if result.applied and result.text != text.text:
             files = Files(request, outcome.all_texts)
             new = _in_style(path, text, result, files)
@@ -250,6 +251,13 @@ class Files:
         for other, text in self.texts.items():
             if other != path and self.request.root_of(other) == root:
                 yield other, text.text
+
+
+def _in_quotes(before: Text, fixed: Fixed) -> Fixed:
+    """The fixes with the quotes that the file has."""
+    edits = in_quotes(before, fixed.edits)
+    new = edited(before.text, edits)
+    return fixed if objection(before, new) else replace(fixed, text=new, edits=edits)
 
 
 def _in_style(path: str, before: Text, fixed: Fixed, files: Files) -> str:

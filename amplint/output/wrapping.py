@@ -1,9 +1,10 @@
 """Wrap the lines that fixes have made longer than the project's formatter allows.
 
 As ruff and black do it: the content of a bracket goes to a line of its own, or, where that is still
-too long, each of its elements does, with a comma behind the last one. A line that fits in no such
-way stays long, and so does one with a comment, which may be about the line that it stands on. What
-is kept from formatters, between `# fmt: off` and `# fmt: on` or by `# fmt: skip`, stays as it is.
+too long, each of its elements does, with a comma behind the last one. A tuple that is assigned or
+returned gets parentheses, and each element a line. A line that fits in no such way stays long, and
+so does one with a comment, which may be about the line that it stands on. What is kept from
+formatters, between `# fmt: off` and `# fmt: on` or by `# fmt: skip`, stays as it is.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from amplint.core.text import Text
 OPENING, CLOSING = "([{", ")]}"
 STARTS, ENDS = {"FSTRING_START", "TSTRING_START"}, {"FSTRING_END", "TSTRING_END"}
 NOT_SPLIT = {"for", "lambda", "async"}  # a comma of theirs is none between elements
+NOT_IN_TUPLE = {"lambda", "yield", ";", ":"}  # their commas may be no tuple's
 STEP = "    "
 FMT_OFF = re.compile(r"#\s*(fmt:\s*off|yapf:\s*disable)\s*")
 FMT_ON = re.compile(r"#\s*(fmt:\s*on|yapf:\s*enable)\s*")
@@ -135,6 +137,13 @@ def _step(by_row: Mapping[int, Sequence[TokenInfo]]) -> str:
 def _wrapped(line: str, tokens: Sequence[TokenInfo], step: str, width: int) -> list[str]:
     """The lines to put in the place of one; none if there is no way."""
     indent = line[: len(line) - len(line.lstrip())]
+    start, commas = _bare_tuple(tokens)
+    if commas:
+        places = [start, *commas, len(line)]
+        elements = [line[i:j].strip(" ,") for i, j in itertools.pairwise(places)]
+        lines = [f"{line[:start]} (", *(f"{indent}{step}{each}," for each in elements if each)]
+        if all(len(each) <= width for each in lines):
+            return [*lines, f"{indent})"]
     for one in sorted(_brackets(tokens), key=lambda one: one.start - one.end):
         head, body, tail = line[: one.start + 1], line[one.start + 1 : one.end], line[one.end :]
         inner, last = indent + step, indent + tail
@@ -172,6 +181,26 @@ def _brackets(tokens: Sequence[TokenInfo]) -> list[Bracket]:
             if not opened and start + 1 < index:
                 found.append(_bracket(tokens, start, index))
     return found
+
+
+def _bare_tuple(tokens: Sequence[TokenInfo]) -> tuple[int, list[int]]:
+    """A tuple without parentheses that a line assigns or returns: the column where it begins, and
+    those of its commas."""
+    start, commas, depth = 0, list[int](), 0
+    if not _brackets(tokens) or tokens[-1].type != tokenize.NEWLINE:
+        return 0, []
+    for token in tokens:
+        if token.type == tokenize.OP:
+            depth += (token.string in OPENING) - (token.string in CLOSING)
+        if depth < 0:  # the statement begins above
+            return 0, []
+        if depth == 0 and token.string in ("=", "return"):
+            start, commas = token.end[1], []
+        elif depth == 0 and token.string == ",":
+            commas.append(token.start[1])
+        elif depth == 0 and token.string in NOT_IN_TUPLE:
+            return 0, []
+    return start, commas if start else []
 
 
 def _bracket(tokens: Sequence[TokenInfo], start: int, end: int) -> Bracket:

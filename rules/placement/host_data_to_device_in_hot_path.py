@@ -191,6 +191,14 @@ def is_given_anything(node: cst.BaseExpression, src: Source) -> bool:
     return declared not in PLAIN_NUMBERS
 
 
+def passes_on(copy: Copy, src: Source) -> bool:
+    """Whether a tensor with a gradient might be given, in spite of an annotation of a number."""
+    data = copy.data.value
+    param = src.parameter(data) if isinstance(data, cst.Name) else None
+    of_anything = src.name(copy.made.func) in OF_ANYTHING
+    return param is not None and of_anything and not asks_type(data, src)
+
+
 def holds_something(node: cst.BaseExpression, src: Source) -> bool:
     """Whether a list is not empty: nothing is copied of `[]`."""
     atom = only(src.value(node))
@@ -199,7 +207,7 @@ def holds_something(node: cst.BaseExpression, src: Source) -> bool:
 
 def repaired(copy: Copy, what: str, src: Source) -> Fix | None:
     data = copy.data.value
-    if is_given_anything(data, src) or what == SHAPE:
+    if is_given_anything(data, src) or what == SHAPE or passes_on(copy, src):
         return None
     if what == NUMBER:
         return filled_in(copy, src) if is_number(data, src) else None

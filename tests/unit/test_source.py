@@ -462,6 +462,7 @@ def test_appending_a_call(written: str, expected: str) -> None:
     )
 
 
+LONG = "a" * 84
 ADDED = [
     ("f()", "f(k=v)"),
     ("f( )", "f(k=v )"),
@@ -477,12 +478,17 @@ ADDED = [
     ("f(x := y)", "f(x := y, k=v)"),
     ("f(a,\n  b)", "f(a,\n  b, k=v)"),
     ("f(\n  a, b,\n)", "f(\n  a, b, k=v,\n)"),
-    ("f(\n  a\n)", "f(\n  a,\n  k=v\n)"),
+    ("f(\n  a\n)", "f(\n  a, k=v\n)"),
+    ("f(\n  a)", "f(\n  a, k=v)"),
+    (f"f(\n  {LONG}\n)", f"f(\n  {LONG},\n  k=v,\n)"),
+    (f"f(\n  {LONG})", f"f(\n  {LONG},\n  k=v)"),
+    ("f(\n  [\n    a\n  ]\n)", "f(\n  [\n    a\n  ],\n  k=v,\n)"),
+    ("f(\n  a,\n  b\n)", "f(\n  a,\n  b,\n  k=v\n)"),
     ("f(\n  a,\n)", "f(\n  a,\n  k=v,\n)"),
     ("f(\n  a,\n  b)", "f(\n  a,\n  b,\n  k=v)"),
     ("f(\n  a,\n  b,)", "f(\n  a,\n  b,\n  k=v,)"),
     ("f(\n  a,  # c\n)", "f(\n  a,  # c\n  k=v,\n)"),
-    ("f(\n  a  # c\n)", "f(\n  a,  # c\n  k=v\n)"),
+    ("f(\n  a  # c\n)", "f(\n  a,  # c\n  k=v,\n)"),
     ("f(\n  a\n  ,\n)", "f(\n  a,\n  k=v\n  ,\n)"),
     ("f(\n\ta,\r\n\tb\r\n)", "f(\n\ta,\r\n\tb,\n\tk=v\r\n)"),
 ]

@@ -49,6 +49,20 @@ SHORT = "x = 1\n"
             "value = f(f'{a} {f\"{c(d)}\"}', g)",
             "value = f(\n    f'{a} {f\"{c(d)}\"}', g\n)",
         ),
+        (
+            "one, two = f(a, b=c), g(d, e)",
+            "one, two = (\n    f(a, b=c),\n    g(d, e),\n)",
+        ),
+        (
+            "if x:\n  return f(a, b=c), g(d, eee),",
+            "if x:\n  return (\n    f(a, b=c),\n    g(d, eee),\n  )",
+        ),
+        ("one = yield one, f(first, two)", "one = yield one, f(\n    first, two\n)"),
+        ("if x: one = f(a), f(first, two)", "if x: one = f(a), f(\n    first, two\n)"),
+        (
+            "value = f(\n    one=1, two=g(first), *some)",
+            "value = f(\n    one=1, two=g(\n        first\n    ), *some)",
+        ),
         # The longest bracket, not the last one.
         (
             "value = function(first, second).view(1)",
