@@ -19,7 +19,11 @@ from pathlib import Path
 from benchmarks.packages import RESULTS, default_cache
 
 RESULT = RESULTS / "robustness.json"
-PARTS: dict[str, str] = {}  # the name of a module of this package, and what it tries
+# The name of a module of this package, and what it tries.
+PARTS: dict[str, str] = {
+    "files": "trees of Python of all kinds, checked, fixed, and read by LibCST",
+    "generated": "mutants of the fixtures, and programs renamed and formatted",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
