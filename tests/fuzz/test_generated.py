@@ -51,6 +51,21 @@ def test_each_mutation_changes_a_program(mutation: Mutation) -> None:
     assert any(mutation(Random(seed), PROGRAM) != PROGRAM for seed in range(20))
 
 
+@pytest.mark.parametrize(
+    "deep",
+    [
+        f"if {'-' * 450}flag:\n    from torch.cuda import amp\n",
+        f"__all__ = {'+' * 450}flag\n",
+    ],
+)
+def test_what_is_nested_deeply_is_fixed(deep: str) -> None:
+    """`ast.unparse` ended `fix` with a RecursionError for them."""
+    legacy = "import torch\nfrom torch.cuda.amp import autocast\n\nwith autocast():\n    pass\n"
+    files = {"a.py": (deep + legacy).encode()}
+    assert python_reads(files["a.py"])
+    assert wrong_with(files) == []
+
+
 def test_findings_do_not_depend_on_names_of_local_variables() -> None:
     files = in_files(SOME)
     assert list(changed(files, renamed_all(files))) == []
