@@ -48,7 +48,60 @@ TREES = (
     "super-gradients", "mmaction2", "mmrazor", "torchao", "fairscale", "avalanche-lib",
     "torch-geometric", "lightly-train", "ludwig", "pykeen", "transformers", "axolotl",
 )  # fmt: skip
-OTHERS: tuple[Package, ...] = ()
+# Those with compiled parts have these wheels for CPython 3.11 on Linux.
+OTHERS = tuple(
+    Package(name, version, (root,), sha256)
+    for name, version, root, sha256 in (
+        (
+            "django", "5.2.19", "django",
+            "5965d974a5218a2b68a11dd1276434707f23886525c23f0598eccedaf4f4ca00",
+        ),
+        (
+            "jax", "0.10.2", "jax",
+            "724d73c4678d8b06f6a6ab4db1b8a2fea8cd4f1e2c2564f99601634ec7b8d1c6",
+        ),
+        (
+            "kubernetes", "37.0.2", "kubernetes",
+            "d72683392fc10f59fb78b89bd91cb3be60a05d6ff0bbb2150966a224af6edc03",
+        ),
+        (
+            "networkx", "3.6.1", "networkx",
+            "d47fbf302e7d9cbbb9e2555a0d267983d2aa476bac30e90dfbe5669bd57f3762",
+        ),
+        (
+            "pandas", "3.1.1", "pandas",
+            "4f1602f614bb83f443381dbcbb94c4ac764b2e50c8d6c965614c5cd83e328c47",
+        ),
+        (
+            "pygments", "2.21.0", "pygments",
+            "2363c69b61c4a97c838da3b130dcd6468f4848992b21a82f2a63ec34377137d9",
+        ),
+        (
+            "scikit-learn", "1.9.1", "sklearn",
+            "52a0703bbc07ad27f560fa63fa68e4c54dd735bfbbf65b4dd3c225dc7547b6df",
+        ),
+        (
+            "scipy", "1.17.1", "scipy",
+            "43af8d1f3bea642559019edfe64e9b11192a8978efbd1539d7bc2aaa23d92de4",
+        ),
+        (
+            "setuptools", "84.2.1", "setuptools",
+            "ca140b45d5325a9478f880e351484f62fef15f336462e449ca0c03c873d589c2",
+        ),
+        (
+            "sphinx", "9.0.4", "sphinx",
+            "5bebc595a5e943ea248b99c13814c1c5e10b3ece718976824ffa7959ff95fffb",
+        ),
+        (
+            "sqlalchemy", "2.1.9", "sqlalchemy",
+            "3a24b459e52b3ac138f6a05e99a4bd0589443a1ae18041a59c1cfdee12134a2b",
+        ),
+        (
+            "twisted", "26.10.0", "twisted",
+            "3732f42af218925a0fe78d6668db55853f7fb532245a89a2669babe7d3000fa8",
+        ),
+    )
+)  # fmt: skip
 
 # Each of its mistakes has a fix, and one of these fixes changes the import above it.
 GRAFT = """
