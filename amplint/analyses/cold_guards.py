@@ -279,6 +279,8 @@ class ColdGuards(Fact):
             asked = {state.graph.narrowed(operand) for operand in node.operands}
             if len(asked) == 1 and number not in asked:
                 return self._cold_side(function, state, asked.pop(), inner)
+            if side := self._handled_side(state, node):
+                return side
         if node.op == ops.COMPARE:
             return self._cold_comparison(function, state, node)
         if node.op == ops.CALL:
@@ -290,6 +292,26 @@ class ColdGuards(Fact):
         if node.op == ops.ATTR and node.data in OF_RARE_DEVICES:
             return "if"
         return "if" if wishes_output(self._last_name(state, number)) else None
+
+    def _handled_side(self, state: State, flag: Node) -> str | None:
+        """`failed`, which only a handler sets to True: it holds after an error."""
+        nodes = [state.graph.nodes[operand] for operand in flag.operands]
+        if any(node.op != ops.CONST for node in nodes):
+            return None
+        outcomes = {(bool(node.data), self._is_handled(state, node.block)) for node in nodes}
+        for failed, side in ((True, "if"), (False, "else")):
+            if outcomes == {(failed, True), (not failed, False)}:
+                return side
+        return None
+
+    def _is_handled(self, state: State, number: int) -> bool:
+        """Whether a block is in a handler, or is one."""
+        while number >= 0:
+            block = state.graph.blocks[number]
+            if block.kind == "handler":
+                return True
+            number = block.parent
+        return False
 
     def _last_name(self, state: State, number: int) -> str:
         """The last identifier of what is read: `verbose` of `self.args.verbose`."""

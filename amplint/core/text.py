@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 LINE_END = re.compile(r"\r\n|\r|\n")
 # Comments and strings of several lines; other strings are named only to be passed over. What an
-# f-string holds is code, and so it is kept whatever its quotes are.
+# f-string or a t-string holds is code, and so it is kept whatever its quotes are.
 NOISE = re.compile(
     r"""
     \#[^\r\n]*
-  | (?<!f)(?<!fr)(?:'''(?:[^\\']|\\.|'(?!''))*'''|\"""(?:[^\\"]|\\.|"(?!""))*\""")
+  | (?<![ft])(?<![ft]r)(?:'''(?:[^\\']|\\.|'(?!''))*'''|\"""(?:[^\\"]|\\.|"(?!""))*\""")
   | (?P<kept>'''(?:[^\\']|\\.|'(?!''))*'''|\"""(?:[^\\"]|\\.|"(?!""))*\"""
       | '(?:[^'\\\r\n]|\\.)*'|"(?:[^"\\\r\n]|\\.)*")
     """,

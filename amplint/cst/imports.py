@@ -378,8 +378,18 @@ def _used_names(scope: ast.AST) -> set[str]:
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             names.update(node.names)
         elif isinstance(node, (ast.Assign, ast.AugAssign)) and _sets_exports(node):
-            names.update(re.findall(r"\w+", ast.unparse(node.value)))  # Ex) "a b".split()
+            names.update(words_in(node.value))  # Ex) "a b".split()
     return names
+
+
+def words_in(node: ast.AST) -> Iterator[str]:
+    """The identifiers of an expression, and the words of its strings, however deep it is nested:
+    `ast.unparse` recurses."""
+    for each in ast.walk(node):
+        for name in ("id", "attr", "arg", "value"):
+            written = getattr(each, name, None)
+            if isinstance(written, str):
+                yield from re.findall(r"\w+", written)
 
 
 def _sets_exports(statement: ast.Assign | ast.AugAssign) -> bool:

@@ -102,6 +102,8 @@ _FIELDS: Mapping[type[cst.CSTNode], str] = {
 }
 # Kinds that came with later versions of LibCST than the oldest supported one.
 _NEWER_FIELDS = {
+    "LazyImport": "names",
+    "LazyImportFrom": "names",
     "StarredDictComp": "value for_in",
     "TemplatedString": "parts",
     "TemplatedStringExpression": "expression format_spec",
@@ -167,7 +169,13 @@ KINDS: Mapping[type[ast.AST], type[cst.CSTNode]] = {
     **({ast.TryStar: cst.TryStar} if hasattr(ast, "TryStar") else {}),
     **({ast.TypeAlias: cst.TypeAlias} if hasattr(ast, "TypeAlias") else {}),
 }
-_PAIRED = frozenset(KINDS.values())
+# What later versions of Python have with the same kind of `ast` node, and LibCST with another.
+_LAZY = {
+    ast.Import: getattr(cst, "LazyImport", cst.Import),
+    ast.ImportFrom: getattr(cst, "LazyImportFrom", cst.ImportFrom),
+}
+_STARRED_DICT_COMP = getattr(cst, "StarredDictComp", cst.DictComp)
+_PAIRED = frozenset((*KINDS.values(), *_LAZY.values(), _STARRED_DICT_COMP))
 _CONSTANT_NAMES = frozenset({"True", "False", "None"})
 
 
@@ -236,7 +244,7 @@ def pair_by_order(
         if kind in left:
             left[kind].append(node)
     for thing in things:
-        kind_of = KINDS.get(type(thing))
+        kind_of = _kind(thing)
         if kind_of is not None:
             right[kind_of].append(thing)
     left[cst.Name] = [node for node in left[cst.Name] if not _is_constant(node)]
@@ -248,6 +256,15 @@ def pair_by_order(
     others = (_tuples_of_ast(nodes, pairs, things), _of(ast.BoolOp, things), _formatted(things))
     alike = all(_pair(one, other, pairs) for one, other in zip(own, others, strict=True))
     return pairs if alike else None
+
+
+def _kind(thing: ast.AST) -> type[cst.CSTNode] | None:
+    """The kind of LibCST node that stands for an `ast` node."""
+    if getattr(thing, "is_lazy", False):
+        return _LAZY[type(thing)]
+    if isinstance(thing, ast.DictComp) and thing.value is None:
+        return _STARRED_DICT_COMP
+    return KINDS.get(type(thing))
 
 
 def _pair(
@@ -338,7 +355,7 @@ def _is_formatted(node: cst.CSTNode) -> bool:
 
 def _formatted(things: Iterable[ast.AST]) -> list[ast.AST]:
     """The strings with values in them, without what says how a value is formatted."""
-    formats = {id(thing.format_spec) for thing in things if isinstance(thing, ast.FormattedValue)}
+    formats = {id(getattr(thing, "format_spec", None)) for thing in things}
     return [thing for thing in _of(ast.JoinedStr, things) if id(thing) not in formats]
 
 

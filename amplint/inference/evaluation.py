@@ -565,10 +565,14 @@ class Evaluation(Calls):
         return join(results)
 
     def op_comp(self, node: Node) -> Value:
-        return one(Sequence(None, self.of(node.operands[0])))
+        (element,) = node.operands
+        starred = self.graph.nodes[element].op == ops.STARRED
+        value = self.of(element)
+        return one(Sequence(None, transfer.iterate(value) if starred else value))
 
     def op_dictcomp(self, node: Node) -> Value:
-        return one(MappingValue(self.of(node.operands[1])))
+        _, *values = self.operands(node)
+        return one(MappingValue(values[0] if values else UNKNOWN))
 
     def op_put(self, node: Node) -> Value:
         container, index, value = self.operands(node)

@@ -35,7 +35,7 @@ class Op(str, Enum):
     UNPACK = "unpack"  # (sequence): (index, number of targets, whether one is starred)
     ENTER = "enter"  # (context): what `with context as ...` binds
     COMP = "comp"  # (element): "list", "set", "generator"
-    DICTCOMP = "dictcomp"  # (key, value)
+    DICTCOMP = "dictcomp"  # (key, value) or, of `{**d for d in e}`, (mapping,)
     PUT = "put"  # (container, index, value): the container after `container[index] = value`
     ADD = "add"  # (container, value): the container after `append(value)`; the name of the method
     STORE = "store"  # (object, value): `object.data = value`

@@ -715,7 +715,9 @@ class Builder:
         return self.comprehension(node, "generator", [node.elt])
 
     def on_DictComp(self, node: ast.DictComp) -> int:
-        return self.comprehension(node, "dict", [node.key, node.value])
+        # From Python 3.15 on: `{**d for d in e}`, which has no value.
+        parts: list[ast.expr | None] = [node.key, node.value]
+        return self.comprehension(node, "dict", [part for part in parts if part is not None])
 
 
 # `ast` makes an integer of its own for the row of every node: graphs, which stay, share them.

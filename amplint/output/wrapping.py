@@ -10,7 +10,6 @@ formatters, between `# fmt: off` and `# fmt: on` or by `# fmt: skip`, stays as i
 from __future__ import annotations
 
 import ast
-import difflib
 import io
 import itertools
 import keyword
@@ -22,6 +21,7 @@ from dataclasses import dataclass
 from tokenize import TokenInfo
 
 from amplint.core.finding import Edit, edited
+from amplint.core.line_diff import changes
 from amplint.core.text import Text
 
 OPENING, CLOSING = "([{", ")]}"
@@ -75,10 +75,8 @@ def _rows(before: Text, after: Text, width: int) -> Iterator[int]:
     known = set(lines[0])
     if all(len(line) <= width or line in known for line in lines[1]):
         return
-    for kind, i, j, start, end in difflib.SequenceMatcher(
-        None, lines[0], lines[1], False
-    ).get_opcodes():
-        if kind != "equal" and all(len(line) <= width for line in lines[0][i:j]):
+    for i, j, start, end in changes(*lines):
+        if all(len(line) <= width for line in lines[0][i:j]):
             yield from (row + 1 for row in range(start, end) if len(lines[1][row]) > width)
 
 

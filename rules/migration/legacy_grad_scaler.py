@@ -109,12 +109,13 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
 def check_annotation(annotation: cst.Annotation, src: Source) -> Iterator[Finding]:
     """Ex) scaler: Optional[torch.cuda.amp.GradScaler] = None"""
     for named in named_in(annotation):
-        name = src.imports.meaning(src.text(named))
+        written = src.text(named, parentheses=False)
+        name = src.imports.meaning(written)
         api = SCALERS.get(name) if name is not None else None
         if name is None or api is None or api.legacy is None:
             continue
         if not is_fallback(annotation, src):
-            said = f"`{src.text(named)}` is deprecated: scalers are `{api.legacy}`"
+            said = f"`{written}` is deprecated: scalers are `{api.legacy}`"
             yield src.finding(rule, named, said, widen(named, name, api.legacy, src))
 
 

@@ -143,6 +143,7 @@ def test_every_encoding_gives_back_its_bytes(encoding: str, bom: bool, data: st.
         ("x = 'it\\'s'  # to", "x = 'it\\'s'      "),
         ('f"""{x.item()}"""', 'f"""{x.item()}"""'),
         ("rf'''{x.item()}'''", "rf'''{x.item()}'''"),
+        ('Tr"""{x.item()}"""', 'Tr"""{x.item()}"""'),
         ("x = '''a \\''' b'''; y", "x = " + " " * 14 + "; y"),
     ],
 )

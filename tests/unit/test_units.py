@@ -80,6 +80,10 @@ NEWER_SYNTAX = {
     (3, 11): "try: a(b)\nexcept* c(d) as e: f(g)\nx[*a(b), c]\ndef f(*a: *b): ...\n",
     (3, 12): "type A[T: b(c), *U, **V] = d[e]\ndef f[T: a(b)](c: d) -> e: ...\n"
     "class B[T](c(d)): ...\nx = f'{f'{a(b)}' + c(d)}'\n",
+    (3, 14): "x = t'{a(b):>{c(d)}}' and t'{t'{e()}'}'\ntry: f()\nexcept g(h), i: j()\n"
+    "y = f'{a(b):{c}}', f'{d()}'\n",
+    (3, 15): "lazy import a.b as c\nlazy from . import d\n"
+    "x = {**e(f) for g in h(i)}, [*j(k) for l in m]\n",
 }
 PROGRAMS = [
     SYNTAX,

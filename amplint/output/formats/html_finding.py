@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from difflib import SequenceMatcher
-from itertools import takewhile
+from collections.abc import Iterator, Mapping
 
 from amplint.core.finding import Cost, Finding, Related, Safety, Span
+from amplint.core.line_diff import changes
 from amplint.core.text import LINE_END, Text
 from amplint.output.fixing import apply_fixes
 from amplint.output.formats import NO_TEXT, Report, advice
@@ -155,23 +154,13 @@ def lines_of(text: str) -> list[str]:
 
 
 def compared(old: list[str], new: list[str]) -> Iterator[tuple[str, int, str]]:
-    """The rows that differ and those around: "-", "+" or " ", the number, the row.
-
-    `difflib` is asked about the stretch that differs alone: it takes its time for long files.
-    """
-    start = max(shared(zip(old, new, strict=False)) - AROUND, 0)
-    tail = shared(zip(reversed(old[start:]), reversed(new[start:]), strict=False))
-    end = max(tail - AROUND, 0)
-    before, after = old[start : len(old) - end], new[start : len(new) - end]
-    for group in SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(AROUND):
-        for tag, i1, i2, j1, j2 in group:
-            if tag == "equal":
-                yield from ((" ", start + j + 1, after[j]) for j in range(j1, j2))
-            else:
-                yield from (("-", start + i + 1, before[i]) for i in range(i1, i2))
-                yield from (("+", start + j + 1, after[j]) for j in range(j1, j2))
-
-
-def shared(pairs: Iterable[tuple[str, str]]) -> int:
-    """How many pairs there are before the first of two rows that differ."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    """The rows that differ and those around: "-", "+" or " ", the number, the row."""
+    stretches = list(changes(old, new))
+    nexts = [*(start for _, _, start, _ in stretches[1:]), len(new)]
+    shown = 0  # rows of the new text
+    for (i, j, start, end), following in zip(stretches, nexts, strict=False):
+        yield from ((" ", at + 1, new[at]) for at in range(max(shown, start - AROUND), start))
+        yield from (("-", at + 1, old[at]) for at in range(i, j))
+        yield from (("+", at + 1, new[at]) for at in range(start, end))
+        shown = min(end + AROUND, following)
+        yield from ((" ", at + 1, new[at]) for at in range(end, shown))
