@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from posixpath import basename
 
+from amplint.core import files
 from amplint.core.finding import Edit, Finding, Fix, Safety, edited
 from amplint.core.text import Text, UnencodableError
 from amplint.cst.import_style import in_style
@@ -181,6 +182,9 @@ def write_texts(root: Path, before: Mapping[str, Text], after: Mapping[str, str]
     refused: dict[str, str] = {}
     for path, new in after.items():
         text = before[path]
+        if files.leads_out(root / path, root):
+            refused[path] = "it is a link to a file outside of the project"
+            continue
         try:
             write(root / path, text.encode(new), text.encode(text.text))
         except ChangedOnDiskError:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pathspec
 
+from amplint.core import files
 from amplint.core.errors import Failure
 from amplint.core.finding import Finding, Group
 from amplint.core.registry import UNPARSABLE, beginnings, did_you_mean
@@ -243,13 +244,15 @@ def read(file: Path) -> dict[str, object]:
 
 def tool_table(file: Path) -> dict[str, object]:
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        document = tomllib.loads(files.read_text(file))
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file}: is not UTF-8: {error.reason}") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{file}: is not valid TOML: {error}") from error
+    except RecursionError:
+        raise ConfigError(f"{file}: is nested too deeply") from None
     tool = document.get("tool", {})
     return tool if isinstance(tool, dict) else {}
 
