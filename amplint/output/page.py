@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from amplint.output.escaping import printable, printable_lines
+from amplint.core.escaping import printable, printable_lines
 
 CODE = re.compile(r"`([^`]+)`")
 

@@ -23,6 +23,7 @@ import pathspec
 
 from amplint.core import files
 from amplint.project.config import Settings
+from amplint.project.patterns import spec
 
 SUFFIXES = (".py", ".pyw", ".ipynb")
 NEVER_ENTERED = frozenset({
@@ -289,7 +290,7 @@ def ignore_file(directory: str, name: str) -> list[IgnoreFile]:
         return []
     written = io.StringIO(content.decode("utf-8", "replace"), newline=None)
     lines = [line for line in written if line.strip() not in MEANINGLESS]
-    return [IgnoreFile(directory, pathspec.GitIgnoreSpec.from_lines(lines))]
+    return [IgnoreFile(directory, spec(lines))]
 
 
 MEANINGLESS = ("!", "\\")  # lines that git passes over and `pathspec` refuses

@@ -5,8 +5,8 @@ The message has a line for each place that the finding rests on, and one for wha
 
 from __future__ import annotations
 
+from amplint.core.escaping import printable_lines
 from amplint.core.finding import Finding
-from amplint.output.escaping import printable_lines
 from amplint.output.formats import Report, advice
 
 

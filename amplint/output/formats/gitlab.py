@@ -6,8 +6,8 @@ import hashlib
 import json
 from typing import Any
 
+from amplint.core.escaping import printable
 from amplint.core.finding import Finding, Group
-from amplint.output.escaping import printable
 from amplint.output.fingerprint import fingerprints
 from amplint.output.formats import Report, advice
 

@@ -11,8 +11,8 @@ from itertools import groupby
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
+from amplint.core.escaping import printable
 from amplint.core.finding import Finding
-from amplint.output.escaping import printable
 from amplint.output.formats import Report, advice
 
 # Characters that XML 1.0 does not allow, not even by a reference.

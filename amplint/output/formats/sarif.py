@@ -9,10 +9,10 @@ from typing import Any
 from urllib.parse import quote
 
 from amplint import __version__
+from amplint.core.escaping import printable
 from amplint.core.finding import Finding, Fix, Span, edited
 from amplint.core.rule import Rule
 from amplint.core.text import Text
-from amplint.output.escaping import printable
 from amplint.output.fingerprint import fingerprints
 from amplint.output.fixing import objection
 from amplint.output.formats import Report
