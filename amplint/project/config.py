@@ -251,7 +251,7 @@ def tool_table(file: Path) -> dict[str, object]:
         raise ConfigError(f"{file}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file}: is not UTF-8: {error.reason}") from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # of TOML, or of a number of thousands of digits
         raise ConfigError(f"{file}: is not valid TOML: {error}") from error
     except RecursionError:
         raise ConfigError(f"{file}: is nested too deeply") from None

@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -536,12 +535,3 @@ def test_the_hooks_of_pre_commit_take_notebooks() -> None:
     for types in hooks:
         for name, taken in (("a.py", True), ("a.ipynb", True), ("a.pyi", False), ("a.md", False)):
             assert bool(identify.tags_from_filename(name) & {*types.split(", ")}) is taken
-
-
-def test_the_boundary_is_longer_than_all_that_looks_like_one() -> None:
-    """A longer one was tried as long as it took: 300,000 times for a comment of so many `~`."""
-    run = "#" + "~" * 300_000
-    begun = time.process_time()
-    read = of(f"x = 1 {run}", "#~~")
-    assert time.process_time() - begun < 5
-    assert read.boundary == f"{run}~"
