@@ -1,4 +1,4 @@
-"""Names and messages as a line of a terminal or of a log: nothing in them is acted upon.
+"""Names and messages as text of a terminal, a log or a report: nothing in them is acted upon.
 
 Both come from the code under analysis: a file may be called anything that the system allows, and a
 message quotes code.
@@ -15,13 +15,24 @@ OLD_COMMAND = "##["  # the same, wherever it stands in a line
 
 
 def printable(text: str) -> str:
-    """The text as a line of its own, with a mark in the place of every control character, and
-    commands of GitHub Actions taken apart."""
-    if not text.isprintable():
-        text = "".join("\N{REPLACEMENT CHARACTER}" if is_control(c) else c for c in text)
+    """The text as a line of a terminal or of a log, without control characters and with commands of
+    GitHub Actions taken apart."""
+    text = without_controls(text)
     if text.lstrip().startswith(COMMAND):
         text = text.replace(COMMAND, ": :", 1)
     return taken_apart(text)
+
+
+def without_controls(text: str) -> str:
+    """The text with a mark in the place of every control character: source may hold escapes."""
+    if text.isprintable():
+        return text
+    return "".join("\N{REPLACEMENT CHARACTER}" if is_control(c) else c for c in text)
+
+
+def lines_without_controls(text: str) -> str:
+    """The same of a text that may have several lines."""
+    return "\n".join(map(without_controls, text.split("\n")))
 
 
 def taken_apart(text: str) -> str:

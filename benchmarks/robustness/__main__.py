@@ -19,7 +19,9 @@ from pathlib import Path
 from benchmarks.packages import RESULTS, default_cache
 
 RESULT = RESULTS / "robustness.json"
-PARTS: dict[str, str] = {}  # the name of a module of this package, and what it tries
+PARTS: dict[str, str] = {  # the name of a module of this package, and what it tries
+    "hostile": "repositories that are made to stop amplint: depth, size, patterns, forged files",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
