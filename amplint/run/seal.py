@@ -21,7 +21,7 @@ SIZE = 32
 
 
 def seal(key: bytes, name: str, body: bytes) -> str:
-    """What stands in front of an entry of this name."""
+    """The text in front of an entry of this name."""
     sealed = hashlib.blake2b(name.encode() + b"\n", key=key, digest_size=SIZE)
     sealed.update(body)
     return sealed.hexdigest()
@@ -41,7 +41,7 @@ def key_of_user() -> bytes:
 
 
 def state_directory() -> Path:
-    """Where programs of this user keep what is no setting: https://specifications.freedesktop.org/basedir-spec"""
+    """The directory where programs keep what is no setting, by the XDG Base Directory rules."""
     given = Path(os.environ.get("XDG_STATE_HOME", ""))
     if given.is_absolute():
         return given
