@@ -7,7 +7,18 @@ notice. A name is imported when it is first used, so that `amplint --help` pays 
 name that one where types are checked alone.
 """
 
+# ruff: noqa: E402
+
 from __future__ import annotations
+
+import os
+import sys
+
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+if sys.argv[:1] == ["-m"] and sys.path[:1] == [os.getcwd()] != [_HERE]:  # noqa: PTH109
+    # `python -m amplint`: Python searches the current directory first, which may be a stranger's
+    # repository, and what is imported from here on would be code of it.
+    del sys.path[0]
 
 import importlib
 from pathlib import Path

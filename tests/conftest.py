@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import settings
 
+from amplint.run import seal
 from tests.helpers import ROOT
+
+# The cache of the tests has a key of its own: a test writes nothing into the home directory.
+os.environ.setdefault(seal.VARIABLE, "of the tests")
 
 # A busy machine takes longer over an example, and that is no failure.
 settings.register_profile("amplint", deadline=None)

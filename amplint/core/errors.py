@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 import amplint
+from amplint.core.escaping import printable_lines
 
 
 class Failure(click.ClickException):
@@ -25,8 +26,9 @@ class Failure(click.ClickException):
 
 
 def tell(message: str, file: Any = None) -> None:
-    """Print an error as all of them are printed."""
-    click.echo(f"amplint: {click.style('error', fg='red')}: {message}", err=True, file=file)
+    """Print an error as all of them are printed; what it quotes may be a stranger's."""
+    said = printable_lines(message)
+    click.echo(f"amplint: {click.style('error', fg='red')}: {said}", err=True, file=file)
 
 
 def describe(error: BaseException) -> str:

@@ -19,11 +19,13 @@ from typing import Annotated
 
 import msgspec
 
+from amplint.core import files
 from amplint.core.errors import Failure
 from amplint.core.finding import Finding
 from amplint.core.registry import UNPARSABLE, letters_of
 from amplint.core.replacing import replace_file
 from amplint.output.fingerprint import Identity, identities
+from amplint.project.config import COMMAND_LINE
 from amplint.run.request import Outcome, Request
 
 NAME = ".amplint-baseline.json"
@@ -78,12 +80,16 @@ class Baseline:
 
 def file_of(request: Request) -> Path:
     """The baseline of a run: the one that the settings name, else the one beside the configuration,
-    or at the root of a project without one."""
+    or at the root of a project without one. Raises BaselineError."""
     settings = request.settings
-    if settings.baseline is not None:
-        return settings.baseline
     directory = request.project.root if settings.config is None else settings.config.parent
-    return directory.absolute() / NAME
+    file = settings.baseline or directory.absolute() / NAME
+    # The configuration may be a stranger's, and `amplint baseline` writes.
+    if dict(settings.origins).get("baseline") != COMMAND_LINE and all(
+        files.leads_out(file, top) for top in (directory, settings.root)
+    ):
+        raise BaselineError(f"{shown(file)}: lies outside of the project; --baseline may name it")
+    return file
 
 
 def read(file: Path) -> Baseline:

@@ -18,8 +18,8 @@ import click
 
 from amplint.core import errors
 from amplint.core.errors import Failure
+from amplint.core.escaping import printable_lines
 from amplint.output import ALL_OR_NOTHING, STREAMED
-from amplint.output.escaping import printable_lines
 
 if TYPE_CHECKING:
     from amplint.core.text import Text
@@ -147,17 +147,19 @@ def tell_timing(timing: Timing, root: Path) -> None:
     from amplint.run.timing import render, until_now
 
     text = render(timing, *until_now(timing), lambda path: path_from(Path.cwd(), root, path))
-    click.echo(f"amplint: {text}", err=True)
+    click.echo(f"amplint: {printable_lines(text)}", err=True)
 
 
 def preview(fixed: FixOutcome, request: Request, quiet: bool = False, unsafe: bool = False) -> int:
     """Show what would be written, and count what would be left."""
     from amplint.output.formats import diff, path_from
 
+    exact = not (sys.stdout.isatty() or colored())  # it may go to a file, for `git apply`
     for path, text in fixed.after.items():
         shown = path_from(Path.cwd(), request.project.root, path)
         for label, before, after in fixed.before[path].changes(shown, text):
-            click.echo(diff.unified(label, before, after), nl=False)
+            written = diff.unified(label, before, after, exact)
+            click.echo(written, nl=False, color=exact or None)  # True: nothing is taken out of it
     left = len(fixed.outcome.findings)
     verdict = f"would fix {counts(fixed)}; --apply writes" if fixed.after else "nothing to fix"
     if not quiet:
@@ -203,4 +205,4 @@ def tell_notices(notices: Iterable[str]) -> None:
 
 def tell(problems: Iterable[str]) -> None:
     for problem in problems:
-        errors.tell(printable_lines(problem))
+        errors.tell(problem)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from amplint.output.escaping import printable, printable_lines
+from amplint.core.escaping import lines_without_controls, without_controls
 
 CODE = re.compile(r"`([^`]+)`")
 
@@ -59,12 +59,12 @@ def resource(name: str) -> str:
 
 def escape(value: object) -> str:
     """One line of text, also for attributes."""
-    return html.escape(printable(str(value)))
+    return html.escape(without_controls(str(value)))
 
 
 def escape_lines(text: str) -> str:
     """Text of several lines."""
-    return html.escape(printable_lines(text))
+    return html.escape(lines_without_controls(text))
 
 
 def prose(text: str) -> str:

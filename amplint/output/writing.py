@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from amplint.core.files import leads_out
 from amplint.core.replacing import ChangedOnDiskError, Replacement
 from amplint.core.text import Text
 
@@ -42,8 +43,13 @@ def write_texts(root: Path, before: Mapping[str, Text], after: Mapping[str, str]
         before: the texts as they were read, by path.
         after: the new texts.
     """
-    replacements = {path: replacement(root / path, before[path], after[path]) for path in after}
-    refused: dict[str, str] = {}
+    outside = {path for path in after if leads_out(root / path, root)}
+    replacements = {
+        path: replacement(root / path, before[path], after[path])
+        for path in after
+        if path not in outside
+    }
+    refused = dict.fromkeys(outside, "it is a link to a file outside of the project")
     changed: set[str] = set()
 
     def done(path: str, step: Callable[[], bool]) -> bool:
@@ -57,7 +63,7 @@ def write_texts(root: Path, before: Mapping[str, Text], after: Mapping[str, str]
         return False
 
     try:
-        ready = [path for path in after if done(path, partial(prepared, replacements[path]))]
+        ready = [path for path in replacements if done(path, partial(prepared, replacements[path]))]
         linked = [path for path in ready if has_other_names(replacements[path].target)]
         paths = [path for path in ready if done(path, replacements[path].move)]
     except KeyboardInterrupt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -12,10 +13,12 @@ from pathlib import Path
 
 import pathspec
 
+from amplint.core import files
 from amplint.core.errors import Failure
 from amplint.core.finding import Finding, Group
 from amplint.core.registry import UNPARSABLE, beginnings, did_you_mean, for_target
 from amplint.core.rule import Rule
+from amplint.project.patterns import spec
 from amplint.project.toml import tomllib
 from amplint.project.torch_floor import ANY, Floor, torch_floor
 
@@ -132,7 +135,7 @@ class Settings:
 
     @cached_property
     def excluded(self) -> pathspec.GitIgnoreSpec:
-        return pathspec.GitIgnoreSpec.from_lines(self.exclude)
+        return spec(self.exclude)
 
     @cached_property
     def _per_file(self) -> tuple[tuple[PathMatch, tuple[str, ...]], ...]:
@@ -150,7 +153,7 @@ class PathMatch:
 
     @cached_property
     def _spec(self) -> pathspec.GitIgnoreSpec:
-        return pathspec.GitIgnoreSpec.from_lines([self.pattern.removeprefix("!")])
+        return spec([self.pattern.removeprefix("!")])
 
 
 def fits(names: Sequence[str], patterns: Sequence[str]) -> bool:
@@ -249,13 +252,15 @@ def read(file: Path) -> dict[str, object]:
 
 def tool_table(file: Path) -> dict[str, object]:
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        document = tomllib.loads(files.read_text(file))
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file}: is not UTF-8: {error.reason}") from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # of TOML, or of a number of thousands of digits
         raise ConfigError(f"{file}: is not valid TOML: {error}") from error
+    except RecursionError:
+        raise ConfigError(f"{file}: is nested too deeply") from None
     tool = document.get("tool", {})
     return tool if isinstance(tool, dict) else {}
 
@@ -294,16 +299,19 @@ KEYS = (
 )  # fmt: skip
 
 
+shortened = reprlib.repr  # a value may be as long as the file
+
+
 def strings(value: object, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ConfigError(f"{where} must be a list of strings, not {value!r}")
+        raise ConfigError(f"{where} must be a list of strings, not {shortened(value)}")
     return tuple(value)
 
 
 def patterns(value: object, where: str) -> tuple[str, ...]:
     for item in (items := strings(value, where)):
         try:
-            pathspec.GitIgnoreSpec.from_lines([item])
+            spec([item])
         except ValueError as error:
             raise ConfigError(f"{where}: {item!r} is not a pattern as in .gitignore") from error
     return items
@@ -320,7 +328,9 @@ def directories(value: object, where: str) -> tuple[str, ...]:
 
 def per_file_ignores(value: object, where: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if not isinstance(value, dict):
-        raise ConfigError(f"{where} must be a table of patterns with lists of codes, not {value!r}")
+        raise ConfigError(
+            f"{where} must be a table of patterns with lists of codes, not {shortened(value)}"
+        )
     return tuple(
         (patterns([pattern], where)[0], strings(codes, f"{where}, {pattern!r}"))
         for pattern, codes in value.items()
@@ -331,13 +341,13 @@ def torch_version(value: object, where: str) -> str:
     # A number would do for 2.4 and silently take 2.10 for 2.1. A command line has no numbers.
     if not isinstance(value, str) or not TORCH_VERSION.fullmatch(value):
         form = "such as 2.4" if where.startswith(COMMAND_LINE) else 'in quotes, such as "2.4"'
-        raise ConfigError(f"{where} must be a version {form}, not {value!r}")
+        raise ConfigError(f"{where} must be a version {form}, not {shortened(value)}")
     return value
 
 
 def file_name(value: object, where: str) -> str:
     if not isinstance(value, str) or not value or "\0" in value:
-        raise ConfigError(f"{where} must be the name of a file, not {value!r}")
+        raise ConfigError(f"{where} must be the name of a file, not {shortened(value)}")
     return value
 
 

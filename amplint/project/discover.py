@@ -3,15 +3,17 @@
 A directory is walked for `*.py`, `*.pyw` and `*.ipynb`, without what .gitignore, `exclude` and the
 usual build and environment directories leave out. A file named by itself is read whatever it is
 called, and also if it would have been left out. Links to directories are not followed in a walk, so
-that a loop of links cannot hang it and no file is read twice; a link that is named is followed.
+that a loop of links cannot hang it and no file is read twice, nor are links to files outside of the
+project, for a report shows what it has read; a link that is named is followed.
 """
 
 # Paths are strings here: `os.path` answers False where a directory may not be entered, `Path`
 # raises, and a walk makes one for every file of a project.
-# ruff: noqa: PTH100, PTH109, PTH110, PTH111, PTH112, PTH113, PTH114, PTH120, PTH123
+# ruff: noqa: PTH100, PTH109, PTH110, PTH111, PTH112, PTH113, PTH114, PTH120
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,8 +21,10 @@ from pathlib import Path
 
 import pathspec
 
+from amplint.core import files
 from amplint.core.replacing import is_left, left_in
 from amplint.project.config import Settings
+from amplint.project.patterns import spec
 
 SUFFIXES = (".py", ".pyw", ".ipynb")
 NEVER_ENTERED = frozenset({
@@ -83,6 +87,7 @@ class Walked:
     links: frozenset[str]
     unreadable: tuple[str, ...]
     left: tuple[str, ...]
+    outside: tuple[str, ...] = ()  # links to files outside of the project
 
 
 def project(
@@ -130,6 +135,11 @@ def project(
     for directory in sorted({place for one in walks for place in one.unreadable}):
         problems.append(f"{shown(directory)}: the directory cannot be read")
     notices = ["no Python files were found"] if named_directories and not reported else []
+    if outside := sorted({place for one in walks for place in one.outside}):
+        notices.append(
+            f"links that lead out of the project were not followed ({len(outside)}); to look "
+            f"behind one, name it: {shown(outside[0])}"
+        )
     return Project(
         root=Path(root),
         files=tuple(sorted(relative(file, root) for file in {*reported, *all_files})),
@@ -187,10 +197,11 @@ def walk(top: str, root: str, settings: Settings) -> Walked:
 
     Patterns from above that leave out `top` itself are not asked: it was named.
     """
-    files: list[str] = []
+    found: list[str] = []
     links: set[str] = set()
     unreadable: list[str] = []
     left: list[str] = []
+    outside: list[str] = []
     above = [one.without_those_for(top) for one in ignore_files_above(top, root)]
     pending = [(top, above)]
     while pending:
@@ -216,10 +227,13 @@ def walk(top: str, root: str, settings: Settings) -> Walked:
             if is_directory:
                 pending.append((path, ignores))
             elif os.path.isfile(path):
-                files.append(path)
                 if child.is_symlink():
+                    if files.leads_out(path, root):
+                        outside.append(path)
+                        continue
                     links.add(path)
-    return Walked(tuple(files), frozenset(links), tuple(unreadable), tuple(left))
+                found.append(path)
+    return Walked(tuple(found), frozenset(links), tuple(unreadable), tuple(left), tuple(outside))
 
 
 def once(walks: Iterable[Walked]) -> Iterator[str]:
@@ -290,11 +304,12 @@ def ignore_files_above(directory: str, root: str) -> list[IgnoreFile]:
 def ignore_file(directory: str, name: str) -> list[IgnoreFile]:
     """The patterns in this file for what is below `directory`; nothing if there is no such file."""
     try:
-        with open(join(directory, name), encoding="utf-8", errors="replace") as file:
-            lines = [line for line in file if line.strip() not in MEANINGLESS]
+        content = files.read(join(directory, name), files.MOST_OF_SETTINGS)
     except OSError:
         return []
-    return [IgnoreFile(directory, pathspec.GitIgnoreSpec.from_lines(lines))]
+    written = io.StringIO(content.decode("utf-8", "replace"), newline=None)
+    lines = [line for line in written if line.strip() not in MEANINGLESS]
+    return [IgnoreFile(directory, spec(lines))]
 
 
 MEANINGLESS = ("!", "\\")  # lines that git passes over and `pathspec` refuses

@@ -6,6 +6,7 @@ import configparser
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from amplint.core import files
 from amplint.project.toml import tomllib
 
 DEFAULT = 88  # of ruff and black
@@ -60,7 +61,7 @@ def _lengths(directory: Path) -> Iterator[object]:
 
 def _toml(file: Path) -> Mapping[str, object]:
     try:
-        table: Mapping[str, object] = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        table: Mapping[str, object] = tomllib.loads(files.read_text(file))
     except (OSError, ValueError, RecursionError):  # some other tool's file, and not about amplint
         return {}
     return table
@@ -75,7 +76,7 @@ def _value(table: object, keys: Sequence[str]) -> object:
 def _ini(file: Path) -> configparser.RawConfigParser:
     parser = configparser.RawConfigParser()
     try:
-        parser.read_string(file.read_text(encoding="utf-8-sig"))
+        parser.read_string(files.read_text(file))
     except (OSError, ValueError, configparser.Error):
         return configparser.RawConfigParser()
     return parser

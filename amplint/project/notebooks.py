@@ -73,6 +73,7 @@ PIECE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+RUN = re.compile(r"#(~+)")  # what may pass for a boundary
 DECODER = json.JSONDecoder()
 JSON_BLANK = re.compile(r"[ \t\r\n]*")
 JSON_CHARACTER = re.compile(
@@ -246,9 +247,10 @@ def notebook(file: Text) -> Notebook:
         sources = list(python_sources(file))
     except RecursionError:
         raise NotANotebookError(1, 1, "it is nested too deeply") from None
-    boundary = "#~"
-    while any(boundary in source for _, source, _, _ in sources):
-        boundary += "~"
+    longest = max(
+        (len(run) for _, source, _, _ in sources for run in RUN.findall(source)), default=0
+    )
+    boundary = "#~" + "~" * longest
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the parser's, about the code that is read
         cells = [

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from amplint.core import files
 from amplint.core.progress import SILENT, Progress
-from amplint.core.text import Text, UndecodableError
+from amplint.core.text import MOST_CHARACTERS, Text, TooLargeError, UndecodableError
 from amplint.project.discover import Project
 from amplint.project.notebooks import SUFFIX, notebook
 
@@ -107,9 +108,7 @@ def read(project: Project, overlays: Mapping[str, str], progress: Progress = SIL
 
 
 def contents(root: Path, path: str) -> bytes:
-    # `open` by a string: `Path` costs as much again as the reading of a small file.
-    with open(f"{root}/{path}", "rb") as stream:  # noqa: PTH123
-        return stream.read()
+    return files.read(f"{root}/{path}", files.MOST_BYTES)
 
 
 def text_of(path: str, root: Path, overlays: Mapping[str, str]) -> Text:
@@ -125,4 +124,7 @@ def text_of(path: str, root: Path, overlays: Mapping[str, str]) -> Text:
 
 def as_module(path: str, file: Text) -> Text:
     """The text to analyse, of what a file holds. Raises UndecodableError."""
-    return notebook(file) if path.endswith(SUFFIX) else file
+    module = notebook(file) if path.endswith(SUFFIX) else file
+    if len(module.text) > MOST_CHARACTERS:
+        raise TooLargeError
+    return module

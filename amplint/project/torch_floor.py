@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from amplint.core import files
 from amplint.core.registry import version
 from amplint.project.toml import tomllib
 
@@ -69,7 +70,7 @@ def _files(directory: Path) -> Iterator[tuple[Path, Reader]]:
 
 def _read(file: Path, read: Reader) -> list[str]:
     try:
-        return list(read(file.read_text(encoding="utf-8-sig")))
+        return list(read(files.read_text(file)))
     except (OSError, ValueError, SyntaxError, RecursionError, configparser.Error):
         return []  # some other tool's file, and not about amplint
 

@@ -280,15 +280,19 @@ def why_unread(path: str, text: str, error: Exception) -> Seen:
     return Seen(findings=(unparsable(path, *refusal),))
 
 
-def unparsable(path: str, at: Position, reason: str, what: str = "file") -> Finding:
-    version = ".".join(platform.python_version_tuple()[:2])
+PYTHON = f"Python {'.'.join(platform.python_version_tuple()[:2])}"
+
+
+def unparsable(
+    path: str, at: Position, reason: str, what: str = "file", reader: str = PYTHON
+) -> Finding:
     return Finding(
         code=UNPARSABLE.code,
         name=UNPARSABLE.name,
         group=UNPARSABLE.group,
         path=path,
         span=Span(at, at),
-        message=f"Python {version} cannot read this {what}: {reason}",
+        message=f"{reader} cannot read this {what}: {reason}",
         help=UNPARSABLE.help,
         cost=Cost.RUN,
         url=UNPARSABLE.url,

@@ -1,14 +1,18 @@
 """Results of earlier runs, kept on disk.
 
-An entry is a file behind a line with its own digest. It is there whole or not at all, so that
-processes may share a directory without a lock; it is plain data, and nothing in it is code. Keys,
-and what entries say of what they depend on, name contents, never times or absolute paths, so that a
+An entry is a file behind a line with its seal. It is there whole or not at all, so that processes
+may share a directory without a lock; it is plain data, and nothing in it is code. Keys, and what
+entries say of what they depend on, name contents, never times or absolute paths, so that a
 directory may be carried to another machine.
+
+The directory lies in a project that may be a stranger's: an entry counts only with the seal of this
+user (see `seal.py`), and nothing is read, written or deleted behind a link.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -16,7 +20,7 @@ import platform
 import shutil
 import time
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
@@ -24,13 +28,14 @@ from typing import TypeVar
 import msgspec
 
 import amplint
-from amplint.core import replacing, rule_packages
+from amplint.core import files, replacing, rule_packages
+from amplint.run.seal import VARIABLE, key_of_user, seal
 
 NAME = ".amplint_cache"
 TAG = "CACHEDIR.TAG"  # https://bford.info/cachedir/: backups leave such a directory out
 SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n# Made by amplint. It may be deleted.\n"
 OWN = {".gitignore": b"*\n", TAG: SIGNATURE}  # what is no entry
-MAGIC = b"amplint-cache 1 "
+MAGIC = b"amplint-cache 2 "
 MOST_AGE = 14 * 24 * 3600  # seconds since an entry was last of use
 MOST_BYTES = 128 * 1024 * 1024  # of all entries
 
@@ -68,12 +73,15 @@ class Cache:
     def read(self, key: str) -> bytes | None:
         """The same for an entry that is no JSON."""
         file = self.directory / key
-        try:
-            head, _, body = file.read_bytes().partition(b"\n")
-        except OSError:
+        if self._key is None or not file.exists() or self._is_behind_link(key):
             return None
-        if head != MAGIC + digest(body).encode():
-            self._ignore(key, "it is not what amplint has written")
+        try:
+            head, _, body = files.read(file, MOST_BYTES).partition(b"\n")
+        except OSError as error:
+            self._ignore(key, error.strerror or error)
+            return None
+        if head != MAGIC + seal(self._key, key, body).encode():
+            self._ignore(key, "amplint has not written it, or not for this user")
             return None
         with contextlib.suppress(OSError):
             os.utime(file)  # it is of use
@@ -81,10 +89,12 @@ class Cache:
 
     def write(self, entries: Mapping[str, bytes]) -> None:
         """The same for entries that are no JSON, by key."""
+        if self._key is None:
+            return
         try:
             self._make()
             for key, body in entries.items():
-                content = MAGIC + digest(body).encode() + b"\n" + body
+                content = MAGIC + seal(self._key, key, body).encode() + b"\n" + body
                 # An entry that a loss of power takes away is found anew.
                 replacing.replace_file(self.directory / key, content, lasting=False)
             self.prune()
@@ -95,8 +105,27 @@ class Cache:
     def _ignore(self, key: str, reason: object) -> None:
         self.notices.append(f"{NAME}/{key} is ignored: {reason}")
 
+    @cached_property
+    def _key(self) -> bytes | None:
+        """The key of the user; without one nothing is kept."""
+        try:
+            return key_of_user()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            hint = f"{VARIABLE} may be one"
+            self.notices.append(f"{NAME} is not used: no key for it: {reason} ({hint})")
+            return None
+
+    def _is_behind_link(self, key: str) -> bool:
+        behind = self.directory.is_symlink() or (self.directory / key).is_symlink()
+        if behind:
+            self._ignore(key, "there is a link in the place of what amplint has written")
+        return behind
+
     def _make(self) -> None:
         self.directory.mkdir(exist_ok=True)
+        if self.directory.is_symlink():
+            raise OSError(errno.ELOOP, "it is a link")
         for name, content in OWN.items():
             file = self.directory / name
             if not file.exists():
@@ -117,7 +146,7 @@ class Cache:
         for entry in os.scandir(self.directory):
             if entry.name not in OWN and not replacing.is_left(entry.name):
                 with contextlib.suppress(OSError):
-                    state = entry.stat()
+                    state = entry.stat(follow_symlinks=False)
                     yield abs(now - state.st_mtime), state.st_size, Path(entry.path)
 
     def sweep(self) -> None:

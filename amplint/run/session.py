@@ -12,14 +12,14 @@ from amplint.core.finding import Finding, Position
 from amplint.core.limits import Limited, united
 from amplint.core.process_pool import each, workers
 from amplint.core.rule import Rule
-from amplint.core.text import Text, UndecodableError
+from amplint.core.text import Text, TooLargeError, UndecodableError
 from amplint.ir.ast_cache import ROOM, TreeCache
 from amplint.ir.file_set import QUESTIONS
 from amplint.project.config import check_selectors
 from amplint.project.notebooks import NotANotebookError
 from amplint.project.reading import Reading
 from amplint.run import cache as caching
-from amplint.run.analysis import Analysed, Seen, Task, analyse_part, unparsable
+from amplint.run.analysis import PYTHON, Analysed, Seen, Task, analyse_part, unparsable
 from amplint.run.filtering import Filter
 from amplint.run.indexing import LEAST_KEPT, Store
 from amplint.run.linking import Linker, Linking
@@ -83,7 +83,8 @@ def decoded(reading: Reading) -> tuple[dict[str, Text], Analysed]:
         except UndecodableError as error:
             at = Position(error.row, error.column)
             what = "notebook" if isinstance(error, NotANotebookError) else "file"
-            seen[path] = Seen((unparsable(path, at, error.reason, what),))
+            reader = "amplint" if isinstance(error, TooLargeError) else PYTHON
+            seen[path] = Seen((unparsable(path, at, error.reason, what, reader),))
         else:
             refused = texts[path].refused
             if refused:

@@ -120,7 +120,7 @@ class Server(LanguageServer):
             number, uri = begun
             self.sent = {uri: document.version for uri, document in self.documents.items()}
             opened = {
-                uri: Open(uris.to_fs_path(uri) or "", document.content.text)
+                uri: Open(file_of(uri), encodable(document.content.text))
                 for uri, document in self.documents.items()
             }
             self.send(Look(number, uri, opened, self.encoding))
@@ -193,6 +193,19 @@ class Server(LanguageServer):
             except asyncio.TimeoutError:
                 return None
         return found
+
+
+def file_of(uri: str) -> str:
+    """The path of the file that an editor names; "" for what is in no file."""
+    try:
+        return uris.to_fs_path(uri) or ""
+    except ValueError:  # of a host that is none
+        return ""
+
+
+def encodable(text: str) -> str:
+    """The text with another character in the place of each half of a pair, which UTF-8 lacks."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def create() -> Server:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from amplint.run import cache as caching
 from amplint.run import session
 from amplint.run.cache import NAME, OWN, TAG, Cache, key_of
 from amplint.run.request import AnalysisResult
+from amplint.run.seal import key_of_user, seal
 
 ROOT = Path(__file__).resolve().parents[2]
 LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
@@ -148,29 +150,34 @@ def test_a_directory_may_be_carried_elsewhere(
     assert len(runs) == 1
 
 
-def behind_a_digest(body: bytes) -> bytes:
-    return caching.MAGIC + caching.digest(body).encode() + b"\n" + body
+def sealed(name: str, body: bytes) -> bytes:
+    """An entry with the seal of this user."""
+    return caching.MAGIC + seal(key_of_user(), name, body).encode() + b"\n" + body
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        b"",
-        b"\x80\x04\x95 as a pickle begins",
-        os.urandom(200),
-        behind_a_digest(b"[]"),
-        behind_a_digest(b'{"findings": 1}'),
-        behind_a_digest(b'{"findings": [], "problems": [], "notices": [1]}'),
-        None,
+        lambda *_: b"",
+        lambda *_: b"\x80\x04\x95 as a pickle begins",
+        lambda *_: os.urandom(200),
+        lambda name, _: sealed(name, b"[]"),
+        lambda name, _: sealed(name, b'{"findings": 1}'),
+        lambda name, _: sealed(name, b'{"findings": [], "problems": [], "notices": [1]}'),
+        lambda _, entry: sealed("another", entry.partition(b"\n")[2]),
+        lambda _, entry: entry[:-10],
     ],
-    ids=["empty", "pickle", "random", "list", "wrong type", "wrong inside", "cut"],
+    ids=["empty", "pickle", "random", "list", "wrong type", "wrong inside", "renamed", "cut"],
 )
 def test_a_damaged_or_foreign_entry_is_ignored_with_a_word(
-    tree: Path, capfd: pytest.CaptureFixture[str], runs: list[int], content: bytes | None
+    tree: Path,
+    capfd: pytest.CaptureFixture[str],
+    runs: list[int],
+    content: Callable[[str, bytes], bytes],
 ) -> None:
     status, out, _ = check(capfd)
     (entry,) = entries(tree)
-    entry.write_bytes(entry.read_bytes()[:-10] if content is None else content)
+    entry.write_bytes(content(entry.name, entry.read_bytes()))
     again = check(capfd)
     assert again[:2] == (status, out)
     assert f"{NAME}/{entry.name} is ignored" in again[2]

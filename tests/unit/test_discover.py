@@ -213,8 +213,19 @@ def test_a_link_that_is_named_is_followed(tmp_path: Path) -> None:
 def test_a_file_is_reported_once_under_its_own_name(tmp_path: Path) -> None:
     tree(tmp_path, "pkg/a.py", "outside/b.py")
     (tmp_path / "pkg" / "alias.py").symlink_to(tmp_path / "pkg" / "a.py")
-    (tmp_path / "pkg" / "far.py").symlink_to(tmp_path / "outside" / "b.py")
-    assert reported("pkg") == ["a.py", "far.py"]
+    assert reported("pkg") == ["a.py"]
+
+
+def test_a_walk_follows_no_link_out_of_the_project_and_says_so(tmp_path: Path) -> None:
+    tree(tmp_path, "pkg/a.py", "pkg/inner/b.py", "outside/c.py")
+    (tmp_path / "pkg" / "far.py").symlink_to(tmp_path / "outside" / "c.py")
+    (tmp_path / "pkg" / "near").mkdir()
+    (tmp_path / "pkg" / "near" / "own.py").symlink_to(tmp_path / "pkg" / "far.py")
+    assert reported("pkg") == ["a.py", "inner/b.py"]
+    (notice,) = project("pkg").notices
+    assert notice.startswith("links that lead out of the project were not followed (2)")
+    assert notice.endswith("name it: pkg/far.py")
+    assert reported("pkg/far.py") == ["far.py"]
 
 
 # ------------------------------------------------------------------------------ what goes wrong

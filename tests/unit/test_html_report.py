@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from amplint import Cost, Edit, Finding, Fix, Group, Related, Safety
 from amplint.core import registry
+from amplint.core.escaping import is_control, printable
 from amplint.core.finding import Position, Span
 from amplint.core.text import Text
-from amplint.output.escaping import is_control, printable
 from amplint.output.formats import Report, render
 from amplint.output.formats.html_finding import compared
 from amplint.output.page import document, prose, resource

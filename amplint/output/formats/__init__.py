@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from amplint.core import escaping
+from amplint.core.escaping import printable
 from amplint.core.finding import Finding, Position, Safety, Span
 from amplint.core.rule import Rule
 from amplint.core.text import Part, Text
 from amplint.output import FORMATS as FORMATS
-from amplint.output import escaping
-from amplint.output.escaping import printable
 from amplint.project.notebooks import SUFFIX
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from amplint.core.escaping import printable
 from amplint.core.finding import Finding, Safety
-from amplint.output.escaping import printable
 from amplint.output.formats import Report
 
 

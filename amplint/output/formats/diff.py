@@ -7,15 +7,24 @@ import os
 
 import click
 
+from amplint.core.escaping import printable
+
 COLORS = {"+": "green", "-": "red", "@": "cyan"}
 UNENDED = "\\ No newline at end of file\n"
 
 
-def unified(path: str, before: str, after: str) -> str:
-    """The diff between two texts of the file, with terminal styles; empty if they are equal."""
+def unified(path: str, before: str, after: str, exact: bool) -> str:
+    """The diff between two texts of the file; empty if they are equal.
+
+    Args:
+        path: the file's.
+        before, after: its texts.
+        exact: whether it is to be applied, not to be shown; else it has terminal styles, and
+            nothing of the texts in it that a terminal would act on.
+    """
     names = quoted(f"a/{path}"), quoted(f"b/{path}")
     lines = difflib.unified_diff(rows(before), rows(after), *names)
-    return "".join(styled(line) for line in lines)
+    return "".join(ended(line) if exact else styled(harmless(line)) for line in lines)
 
 
 def quoted(name: str) -> str:
@@ -35,8 +44,18 @@ def rows(text: str) -> list[str]:
     return [f"{line}\n" for line in ended] + [last] * bool(last)
 
 
+def harmless(line: str) -> str:
+    content = line.removesuffix("\n")
+    shown = "\t".join(printable(part) for part in content.removesuffix("\r").split("\t"))
+    return shown + "\n" * (content != line)
+
+
+def ended(line: str) -> str:
+    return line if line.endswith("\n") else f"{line}\n{UNENDED}"
+
+
 def styled(line: str) -> str:
     content = line.removesuffix("\n")
     is_header = line.startswith(("--- a/", "+++ b/", '--- "a/', '+++ "b/'))
     shown = click.style(content, fg=None if is_header else COLORS.get(line[0]), bold=is_header)
-    return f"{shown}\n" + UNENDED * (content == line)
+    return ended(shown + line[len(content) :])

@@ -5,8 +5,8 @@ The message has a line for each place that the finding rests on, and one for wha
 
 from __future__ import annotations
 
+from amplint.core.escaping import lines_without_controls, printable_lines
 from amplint.core.finding import Finding
-from amplint.output.escaping import printable_lines
 from amplint.output.formats import Report, advice
 
 
@@ -36,4 +36,4 @@ def escaped(text: str) -> str:
 
 
 def escaped_property(text: str) -> str:
-    return escaped(printable_lines(text)).replace(":", "%3A").replace(",", "%2C")
+    return escaped(lines_without_controls(text)).replace(":", "%3A").replace(",", "%2C")

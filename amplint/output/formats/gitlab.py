@@ -6,8 +6,8 @@ import hashlib
 import json
 from typing import Any
 
+from amplint.core.escaping import without_controls
 from amplint.core.finding import Finding, Group
-from amplint.output.escaping import printable
 from amplint.output.fingerprint import fingerprints
 from amplint.output.formats import Report, advice
 
@@ -33,7 +33,7 @@ def render(report: Report) -> str:
 def entry(finding: Finding, identity: str, report: Report) -> dict[str, Any]:
     path = report.path_below(finding.path)
     start, end = map(report.text(finding.path).in_file, finding.span)
-    said = (f"{finding.code} {printable(finding.message)}", advice(finding))
+    said = (f"{finding.code} {without_controls(finding.message)}", advice(finding))
     return {
         "description": "; ".join(filter(None, said)),
         "check_name": f"{finding.code} {finding.name}",

@@ -11,8 +11,8 @@ from itertools import groupby
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
+from amplint.core.escaping import without_controls
 from amplint.core.finding import Finding
-from amplint.output.escaping import printable
 from amplint.output.formats import Report, advice
 
 # Characters that XML 1.0 does not allow, not even by a reference.
@@ -66,4 +66,4 @@ def add(finding: Finding, suite: Element, report: Report) -> None:
 
 def text(written: str) -> str:
     """The text in one line of XML."""
-    return NOT_XML.sub("\N{REPLACEMENT CHARACTER}", printable(written))
+    return NOT_XML.sub("\N{REPLACEMENT CHARACTER}", without_controls(written))

@@ -9,10 +9,10 @@ from typing import Any
 from urllib.parse import quote
 
 from amplint import __version__
+from amplint.core.escaping import without_controls
 from amplint.core.finding import Finding, Fix, Span, edited
 from amplint.core.rule import Rule
 from amplint.core.text import Text
-from amplint.output.escaping import printable
 from amplint.output.fingerprint import fingerprints
 from amplint.output.fixing import objection
 from amplint.output.formats import Report
@@ -104,7 +104,7 @@ def help_uri(rule: Rule) -> str:
 
 def message(text: str) -> dict[str, str]:
     """A message of code under analysis, in which `[0](1)` is no link to another place."""
-    return {"text": printable(text).replace("](", "] (")}
+    return {"text": without_controls(text).replace("](", "] (")}
 
 
 def descriptor(rule: Rule) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from amplint.core.escaping import printable, taken_apart
 from amplint.core.finding import Finding, Group, Safety, Span
 from amplint.core.text import Text
-from amplint.output.escaping import printable
 from amplint.output.formats import Report, advice
 
 if TYPE_CHECKING:
@@ -62,15 +62,19 @@ def frame(text: Text, span: Span, color: str, wide: int | None) -> Iterator[str]
         if near == row:
             end = span.end.column if span.end.row == row else len(line) + 1
             before, marked, after = cut(line, column - 1, max(end - 1, column), room)
-            yield f"  {near:{width}} | {before}{marked}{after}".rstrip()
+            yield taken_apart(f"  {near:{width}} | {before}{marked}{after}".rstrip())
             carets = " " * columns(before) + "^" * max(columns(marked), 1)
             yield f"  {'':{width}} | {click.style(carets, fg=color, bold=True)}"
         elif line.strip():
-            yield f"  {near:{width}} | {''.join(cut(line, 0, 0, room))}".rstrip()
+            yield taken_apart(f"  {near:{width}} | {''.join(cut(line, 0, 0, room))}".rstrip())
 
 
 def cut(line: str, start: int, end: int, room: int) -> tuple[str, str, str]:
     """A line as it is shown: what is before, in and after [start, end), of `room` characters."""
+    # Of what is far away nothing is shown, and a line may be as long as a file.
+    first, last = max(start - room - 1, 0), min(end, start + room + 1)
+    line = line[first:last] + line[end : end + room + 1]
+    start, end = start - first, last - first
     shown = expand(line)
     places = [len(expand(line[:place])) for place in (start, end)]
     before, marked, after = shown[: places[0]], shown[places[0] : places[1]], shown[places[1] :]
@@ -90,13 +94,13 @@ def shortened(text: str, room: int) -> str:
 
 def expand(line: str) -> str:
     """The line with its tabs as spaces and nothing that a terminal would act on."""
-    shown = ""
+    shown: list[str] = []
+    at = 0
     for character in line:
-        if character == "\t":
-            shown += " " * (TAB - columns(shown) % TAB)
-        else:
-            shown += printable(character)
-    return shown
+        piece = " " * (TAB - at % TAB) if character == "\t" else printable(character)
+        at += columns(piece)
+        shown.append(piece)
+    return "".join(shown)
 
 
 def columns(text: str) -> int:
