@@ -40,6 +40,11 @@ def taken_apart(text: str) -> str:
     return text.replace(OLD_COMMAND, "## [")
 
 
+def taken_apart_in_json(text: str) -> str:
+    """The same of JSON, which reads as before: what is looked for stands in strings alone."""
+    return text.replace(OLD_COMMAND, OLD_COMMAND.replace("[", "\\u005b"))
+
+
 def printable_lines(text: str) -> str:
     """The same of a text that may have several lines."""
     return "\n".join(map(printable, text.split("\n")))

@@ -95,8 +95,11 @@ class Cache:
             self._make()
             for key, body in entries.items():
                 content = MAGIC + seal(self._key, key, body).encode() + b"\n" + body
+                file = self.directory / key
+                if file.exists() and not file.is_file():  # a pipe that amplint has not made
+                    file.unlink()
                 # An entry that a loss of power takes away is found anew.
-                replacing.replace_file(self.directory / key, content, lasting=False)
+                replacing.replace_file(file, content, lasting=False)
             self.prune()
         except OSError as error:
             reason = error.strerror or str(error)

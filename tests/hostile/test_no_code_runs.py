@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -41,7 +42,7 @@ COMMANDS = [
 @pytest.fixture
 def trapped(repository: Path) -> Path:
     for name in NAMES:
-        (repository / f"{name}.py").write_text(TRAP + LEGACY)
+        (repository / f"{name}.py").write_text(TRAP + f"def run():\n{indent(LEGACY, '    ')}")
     info = repository / "evil-1.0.dist-info"
     info.mkdir()
     (info / "entry_points.txt").write_text("[amplint.rules]\nevil = conftest\n")
@@ -65,10 +66,7 @@ def run(repository: Path, *command: str) -> tuple[int, list[str]]:
 
 
 def test_the_trap_works(trapped: Path) -> None:
-    assert (
-        run(trapped, sys.executable, "-c", "import re, click, torch")[1]
-        == ["re", "click", "torch"][1:]
-    )
+    assert run(trapped, sys.executable, "-c", "import click, torch") == (0, ["click", "torch"])
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python itself imports runpy from there")

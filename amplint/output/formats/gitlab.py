@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from amplint.core.escaping import without_controls
+from amplint.core.escaping import taken_apart_in_json, without_controls
 from amplint.core.finding import Finding, Group
 from amplint.output.fingerprint import fingerprints
 from amplint.output.formats import Report, advice
@@ -27,7 +27,7 @@ def render(report: Report) -> str:
         entry(finding, identity, report)
         for finding, identity in zip(outcome.findings, identities, strict=True)
     ]
-    return json.dumps(found, indent=2)
+    return taken_apart_in_json(json.dumps(found, indent=2))
 
 
 def entry(finding: Finding, identity: str, report: Report) -> dict[str, Any]:

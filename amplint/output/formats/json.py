@@ -13,6 +13,7 @@ import json
 from functools import lru_cache
 from typing import Any
 
+from amplint.core.escaping import taken_apart_in_json
 from amplint.core.finding import Edit, Finding, Position, Related
 from amplint.core.text import Part, Text
 from amplint.output.formats import Report
@@ -20,7 +21,7 @@ from amplint.run.suppressions import Rows
 
 
 def render(report: Report) -> str:
-    return json.dumps(entries(report), indent=2)
+    return taken_apart_in_json(json.dumps(entries(report), indent=2))
 
 
 def entries(report: Report) -> list[dict[str, Any]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
+from amplint.core.escaping import taken_apart_in_json
 from amplint.output.formats import Report
 from amplint.output.formats.json import entries
 
 
 def render(report: Report) -> str:
-    return "\n".join(map(json.dumps, entries(report)))
+    return taken_apart_in_json("\n".join(map(json.dumps, entries(report))))

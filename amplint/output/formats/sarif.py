@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from amplint import __version__
-from amplint.core.escaping import without_controls
+from amplint.core.escaping import taken_apart_in_json, without_controls
 from amplint.core.finding import Finding, Fix, Span, edited
 from amplint.core.rule import Rule
 from amplint.core.text import Text
@@ -30,7 +30,7 @@ URL = re.compile(r"https?://[^\s<>`)\]]+[^\s<>`)\].,;:]")
 
 
 def render(report: Report) -> str:
-    return json.dumps(log(report), indent=2)
+    return taken_apart_in_json(json.dumps(log(report), indent=2))
 
 
 def log(report: Report) -> dict[str, Any]:
