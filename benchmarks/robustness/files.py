@@ -16,12 +16,14 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import os
 import platform
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -149,15 +151,26 @@ class Tried:
 
 def measure(cache: Path) -> dict[str, object]:
     begun = time.monotonic()
-    outcomes: dict[str, Tried] = {}
+    stretches = list(stretched(cache))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # of threads that wait for processes
+        outcomes = dict(pool.map(one_stretch, stretches))
+    return summary(outcomes, time.monotonic() - begun)
+
+
+def stretched(cache: Path) -> Iterator[tuple[str, Path, Sequence[str]]]:
+    """The stretches of all trees: a name, the tree, and the paths of some files in it."""
     for package in (*load(TREES, among=None), *OTHERS):
         tree = fetch(package, cache)
         paths = [path.relative_to(tree).as_posix() for path in sources(package, tree)]
         for start in range(0, len(paths), TOGETHER):
-            name = f"{package.name} from {paths[start]}"
-            outcomes[name] = in_process(tree, paths[start : start + TOGETHER])
-            print(f"{name}: {outcomes[name]}", file=sys.stderr, flush=True)
-    return summary(outcomes, time.monotonic() - begun)
+            yield f"{package.name} from {paths[start]}", tree, paths[start : start + TOGETHER]
+
+
+def one_stretch(stretch: tuple[str, Path, Sequence[str]]) -> tuple[str, Tried]:
+    name, tree, paths = stretch
+    outcome = in_process(tree, paths)
+    print(f"{name}: {outcome}", file=sys.stderr, flush=True)
+    return name, outcome
 
 
 def summary(outcomes: Mapping[str, Tried], seconds: float) -> dict[str, object]:

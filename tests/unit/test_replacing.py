@@ -247,13 +247,16 @@ def test_names_that_are_given_are_known_again(tmp_path: Path) -> None:
         ".a.py.settings.amplint",  # as long a name as `mkstemp` once gave
         f".a.py.{'0' * 32}.amplint",
         f".a.py.{'0123456789abcdef' * 2}.amplint",
-        f"{beside(Path('/a.py')).name}~",
-        beside(Path("/a.py")).name[1:],
-        beside(Path("/a.py")).name.upper(),
     ],
 )
 def test_no_file_of_a_user_is_taken_for_one(name: str) -> None:
     assert not is_left(name)
+
+
+def test_a_name_is_known_as_a_whole_alone() -> None:
+    name = beside(Path("/a.py")).name
+    assert is_left(name)
+    assert not any(map(is_left, (f"{name}~", name[1:], name.upper())))
 
 
 def test_only_files_are_deleted(tmp_path: Path, file: Path) -> None:
