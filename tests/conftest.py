@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -12,6 +13,10 @@ from tests.helpers import ROOT
 
 # The cache of the tests has a key of its own: a test writes nothing into the home directory.
 os.environ.setdefault(seal.VARIABLE, "of the tests")
+
+# A shell has jobs in the background ignore Ctrl-C, and whatever these start does, too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine takes longer over an example, and that is no failure.
 settings.register_profile("amplint", deadline=None)

@@ -100,8 +100,8 @@ def test_processes_index_the_same(
 ) -> None:
     plain = look(kept=False)
     parsed()
-    monkeypatch.setattr(session, "available", lambda: 3)
-    monkeypatch.setattr(process_pool.spread, "__defaults__", (1,))
+    monkeypatch.setattr(session, "workers", lambda _: 3)
+    monkeypatch.setattr(process_pool, "LEAST_WEIGHT", 1)
     assert look(kept=False) == plain
     here = parsed()
     assert 0 < len(here) < len(FILES) - 1, "the others were parsed in other processes"
