@@ -60,7 +60,7 @@ class Judgements:
     rules: Sequence[Rule]
 
     def recall(self, path: str, rows: Rows) -> Judgement | None:
-        """What was found in a file, if it has not changed, and neither have its candidates."""
+        """The findings in a file, if it has not changed, and neither have its candidates."""
         known = self._known.get(path)
         if known is None or known.digest != self.store.digest_of(path) or known.rows != rows:
             return None

@@ -21,7 +21,7 @@ from benchmarks.packages import RESULTS, default_cache
 RESULT = RESULTS / "robustness.json"
 # The name of a module of this package, and what it tries.
 PARTS: dict[str, str] = {
-    "concurrency": "50 processes over one cache, of one project and of several",
+    "concurrency": "50 processes over one cache, for several selections of rules",
     "determinism": "one report for any number of processes, order of paths, cache, line ends",
     "files": "trees of Python of all kinds, checked, fixed, and read by LibCST",
     "generated": "mutants of the fixtures, and programs renamed and formatted",

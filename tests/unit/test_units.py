@@ -151,7 +151,13 @@ def test_every_kind_with_children_that_matter_is_in_the_table() -> None:
         if type(node) in FIELDS
     }
     missing = {kind.__name__ for kind in FIELDS if kind not in seen and kind is not cst.CSTNode}
-    known_to_be_newer = {"StarredDictComp", "TemplatedString", "TemplatedStringExpression"}
+    known_to_be_newer = {
+        "LazyImport",
+        "LazyImportFrom",
+        "StarredDictComp",
+        "TemplatedString",
+        "TemplatedStringExpression",
+    }
     if sys.version_info < (3, 12):
         known_to_be_newer |= {"TypeAlias", "TypeParam", "TypeParameters", "TypeVar"}
     if sys.version_info < (3, 11):
