@@ -68,3 +68,14 @@ def test_scripted_code_asks_as_torchscript_can(tmp_path: Path) -> None:
     assert fixed(tmp_path, program) == program
     plain = program.replace("@torch.jit.script\n", "")
     assert 'torch.is_autocast_enabled("cpu")' in fixed(tmp_path, plain)
+
+
+@pytest.mark.parametrize(
+    "returned", ["{}", "{} if on else None", "None if off else ({} if on else None)"]
+)
+def test_a_region_that_is_returned_keeps_its_dtype(tmp_path: Path, returned: str) -> None:
+    """Who gets it may open it inside a region of another dtype."""
+    program = "import torch\n\n\ndef region(on, off):\n    return {}\n"
+    after = fixed(tmp_path, program.format(returned.format("torch.cuda.amp.autocast()")))
+    new = 'torch.amp.autocast("cuda", dtype=torch.float16)'
+    assert after == program.format(returned.format(new))
