@@ -14,8 +14,8 @@ Fix safety: safe, the device runs the copy before what uses it, and the loader g
 each batch. Unsafe where the batch is a parameter, which others may bring back from the device with
 the same line (the host would then read too early), where the loader is one, or is held by one
 (`self.loader`, `loaders["train"]`), whose batches may be objects with a `to` of their own, where
-the host writes into the batch later, and where the loader has its own `collate_fn`, for what it
-collates need not be tensors.
+the host writes into the batch later, and where the loader has its own `collate_fn`, or is of
+a class with a constructor of its own, for what it collates need not be tensors.
 
 Known limits: the batch itself of a loader with its own `collate_fn` is left alone, and so are its
 attributes; a loader whose `pin_memory=` may be false by a default is. One that an option decides,
@@ -34,6 +34,7 @@ from amplint import (
     Finding,
     Fix,
     Group,
+    Instance,
     Mapping,
     Object,
     Rule,
@@ -150,6 +151,8 @@ def gives_batches(value: Value) -> bool:
             if isinstance(atom, Tensor | TensorTree) and atom.device.pinned:
                 return True
             if isinstance(atom, Object) and atom.kind == "loader":
+                return True
+            if isinstance(atom, Instance) and (atom.device.pinned or atom.device.pinned_within):
                 return True
             if isinstance(atom, Sequence):
                 if atom.batches:
