@@ -20,6 +20,7 @@ from amplint.cst.pairing import walk
 
 REFUSED = Edit(-1, -1, "")
 WIDTH = 88  # of the lines that black and ruff write where nothing else is set
+KEYWORD = re.compile(r"^(\w+)=(?!=)")
 ATOMS = (
     cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.List, cst.Set, cst.Dict, cst.ListComp,
     cst.SetComp, cst.DictComp, cst.SimpleString, cst.FormattedString, cst.ConcatenatedString,
@@ -80,6 +81,7 @@ class Edits:
             return None
         if not call.args:
             return self.insert_argument(call, *texts)
+        texts = _spaced(call, texts)
         last = call.args[-1]
         span, whole = self._layout.offsets(last), self._layout.offsets(call)
         if span is None or whole is None:
@@ -115,6 +117,7 @@ class Edits:
             return REFUSED
         if _is_bare_generator(first):
             return None
+        texts = _spaced(call, texts)
         start = span[0]
         between = self._line_break(start) if self._one_per_line(call) else " "
         return Edit(start, start, "".join(f"{text},{between}" for text in texts))
@@ -400,6 +403,15 @@ def _indentation(line: str) -> str:
 def _is_bare_generator(arg: cst.Arg) -> bool:
     """Ex) the argument of `f(x for x in y)`, which must be the only one"""
     return isinstance(arg.value, cst.GeneratorExp) and not arg.value.lpar
+
+
+def _spaced(call: cst.Call, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Arguments with spaces around their `=`, where all keywords of the call have them."""
+    equals = [arg.equal for arg in call.args if isinstance(arg.equal, cst.AssignEqual)]
+    spaced = all(not each.whitespace_before.empty for each in equals)
+    if not equals or not spaced:
+        return texts
+    return tuple(KEYWORD.sub(r"\1 = ", text) for text in texts)
 
 
 def _ends(

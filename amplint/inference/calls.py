@@ -378,6 +378,8 @@ class Calls(Frame):
                 device = transfer.host_memory(
                     "torch.utils.data.DataLoader", arguments, self.site(node)
                 )
+                if makers and device.pinned:  # a constructor may hand on a `collate_fn` of its own
+                    device = replace(device, pinned=False, pinned_within=True)
                 return one(Instance(atom.id, device))
             return one(Instance(atom.id))
         if isinstance(atom, Instance):

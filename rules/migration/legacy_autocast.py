@@ -164,8 +164,12 @@ def explicit_cache(call: cst.Call, src: Source) -> str:
 
 
 def is_handed_on(call: cst.Call, src: Source) -> bool:
-    """Whether the region is returned: who gets it may open it inside another one."""
-    return isinstance(src.parent(call), cst.Return)
+    """Whether the region is returned, be it in one case of several: who gets it may open it inside
+    another one."""
+    around = src.parent(call)
+    while isinstance(around, cst.IfExp):
+        around = src.parent(around)
+    return isinstance(around, cst.Return)
 
 
 # Ex) cache_enabled=False, set_autocast_cache_enabled(False), autocast(True, torch.float16, False)

@@ -9,7 +9,9 @@ told the device type.
     dtype = torch.get_autocast_dtype("cuda")
     torch.set_autocast_enabled("cpu", True)
 
-Fix safety: safe: the old function is the new one for that device type.
+Fix safety: safe: the old function is the new one for that device type. Unsafe for
+`is_autocast_cpu_enabled` where the project mentions `torch.jit`: TorchScript knows this function,
+and the new one only without an argument.
 
 Known limits: `torch.is_autocast_enabled()` and `torch.set_autocast_enabled(flag)`, which mean CUDA
 and say nothing of other devices, are not deprecated. Code under a test of the version is left
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from amplint import Source
 
 SAME = "the old function is the new one for this device type"
+
+# Of all these functions, TorchScript compiles the old one, and the call of the new one not.
+SCRIPTED = "torch.is_autocast_cpu_enabled"
 
 rule = Rule(
     "AMP704",
@@ -63,4 +68,5 @@ def migrate(call: cst.Call, new: str, device: str, src: Source) -> Fix | None:
     if spelled is None or edit is None:
         return None
     edits = (*spelled.edits, src.edits.replace(call.func, spelled.text), edit)
-    return Fix.safe_if(f"Use `{new}`", edits, {SAME: True})
+    fix = Fix.safe_if(f"Use `{new}`", edits, {SAME: True})
+    return fix.demoted() if src.name(call.func) == SCRIPTED and src.mentions("jit") else fix

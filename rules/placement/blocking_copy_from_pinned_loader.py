@@ -12,9 +12,10 @@ the copy is done, and only then goes on to queue the next kernels.
 
 Fix safety: safe, the device runs the copy before what uses it, and the loader gives new memory for
 each batch. Unsafe where the batch is a parameter, which others may bring back from the device with
-the same line (the host would then read too early), where the loader is one, whose batches may be
-objects with a `to` of their own, where the host writes into the batch later, and where the loader
-has its own `collate_fn`, for what it collates need not be tensors.
+the same line (the host would then read too early), where the loader is one, or is held by one
+(`self.loader`, `loaders["train"]`), whose batches may be objects with a `to` of their own, where
+the host writes into the batch later, and where the loader has its own `collate_fn`, or is of
+a class with a constructor of its own, for what it collates need not be tensors.
 
 Known limits: the batch itself of a loader with its own `collate_fn` is left alone, and so are its
 attributes; a loader whose `pin_memory=` may be false by a default is. One that an option decides,
@@ -33,6 +34,8 @@ from amplint import (
     Finding,
     Fix,
     Group,
+    Instance,
+    Mapping,
     Object,
     Rule,
     Same,
@@ -40,6 +43,7 @@ from amplint import (
     Spot,
     Tensor,
     TensorTree,
+    Value,
     calls,
     only,
 )
@@ -119,11 +123,44 @@ def without_waiting(
 
 
 def is_fresh(batch: cst.BaseExpression, src: Source) -> bool:
-    """Whether no caller passes the batch: it may come back from the device by the same line."""
-    function = src.function(batch)
-    return function is not None and not any(
-        is_passed(each, src) for each in src.layout.names(function)
+    """Whether no caller passes the batch, which may come back from the device by the same line, or
+    a loader, whose batches may be what cannot be moved in this way, or is written into while it is
+    copied."""
+    functions = [each for each in src.ancestors(batch) if isinstance(each, cst.FunctionDef)]
+    given = {name.value for each in functions for name in src.layout.names(each.params)}
+    return bool(functions) and not any(
+        gives_batches(src.value(part))
+        for name in src.layout.names(functions[-1])
+        if name.value in given
+        for part in dotted(name, src)
     )
+
+
+def dotted(name: cst.BaseExpression, src: Source) -> Iterator[cst.BaseExpression]:
+    """Ex) self, self.data and self.data.loader"""
+    yield name
+    while isinstance(around := src.parent(name), cst.Attribute) and around.value is name:
+        yield (name := around)
+
+
+def gives_batches(value: Value) -> bool:
+    """Whether a value may be a pinned batch, or a loader, or holds one: `{"train": loader}`"""
+    values = [value]
+    while values:
+        for atom in values.pop():
+            if isinstance(atom, Tensor | TensorTree) and atom.device.pinned:
+                return True
+            if isinstance(atom, Object) and atom.kind == "loader":
+                return True
+            if isinstance(atom, Instance) and (atom.device.pinned or atom.device.pinned_within):
+                return True
+            if isinstance(atom, Sequence):
+                if atom.batches:
+                    return True
+                values.extend((atom.element, *(atom.items or ())))
+            if isinstance(atom, Mapping):
+                values.extend((atom.rest, *(item for _, item in atom.items)))
+    return False
 
 
 def is_unwritten(batch: cst.BaseExpression, src: Source) -> bool:
@@ -133,16 +170,6 @@ def is_unwritten(batch: cst.BaseExpression, src: Source) -> bool:
     return is_bound_by(src.statement(batch), batch.value, src) or not src.variables.written_into(
         batch
     )
-
-
-def is_passed(name: cst.Name, src: Source) -> bool:
-    """Whether a name reads a parameter that is given a batch, or a loader: that of another caller
-    may give batches that cannot be moved in this way, or are written into while they are copied."""
-    given = only(src.value(name))
-    pinned = isinstance(given, Tensor | TensorTree) and given.device.pinned
-    draws = isinstance(given, Sequence) and given.batches
-    loader = isinstance(given, Object) and given.kind == "loader"
-    return (pinned or draws or loader) and src.parameter(name) is not None
 
 
 def is_bound_by(statement: cst.CSTNode | None, name: str, src: Source) -> bool:

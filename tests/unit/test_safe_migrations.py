@@ -57,3 +57,25 @@ def test_a_shape_of_the_seen_calls_is_put_in_no_brackets(tmp_path: Path, shape: 
 def test_one_size_becomes_a_shape(tmp_path: Path) -> None:
     program = "import torch\n\n\ndef f(n: int):\n    return torch.cuda.FloatTensor(n).fill_(2.0)\n"
     assert "torch.full((n,), 2.0, " in fixed(tmp_path, program, unsafe=True)
+
+
+def test_scripted_code_asks_as_torchscript_can(tmp_path: Path) -> None:
+    """`torch.is_autocast_enabled("cpu")` does not compile: TorchScript gives it no argument."""
+    program = (
+        "import torch\n\n\n@torch.jit.script\ndef f(x: torch.Tensor) -> bool:\n"
+        "    return torch.is_autocast_cpu_enabled()\n"
+    )
+    assert fixed(tmp_path, program) == program
+    plain = program.replace("@torch.jit.script\n", "")
+    assert 'torch.is_autocast_enabled("cpu")' in fixed(tmp_path, plain)
+
+
+@pytest.mark.parametrize(
+    "returned", ["{}", "{} if on else None", "None if off else ({} if on else None)"]
+)
+def test_a_region_that_is_returned_keeps_its_dtype(tmp_path: Path, returned: str) -> None:
+    """Who gets it may open it inside a region of another dtype."""
+    program = "import torch\n\n\ndef region(on, off):\n    return {}\n"
+    after = fixed(tmp_path, program.format(returned.format("torch.cuda.amp.autocast()")))
+    new = 'torch.amp.autocast("cuda", dtype=torch.float16)'
+    assert after == program.format(returned.format(new))

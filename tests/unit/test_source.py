@@ -472,6 +472,8 @@ ADDED = [
     ("f((a))", "f((a), k=v)"),
     ("f(*a)", "f(*a, k=v)"),
     ("f(b=c)", "f(b=c, k=v)"),
+    ("f(b = c)", "f(b = c, k = v)"),
+    ("f(b = c, d=e)", "f(b = c, d=e, k=v)"),
     ("f(**a)", None),
     ("f(x for x in y)", "f((x for x in y), k=v)"),
     ("f((x for x in y))", "f((x for x in y), k=v)"),
@@ -521,6 +523,12 @@ def test_inserting_an_argument(before: str, expected: str | None) -> None:
     src = source(f"{before}\n")
     result = after(src, src.edits.insert_argument(call_in(src), "new"))
     assert result == (f"{expected}\n" if expected is not None else None)
+
+
+def test_an_inserted_keyword_has_the_spaces_of_the_others() -> None:
+    src = source("f(b = c)\n")
+    edit = src.edits.insert_argument(call_in(src), '"a=b"', "k=v")
+    assert after(src, edit) == 'f("a=b", k = v, b = c)\n'
 
 
 @pytest.mark.parametrize(
