@@ -222,7 +222,7 @@ def exported(path: str, name: str) -> re.Pattern[str]:
     """A pattern for a statement of another file that imports the name from this module; by a
     star it takes those that it reads."""
     stem, name = re.escape(_stem(path)), re.escape(name)
-    names = rf"[^(\n]*\b{name}\b|\([^)]*\b{name}\b|.*\\"
+    names = rf"[^(\n]*\b{name}\b|\([^)]*\b{name}\b|.*\\\r?\n"
     return re.compile(rf"\bfrom\s+[.\w]*\b{stem}\s+import\s+(?:{names})|\b{stem}\.{name}\b")
 
 

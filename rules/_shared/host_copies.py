@@ -191,6 +191,8 @@ def filling(copy: Copy, constant: Constant, src: Source) -> Filling | None:
     keywords = {arg.keyword.value for arg in made.args if arg.keyword is not None}
     if torch is None or len(made.args) != 1 + len(keywords) or not keywords <= KEYWORDS:
         return None
+    if any(isinstance(atom, Host) and atom.kind == "bool" for atom in src.value(number)):
+        return None  # `torch.jit.trace` cannot record `torch.full` of a bool
     if is_new_tensor(made):
         called = src.edits.replace(made.func, src.text(made.func).removesuffix("tensor") + "full")
     else:

@@ -34,6 +34,7 @@ from amplint import Autocast, Dtype, Finding, Group, Rule, Spot, nodes
 from amplint import libcst as cst
 
 from .._shared.dtypes import enabled_region
+from .._shared.suspensions import suspensions
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -110,18 +111,6 @@ def blocks_around(block: cst.With, src: Source) -> Iterator[cst.With]:
             return
         if isinstance(around, cst.With):
             yield around
-
-
-def suspensions(node: cst.CSTNode) -> Iterator[cst.Yield | cst.Await | cst.For]:
-    """Where the function stops for others to run, in the order of the text."""
-    for child in node.children:
-        if isinstance(child, cst.FunctionDef | cst.Lambda | cst.ClassDef):
-            continue
-        if isinstance(child, cst.Yield | cst.Await):
-            yield child
-        if isinstance(child, cst.For) and child.asynchronous is not None:
-            yield child
-        yield from suspensions(child)
 
 
 def makes_context(node: cst.CSTNode, src: Source) -> bool:

@@ -36,6 +36,7 @@ from amplint.knowledge.libraries import AUTOCASTS, AutocastApi
 from .._shared.guards import is_fallback
 from .._shared.handed_on import handed_on, handing_on
 from .._shared.parameters import is_given
+from .._shared.suspensions import suspensions
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -143,7 +144,7 @@ def explicit_dtype(call: cst.Call, api: AutocastApi, src: Source) -> str:
         or src.matches(BY_NAME[api.device or "cuda"])
         or any(src.mentions(word) for word in DTYPE_SETTERS)
     )
-    if given or not (nested or elsewhere or is_handed_on(call, src)):
+    if given or not (nested or elsewhere or may_be_inside(call, src)):
         return ""
     torch = src.imports.bound_as("torch") or "torch"
     return f"dtype={torch}.{api.dtype}"
@@ -156,10 +157,20 @@ def is_off(call: cst.Call, src: Source) -> bool:
     return off and not src.matches(TAKES_OVER) and not src.mentions(*DTYPE_GETTERS)
 
 
+def may_be_inside(call: cst.Call, src: Source) -> bool:
+    """Whether others may open the region inside another one: it is handed on, or open at a `yield`,
+    as in the generator of a context manager."""
+    item = src.parent(call)
+    block = src.parent(item) if isinstance(item, cst.WithItem) else None
+    if isinstance(block, cst.With):
+        return any(isinstance(each, cst.Yield) for each in suspensions(block.body))
+    return is_handed_on(call, src)
+
+
 def explicit_cache(call: cst.Call, src: Source) -> str:
     """`cache_enabled=True` where the new API might inherit that there is none."""
     given = src.argument(call, "cache_enabled", 2) is not None or src.has_star(call)
-    inside = src.region(call) is not None or is_handed_on(call, src)
+    inside = src.region(call) is not None or may_be_inside(call, src)
     return "cache_enabled=True" if inside and src.matches(WITHOUT_CACHE) and not given else ""
 
 

@@ -27,7 +27,7 @@ of its own for each element), of a part (`[::2]`; the copy has no gaps between i
 that is repeated as often as a variable says, and where only the calls that were seen say what it is
 cast to, compared with or moved to. None after `.type("torch.FloatTensor")` and its like: a tensor
 type is on a device, too; nor at module level, where the move is a later line, nor where another
-function builds it.
+function builds it, nor for a bool, since `torch.jit.trace` cannot record `torch.full` of one.
 
 Known limits: `torch.tensor(data).cuda()` is no finding, for `device=` saves no copy there (AMP510);
 where it runs for every batch, a constant is one of AMP502. Nothing is said of `.cuda(index)` with

@@ -25,7 +25,7 @@ Fix safety: for a literal, `torch.full((), ...)` is safe: the same value, dtype 
 where the number is not known, for `torch.full` raises on what float32 cannot hold; with a dtype
 given along with the move, which then rounds once instead of twice; with arithmetic before the move,
 whose last bit may differ; and where a list is built before the loop, for then it is the same tensor
-in every round.
+in every round. No fix for a bool, since `torch.jit.trace` cannot record `torch.full` of one.
 
 Known limits: lists whose elements may change are left alone, sizes among them, and so is what is
 copied with `non_blocking=True`, kept in a cache, or read back from the device just before (AMP101).

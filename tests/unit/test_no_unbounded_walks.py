@@ -125,7 +125,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "rules/_shared/host_copies.py": {"built_from": STEPS},
     "rules/_shared/tensors.py": {"tensor_operands": SYNTAX},
     "rules/_shared/waits.py": {"evaluated": SYNTAX},
-    "rules/autocast/autocast_across_yield.py": {"suspensions": SYNTAX},
+    "rules/_shared/suspensions.py": {"suspensions": SYNTAX},
     "rules/autocast/no_grad_forward_in_same_region.py": {"calls_in": SYNTAX},
     "rules/host_sync/host_value_fed_back.py": {"fed_back": SYNTAX},
     "rules/host_sync/tensor_truth_in_hot_path.py": {"is_tested": SYNTAX},

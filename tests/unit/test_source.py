@@ -890,6 +890,8 @@ def test_imports_that_a_fix_has_orphaned_go(before: str, fixed: str, expected: s
         ("from utils import (\n    other,\n    autocast,\n)", True),
         ("from utils import (\n    other,\n)\nautocast", False),
         ("    x = utils.autocast()", True),
+        ("from utils import other, \\\n    autocast", True),
+        ('hint = "from pkg.utils import other\\n"', False),
         ("from utils import other", False),
         ("from myutils import autocast", False),
         ("from torch import autocast", False),
