@@ -26,9 +26,9 @@ def find_cleared(index: EventIndex) -> Iterator[tuple[SiteId, SiteId]]:
         state = index.inference.states[function]
         if TEST_PATH.search(index.inference.functions[function].path):
             continue
+        leaving = {number for number, event in events.items() if event.kind in LEAVING}
         for number, event in events.items():
             if is_scaler_step(index.inference, state, event) and event.argument >= 0:
-                leaving = {n for n, each in events.items() if each.kind in LEAVING}
                 cleared = cleared_before(state, number, event.argument, leaving)
                 if cleared is not None:
                     yield (function, cleared), (function, number)
