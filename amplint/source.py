@@ -33,6 +33,7 @@ from amplint.core.values import (
     Place,
     Reason,
     Region,
+    Shows,
     Symbol,
     Tensor,
     Value,
@@ -53,6 +54,11 @@ from amplint.ir.ssa import where
 
 Spans = Callable[[Place], Span]
 QUOTES = ("'", '"')
+# The condition of a finding, by the kind of evidence that it is presumed by.
+PRESUMED = {
+    Shows.SIGN: "if this runs under autocast, as `{}` suggests",
+    Shows.SETTINGS: "if this runs under autocast, as the settings say",
+}
 COMMENT = re.compile(r"#[^\r\n]*")
 
 
@@ -77,6 +83,7 @@ class Source:
         self._scopes = scopes
         self._facts = facts
         self._said: dict[re.Pattern[str], bool] = {}
+        self._presumed: dict[Related, str] = {}  # what a finding presumes, by why it does
         self._spans = spans
 
     # ------------------------------------------------------------------------------ facts
@@ -245,7 +252,10 @@ class Source:
         place = evidence.place
         is_here = place.path == self.path
         span = span_in(self.layout.content, place) if is_here else self._spans(place)
-        return Related(place.path, span, evidence.text, evidence.kind.leads)
+        related = Related(place.path, span, evidence.text, evidence.kind.leads)
+        if evidence.kind in PRESUMED:
+            self._presumed[related] = PRESUMED[evidence.kind].format(place.path)
+        return related
 
     def related_node(self, node: cst.CSTNode, message: str) -> Related:
         """A node of this file as a place to show."""
@@ -263,11 +273,17 @@ class Source:
         """A place where the claim of a rule holds.
 
         A fix with an edit that could not be made is left out, and one that removes a comment is no
-        longer safe. Within an f-string, edits get the quotes that are left, if there are any.
+        longer safe; nor is one of a finding that rests on a presumed region, which says so. Within
+        an f-string, edits get the quotes that are left, if there are any.
         Raises ValueError for a group, or a condition of the fix, that the rule does not declare.
         """
         if group is not None and group not in rule.groups:
             raise ValueError(f"{rule.code} does not declare the group {group}")
+        related = tuple(related)
+        condition = next((self._presumed[each] for each in related if each in self._presumed), None)
+        if condition is not None:
+            message = f"{condition}: {message}"
+            fix = fix and fix.demoted()
         if fix is not None:
             fix = self._requoted(fix, node) if REFUSED not in fix.edits else None
         if fix is not None and fix.safety is Safety.SAFE and self._removes_comment(fix):
@@ -284,7 +300,7 @@ class Source:
             message=message,
             scope=self.layout.scope(node),
             fix=fix,
-            related=tuple(related),
+            related=related,
             help=rule.help,
             cost=cost_of(rule, group, self.heat(node)),
             url=rule.url,

@@ -41,6 +41,8 @@ class Shows(str, Enum):
     OPERATION = "an operation that is computed"
     WEIGHTS = "weights that change or are used"
     SCALER = "a step in the protocol of a GradScaler"
+    SIGN = "a sign that the project trains under autocast"
+    SETTINGS = "the settings, which say that it does"
 
     @property
     def leads(self) -> bool:
@@ -506,6 +508,7 @@ class Region:
     `device` and `dtype` are those of the region ("cuda", "float16"); `enabled` is None where it
     is not constant. `why` is the place that opens it.
     `inherited`: the region is opened by a caller, not in the function itself.
+    `presumed`: nobody is seen to open it: see `amplint.inference.presumption`.
     """
 
     device: str | None
@@ -513,6 +516,7 @@ class Region:
     enabled: bool | None
     evidence: Reason | None = field(default=None, compare=False)
     inherited: bool = False
+    presumed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -355,7 +355,12 @@ class Explanations:
                 if isinstance(atom, Autocast):
                     yield Written(decorators, site, (name_of(atom), CONTEXT))
                     return
-        calls = infer.calls_in_regions(function)
+        around = infer.states[function].around
+        if around is None:
+            return
+        calls = infer.calls_in_regions(function, around.presumed)
+        if around.presumed and not calls:
+            yield infer.presumption.evidence(infer.functions[function])
         for caller, number in [call] if call is not None and call in calls else calls:
             node = infer.states[caller].graph.nodes[number]
             yield Around(caller, node.block)

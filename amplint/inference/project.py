@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 
-from amplint.core.values import Value
+from amplint.core.values import Region, Value
 from amplint.inference import use_evidence
 from amplint.inference.hierarchy import Hierarchy
+from amplint.inference.presumption import Presumption
 from amplint.inference.state import Key
 from amplint.inference.store import TEST_PATH
 from amplint.ir.file_set import Files
@@ -28,6 +29,15 @@ class ProjectFacts(Hierarchy):
         self._marks: dict[str, use_evidence.Marks] = {}
         self._class_marks: dict[str, dict[str, str]] = {}
         self._idle_scalers: dict[str, bool] = {}
+        self.presumption = Presumption(files, files.assumes_autocast)
+
+    def presumed_region(self, function: str) -> Region | None:
+        facts = self.functions[function]
+        region = self.presumption.region
+        if region is None or facts.cls is None or not self.presumption.covers(facts):
+            return None
+        is_called = self.is_module(facts.cls) or facts.name != "forward"
+        return region if is_called and self.autograd_role(function) is None else None
 
     def makes_idle_scaler(self, path: str) -> bool:
         """Whether a file has a GradScaler for the CPU, or one that is switched off."""

@@ -42,9 +42,13 @@ class Solution:
         self._solve()
 
     def _solve(self) -> None:
-        """Begin with no function in a region, and go from callers to callees until nothing
-        changes."""
-        self.regions.update(dict.fromkeys(self._inference.states))
+        """Begin with no function in a region, but for those of which one is presumed, and go from
+        callers to callees until nothing changes."""
+        known = self._inference.calls_of_functions()
+        for function in self._inference.states:
+            is_called = function in known and known[function].sites
+            presumed = None if is_called else self._inference.presumed_region(function)
+            self.regions[function] = presumed
         waiting = dict.fromkeys(self._inference.states)
         while waiting:
             caller, _ = waiting.popitem()

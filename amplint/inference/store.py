@@ -9,7 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from amplint.core.lattice import few_functions, join
 from amplint.core.values import BOTTOM, UNKNOWN, Atom, Region, Value, constant
@@ -58,7 +58,7 @@ class RegionsOfCalls:
 
     def __init__(self) -> None:
         self.sites: dict[SiteId, Region | None] = {}
-        self._kinds: Counter[tuple[str | None, str | None, bool | None] | None] = Counter()
+        self._kinds: Counter[_Kind | None] = Counter()
 
     def put(self, site: SiteId, region: Region | None) -> bool:
         """Note the region around a call; False if that is known."""
@@ -82,20 +82,34 @@ class RegionsOfCalls:
         function is called, from an evaluation without autocast, say.
         """
         kinds = [kind for kind, count in self._kinds.items() if count and kind is not None]
+        # What is seen is stronger than what is presumed of a caller.
+        kinds = [kind for kind in kinds if not kind.presumed] or kinds
         if not kinds:
             return None
-        devices, dtypes, enabled = (set(each) for each in zip(*kinds, strict=True))
+        devices, dtypes, enabled, presumed = (set(each) for each in zip(*kinds, strict=True))
         return Region(
             # Of several, the same one whatever the order in which they came.
             device=min(devices, key=lambda device: device or ""),
             dtype=dtypes.pop() if len(dtypes) == 1 else "half",
             enabled=enabled.pop() if len(enabled) == 1 else None,
             inherited=True,
+            presumed=presumed == {True},
         )
 
 
-def _kind(region: Region | None) -> tuple[str | None, str | None, bool | None] | None:
-    return (region.device, region.dtype, region.enabled) if region is not None else None
+class _Kind(NamedTuple):
+    """The part of a region that matters to those who are called in it."""
+
+    device: str | None
+    dtype: str | None
+    enabled: bool | None
+    presumed: bool
+
+
+def _kind(region: Region | None) -> _Kind | None:
+    if region is None:
+        return None
+    return _Kind(region.device, region.dtype, region.enabled, region.presumed)
 
 
 class Slot:
@@ -184,6 +198,10 @@ class Store(ABC):
     @abstractmethod
     def demand(self, key: Key) -> None:
         """Have whoever writes the key evaluated."""
+
+    @abstractmethod
+    def presumed_region(self, function: str) -> Region | None:
+        """The region that a function runs in if nobody in sight calls it."""
 
     def later(self, function: str, node: int = WHOLE) -> None:
         """Have a node evaluated, in its turn."""
@@ -337,11 +355,11 @@ class Store(ABC):
     def withdraw(self, slot: Slot, site: SiteId) -> None:
         """Take back what a site has contributed to a key."""
         if slot.key.kind == "region":
-            calls = self._regions[slot.key.owner]
-            before = calls.joined()
-            calls.remove(site)
+            function = slot.key.owner
+            before = self._joined_region(function)
+            self._regions[function].remove(site)
             self.are_regions_stale = True
-            if self._inherited is None and calls.joined() != before:
+            if self._joined_region(function) != before:
                 self._tell(slot.readers)
         elif site in slot.parts:
             self._toggle((slot, site, False))
@@ -369,11 +387,12 @@ class Store(ABC):
         slot = self.slots.get(key)
         return slot.parts if slot is not None else {}
 
-    def calls_in_regions(self, function: str) -> Sequence[SiteId]:
-        """The calls of a function that stand in a region."""
+    def calls_in_regions(self, function: str, presumed: bool = False) -> Sequence[SiteId]:
+        """The calls of a function that stand in a region, be it one that is seen or presumed."""
         calls = self._regions.get(function)
         sites = calls.sites.items() if calls is not None else ()
-        return sorted(site for site, region in sites if region is not None)
+        found = {site: region for site, region in sites if region is not None}
+        return sorted(site for site in found if found[site].presumed is presumed)
 
     def _from_test(self, owner: str, writer: str) -> bool:
         """Whether a test says something of other code: with mocks, and tensors on the CPU."""
@@ -437,7 +456,9 @@ class Store(ABC):
         if self._inherited is not None:
             return self._inherited.get(function)
         calls = self._regions.get(function)
-        return calls.joined() if calls is not None else None
+        return (
+            calls.joined() if calls is not None and calls.sites else self.presumed_region(function)
+        )
 
     def write_region(self, function: str, site: SiteId, region: Region | None) -> None:
         """Note that a call of a function stands in a region, or in none."""
@@ -445,12 +466,11 @@ class Store(ABC):
             return
         slot = self.slot(Key("region", function))
         self._writing.append(slot)
-        calls = self.calls_of(function)
-        before = calls.joined()
-        if not calls.put(site, region):
+        before = self._joined_region(function)
+        if not self.calls_of(function).put(site, region):
             return
         self.are_regions_stale = True
-        if self._inherited is None and calls.joined() != before:
+        if self._joined_region(function) != before:
             self._tell(slot.readers)
 
     def dispatches(self, function: str) -> Mapping[Dispatch, frozenset[str]]:

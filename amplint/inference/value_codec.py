@@ -116,21 +116,21 @@ def _maker(kind: Any) -> Callable[..., Atom]:
 
 _MAKERS = [_maker(kind) for kind in KINDS]
 
-# A region as a row: its device, its dtype, whether it is enabled, whether it is inherited.
-RegionRow = tuple[str | None, str | None, bool | None, bool]
+# A region as a row: its device, its dtype, whether it is enabled, inherited, presumed.
+RegionRow = tuple[str | None, str | None, bool | None, bool, bool]
 
 
 def region_row(region: Region | None) -> RegionRow | None:
     if region is None:
         return None
-    return region.device, region.dtype, region.enabled, region.inherited
+    return region.device, region.dtype, region.enabled, region.inherited, region.presumed
 
 
 def region_of(row: RegionRow | None) -> Region | None:
     if row is None:
         return None
-    device, dtype, enabled, inherited = row
-    return Region(device, dtype, enabled, None, inherited)
+    device, dtype, enabled, inherited, presumed = row
+    return Region(device, dtype, enabled, None, inherited, presumed)
 
 
 def regions_of(rows: Mapping[str, RegionRow | None]) -> dict[str, Region | None]:

@@ -28,6 +28,8 @@ class Files(Mapping[str, File]):
         own: the files that are analysed, indexed.
         others: the texts of the files of the project that are not.
         index: gives one of these, indexed; raises as `File` does.
+        assumes_autocast: whether functions that nobody in them calls run under autocast; None to go
+            by what the files show.
     """
 
     def __init__(
@@ -35,8 +37,10 @@ class Files(Mapping[str, File]):
         own: Mapping[str, File],
         others: Mapping[str, str] | None = None,
         index: Callable[[str, str], File] = File,
+        assumes_autocast: bool | None = None,
     ) -> None:
         self.own = dict(own)
+        self.assumes_autocast = assumes_autocast
         self.asked: dict[tuple[str, str], dict[str, bool]] = {}
         self._others = dict(others or {})
         self._indexed: dict[str, File] = {}

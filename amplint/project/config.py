@@ -47,6 +47,8 @@ class Settings:
         per_file_ignores: pairs of a pattern and the selectors not to report in files it matches.
         target_torch: the lowest torch version that the project supports.
         torch_floor: without `target_torch`, the lowest version that its requirements allow.
+        assume_autocast: whether functions that nobody is seen to call run under autocast; None to
+            go by what the project shows.
         baseline: the file of the known findings, if the settings name one.
         config: the file that the settings were read from; None if there is none.
         origins: where the selectors stand, for whoever tells that one of them is unknown.
@@ -61,6 +63,7 @@ class Settings:
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     target_torch: str | None = None
     torch_floor: Floor | None = None
+    assume_autocast: bool | None = None
     baseline: Path | None = None
     config: Path | None = field(default=None, compare=False, repr=False)
     origins: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
@@ -75,6 +78,7 @@ class Settings:
             sorted(self.roots),
             self.per_file_ignores,
             self.target_torch,
+            self.assume_autocast,
             self.torch_floor and [self.torch_floor.version, self.torch_floor.file.name],
         ]
 
@@ -286,6 +290,8 @@ def parse(table: Mapping[str, object], origin: str, directory: Path) -> dict[str
             given["per_file_ignores"] = per_file_ignores(value, where)
         elif key == "target-torch":
             given["target_torch"] = torch_version(value, where)
+        elif key == "assume-autocast":
+            given["assume_autocast"] = true_false_or_auto(value, where)
         elif key == "baseline":
             given["baseline"] = directory.absolute() / file_name(value, where)
         else:
@@ -295,7 +301,7 @@ def parse(table: Mapping[str, object], origin: str, directory: Path) -> dict[str
 
 KEYS = (
     "select", "ignore", "extend-select", "exclude", "roots", "per-file-ignores", "target-torch",
-    "baseline",
+    "assume-autocast", "baseline",
 )  # fmt: skip
 
 
@@ -342,6 +348,14 @@ def torch_version(value: object, where: str) -> str:
     if not isinstance(value, str) or not TORCH_VERSION.fullmatch(value):
         form = "such as 2.4" if where.startswith(COMMAND_LINE) else 'in quotes, such as "2.4"'
         raise ConfigError(f"{where} must be a version {form}, not {shortened(value)}")
+    return value
+
+
+def true_false_or_auto(value: object, where: str) -> bool | None:
+    if value == "auto":
+        return None
+    if not isinstance(value, bool):
+        raise ConfigError(f'{where} must be true, false or "auto", not {shortened(value)}')
     return value
 
 

@@ -92,6 +92,7 @@ class Task:
         indexed: files that were indexed before, by path and text; what is indexed is added.
         shelf: where trees are kept for a while; without one, all are kept.
         store: the records of files that were indexed before; None to keep none.
+        assumes_autocast: see `Files`.
         linker: knows the values of the files when they were linked last; None to keep none.
         progress: to be told how far the analysis is.
         timed: whether it is measured what this takes.
@@ -102,6 +103,7 @@ class Task:
     texts: Mapping[str, Text]
     reported: frozenset[str]
     rules: Sequence[Rule]
+    assumes_autocast: bool | None = None
     indexed: dict[tuple[str, str], File] = field(default_factory=dict)
     tree_cache: TreeCache | None = None
     store: Store | None = None
@@ -128,7 +130,10 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
             unread[path] = why_unread(path, task.texts[path].text, error)
     others = {path: text.text for path, text in task.texts.items() if path not in own}
     files = Files(
-        own, {path: text for path, text in others.items() if path not in unread}, indexer.another
+        own,
+        {path: text for path, text in others.items() if path not in unread},
+        indexer.another,
+        task.assumes_autocast,
     )
     index_time = processor_time() - begun
     task.outlet(Indexed(part[0], frozenset(unread)))

@@ -15,6 +15,7 @@ from amplint.core.progress import Progress
 from amplint.inference import Inference
 from amplint.inference.continuation import can_go_on, continued
 from amplint.inference.interface import different
+from amplint.inference.presumption import Presumption
 from amplint.inference.snapshot import Snapshot, resumed, taken
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
@@ -30,7 +31,7 @@ DAMAGED = (zlib.error, msgspec.MsgspecError, LookupError, TypeError, ValueError)
 class Entry(msgspec.Struct, array_like=True):
     """The snapshot of the files with these digests."""
 
-    environment: str
+    environment: list[str | None]
     digests: dict[str, str]
     snapshot: Snapshot
 
@@ -71,7 +72,7 @@ class Linker:
         """The values of all functions."""
         digests = {path: self.store.digest_of(path) for path in files.own}
         entry = self._recall()
-        if entry is not None:
+        if entry is not None and entry.environment == environment_of(files):
             changed = sorted(different(entry.digests, digests))
             known = self._resumed(files, entry.snapshot, changed)
             if known is not None:
@@ -101,18 +102,25 @@ class Linker:
             entry = msgspec.msgpack.decode(zlib.decompress(body), type=Entry)
         except DAMAGED:  # written by another amplint
             return None
-        return entry if entry.environment == environment_digest() else None
+        return entry
 
     def _keep(self, inference: Inference, digests: dict[str, str]) -> None:
         snapshot = taken(inference) if not self.store.is_read_only else None
         if snapshot is None:
             return
-        entry = Entry(environment_digest(), digests, snapshot)
+        entry = Entry(environment_of(inference.files), digests, snapshot)
         try:
             body = msgspec.msgpack.encode(entry)
         except UnicodeEncodeError:  # of a path that is no text
             return
         self.store.cache.write({KEY: zlib.compress(body, LEVEL)})
+
+
+def environment_of(files: Files) -> list[str | None]:
+    """What decides about values besides the digests of the files: amplint itself, and whether it
+    presumes that they run under autocast."""
+    region = Presumption(files, files.assumes_autocast).region
+    return [environment_digest(), region.dtype if region is not None else None]
 
 
 KEY = key_of("link")  # one entry: of another amplint, or of other files, the last one replaces it
@@ -171,6 +179,8 @@ class LiveLinker:
         if not can_go_on(inference):
             return None
         old, new = inference.files.own, files.own
+        if environment_of(files) != environment_of(inference.files):
+            return None
         # A file that was indexed before is the same object.
         changed = [path for path in {**old, **new} if old.get(path) is not new.get(path)]
         found = continued(files, inference, sorted(changed))

@@ -43,6 +43,7 @@ def analyse(request: Request, reading: Reading) -> AnalysisResult:
             texts,
             request.project.reported,
             rules,
+            request.settings.assume_autocast,
             request.indexed,
             store=store_of(request, reading, texts),
             progress=request.progress,
@@ -247,7 +248,7 @@ class Memory:
 
     def key(self, part: tuple[str, ...]) -> str:
         codes = [rule.code for rule in self.task.rules]
-        rules = [codes, caching.outside_rules()]
+        rules = [codes, caching.outside_rules(), self.task.assumes_autocast]
         return caching.key_of("part", caching.environment(), rules, part, list(self.task.texts))
 
     def recall(self, part: tuple[str, ...]) -> Analysed | None:

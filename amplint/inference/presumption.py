@@ -1,0 +1,95 @@
+"""The autocast region that is presumed around functions which nobody is seen to call.
+
+A library's modules and losses are called by its users, and an engine's training step by the engine:
+the region around them is out of sight. Where the project itself shows that it trains under
+autocast, such a function is presumed to run in one. What is found on this presumption says so, and
+names the sign.
+
+The presumption ends at the first call that is seen, whether that stands in a region or not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+
+from amplint.core.values import Evidence, Place, Region, Shows
+from amplint.inference.store import TEST_PATH
+from amplint.ir.file_set import Files
+from amplint.ir.model import FunctionFacts
+
+# What is written where a project trains under autocast, the plainest first.
+SIGNS = tuple(
+    map(
+        re.compile,
+        (
+            r"\bautocast\((?!.*enabled=False)",
+            r"\bGradScaler\((?!.*enabled=False)",
+            r"\bprecision=(?:16\b|[\"'](?:16|bf16))",  # of Lightning's trainers
+            r"\bmixed_precision=[\"'](?:fp16|bf16)",  # of accelerate
+            r"[\"']--(?:use[-_])?(?:amp|fp16|bf16|mixed[-_]precision)[\"']",
+        ),
+    )
+)
+# A scaler is for float16 alone (documentation of torch.amp, "Gradient Scaling").
+FLOAT16 = re.compile(r"\bGradScaler\(|\bfp16\b|[\"']16-mixed[\"']")
+# The methods that a user, or an engine out of sight, calls for every batch of training.
+CALLED_FROM_OUTSIDE = frozenset(
+    {"forward", "training_step", "train_step", "compute_loss", "get_loss", "loss"}
+)
+
+
+class Presumption:
+    """The region that is presumed, and why.
+
+    Args:
+        files: of the project; what other parts of it show does not count.
+        wished: whether the settings want a region presumed; None to go by the signs.
+    """
+
+    def __init__(self, files: Files, wished: bool | None) -> None:
+        self._files = files
+        self._wished = wished
+
+    @cached_property
+    def region(self) -> Region | None:
+        """The region; None where nothing is presumed."""
+        if self._wished is False or (self._wished is None and self.sign is None):
+            return None
+        is_float16 = any(FLOAT16.search(self._files.own[path].text) for path in self._paths)
+        dtype = "float16" if is_float16 else "half"
+        return Region("cuda", dtype, True, inherited=True, presumed=True)
+
+    @cached_property
+    def sign(self) -> Evidence | None:
+        """The plainest sign in its files, if there is one."""
+        return next(self._signs(), None)
+
+    def evidence(self, function: FunctionFacts) -> Evidence:
+        """Why a region is presumed around a function."""
+        if self.sign is not None:
+            return self.sign
+        text = "`assume-autocast` puts this in a region, for nobody is seen to call it"
+        return Evidence(Place(function.path, *function.location), text, Shows.SETTINGS)
+
+    def covers(self, function: FunctionFacts) -> bool:
+        """Whether somebody out of sight calls a function, by its name."""
+        is_method = function.kind == "function" and function.cls is not None
+        is_named = is_method and function.name in CALLED_FROM_OUTSIDE
+        return is_named and not TEST_PATH.search(function.path)
+
+    @property
+    def _paths(self) -> Iterator[str]:
+        return (path for path in sorted(self._files.own) if not TEST_PATH.search(path))
+
+    def _signs(self) -> Iterator[Evidence]:
+        for pattern in SIGNS:
+            for path in self._paths:
+                file = self._files.own[path]
+                if pattern.search(file.text) is not None:
+                    for row, line in enumerate(file.uncommented, 1):
+                        for found in pattern.finditer(line):
+                            start, end = (len(line[:n].encode()) for n in found.span())
+                            place = Place(path, row, start, row, end)
+                            yield Evidence(place, "this suggests it", Shows.SIGN)
