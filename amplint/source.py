@@ -84,6 +84,7 @@ class Source:
         self._facts = facts
         self._said: dict[re.Pattern[str], bool] = {}
         self._presumed: dict[Related, str] = {}  # what a finding presumes, by why it does
+        self._presumed_region: Region | None = None  # that a check has been told of
         self._spans = spans
 
     # ------------------------------------------------------------------------------ facts
@@ -137,8 +138,12 @@ class Source:
         return self.ask(Hotness, node)
 
     def region(self, node: cst.CSTNode) -> Region | None:
-        """The innermost autocast region around a node, opened here or by a known caller."""
-        return self.ask(Regions, node)
+        """The innermost autocast region around a node, opened here or by a known caller; or one
+        that is presumed, on which all rests then that the check finds."""
+        region = self.ask(Regions, node)
+        if region is not None and region.presumed:
+            self._presumed_region = region
+        return region
 
     def backward(self, call: cst.CSTNode) -> tuple[Evidence, ...] | None:
         """If the call runs a backward pass: the chain of places from it to the `backward()`."""
@@ -279,7 +284,8 @@ class Source:
         """
         if group is not None and group not in rule.groups:
             raise ValueError(f"{rule.code} does not declare the group {group}")
-        related = tuple(related)
+        around = self._presumed_region
+        related = (*related, *self.reasons(around.evidence if around is not None else None))
         condition = next((self._presumed[each] for each in related if each in self._presumed), None)
         if condition is not None:
             message = f"{condition}: {message}"
@@ -300,11 +306,19 @@ class Source:
             message=message,
             scope=self.layout.scope(node),
             fix=fix,
-            related=related,
+            related=tuple(dict.fromkeys(related)),
             help=rule.help,
             cost=cost_of(rule, group, self.heat(node)),
             url=rule.url,
         )
+
+    def begin_check(self) -> None:
+        """Note that another check begins, which has been told of nothing yet."""
+        self._presumed_region = None
+
+    def presumes(self, finding: Finding) -> bool:
+        """Whether a finding rests on a region that is presumed."""
+        return any(each in self._presumed for each in finding.related)
 
     def _requoted(self, fix: Fix, node: cst.CSTNode) -> Fix | None:
         """A fix with quotes that do not end the f-strings around a node, which is how Python read

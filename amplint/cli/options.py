@@ -173,6 +173,12 @@ def settings_options(command: Command) -> Command:
             "--target-torch", metavar="VERSION", help='The lowest torch to support, e.g. "2.4".'
         ),
         click.option(
+            "--assume-autocast",
+            type=click.Choice(["auto", "true", "false"]),
+            help="Whether modules and losses that nobody is seen to call run under autocast. "
+            "Default: where the project shows that it trains so.",
+        ),
+        click.option(
             "--config",
             metavar="FILE",
             type=click.Path(path_type=Path),

@@ -23,6 +23,7 @@ from amplint.project.toml import tomllib
 from amplint.project.torch_floor import ANY, Floor, torch_floor
 
 COMMAND_LINE = "the command line"
+AUTO = "auto"
 DEFAULT_SELECT = tuple(group.value for group in Group if group.default)
 TORCH_VERSION = re.compile(r"\d+\.\d+(\.\d+)?")
 
@@ -47,8 +48,8 @@ class Settings:
         per_file_ignores: pairs of a pattern and the selectors not to report in files it matches.
         target_torch: the lowest torch version that the project supports.
         torch_floor: without `target_torch`, the lowest version that its requirements allow.
-        assume_autocast: whether functions that nobody is seen to call run under autocast; None to
-            go by what the project shows.
+        assume_autocast: whether modules and losses that nobody is seen to call run under autocast;
+            "auto" to go by what the project shows.
         baseline: the file of the known findings, if the settings name one.
         config: the file that the settings were read from; None if there is none.
         origins: where the selectors stand, for whoever tells that one of them is unknown.
@@ -63,7 +64,7 @@ class Settings:
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     target_torch: str | None = None
     torch_floor: Floor | None = None
-    assume_autocast: bool | None = None
+    assume_autocast: bool | str = AUTO
     baseline: Path | None = None
     config: Path | None = field(default=None, compare=False, repr=False)
     origins: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
@@ -81,6 +82,11 @@ class Settings:
             self.assume_autocast,
             self.torch_floor and [self.torch_floor.version, self.torch_floor.file.name],
         ]
+
+    @property
+    def assumes_autocast(self) -> bool | None:
+        """What is assumed of autocast; None to go by what the project shows."""
+        return self.assume_autocast if isinstance(self.assume_autocast, bool) else None
 
     @property
     def lowest_torch(self) -> tuple[str, str] | None:
@@ -351,12 +357,12 @@ def torch_version(value: object, where: str) -> str:
     return value
 
 
-def true_false_or_auto(value: object, where: str) -> bool | None:
-    if value == "auto":
-        return None
-    if not isinstance(value, bool):
+def true_false_or_auto(value: object, where: str) -> bool | str:
+    if isinstance(value, bool) or value == AUTO:
+        return value
+    if value not in ("true", "false") or not where.startswith(COMMAND_LINE):
         raise ConfigError(f'{where} must be true, false or "auto", not {shortened(value)}')
-    return value
+    return value == "true"
 
 
 def file_name(value: object, where: str) -> str:

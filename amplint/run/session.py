@@ -43,7 +43,7 @@ def analyse(request: Request, reading: Reading) -> AnalysisResult:
             texts,
             request.project.reported,
             rules,
-            request.settings.assume_autocast,
+            request.settings.assumes_autocast,
             request.indexed,
             store=store_of(request, reading, texts),
             progress=request.progress,

@@ -80,6 +80,7 @@ rule = Rule(
     witness=Raises("must have the same dtype"),
     changes=frozenset({Change.DTYPE}),
     supersedes=("AMP206",),
+    presumes=True,
     candidates=nodes("call", "binop") & is_given_half & WITHIN_REGION,
 )
 

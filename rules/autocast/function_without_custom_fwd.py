@@ -53,6 +53,7 @@ rule = Rule(
     since="0.1",
     help="decorate `forward` by `torch.amp.custom_fwd`, `backward` by `torch.amp.custom_bwd`",
     witness=Raises("same dtype", backward=True),
+    presumes=True,
     candidates=calls(".save_for_backward") & WITHIN_REGION,
 )
 

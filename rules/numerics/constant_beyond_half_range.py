@@ -101,6 +101,7 @@ rule = Rule(
     help="take the limit from the dtype: `torch.finfo(x.dtype).min` or `.max`",
     witness=Differs(rtol=0.1),
     changes=frozenset({Change.ROUNDING}),
+    presumes=True,
     candidates=(
         calls(".where", "torch.where", *(f"{home}.{name}" for home in HOMES for name in FILLING))
         | nodes("binop", "put")

@@ -71,6 +71,7 @@ rule = Rule(
     since="0.1",
     help="compute this in float32, or use a limit that float16 can hold",
     witness=Differs(rtol=0.1),
+    presumes=True,
     candidates=nodes("binop", "call") & has_half & has_small & WITH_HALF,
 )
 

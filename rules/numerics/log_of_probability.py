@@ -80,6 +80,7 @@ rule = Rule(
     help="compute both in one step: `F.log_softmax`, `F.logsigmoid`",
     witness=Differs(rtol=0.1),
     changes=frozenset({Change.DTYPE, Change.ROUNDING}),
+    presumes=True,
     candidates=calls(*LOGARITHMS) & has_half & WITH_HALF,
 )
 

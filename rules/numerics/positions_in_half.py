@@ -70,6 +70,7 @@ rule = Rule(
     since="0.1",
     help="multiply positions element by element in float32, and cast the result",
     witness=Differs(rtol=0.1),
+    presumes=True,
     candidates=nodes("call", "binop")
     & (lambda at: (t := at.tensor(at.number)) is not None and t.dtype in HALF)
     & counts

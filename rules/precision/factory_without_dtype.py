@@ -86,6 +86,7 @@ rule = Rule(
     witness=Dtype(bad="float32", good="bfloat16"),
     safe_if=(RAISES, UNCAUGHT, ONLY),
     changes=frozenset({Change.DTYPE}),
+    presumes=True,
     candidates=calls(*FACTORIES) & is_float32_buffer & WITH_HALF,
 )
 

@@ -65,6 +65,7 @@ rule = Rule(
     help="cast it to float32 where it is made, as in `torch.from_numpy(a).float()`",
     witness=Raises("must have the same dtype"),
     changes=frozenset({Change.DTYPE}),
+    presumes=True,
     candidates=nodes("call", "binop") & has_double & IN_REGION,
 )
 

@@ -81,6 +81,7 @@ rule = Rule(
     since="0.1",
     help="keep the sum in float32: begin with a float32 tensor, or add `x.float()`",
     witness=Differs(rtol=0.1),
+    presumes=True,
     candidates=(
         nodes("aug", "binop") & grows_in_half
         | calls(".add_", ".sub_", ".lerp_") & (lambda at: is_half(at, at.receiver))

@@ -75,6 +75,7 @@ rule = Rule(
     since="0.1",
     help="leave out the cast, or disable autocast around what needs float32",
     witness=Dtype(bad="bfloat16", good="float32"),
+    presumes=True,
     candidates=calls(*CASTING) & casts_here & WITHIN_REGION,
 )
 

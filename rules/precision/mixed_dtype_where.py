@@ -61,6 +61,7 @@ rule = Rule(
     help="cast both branches to the dtype that the result is to have",
     witness=Dtype(bad="float32", good="bfloat16"),
     changes=frozenset({Change.DTYPE}),
+    presumes=True,
     candidates=calls("torch.where", ".where") & mixes,
 )
 

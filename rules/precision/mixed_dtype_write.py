@@ -95,6 +95,7 @@ rule = Rule(
     witness=Raises("source and destination dtypes match"),
     safe_if=(RAISES, TENSOR, BUFFER, UNCAUGHT),
     supersedes=("AMP201",),
+    presumes=True,
     candidates=(
         nodes("put") & (lambda at: clash(at, at.node.operands[0], at.node.operands[2]))
         | calls(*(f".{name}" for name in METHODS)) & writes_mixed
@@ -220,9 +221,11 @@ def is_integers(sequence: Sequence) -> bool:
 def may_be_converted(buffer: cst.BaseExpression, tensor: Tensor, src: Source) -> bool:
     """Whether the buffer may have become half with its module, which no value shows.
 
-    In a region, modules are in float32; elsewhere only what this function itself has made is sure.
+    In a region, modules are in float32; elsewhere, and where a region is presumed, only what this
+    function itself has made is sure.
     """
-    if enabled_region(buffer, src) is not None:
+    region = enabled_region(buffer, src)
+    if region is not None and not region.presumed:
         return False
     return not decided_within(tensor, buffer, src)
 

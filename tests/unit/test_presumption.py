@@ -1,0 +1,140 @@
+"""Regions that are presumed around what nobody is seen to call."""
+
+import textwrap
+from collections.abc import Mapping
+
+import pytest
+
+from amplint.analyses.program import linked
+from amplint.core.values import Region
+from amplint.inference import Inference
+from amplint.ir.file_index import File
+from amplint.ir.file_set import Files
+
+NET = """
+import torch
+from torch import nn
+
+
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+
+    def forward(self, x):
+        return self.helper(self.inner(x))
+
+    def helper(self, x):
+        return x
+
+    def other(self, x):
+        return x
+"""
+REGION = Region("cuda", "half", True, inherited=True, presumed=True)
+
+
+def regions(files: Mapping[str, str], assumes: bool | None = None) -> Mapping[str, Region | None]:
+    """By function, without the file: the region that it inherits."""
+    inference = solved(files, assumes)
+    return {name.partition("::")[2]: around for name, around in inference.inherited.items()}
+
+
+def solved(files: Mapping[str, str], assumes: bool | None = None) -> Inference:
+    indexed = {path: File(path, textwrap.dedent(text)) for path, text in files.items()}
+    return linked(Files(indexed, assumes_autocast=assumes))
+
+
+@pytest.mark.parametrize(
+    ("sign", "dtype"),
+    [
+        ("torch.autocast('cuda')", "half"),
+        ("with autocast(enabled=use_amp): pass", "half"),
+        ("torch.amp.GradScaler('cuda')", "float16"),
+        ("Trainer(precision='16-mixed')", "float16"),
+        ("Trainer(precision='bf16-mixed')", "half"),
+        ("Accelerator(mixed_precision='fp16')", "float16"),
+        ("parser.add_argument('--fp16', action='store_true')", "float16"),
+        ("parser.add_argument('--use_amp')", "half"),
+        ("", None),
+        ("# torch.autocast('cuda')", None),
+        ("with torch.autocast('cuda', enabled=False): pass", None),
+        ("parser.add_argument('--amplify')", None),
+    ],
+)
+def test_what_a_project_shows_is_presumed_of_its_modules(sign: str, dtype: str | None) -> None:
+    found = regions({"net.py": NET, "train.py": f"import torch\n{sign}\n"})
+    around = found["Net.forward"]
+    assert (around and around.dtype) == dtype
+    assert (around is not None and around.presumed) == (dtype is not None)
+
+
+def test_a_test_shows_nothing() -> None:
+    found = regions({"net.py": NET, "tests/test_net.py": "import torch\ntorch.autocast('cuda')\n"})
+    assert found["Net.forward"] is None
+
+
+def test_the_presumed_region_reaches_what_is_called_in_it() -> None:
+    found = regions({"net.py": NET}, assumes=True)
+    inside = {name for name, around in found.items() if around == REGION}
+    assert inside == {"Net.forward", "Inner.forward", "Net.helper"}
+
+
+def test_the_settings_may_rule_it_out() -> None:
+    files = {"net.py": NET, "train.py": "import torch\ntorch.autocast('cuda')\n"}
+    assert set(regions(files, assumes=False).values()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("net(x)", None),
+        (
+            "with torch.autocast('cuda', dtype=torch.float16):\n    net(x)",
+            Region("cuda", "float16", True, inherited=True),
+        ),
+    ],
+)
+def test_a_call_that_is_seen_ends_the_presumption(call: str, expected: Region | None) -> None:
+    use = f"import torch\nfrom net import Net\nnet = Net()\nx = torch.ones(4)\n{call}\n"
+    found = regions({"net.py": NET, "use.py": use}, assumes=True)
+    assert found["Net.forward"] == expected
+    assert found["Inner.forward"] == expected
+
+
+def test_a_call_of_a_test_does_not() -> None:
+    use = "import torch\nfrom net import Net\nNet()(torch.ones(4))\n"
+    assert regions({"net.py": NET, "tests/test_net.py": use}, assumes=True)["Net.forward"] == REGION
+
+
+def test_a_function_of_autograd_is_in_none() -> None:
+    program = """
+        import torch
+
+        class Twice(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+    """
+    assert regions({"a.py": program}, assumes=True)["Twice.forward"] is None
+
+
+def test_the_loss_of_any_class_is_presumed_and_no_other_method() -> None:
+    program = """
+        class Head:
+            def loss(self, x):
+                return x
+
+            def forward(self, x):
+                return x
+    """
+    found = regions({"a.py": program}, assumes=True)
+    assert (found["Head.loss"], found["Head.forward"]) == (REGION, None)
