@@ -139,7 +139,7 @@ class Source:
 
     def region(self, node: cst.CSTNode) -> Region | None:
         """The innermost autocast region around a node, opened here or by a known caller; or one
-        that is presumed, on which all rests then that the check finds."""
+        that is presumed. Of a rule that presumes, all rests on that then which the check finds."""
         region = self.ask(Regions, node)
         if region is not None and region.presumed:
             self._presumed_region = region
@@ -284,7 +284,7 @@ class Source:
         """
         if group is not None and group not in rule.groups:
             raise ValueError(f"{rule.code} does not declare the group {group}")
-        around = self._presumed_region
+        around = self._presumed_region if rule.presumes else None
         related = (*related, *self.reasons(around.evidence if around is not None else None))
         condition = next((self._presumed[each] for each in related if each in self._presumed), None)
         if condition is not None:

@@ -125,6 +125,7 @@ def test_all_keys_are_read(tmp_path: Path) -> None:
         exclude = ["vendor/"]
         roots = ["packages/*/", "examples"]
         target-torch = "2.4"
+        assume-autocast = true
         [tool.amplint.per-file-ignores]
         "tests/*" = ["AMP101"]
         """,
@@ -138,6 +139,7 @@ def test_all_keys_are_read(tmp_path: Path) -> None:
         roots=("packages/*", "examples"),
         per_file_ignores=(("tests/*", ("AMP101",)),),
         target_torch="2.4",
+        assume_autocast=True,
     )
 
 
@@ -180,6 +182,10 @@ def test_config_names_the_file_to_read(tmp_path: Path) -> None:
             '`target-torch` must be a version in quotes, such as "2.4", not 2.4',
         ),
         ('target-torch = "two"', "such as \"2.4\", not 'two'"),
+        (
+            'assume-autocast = "true"',
+            "must be true, false or \"auto\", not 'true'",
+        ),
     ],
 )
 def test_a_setting_that_does_not_exist_is_named_with_the_nearest(

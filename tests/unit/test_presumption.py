@@ -2,14 +2,21 @@
 
 import textwrap
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from amplint.analyses.program import linked
+from amplint.core.finding import Finding, Safety
+from amplint.core.progress import SILENT
 from amplint.core.values import Region
 from amplint.inference import Inference
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
+from amplint.run import engine
+from amplint.run.linking import LiveLinker
+from tests.helpers import lint, request, write
 
 NET = """
 import torch
@@ -138,3 +145,90 @@ def test_the_loss_of_any_class_is_presumed_and_no_other_method() -> None:
     """
     found = regions({"a.py": program}, assumes=True)
     assert (found["Head.loss"], found["Head.forward"]) == (REGION, None)
+
+
+# ------------------------------------------------------------------------------ what is found
+
+ATTENTION = """
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q = nn.Linear(4, 4)
+
+    def forward(self, x, mask):
+        scores = self.q(x) @ self.q(x).transpose(-2, -1)
+        return scores.masked_fill(mask, -1e9).softmax(-1)
+"""
+SCALES = "import torch\n\nscaler = torch.amp.GradScaler('cuda')\n"
+
+
+def findings(tmp_path: Path, **files: str) -> list[Finding]:
+    written = {f"{name}.py": text.encode() for name, text in files.items()}
+    return list(lint(written, tmp_path, select=("AMP3", "AMP8")).findings)
+
+
+def test_a_finding_says_what_it_presumes_and_why(tmp_path: Path) -> None:
+    (found,) = findings(tmp_path, net=ATTENTION, train=SCALES)
+    assert found.code == "AMP801"
+    assert found.message.startswith("if this runs under autocast, as `train.py` suggests: `-1e9`")
+    assert [each.path for each in found.related] == ["train.py"]
+    assert found.fix is not None and found.fix.safety is Safety.UNSAFE
+
+
+def test_a_finding_in_a_region_that_is_seen_presumes_nothing(tmp_path: Path) -> None:
+    use = """
+from net import Attention
+
+def use(x, mask):
+    with torch.autocast("cuda", dtype=torch.float16):
+        return Attention()(x, mask)
+"""
+    (found,) = findings(tmp_path, net=ATTENTION, train=SCALES + use)
+    assert found.message.startswith("`-1e9`")
+
+
+def test_the_settings_are_named_where_nothing_else_suggests_it(tmp_path: Path) -> None:
+    files = {"net.py": f"fp16 = True\n{ATTENTION}".encode()}
+    write(files, tmp_path)
+    asked = request(files, tmp_path, select=("AMP8",))
+    settings = replace(asked.settings, assume_autocast=True)
+    (found,) = engine.run(replace(asked, settings=settings)).findings
+    assert found.message.startswith("if this runs under autocast, as the settings say: `-1e9`")
+    assert not engine.run(asked).findings
+
+
+def test_rules_about_regions_themselves_do_not_speak_of_one_that_is_presumed(
+    tmp_path: Path,
+) -> None:
+    step = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def training_step(self, x):
+        p = torch.sigmoid(self.fc(x))
+        loss = nn.functional.binary_cross_entropy(p, x)  # AMP305
+        self.optimizer.zero_grad()
+        loss.backward()  # AMP301
+        self.optimizer.step()  # AMP303
+        return loss
+"""
+    assert findings(tmp_path, net=step, train=SCALES) == []
+
+
+# ------------------------------------------------------------------------------ edits
+
+
+def test_a_sign_that_comes_or_goes_changes_what_is_in_memory() -> None:
+    linker = LiveLinker()
+    plain = {"net.py": NET, "train.py": "x = 1\n"}
+    shown = {"net.py": NET, "train.py": "import torch\n\nx = torch.autocast('cuda')\n"}
+    for files in (plain, shown, plain):
+        indexed = Files({path: File(path, text) for path, text in files.items()})
+        inference = linker.link(indexed, SILENT)
+        assert inference.inherited == solved(files).inherited
