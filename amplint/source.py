@@ -84,7 +84,6 @@ class Source:
         self._facts = facts
         self._said: dict[re.Pattern[str], bool] = {}
         self._presumed: dict[Related, str] = {}  # what a finding presumes, by why it does
-        self._presumed_region: Region | None = None  # that a check has been told of
         self._spans = spans
 
     # ------------------------------------------------------------------------------ facts
@@ -139,11 +138,8 @@ class Source:
 
     def region(self, node: cst.CSTNode) -> Region | None:
         """The innermost autocast region around a node, opened here or by a known caller; or one
-        that is presumed. Of a rule that presumes, all rests on that then which the check finds."""
-        region = self.ask(Regions, node)
-        if region is not None and region.presumed:
-            self._presumed_region = region
-        return region
+        that is presumed."""
+        return self.ask(Regions, node)
 
     def backward(self, call: cst.CSTNode) -> tuple[Evidence, ...] | None:
         """If the call runs a backward pass: the chain of places from it to the `backward()`."""
@@ -284,8 +280,9 @@ class Source:
         """
         if group is not None and group not in rule.groups:
             raise ValueError(f"{rule.code} does not declare the group {group}")
-        around = self._presumed_region if rule.presumes else None
-        related = (*related, *self.reasons(around.evidence if around is not None else None))
+        around = self.region(node) if rule.presumes is not None else None
+        if around is not None and around.presumed:
+            related = (*related, *self.reasons(around.evidence))
         condition = next((self._presumed[each] for each in related if each in self._presumed), None)
         if condition is not None:
             message = f"{condition}: {message}"
@@ -311,10 +308,6 @@ class Source:
             cost=cost_of(rule, group, self.heat(node)),
             url=rule.url,
         )
-
-    def begin_check(self) -> None:
-        """Note that another check begins, which has been told of nothing yet."""
-        self._presumed_region = None
 
     def presumes(self, finding: Finding) -> bool:
         """Whether a finding rests on a region that is presumed."""

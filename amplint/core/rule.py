@@ -138,8 +138,8 @@ class Rule:
         until: the first torch version for which it holds no more; then it speaks only where the
             project says that it supports an older one, by `target-torch` or by its requirements.
             None for any.
-        presumes: whether it also speaks where autocast is presumed: see
-            `amplint.inference.presumption`.
+        presumes: whether it speaks where an autocast region is presumed (see
+            `amplint.inference.presumption`); None for a rule that is not about autocast.
         page: the address of its page, for a rule that another package brings; "" for none.
         name: the pattern, as in "allow NAME"; filled in from the module's name.
         package: the package that brings it, with its version; "" for amplint. Filled in.
@@ -161,7 +161,7 @@ class Rule:
     other_groups: tuple[Group, ...] = ()
     help: str = ""
     cost: Cost | None = None
-    presumes: bool = False
+    presumes: bool | None = None
     page: str = ""
     name: str = ""
     package: str = ""

@@ -62,15 +62,6 @@ from amplint.knowledge.modules import MODULES
 MAX_SUBCLASSES = 24  # subclasses whose fields are taken for those of an instance of the base
 MAX_EVENTS = 24  # names of methods that calls give for one parameter
 MAX_BY_PREFIX = 6  # methods that a computed name may mean
-# Decorators that leave what they decorate as it is, as far as values go.
-TRANSPARENT = frozenset(
-    """
-    staticmethod classmethod property wraps no_grad inference_mode autocast custom_fwd
-    custom_bwd abstractmethod contextmanager asynccontextmanager cached_property lru_cache
-    cache overload setter override final jit script export ignore unused rank_zero_only record
-    dynamo disable enable_grad set_grad_enabled
-    """.split()
-)
 CONTEXT_MAKERS = frozenset({"contextmanager", "asynccontextmanager"})
 OPTIMIZER_STATE = one(MappingValue(one(MappingValue(BOTTOM))))
 SAVED = "saved_tensors"  # of the context of an autograd.Function
@@ -205,7 +196,7 @@ class Calls(Frame):
         """The method bound to the instance, through decorators of the project."""
         infer = self.inference
         facts = infer.functions[identity]
-        if set(facts.decorated) <= TRANSPARENT or facts.cls is None:
+        if set(facts.decorated) <= libraries.TRANSPARENT_DECORATORS or facts.cls is None:
             return one(Function(identity, instance))
         value = infer.read(Key("name", facts.cls, facts.name))
         functions = [a for a in value if isinstance(a, Function)]

@@ -12,6 +12,7 @@ from amplint.inference.presumption import Presumption
 from amplint.inference.state import Key
 from amplint.inference.store import TEST_PATH
 from amplint.ir.file_set import Files
+from amplint.knowledge import libraries
 
 # Ex) GradScaler("cpu"), GradScaler(device="cpu", enabled=True), GradScaler(enabled=False)
 IDLE_SCALER = re.compile(r"GradScaler\([^)]*([\"']cpu|enabled=False)")
@@ -36,6 +37,8 @@ class ProjectFacts(Hierarchy):
         region = self.presumption.region
         if region is None or facts.cls is None or not self.presumption.covers(facts):
             return None
+        if not set(facts.decorated) <= libraries.TRANSPARENT_DECORATORS:
+            return None  # a decorator of the project may end the region
         is_called = self.is_module(facts.cls) or facts.name != "forward"
         return region if is_called and self.autograd_role(function) is None else None
 

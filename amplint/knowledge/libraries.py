@@ -67,6 +67,17 @@ NO_GRAD: frozenset[str] = frozenset(
 )
 
 
+# Decorators that leave what they decorate as it is, as far as values go.
+TRANSPARENT_DECORATORS = frozenset(
+    """
+    staticmethod classmethod property wraps no_grad inference_mode autocast custom_fwd
+    custom_bwd abstractmethod contextmanager asynccontextmanager cached_property lru_cache
+    cache overload setter override final jit script export ignore unused rank_zero_only record
+    dynamo disable enable_grad set_grad_enabled
+    """.split()
+)
+
+
 @dataclass(frozen=True)
 class ScalerApi:
     """One way to build a GradScaler: positional names, and the device it defaults to."""

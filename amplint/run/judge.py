@@ -94,10 +94,11 @@ def show(source: Source, shown: Iterable[tuple[Unit, Sequence[Rule]]]) -> Judged
         problems += checks.problems
         for node in tree.nodes:
             for rule, check in checks.of(type(node)):
-                source.begin_check()
                 try:
                     found = own(rule, check(node, source))
-                    findings += (f for f in found if rule.presumes or not source.presumes(f))
+                    findings += (
+                        f for f in found if rule.presumes is not False or not source.presumes(f)
+                    )
                 except Exception as error:
                     problems.append((rule.code, _describe(error, node, unit, source)))
     return JudgedFile(tuple(findings), tuple(problems), tuple(notices), tuple(faults))

@@ -42,6 +42,7 @@ rule = Rule(
     since="0.1",
     help="open the region inside the function that the thread runs",
     witness=Dtype(bad="float32", good="bfloat16"),
+    presumes=False,
     candidates=nodes("call") & (lambda at: at.hands_to_thread) & IN_REGION,
 )
 

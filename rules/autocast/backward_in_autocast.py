@@ -67,6 +67,7 @@ rule = Rule(
     witness=Differs(rtol=1e-3),
     safe_if=(ALONE, KNOWN, NO_ISLAND, NO_LINALG, NO_FUNCTION),
     changes=frozenset({Change.ROUNDING}),
+    presumes=False,
     candidates=nodes("call") & IN_REGION & (lambda at: at.runs_backward(at.number) is not None),
 )
 

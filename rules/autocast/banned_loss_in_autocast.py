@@ -60,6 +60,7 @@ rule = Rule(
     help="use `binary_cross_entropy_with_logits` (`BCEWithLogitsLoss`) on the logits",
     witness=Raises("are unsafe to autocast", policy=True),
     changes=frozenset({Change.ROUNDING}),
+    presumes=False,
     candidates=calls(*BANNED) & IN_REGION,
 )
 

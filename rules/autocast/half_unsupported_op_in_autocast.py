@@ -84,7 +84,7 @@ rule = Rule(
     witness=Raises("low precision dtypes not supported"),
     safe_if=(CAST,),
     changes=frozenset({Change.DTYPE}),
-    presumes=True,
+    presumes=False,
     candidates=calls(*NO_HALF, *NO_BFLOAT16, MATRIX_NORM) & is_given_half,
 )
 

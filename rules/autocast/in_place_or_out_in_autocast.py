@@ -82,7 +82,7 @@ rule = Rule(
     since="0.1",
     help="use the operation that returns a new tensor, and assign its result",
     witness=Dtype(bad="bfloat16", good="float32"),
-    presumes=True,
+    presumes=False,
     candidates=(
         nodes("aug") & (lambda at: at.node.data == "Pow" and has_half(at))
         | calls(*IN_PLACE) & has_half

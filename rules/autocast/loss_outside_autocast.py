@@ -90,6 +90,7 @@ rule = Rule(
     help="move the loss into the region, or cast its inputs by `.float()`",
     witness=Dtype(bad="bfloat16", good="float32"),
     changes=frozenset({Change.DTYPE, Change.ROUNDING}),
+    presumes=False,
     candidates=calls(*LOSSES) & is_given_half & WITH_HALF,
 )
 

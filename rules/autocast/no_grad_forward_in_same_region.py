@@ -64,6 +64,7 @@ rule = Rule(
         "https://github.com/pytorch/pytorch/pull/165068",
     ),
     until="2.11",
+    presumes=False,
     candidates=nodes("context") & (lambda at: isinstance(only(at.value), NoGrad)) & WITHIN_REGION,
 )
 

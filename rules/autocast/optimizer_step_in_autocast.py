@@ -70,6 +70,7 @@ rule = Rule(
     witness=Same(),
     safe_if=(STEPS, ELEMENTWISE),
     changes=frozenset({Change.ROUNDING}),
+    presumes=False,
     candidates=calls(".step") & steps & IN_REGION,
 )
 

@@ -61,6 +61,7 @@ rule = Rule(
     witness=Differs(rtol=0.1),
     changes=frozenset({Change.ROUNDING, Change.TRAINING}),
     supersedes=("AMP301", "AMP303"),
+    presumes=False,
     candidates=nodes("context") & (lambda at: at.is_stale),
 )
 

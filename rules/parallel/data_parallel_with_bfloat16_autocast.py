@@ -61,6 +61,7 @@ rule = Rule(
         "replicas need two GPUs; that threads begin with the default dtype is tested on the CPU",
         "torch/nn/parallel/parallel_apply.py, torch 2.13; https://github.com/pytorch/pytorch/issues/54912",
     ),
+    presumes=False,
     candidates=nodes("call") & is_replicated & IN_REGION,
 )
 

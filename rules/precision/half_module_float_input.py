@@ -110,6 +110,7 @@ rule = Rule(
     witness=Raises("must have the same dtype"),
     safe_if=(RAISES, TENSOR, UNCAUGHT),
     changes=frozenset({Change.DTYPE}),
+    presumes=False,
     candidates=nodes("call") & is_given_floats & WITH_HALF,
 )
 

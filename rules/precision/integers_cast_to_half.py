@@ -94,7 +94,7 @@ rule = Rule(
     since="0.1",
     help="cast only tensors of floating point: test `t.is_floating_point()` first",
     witness=Differs(rtol=1e-5),
-    presumes=True,
+    presumes=False,
     candidates=(
         calls(".half", ".bfloat16", ".to", ".type") & casts_integers
         | nodes("call", "subscript", "put") & has_half_index

@@ -95,7 +95,7 @@ rule = Rule(
     witness=Raises("source and destination dtypes match"),
     safe_if=(RAISES, TENSOR, BUFFER, UNCAUGHT),
     supersedes=("AMP201",),
-    presumes=True,
+    presumes=False,
     candidates=(
         nodes("put") & (lambda at: clash(at, at.node.operands[0], at.node.operands[2]))
         | calls(*(f".{name}" for name in METHODS)) & writes_mixed

@@ -147,6 +147,14 @@ def test_the_loss_of_any_class_is_presumed_and_no_other_method() -> None:
     assert (found["Head.loss"], found["Head.forward"]) == (REGION, None)
 
 
+def test_a_decorator_of_the_project_may_end_it() -> None:
+    own = NET.replace("    def forward", "    @keep_float\n    def forward")
+    own += "\n\ndef keep_float(function):\n    return function\n"
+    assert regions({"a.py": own}, assumes=True)["Net.forward"] is None
+    torchs = NET.replace("    def forward", "    @torch.jit.ignore\n    def forward")
+    assert regions({"a.py": torchs}, assumes=True)["Net.forward"] == REGION
+
+
 # ------------------------------------------------------------------------------ what is found
 
 ATTENTION = """
@@ -199,6 +207,13 @@ def test_the_settings_are_named_where_nothing_else_suggests_it(tmp_path: Path) -
     (found,) = engine.run(replace(asked, settings=settings)).findings
     assert found.message.startswith("if this runs under autocast, as the settings say: `-1e9`")
     assert not engine.run(asked).findings
+
+
+def test_a_dtype_that_was_taken_from_another_tensor_is_presumed_too(tmp_path: Path) -> None:
+    added = "(scores + mask.to(scores.dtype) * -1e9)"
+    text = ATTENTION.replace("scores.masked_fill(mask, -1e9)", added)
+    (found,) = findings(tmp_path, net=text, train=SCALES)
+    assert found.message.startswith("if this runs under autocast")
 
 
 def test_rules_about_regions_themselves_do_not_speak_of_one_that_is_presumed(
