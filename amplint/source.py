@@ -54,11 +54,9 @@ from amplint.ir.ssa import where
 
 Spans = Callable[[Place], Span]
 QUOTES = ("'", '"')
-# The condition of a finding, by the kind of evidence that it is presumed by.
-PRESUMED = {
-    Shows.SIGN: "if this runs under autocast, as `{}` suggests",
-    Shows.SETTINGS: "if this runs under autocast, as the settings say",
-}
+CONDITION = "if this runs under autocast, as "  # the beginning of a message that presumes it
+# How it goes on, by the kind of evidence that it is presumed by.
+PRESUMED = {Shows.SIGN: "`{}` suggests", Shows.SETTINGS: "the settings say"}
 COMMENT = re.compile(r"#[^\r\n]*")
 
 
@@ -280,12 +278,13 @@ class Source:
         """
         if group is not None and group not in rule.groups:
             raise ValueError(f"{rule.code} does not declare the group {group}")
+        places = [*related]
         around = self.region(node) if rule.presumes is not None else None
         if around is not None and around.presumed:
-            related = (*related, *self.reasons(around.evidence))
-        condition = next((self._presumed[each] for each in related if each in self._presumed), None)
+            places += self.reasons(around.evidence)
+        condition = next((self._presumed[each] for each in places if each in self._presumed), None)
         if condition is not None:
-            message = f"{condition}: {message}"
+            message = f"{CONDITION}{condition}: {message}"
             fix = fix and fix.demoted()
         if fix is not None:
             fix = self._requoted(fix, node) if REFUSED not in fix.edits else None
@@ -303,7 +302,7 @@ class Source:
             message=message,
             scope=self.layout.scope(node),
             fix=fix,
-            related=tuple(dict.fromkeys(related)),
+            related=tuple(dict.fromkeys(places)),
             help=rule.help,
             cost=cost_of(rule, group, self.heat(node)),
             url=rule.url,

@@ -123,7 +123,6 @@ rule = Rule(
     safe_if=(VALUES, OPERANDS, NOT_SHARED, WHOLE, PLAIN, DENSE, CAST),
     changes=frozenset({Change.ROUNDING, Change.STREAM}),
     supersedes=("AMP201",),
-    presumes=True,
     candidates=calls(".type_as", ".to", ".type") & is_cast_of_new,
 )
 

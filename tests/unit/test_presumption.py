@@ -210,7 +210,7 @@ def test_the_settings_are_named_where_nothing_else_suggests_it(tmp_path: Path) -
 
 
 def test_a_dtype_that_was_taken_from_another_tensor_is_presumed_too(tmp_path: Path) -> None:
-    added = "(scores + mask.to(scores.dtype) * -1e9)"
+    added = "(scores + (x > 2).to(scores.dtype) * -1e9)"
     text = ATTENTION.replace("scores.masked_fill(mask, -1e9)", added)
     (found,) = findings(tmp_path, net=text, train=SCALES)
     assert found.message.startswith("if this runs under autocast")
