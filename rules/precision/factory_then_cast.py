@@ -252,7 +252,8 @@ def build_like(call: cst.Call, made: Built, target: cst.BaseExpression, src: Sou
     elif given:
         return None
     else:
-        edits.append(src.edits.add_argument(made.call, f"dtype={like}.dtype, device={like}.device"))
+        placed = f"dtype={like}.dtype", f"device={like}.device"
+        edits.append(src.edits.add_argument(made.call, *placed))
     edits.append(without_cast(call, like, src))
     done = tuple(edit for edit in edits if edit is not None)
     if len(done) < len(edits):
