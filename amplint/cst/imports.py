@@ -400,8 +400,8 @@ def _sets_exports(statement: ast.Assign | ast.AugAssign) -> bool:
 def _names_in_string(value: str) -> set[str]:
     if ">>>" in value:
         return set(re.findall(r"\w+", value))
-    if len(value) >= 200:
-        return set()
+    if len(value) >= 200 or value.startswith("-"):
+        return set()  # too long for an annotation, or an option: "--amp"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

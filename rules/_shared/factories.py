@@ -57,9 +57,11 @@ DECIDING = frozenset({"out", "pin_memory", "generator", "names", "layout"})
 # With these, a factory without `device=` may not build on the CPU at all.
 OTHER_DEFAULTS = ("set_default_device", "set_default_tensor_type")
 SETS_OTHER_TYPE = r"set_default_tensor_type\((?!\s*[\"']?\w+\.(Float|Double|Half|BFloat16)Tensor\b)"
-# Ex) with torch.device("meta"):, with init_empty_weights():; not with torch.cuda.device(1):
+# Ex) with torch.device("meta"):, with main_device:, with init_empty_weights():; not with
+# torch.cuda.device(1):, nor words of a sentence: with device capacity
 WITHIN_DEVICE = (
-    r"\bwith\s+((?!torch\.(cuda|xpu)\b)[\w.]*\bdevice\b|.*init_(empty_weights|on_device)\()"
+    r"^\s*with\s+(\(?(?!torch\.(cuda|xpu)\b)[\w.]*device\s*([(:,)]|(as|if)\b)"
+    r"|.*(\btorch\.device|init_(empty_weights|on_device))\()"
 )
 
 

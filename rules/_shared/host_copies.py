@@ -213,7 +213,7 @@ def filling(copy: Copy, constant: Constant, src: Source) -> Filling | None:
             return None
         bare = is_bare(copy.move.func.value, made, src)
         arguments, placed = place
-        edits.append(src.edits.add_argument(made, arguments))
+        edits.append(src.edits.add_argument(made, *arguments))
         edits.append(without_move(copy.move, copy.move.func.value, src))
     whole = tuple(edit for edit in edits if edit is not None)
     if len(whole) < len(edits):
@@ -228,7 +228,7 @@ def is_bare(node: cst.BaseExpression, made: cst.Call, src: Source) -> bool:
     return node is made
 
 
-def placement(copy: Copy, src: Source) -> tuple[str, bool] | None:
+def placement(copy: Copy, src: Source) -> tuple[tuple[str, ...], bool] | None:
     """The arguments that say where the move goes; and whether they round as it does: with a dtype,
     the number is rounded once, not to float32 first."""
     if not src.variables.same_meaning(copy.move, copy.made):
@@ -237,14 +237,13 @@ def placement(copy: Copy, src: Source) -> tuple[str, bool] | None:
     if move is not None and move.device is None:
         return None
     if move is not None and move.dtype is None:
-        return f"device={move.device}", move.certain
+        return (f"device={move.device}",), move.certain
     if move is not None:
-        dtype = f", dtype={move.dtype}"
-        return f"device={move.device}{dtype}", False
+        return (f"device={move.device}", f"dtype={move.dtype}"), False
     like = copy.move.args[0].value if len(copy.move.args) == 1 else None
     if isinstance(like, cst.Name) and isinstance(only(src.value(like)), Tensor | TensorTree):
         other = src.text(like)
-        return f"dtype={other}.dtype, device={other}.device", False
+        return (f"dtype={other}.dtype", f"device={other}.device"), False
     return None
 
 

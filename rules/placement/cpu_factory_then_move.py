@@ -188,8 +188,8 @@ def create_there(
 def add_device(made: cst.Call, move: Move, src: Source) -> Edit | None:
     if move.device is None or (move.dtype is not None and src.keyword(made, "dtype") is not None):
         return None
-    dtype = f", dtype={move.dtype}" if move.dtype is not None else ""
-    return src.edits.add_argument(made, f"device={move.device}{dtype}")
+    dtype = () if move.dtype is None else (f"dtype={move.dtype}",)
+    return src.edits.add_argument(made, f"device={move.device}", *dtype)
 
 
 def title(name: str) -> str:

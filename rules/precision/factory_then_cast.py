@@ -64,7 +64,7 @@ from amplint.knowledge.factories import FACTORIES
 from .._shared.dtypes import surely_decided
 from .._shared.factories import Built, built, is_built, same_numbers
 from .._shared.host_copies import OF_DATA, constant_of, copy_by, filling
-from .._shared.local_values import is_local
+from .._shared.local_values import is_local, method_of
 from .._shared.tensors import has_own_classes, surely_tensor
 
 if TYPE_CHECKING:
@@ -252,8 +252,9 @@ def build_like(call: cst.Call, made: Built, target: cst.BaseExpression, src: Sou
     elif given:
         return None
     else:
-        edits.append(src.edits.add_argument(made.call, f"dtype={like}.dtype, device={like}.device"))
-    edits.append(without_cast(call, src))
+        placed = f"dtype={like}.dtype", f"device={like}.device"
+        edits.append(src.edits.add_argument(made.call, *placed))
+    edits.append(without_cast(call, like, src))
     done = tuple(edit for edit in edits if edit is not None)
     if len(done) < len(edits):
         return None
@@ -267,14 +268,23 @@ def is_plain(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Name)
 
 
-def without_cast(call: cst.Call, src: Source) -> Edit | None:
+def without_cast(call: cst.Call, like: str, src: Source) -> Edit | None:
     """Ex) torch.zeros(n).type_as(x) -> torch.zeros(n); m = m.type_as(x) -> nothing at all"""
     assert isinstance(call.func, cst.Attribute)
-    receiver = call.func.value
-    statement = src.layout.assignment(call)
-    if isinstance(receiver, cst.Name) and src.assigned_name(call) == receiver.value and statement:
+    receiver, whole = call.func.value, with_move(call, like, src)
+    statement = src.layout.assignment(whole)
+    if isinstance(receiver, cst.Name) and src.assigned_name(whole) == receiver.value and statement:
         return src.edits.remove_statement(statement)
-    return src.edits.remove_between(receiver, call)
+    return src.edits.remove_between(receiver, whole)
+
+
+def with_move(call: cst.Call, like: str, src: Source) -> cst.Call:
+    """Ex) made.type_as(x).to(x.device) of made.type_as(x), which has moved it there"""
+    method = src.parent(call)
+    move = src.parent(method) if isinstance(method, cst.Attribute) else None
+    if not isinstance(move, cst.Call) or move.func is not method or method_of(move) != "to":
+        return call
+    return move if [src.text(arg) for arg in move.args] == [f"{like}.device"] else call
 
 
 def title(made: Built, like: str) -> str:

@@ -89,3 +89,27 @@ def test_a_region_that_is_returned_keeps_its_dtype(tmp_path: Path, returned: str
     after = fixed(tmp_path, program.format(returned.format("torch.cuda.amp.autocast()")))
     new = 'torch.amp.autocast("cuda", dtype=torch.float16)'
     assert after == program.format(returned.format(new))
+
+
+@pytest.mark.parametrize(
+    ("line", "elsewhere"),
+    [
+        ('with torch.device("meta"):', True),
+        ("with self.main_device:", True),
+        ("with device if fast else nullcontext():", True),
+        ('with torch.no_grad(), torch.device("meta"):', True),
+        ("with init_empty_weights(include_buffers=True):", True),
+        ("with torch.cuda.device(1):", False),
+        ("with torch.autocast(device_type=device):", False),
+        ("with open(path): # does not scale with device, it is said", False),
+        ('print(f"created with device={device}")', False),
+    ],
+)
+def test_a_device_is_written_out_where_another_may_be_the_default(
+    tmp_path: Path, line: str, elsewhere: bool
+) -> None:
+    body = "\n    pass" if line.startswith("with") else ""
+    program = f"import torch\n\nones = torch.BoolTensor([1])\n{line}{body}\n"
+    device = ', device="cpu"' if elsewhere else ""
+    after = program.replace("BoolTensor([1]", f"tensor([1], dtype=torch.bool{device}")
+    assert fixed(tmp_path, program) == after

@@ -803,6 +803,7 @@ ORPHANS = [
     ("import a\n\n\nb, a\n", "import a\n\n\nb\n", "\n\nb\n"[1:]),
     # Words in a string are no names.
     ("import a\na\nb = 'like a c'\n", "import a\nb = 'like a c'\n", "b = 'like a c'\n"),
+    ("import a\na\nadd('-a', '--a')\n", "import a\nadd('-a', '--a')\n", "add('-a', '--a')\n"),
     ("import a, c\na\nx: 'c.a'\n", "import a, c\nx: 'c.a'\n", "import c\nx: 'c.a'\n"),
     # In functions.
     ("def f():\n    import a\n\n    a\n", "def f():\n    import a\n\n    b\n",
