@@ -40,6 +40,20 @@ def has_own_classes(src: Source) -> bool:
     return src.matches(OWN_CLASS)
 
 
+# Ex) x.to_sparse(), torch.sparse_coo_tensor(i, v), x.to_mkldnn()
+LAYOUTS = r"\b(to_sparse|sparse_\w+_tensor|sparse_tensor|to_mkldnn)"
+NESTED = r"\bnested_tensor"
+
+
+def has_nested(src: Source) -> bool:
+    return src.matches(NESTED)
+
+
+def has_other_layouts(src: Source) -> bool:
+    """Whether the project has tensors that are not strided: sparse ones, nested ones."""
+    return src.matches(f"{LAYOUTS}|{NESTED}")
+
+
 def surely_tensor(node: cst.BaseExpression, src: Source, *, annotated: bool = True) -> bool:
     """Whether the expression is a tensor, or the line raises.
 

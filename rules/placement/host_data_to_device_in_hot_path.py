@@ -22,10 +22,11 @@ constants, options, fields that only the constructor of a module stores, or a co
 tensor that is computed from such a list on the CPU and then moved; and shapes.
 
 Fix safety: for a literal, `torch.full((), ...)` is safe: the same value, dtype and device. Unsafe
-where the number is not known, for `torch.full` raises on what float32 cannot hold; with a dtype
-given along with the move, which then rounds once instead of twice; with arithmetic before the move,
-whose last bit may differ; and where a list is built before the loop, for then it is the same tensor
-in every round. No fix for a bool, since `torch.jit.trace` cannot record `torch.full` of one.
+where the number is not known, for `torch.full` raises on what float32 cannot hold; for
+`x.new_tensor(...)` in a project that has sparse or nested tensors, which know no `new_full`; with a
+dtype given along with the move, which then rounds once instead of twice; with arithmetic before the
+move, whose last bit may differ; and where a list is built before the loop, for then it is the same
+tensor in every round. No fix for a bool, since `torch.jit.trace` cannot record `torch.full` of one.
 
 Known limits: lists whose elements may change are left alone, sizes among them, and so is what is
 copied with `non_blocking=True`, kept in a cache, or read back from the device just before (AMP101).
@@ -72,11 +73,13 @@ from .._shared.host_copies import (
     copy_by,
     filling,
     is_invariant,
+    is_new_tensor,
     is_number,
     moves,
     repeats_number,
 )
 from .._shared.reads import hot_evidence
+from .._shared.tensors import has_other_layouts
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -84,6 +87,7 @@ if TYPE_CHECKING:
 LITERAL = "the number is a literal"
 FITS = "every dtype takes the number"
 LIKE = "what is asked for a new tensor is one, whoever calls"
+DENSE = "what is asked for a new tensor is strided"
 UNTOUCHED = "nothing is done to it before it is moved"
 PLACED = "it is moved to what certainly is a device, without a dtype"
 
@@ -111,7 +115,7 @@ rule = Rule(
     since="0.1",
     help="build it once before the loop, register it as a buffer, or use a Python number",
     witness=Same(),
-    safe_if=(LITERAL, FITS, LIKE, UNTOUCHED, PLACED),
+    safe_if=(LITERAL, FITS, LIKE, DENSE, UNTOUCHED, PLACED),
     changes=frozenset({Change.ROUNDING}),
     supersedes=("AMP202", "AMP501", "AMP508", "AMP510"),
     candidates=(
@@ -223,6 +227,7 @@ def filled_in(copy: Copy, src: Source) -> Fix | None:
         LITERAL: made.is_literal,
         FITS: made.fits,
         LIKE: made.is_like_tensor,
+        DENSE: not has_other_layouts(src) if is_new_tensor(copy.made) else None,
         UNTOUCHED: made.is_bare,
         PLACED: made.is_placed,
     }

@@ -886,6 +886,16 @@ def of_numbers() -> Iterator[Case]:
         ),
         "policy",
     )
+    yield Case(
+        "AMP502",
+        "what is asked for a new tensor is strided",
+        steps(
+            "shown.append(bound(x))",
+            "def bound(x: torch.Tensor):\n    return x.new_tensor(0.5)\n\n\n",
+        ),
+        (("shown.append(bound(x))", "shown.append(bound(x) + bound(x.to_sparse()))"),),
+        "policy",
+    )
     yield Case("AMP502", "every dtype takes the number", number, (("0.5", "1e39"),), "policy")
     yield Case(
         "AMP502",
