@@ -23,10 +23,12 @@ tensor that is computed from such a list on the CPU and then moved; and shapes.
 
 Fix safety: for a literal, `torch.full((), ...)` is safe: the same value, dtype and device. Unsafe
 where the number is not known, for `torch.full` raises on what float32 cannot hold; for
-`x.new_tensor(...)` in a project that has sparse or nested tensors, which know no `new_full`; with a
-dtype given along with the move, which then rounds once instead of twice; with arithmetic before the
-move, whose last bit may differ; and where a list is built before the loop, for then it is the same
-tensor in every round. No fix for a bool, since `torch.jit.trace` cannot record `torch.full` of one.
+`x.new_tensor(...)` in a project that has sparse or nested tensors, which know no `new_full`; with
+`requires_grad=` where the project mentions `torch.jit`, since TorchScript does not take it for
+`torch.full`; with a dtype given along with the move, which then rounds once instead of twice; with
+arithmetic before the move, whose last bit may differ; and where a list is built before the loop,
+for then it is the same tensor in every round. No fix for a bool, since `torch.jit.trace` cannot
+record `torch.full` of one.
 
 Known limits: lists whose elements may change are left alone, sizes among them, and so is what is
 copied with `non_blocking=True`, kept in a cache, or read back from the device just before (AMP101).
@@ -232,7 +234,10 @@ def filled_in(copy: Copy, src: Source) -> Fix | None:
         PLACED: made.is_placed,
     }
     needed = {name: holds for name, holds in conditions.items() if holds is not None}
-    return Fix.safe_if("Fill the number in on the device", made.edits, needed)
+    fix = Fix.safe_if("Fill the number in on the device", made.edits, needed)
+    # TorchScript knows this argument of `torch.tensor`, and not of `torch.full`.
+    wants_grad = src.keyword(copy.made, "requires_grad") is not None
+    return fix.demoted() if wants_grad and src.mentions("jit") else fix
 
 
 # ---------------------------------------------------------------------------- lists

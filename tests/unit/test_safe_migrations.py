@@ -80,6 +80,20 @@ def test_scripted_code_asks_as_torchscript_can(tmp_path: Path) -> None:
     assert 'torch.is_autocast_enabled("cpu")' in fixed(tmp_path, plain)
 
 
+def test_scripted_code_asks_for_no_gradient_of_full(tmp_path: Path) -> None:
+    """`torch.full(..., requires_grad=True)` does not compile; `torch.tensor` takes it."""
+    plain = (
+        "import torch\n\n\ndef zero(x: torch.Tensor):\n"
+        "    return torch.tensor(0.0, device=x.device, requires_grad=True)\n\n\n"
+        "def train(model: torch.nn.Module, loader, optimizer):\n    for x in loader:\n"
+        "        loss = model(x.cuda()).sum() + zero(x.cuda())\n"
+        "        loss.backward()\n        optimizer.step()\n"
+    )
+    scripted = plain.replace("def zero", "@torch.jit.script\ndef zero")
+    assert "torch.full((), 0.0, device=x.device, requires_grad=True)" in fixed(tmp_path, plain)
+    assert fixed(tmp_path, scripted) == scripted
+
+
 @pytest.mark.parametrize(
     "returned", ["{}", "{} if on else None", "None if off else ({} if on else None)"]
 )
