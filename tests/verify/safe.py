@@ -911,6 +911,13 @@ def of_numbers() -> Iterator[Case]:
         ((".to(device))\n", ".to(device, torch.float64))\n"),),
         "policy",
     )
+    yield Case(
+        "AMP502",
+        "no gradient is asked for before it is moved",
+        steps("y = torch.tensor(0.1).to(device)\nshown.append([y] * y.is_leaf)"),
+        (("torch.tensor(0.1)", "torch.tensor(0.1, requires_grad=True)"),),
+        "sim",
+    )
 
 
 # ------------------------------------------------------------------------------- AMP510
