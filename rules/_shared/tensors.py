@@ -32,7 +32,11 @@ TENSOR_METHODS = frozenset(
 
 
 # Ex) class Boxes(torch.Tensor):, x.as_subclass(Boxes), DTensor, torchvision.tv_tensors
-OWN_CLASS = r"^\s*class \w+\(.*\bTensor\b|\bas_subclass\(|\bDTensor\b|distribute_tensor|tv_tensors"
+# What stands in square brackets is no base: class Crop(Transform[torch.Tensor]):
+OWN_CLASS = (
+    r"^\s*class \w+\((?:[^\[\n]|\[[^\]\n]*\])*\bTensor\b"
+    r"|\bas_subclass\(|\bDTensor\b|distribute_tensor|tv_tensors"
+)
 
 
 def has_own_classes(src: Source) -> bool:

@@ -80,6 +80,22 @@ def test_scripted_code_asks_as_torchscript_can(tmp_path: Path) -> None:
     assert 'torch.is_autocast_enabled("cpu")' in fixed(tmp_path, plain)
 
 
+@pytest.mark.parametrize(
+    ("bases", "safe"),
+    [
+        ("torch.Tensor", False),
+        ("Generic[T], torch.Tensor", False),
+        ("Transform[torch.Tensor]", True),
+        ("Transform[dict[str, torch.Tensor]]", True),
+    ],
+)
+def test_tensors_of_a_class_of_their_own(tmp_path: Path, bases: str, safe: bool) -> None:
+    """They may build by `new_empty` what they do not by `new`; a type in brackets is no base."""
+    program = f"import torch\n\n\nclass Own({bases}):\n    pass\n\n\n"
+    program += "def f(x: torch.Tensor):\n    return x.new(2, 3)\n"
+    assert fixed(tmp_path, program) == (program.replace("new", "new_empty") if safe else program)
+
+
 def test_scripted_code_asks_for_no_gradient_of_full(tmp_path: Path) -> None:
     """`torch.full(..., requires_grad=True)` does not compile; `torch.tensor` takes it."""
     plain = (
