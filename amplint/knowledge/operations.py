@@ -533,7 +533,8 @@ _family(
     get_device numel
     .__index__ .__int__ .__len__ .const_data_ptr .data_ptr .dense_dim .dim .element_size .itemsize
     .nbytes .ndim .ndimension .nelement .output_nr .sparse_dim .storage_offset
-    torch.cuda.device_count torch.cuda.max_memory_allocated torch.cuda.max_memory_reserved
+    torch.cuda.current_device torch.cuda.device_count torch.cuda.max_memory_allocated
+    torch.cuda.max_memory_reserved
     torch.cuda.memory_allocated torch.cuda.memory_reserved torch.get_num_threads torch.initial_seed
     torch.seed
     """,

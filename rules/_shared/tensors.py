@@ -32,12 +32,30 @@ TENSOR_METHODS = frozenset(
 
 
 # Ex) class Boxes(torch.Tensor):, x.as_subclass(Boxes), DTensor, torchvision.tv_tensors
-OWN_CLASS = r"^\s*class \w+\(.*\bTensor\b|\bas_subclass\(|\bDTensor\b|distribute_tensor|tv_tensors"
+# What stands in square brackets is no base: class Crop(Transform[torch.Tensor]):
+OWN_CLASS = (
+    r"^\s*class \w+\((?:[^\[\n]|\[[^\]\n]*\])*\bTensor\b"
+    r"|\bas_subclass\(|\bDTensor\b|distribute_tensor|tv_tensors"
+)
 
 
 def has_own_classes(src: Source) -> bool:
     """Whether the project has tensors of a class of their own, which results may take over."""
     return src.matches(OWN_CLASS)
+
+
+# Ex) x.to_sparse(), torch.sparse_coo_tensor(i, v), x.to_mkldnn()
+LAYOUTS = r"\b(to_sparse|sparse_\w+_tensor|sparse_tensor|to_mkldnn)"
+NESTED = r"\bnested_tensor"
+
+
+def has_nested(src: Source) -> bool:
+    return src.matches(NESTED)
+
+
+def has_other_layouts(src: Source) -> bool:
+    """Whether the project has tensors that are not strided: sparse ones, nested ones."""
+    return src.matches(f"{LAYOUTS}|{NESTED}")
 
 
 def surely_tensor(node: cst.BaseExpression, src: Source, *, annotated: bool = True) -> bool:

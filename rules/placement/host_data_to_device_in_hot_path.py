@@ -22,10 +22,14 @@ constants, options, fields that only the constructor of a module stores, or a co
 tensor that is computed from such a list on the CPU and then moved; and shapes.
 
 Fix safety: for a literal, `torch.full((), ...)` is safe: the same value, dtype and device. Unsafe
-where the number is not known, for `torch.full` raises on what float32 cannot hold; with a dtype
-given along with the move, which then rounds once instead of twice; with arithmetic before the move,
-whose last bit may differ; and where a list is built before the loop, for then it is the same tensor
-in every round. No fix for a bool, since `torch.jit.trace` cannot record `torch.full` of one.
+where the number is not known, for `torch.full` raises on what float32 cannot hold; for
+`x.new_tensor(...)` in a project that has sparse or nested tensors, which know no `new_full`, or
+tensors of a class of their own, whose `new_full` may be another one; with `requires_grad=` and a
+move, whose result is no leaf, or where the project mentions `torch.jit`, since TorchScript does not
+take it for `torch.full`; with a dtype given along with the move, which then rounds once instead of
+twice; with arithmetic before the move, whose last bit may differ; and where a list is built before
+the loop, for then it is the same tensor in every round. No fix for a bool, since `torch.jit.trace`
+cannot record `torch.full` of one.
 
 Known limits: lists whose elements may change are left alone, sizes among them, and so is what is
 copied with `non_blocking=True`, kept in a cache, or read back from the device just before (AMP101).
@@ -72,11 +76,13 @@ from .._shared.host_copies import (
     copy_by,
     filling,
     is_invariant,
+    is_new_tensor,
     is_number,
     moves,
     repeats_number,
 )
 from .._shared.reads import hot_evidence
+from .._shared.tensors import has_other_layouts, has_own_classes
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -84,8 +90,11 @@ if TYPE_CHECKING:
 LITERAL = "the number is a literal"
 FITS = "every dtype takes the number"
 LIKE = "what is asked for a new tensor is one, whoever calls"
+DENSE = "what is asked for a new tensor is strided"
+PLAIN = "the project has no tensors of a class of their own"
 UNTOUCHED = "nothing is done to it before it is moved"
 PLACED = "it is moved to what certainly is a device, without a dtype"
+LEAF = "no gradient is asked for before it is moved"
 
 OF_ANYTHING = frozenset({"torch.as_tensor", "torch.asarray"})  # of tensors, too
 NUMBER, CONSTANTS, SHAPE = "a number", "constants", "a shape"
@@ -111,7 +120,7 @@ rule = Rule(
     since="0.1",
     help="build it once before the loop, register it as a buffer, or use a Python number",
     witness=Same(),
-    safe_if=(LITERAL, FITS, LIKE, UNTOUCHED, PLACED),
+    safe_if=(LITERAL, FITS, LIKE, DENSE, PLAIN, UNTOUCHED, PLACED, LEAF),
     changes=frozenset({Change.ROUNDING}),
     supersedes=("AMP202", "AMP501", "AMP508", "AMP510"),
     candidates=(
@@ -219,15 +228,22 @@ def filled_in(copy: Copy, src: Source) -> Fix | None:
     made = filling(copy, Constant("()", copy.data.value), src)
     if made is None:
         return None
+    of_tensor = is_new_tensor(copy.made)
+    wants_grad = src.keyword(copy.made, "requires_grad") is not None
     conditions = {
         LITERAL: made.is_literal,
         FITS: made.fits,
         LIKE: made.is_like_tensor,
+        DENSE: not has_other_layouts(src) if of_tensor else None,
+        PLAIN: not has_own_classes(src) if of_tensor else None,
         UNTOUCHED: made.is_bare,
         PLACED: made.is_placed,
+        LEAF: None if copy.move is copy.made else not wants_grad,
     }
     needed = {name: holds for name, holds in conditions.items() if holds is not None}
-    return Fix.safe_if("Fill the number in on the device", made.edits, needed)
+    fix = Fix.safe_if("Fill the number in on the device", made.edits, needed)
+    # TorchScript knows this argument of `torch.tensor`, and not of `torch.full`.
+    return fix.demoted() if wants_grad and src.mentions("jit") else fix
 
 
 # ---------------------------------------------------------------------------- lists

@@ -21,12 +21,13 @@ device. Unsafe where only the calls that were seen say so (`FloatTensor(n)` with
 `x.new(i, v)`, which builds a sparse tensor of indices and values), for NumPy arrays and `tolist()`,
 which may be numbers, for `FloatTensor(*x.shape)` where x may be 0-dim, for casts to a CUDA type,
 which leave a tensor on another GPU where it is, for a type that a caller passes, for the default
-type where it may have been one of CUDA, and where the new tensor is still moved afterwards, since
-what is done to it before may differ on the device. `fill_` of a number, `zero_` and the move become
-one call: `torch.LongTensor(b, n).fill_(0).to(d)` is `torch.zeros((b, n), dtype=torch.int64,
-device=d)`. No fix for a constructor given a tensor, whose
-memory it shares, for `x.new` where two first arguments may be indices and values, for a name that
-stands for several types, nor for a default type of CUDA, which has no exact equal.
+type where it may have been one of CUDA, for `x.new(n)` where the project has tensors of a class of
+their own, whose `new_empty` may be another one, and where the new tensor is still moved afterwards,
+since what is done to it before may differ on the device. `fill_` of a number, `zero_` and the move
+become one call: `torch.LongTensor(b, n).fill_(0).to(d)` is `torch.zeros((b, n), dtype=torch.int64,
+device=d)`. No fix for a constructor given a tensor, whose memory it shares, for `x.new` where two
+first arguments may be indices and values, for a name that stands for several types, nor for a
+default type of CUDA, which has no exact equal.
 
 Known limits: what runs only on an old torch (`except AttributeError:`) is left alone, and so is
 `x.new(...)` where x is not known to be a tensor, or what it is given is not known. So are tensors
@@ -68,7 +69,7 @@ from .._shared.guards import is_fallback
 from .._shared.local_values import has_kind, is_local, method_of, resolved, shaped, surely_int
 from .._shared.moves import bound_before, move_of, without_move
 from .._shared.reads import device_places
-from .._shared.tensors import surely_shape, surely_tensor, surely_vector
+from .._shared.tensors import has_own_classes, surely_shape, surely_tensor, surely_vector
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -78,6 +79,7 @@ SIZES = "the arguments are sizes, whoever calls"
 DATA = "the argument is data, whoever calls"
 SAME_TYPE = "the type is the same whoever calls"
 TENSOR = "what has the method is a tensor, whoever calls"
+PLAIN = "the project has no tensors of a class of their own"
 TO_CPU = "the type is one of the CPU"
 CERTAIN = "it is moved to what certainly is a device"
 CPU_DEFAULT = "the default type is nowhere one of CUDA"
@@ -107,7 +109,7 @@ rule = Rule(
     help="name the dtype and the device: `torch.tensor`, `torch.empty`, `x.to(...)`",
     witness=Warns("torch.set_default_tensor_type() is deprecated"),
     # What it is rewritten to may be another mistake.
-    safe_if=(SIZES, DATA, SAME_TYPE, TENSOR, CERTAIN, TO_CPU, CPU_DEFAULT),
+    safe_if=(SIZES, DATA, SAME_TYPE, TENSOR, PLAIN, CERTAIN, TO_CPU, CPU_DEFAULT),
     supersedes=("AMP101", "AMP102", "AMP201", "AMP202", "AMP501", "AMP502", "AMP503", "AMP508"),
     candidates=calls(DEFAULT_TYPE, ".new", *NAMED_AFTER_DTYPE)
     | calls(".type") & (lambda at: any(names_type(at.of(each)) for each in at.arguments)),
@@ -367,6 +369,8 @@ def new_of(call: cst.Call, function: cst.Attribute, src: Source) -> Fix | None:
     added = () if call.args else (src.edits.add_argument(call, "0"),)
     edits = (src.edits.replace(function.attr, name), *(edit for edit in added if edit is not None))
     conditions = {**what.conditions, TENSOR: surely_tensor(function.value, src)}
+    if what.sizes:
+        conditions[PLAIN] = not has_own_classes(src)  # a DTensor's `new` gives a plain tensor
     return Fix.safe_if(f"Call `{name}`", edits, conditions)
 
 

@@ -65,7 +65,7 @@ from .._shared.dtypes import surely_decided
 from .._shared.factories import Built, built, is_built, same_numbers
 from .._shared.host_copies import OF_DATA, constant_of, copy_by, filling
 from .._shared.local_values import is_local, method_of
-from .._shared.tensors import has_own_classes, surely_tensor
+from .._shared.tensors import has_nested, has_other_layouts, has_own_classes, surely_tensor
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -90,8 +90,6 @@ NEW = {
 TAKE_DTYPE = frozenset({*NEW, "torch.eye"})
 KNOWN_ARGUMENTS = frozenset({"size", "fill_value", "n", "m", "dtype", "device"})
 MOVE_OPTIONS = frozenset({"non_blocking", "copy"})
-LAYOUTS = r"\b(to_sparse|sparse_\w+_tensor|sparse_tensor|to_mkldnn)"
-NESTED = r"\bnested_tensor"
 INFINITE = re.compile(r"-?((math|np|numpy|torch|th)\.inf|float\([\"'][+-]?inf(inity)?[\"']\))")
 HALF_MAX = 65504
 INT_MAX = 127  # of the smallest integer type
@@ -318,7 +316,7 @@ def conditions(
         PLAIN: not has_own_classes(src),
         # `x.type_as(sparse)` raises; `x.to(sparse)` gives a dense tensor, `new_zeros` a sparse one.
         # Of a nested tensor, either gives a dense one, and `new_zeros` raises.
-        DENSE: not src.matches(NESTED if method == "type_as" else f"{LAYOUTS}|{NESTED}"),
+        DENSE: not (has_nested(src) if method == "type_as" else has_other_layouts(src)),
         # Not a dtype or a device on a path that is not seen; "torch.cuda.FloatTensor" means the
         # current GPU.
         CAST: method == "type_as" or (method == "to" and surely_tensor(target, src)),

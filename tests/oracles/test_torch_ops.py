@@ -311,8 +311,8 @@ torch.autograd.grad : (p * 2).sum(), p
 
 # Names that cannot be called here, with the reason.
 UNCALLED = {
-    ".cuda .ipu .mtia .pin_memory .record_stream .xpu torch.cuda.set_device "
-    "torch.cuda.synchronize": "needs a device",
+    ".cuda .ipu .mtia .pin_memory .record_stream .xpu torch.cuda.current_device "
+    "torch.cuda.set_device torch.cuda.synchronize": "needs a device",
     ".share_memory_": "leaves something behind in the system",
     "torch.clear_autocast_cache torch.manual_seed torch.save torch.seed torch.set_default_device "
     "torch.set_default_dtype torch.set_float32_matmul_precision torch.set_num_threads "

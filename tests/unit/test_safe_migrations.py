@@ -81,6 +81,36 @@ def test_scripted_code_asks_as_torchscript_can(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("bases", "safe"),
+    [
+        ("torch.Tensor", False),
+        ("Generic[T], torch.Tensor", False),
+        ("Transform[torch.Tensor]", True),
+        ("Transform[dict[str, torch.Tensor]]", True),
+    ],
+)
+def test_tensors_of_a_class_of_their_own(tmp_path: Path, bases: str, safe: bool) -> None:
+    """They may build by `new_empty` what they do not by `new`; a type in brackets is no base."""
+    program = f"import torch\n\n\nclass Own({bases}):\n    pass\n\n\n"
+    program += "def f(x: torch.Tensor):\n    return x.new(2, 3)\n"
+    assert fixed(tmp_path, program) == (program.replace("new", "new_empty") if safe else program)
+
+
+def test_scripted_code_asks_for_no_gradient_of_full(tmp_path: Path) -> None:
+    """`torch.full(..., requires_grad=True)` does not compile; `torch.tensor` takes it."""
+    plain = (
+        "import torch\n\n\ndef zero(x: torch.Tensor):\n"
+        "    return torch.tensor(0.0, device=x.device, requires_grad=True)\n\n\n"
+        "def train(model: torch.nn.Module, loader, optimizer):\n    for x in loader:\n"
+        "        loss = model(x.cuda()).sum() + zero(x.cuda())\n"
+        "        loss.backward()\n        optimizer.step()\n"
+    )
+    scripted = plain.replace("def zero", "@torch.jit.script\ndef zero")
+    assert "torch.full((), 0.0, device=x.device, requires_grad=True)" in fixed(tmp_path, plain)
+    assert fixed(tmp_path, scripted) == scripted
+
+
+@pytest.mark.parametrize(
     "returned", ["{}", "{} if on else None", "None if off else ({} if on else None)"]
 )
 def test_a_region_that_is_returned_keeps_its_dtype(tmp_path: Path, returned: str) -> None:

@@ -249,6 +249,21 @@ def fed(y, t):
 """
 
 
+# Its methods that build a tensor are not those of any tensor, as those of a DTensor are not.
+WRAPPER = """\
+class Wrapper(torch.Tensor):
+    @staticmethod
+    def __new__(cls, x):
+        return torch.Tensor._make_wrapper_subclass(cls, x.shape, dtype=x.dtype, device=x.device)
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, arguments=(), keywords=None):
+        raise NotImplementedError(function)
+
+
+"""
+
+
 OWN_CLASS = """\
 class Own(torch.Tensor):
     pass
@@ -886,6 +901,32 @@ def of_numbers() -> Iterator[Case]:
         ),
         "policy",
     )
+    yield Case(
+        "AMP502",
+        "what is asked for a new tensor is strided",
+        steps(
+            "shown.append(bound(x))",
+            "def bound(x: torch.Tensor):\n    return x.new_tensor(0.5)\n\n\n",
+        ),
+        (("shown.append(bound(x))", "shown.append(bound(x) + bound(x.to_sparse()))"),),
+        "policy",
+    )
+    yield Case(
+        "AMP502",
+        "the project has no tensors of a class of their own",
+        steps(
+            "shown.append(bound(x))",
+            "def bound(x: torch.Tensor):\n    return x.new_tensor(0.5)\n\n\n",
+        ),
+        (
+            ("def bound", WRAPPER + "def bound"),
+            (
+                "shown.append(bound(x))",
+                "shown.append(bound(x) + globals()['bound'](Wrapper(x)))",
+            ),
+        ),
+        "policy",
+    )
     yield Case("AMP502", "every dtype takes the number", number, (("0.5", "1e39"),), "policy")
     yield Case(
         "AMP502",
@@ -900,6 +941,13 @@ def of_numbers() -> Iterator[Case]:
         moved,
         ((".to(device))\n", ".to(device, torch.float64))\n"),),
         "policy",
+    )
+    yield Case(
+        "AMP502",
+        "no gradient is asked for before it is moved",
+        steps("y = torch.tensor(0.1).to(device)\nshown.append([y] * y.is_leaf)"),
+        (("torch.tensor(0.1)", "torch.tensor(0.1, requires_grad=True)"),),
+        "sim",
     )
 
 
@@ -1095,6 +1143,24 @@ def of_legacy_constructors() -> Iterator[Case]:
         (
             ("x.new(2, 2)", "x.new(n, m)"),
             also("globals()['made'](torch.eye(2).to_sparse(), torch.eye(2).long(), torch.ones(2))"),
+        ),
+        "cpu",
+    )
+    yield Case(
+        "AMP504",
+        "the project has no tensors of a class of their own",
+        once(
+            "shown.append(made(torch.ones(3)))",
+            """
+            def made(x: torch.Tensor):
+                return x.new(2, 3).shape
+
+
+            """,
+        ),
+        (
+            ("def made", WRAPPER + "def made"),
+            also("globals()['made'](Wrapper(torch.ones(3)))"),
         ),
         "cpu",
     )
