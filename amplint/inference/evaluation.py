@@ -391,10 +391,8 @@ class Evaluation(Calls):
         return self.function_parameter(node, "backward")
 
     def op_attr(self, node: Node) -> Value:
-        results = [
-            self.attribute(atom, node.data, node) for atom in ordered(self.of(node.operands[0]))
-        ]
-        return join(results)
+        owner = transfer.having(self.of(node.operands[0]), node.data)
+        return join(self.attribute(atom, node.data, node) for atom in ordered(owner))
 
     def op_store(self, node: Node) -> Value:
         target, value = self.operands(node)
@@ -616,7 +614,9 @@ class Evaluation(Calls):
 
     def op_default(self, node: Node) -> Value:
         value = self.of(node.operands[0])
-        self.inference.write(Key("param", *node.data), (self.facts.id, self.number), value)
+        # `device=torch.device("cpu")` is what nobody has chosen, as `device="cpu"` is.
+        chosen = frozenset(a for a in value if not (isinstance(a, Device) and a.kind == CPU.kind))
+        self.inference.write(Key("param", *node.data), (self.facts.id, self.number), chosen)
         return value
 
     def op_class(self, node: Node) -> Value:

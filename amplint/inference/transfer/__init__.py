@@ -15,7 +15,12 @@ from amplint.inference.transfer.arithmetic import (
     used_as_tensor,
     without_nests,
 )
-from amplint.inference.transfer.attributes import PARAM_GROUPS, attribute, object_attribute
+from amplint.inference.transfer.attributes import (
+    PARAM_GROUPS,
+    attribute,
+    having,
+    object_attribute,
+)
 from amplint.inference.transfer.calls import (
     GRADIENT_NORMS,
     SOME_ACCELERATOR,
@@ -53,6 +58,7 @@ __all__ = [
     "call",
     "canonical",
     "compare",
+    "having",
     "host_memory",
     "is_loader",
     "iterate",
