@@ -129,6 +129,8 @@ class Frame:
         if kind is None:
             path = self.marks.path(number)
             kind = self.marks.paths.get(path) if path is not None else None
+        if kind == "loss" and number not in self.marks.backward:
+            return self.term(node)  # a field that another method backpropagates
         if kind == "loss":
             device = Device(
                 ACCELERATOR,
