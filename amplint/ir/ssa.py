@@ -182,7 +182,7 @@ class Builder:
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
             return
         base = call.func.value
-        if call.func.attr not in ADDERS or not call.args or self.env is None:
+        if not adds(call) or not call.args or self.env is None:
             return
         if isinstance(base, ast.Name) and base.id in self.locals and base.id in self.env:
             operands = (self.env[base.id], self.places[call.args[-1]])
@@ -838,13 +838,16 @@ def changed_container(node: ast.AST) -> Iterable[str]:
     holder: ast.expr | None = None
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
         holder = node.value
-    elif (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ADDERS
-    ):
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and adds(node):
         holder = node.func.value
     return (holder.id,) if isinstance(holder, ast.Name) else ()
+
+
+def adds(call: ast.Call) -> bool:
+    """Whether a call adds to a container: `xs.append(x)`; not `self.update(x)`, an own method."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in ADDERS:
+        return False
+    return not (isinstance(call.func.value, ast.Name) and call.func.value.id == "self")
 
 
 def rebound(node: ast.AST, known: dict[ast.stmt, set[str]]) -> set[str]:
