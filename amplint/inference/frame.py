@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import islice
 
 from amplint.core.lattice import is_open, join, known
 from amplint.core.values import (
@@ -35,6 +36,8 @@ from amplint.inference.transfer import Site
 from amplint.inference.use_evidence import CONTAINERS, NAMED, Marks
 from amplint.ir import ops
 from amplint.ir.model import FunctionFacts, Node
+
+MAX_SUMS = 16  # sums of which a value may be a term before a function is given one
 
 
 class Frame:
@@ -168,7 +171,7 @@ class Frame:
 
         return any(
             nodes[user].op == ops.CALL and self.takes_loss(nodes[user], each)
-            for each in reachable([number], sums)
+            for each in islice(reachable([number], sums), MAX_SUMS)
             for user in users[each]
         )
 

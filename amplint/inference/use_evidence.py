@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from amplint.core.lattice import MAX_KEYS
 from amplint.inference import accumulators
 from amplint.ir import ops
 from amplint.ir.model import CallShape, Graph
@@ -292,13 +293,17 @@ def parts_stored(graph: Graph) -> Iterator[tuple[Part, int]]:
 
 
 def holder(graph: Graph, container: int, key: str) -> int:
-    """The container before other keys of it were set: what stands under this key is the same."""
-    node = graph.nodes[container]
-    while node.op == ops.PUT and by_name(graph, node.operands[1]):
+    """The container before other keys of it were set: what stands under this key is the same.
+
+    A dict of more keys than `MAX_KEYS` is known only as a whole.
+    """
+    for _ in range(MAX_KEYS):
+        node = graph.nodes[container]
+        if node.op != ops.PUT or not by_name(graph, node.operands[1]):
+            break
         if graph.nodes[node.operands[1]].data == key:
             break
         container = node.operands[0]
-        node = graph.nodes[container]
     return container
 
 
