@@ -409,15 +409,15 @@ class Calls(Frame):
                 if of_operator is not None:
                     return of_operator
             if libraries.kind(atom.name) == "loader":
-                return self.collated(self.called(atom, arguments, node), arguments)
+                own = arguments.get("collate_fn", 6) or BOTTOM
+                return self.collated(self.called(atom, arguments, node), own)
         return self.called(atom, arguments, node)
 
-    def collated(self, loader: Value, arguments: Arguments) -> Value:
+    def collated(self, loader: Value, collate: Value) -> Value:
         """A loader, whose batches are on the device if its `collate_fn` moves all tensors there."""
-        collate = ordered(arguments.get("collate_fn", 6) or BOTTOM)
         returned = [
             self.inference.read(Key("return", identity))
-            for function in collate
+            for function in ordered(collate)
             for identity in self.run_by(function)
         ]
         parts = reachable((a for v in returned for a in ordered(v)), held)
@@ -425,7 +425,10 @@ class Calls(Frame):
         if not devices or any(device.kind != ACCELERATOR for device in devices):
             return loader
         device = Device(ACCELERATOR, first_of(each.evidence for each in devices))
-        return frozenset(replace(a, device=device) for a in loader if isinstance(a, Object))
+        return frozenset(
+            replace(a, device=device) if isinstance(a, Object) and a.kind == "loader" else a
+            for a in loader
+        )
 
     def run_by(self, function: Atom) -> list[str]:
         """The functions of the project that a call of this runs."""

@@ -45,6 +45,7 @@ from amplint.inference.use_evidence import CONTAINERS
 from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.ir.ops import Op
+from amplint.ir.ssa import COLLATE
 
 EVERYWHERE = range(1 << 62)  # all nodes of a function
 MAX_PASSES = 8  # over a circle, before its values may only grow
@@ -53,7 +54,7 @@ QUIET = frozenset(
     {
         ops.CONST, ops.OPAQUE, ops.UNBOUND, ops.PHI, ops.BINOP, ops.AUG, ops.UNARY, ops.COMPARE,
         ops.BOOL, ops.TUPLE, ops.LIST, ops.SET, ops.DICT, ops.STARRED, ops.FSTRING, ops.SLICE,
-        ops.COMP, ops.DICTCOMP, ops.PUT, ops.ADD, ops.NARROW, ops.LAMBDA, ops.AWAIT, ops.YIELD,
+        ops.COMP, ops.DICTCOMP, ops.PUT, ops.NARROW, ops.LAMBDA, ops.AWAIT, ops.YIELD,
         ops.RETURN,
     }
 )  # fmt: skip
@@ -578,6 +579,8 @@ class Evaluation(Calls):
 
     def op_add(self, node: Node) -> Value:
         container, value = self.operands(node)
+        if node.data == COLLATE:
+            return self.collated(transfer.collating(container), value)
         return transfer.add(container, value, node.data)
 
     def op_narrow(self, node: Node) -> Value:

@@ -19,6 +19,8 @@ Env = dict[str, int]
 Define = Callable[[ast.AST, FunctionFacts], str]
 
 # Methods that put their argument into the container they are called on.
+# `loader.collate_fn = f`: from here on, the loader gives what `f` returns.
+COLLATE = "collate_fn"
 ADDERS = frozenset({"append", "add", "extend", "insert", "update", "appendleft", "setdefault"})
 MAX_STRING = 120  # longer constants carry no device, dtype or mode; their text is not kept
 NOWHERE: Location = (0, 0, 0, 0)
@@ -221,7 +223,11 @@ class Builder:
         if isinstance(target, ast.Name):
             self.bind(target.id, value)
         elif isinstance(target, ast.Attribute):
-            self.emit(ops.STORE, (self.expr(target.value), value), target.attr, place)
+            holder = target.value
+            self.emit(ops.STORE, (self.expr(holder), value), target.attr, place)
+            if target.attr == COLLATE and isinstance(holder, ast.Name) and holder.id in self.locals:
+                operands = (self.places[holder], value)
+                self.bind(holder.id, self.emit(ops.ADD, operands, COLLATE, place))
         elif isinstance(target, ast.Subscript):
             container, index = self.expr(target.value), self.expr(target.slice)
             updated = self.emit(ops.PUT, (container, index, value), None, place)
@@ -838,6 +844,8 @@ def changed_container(node: ast.AST) -> Iterable[str]:
     holder: ast.expr | None = None
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
         holder = node.value
+    elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        holder = node.value if node.attr == COLLATE else None
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and adds(node):
         holder = node.func.value
     return (holder.id,) if isinstance(holder, ast.Name) else ()

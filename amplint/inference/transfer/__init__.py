@@ -30,6 +30,7 @@ from amplint.inference.transfer.calls import (
 )
 from amplint.inference.transfer.containers import (
     add,
+    collating,
     is_loader,
     iterate,
     iterate_atom,
@@ -57,6 +58,7 @@ __all__ = [
     "binary",
     "call",
     "canonical",
+    "collating",
     "compare",
     "having",
     "host_memory",
