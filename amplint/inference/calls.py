@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -10,6 +10,7 @@ from amplint.core.lattice import (
     MAX_ALTERNATIVES,
     MAX_KEYS,
     any_value,
+    inner,
     is_open,
     is_unknown,
     join,
@@ -42,6 +43,7 @@ from amplint.core.values import (
     Unknown,
     Value,
     constant,
+    first_of,
     one,
     ordered,
 )
@@ -397,7 +399,33 @@ class Calls(Frame):
                 of_operator = self.call_operators(atom.name, arguments, node)
                 if of_operator is not None:
                     return of_operator
+            if libraries.kind(atom.name) == "loader":
+                own = arguments.get("collate_fn", 6) or BOTTOM
+                return self.collated(self.called(atom, arguments, node), own)
         return self.called(atom, arguments, node)
+
+    def collated(self, loader: Value, collate: Value) -> Value:
+        """A loader, whose batches are on the device if its `collate_fn` moves all tensors there."""
+        returned = [
+            self.inference.read(Key("return", identity))
+            for function in ordered(collate)
+            for identity in self.run_by(function)
+        ]
+        parts = reachable((a for v in returned for a in ordered(v)), held)
+        devices = [part.device for part in parts if isinstance(part, Tensor | TensorTree)]
+        if not devices or any(device.kind != ACCELERATOR for device in devices):
+            return loader
+        device = Device(ACCELERATOR, first_of(each.evidence for each in devices))
+        return frozenset(
+            replace(a, device=device) if isinstance(a, Object) and a.kind == "loader" else a
+            for a in loader
+        )
+
+    def run_by(self, function: Atom) -> list[str]:
+        """The functions of the project that a call of this runs."""
+        if isinstance(function, Instance):
+            return self.inference.methods(function.cls, "__call__")
+        return [function.id] if isinstance(function, Function) else []
 
     def enter_held(self, held: Value, node: Node) -> None:
         """Calling a Sequential calls what it holds; what each is given is not followed."""
@@ -816,6 +844,11 @@ class Calls(Frame):
             *arguments.keywords.items(),
         ]:
             infer.write(Key("field", cls, name), site, value)
+
+
+def held(atom: Atom) -> Iterator[Atom]:
+    """What lies in a container."""
+    return (each for value in inner(atom) for each in ordered(value))
 
 
 def joined(graph: Graph, number: int) -> tuple[int, ...]:

@@ -45,6 +45,7 @@ from amplint.inference.use_evidence import CONTAINERS
 from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.ir.ops import Op
+from amplint.ir.ssa import COLLATE
 
 EVERYWHERE = range(1 << 62)  # all nodes of a function
 MAX_PASSES = 8  # over a circle, before its values may only grow
@@ -53,7 +54,7 @@ QUIET = frozenset(
     {
         ops.CONST, ops.OPAQUE, ops.UNBOUND, ops.PHI, ops.BINOP, ops.AUG, ops.UNARY, ops.COMPARE,
         ops.BOOL, ops.TUPLE, ops.LIST, ops.SET, ops.DICT, ops.STARRED, ops.FSTRING, ops.SLICE,
-        ops.COMP, ops.DICTCOMP, ops.PUT, ops.ADD, ops.NARROW, ops.LAMBDA, ops.AWAIT, ops.YIELD,
+        ops.COMP, ops.DICTCOMP, ops.PUT, ops.NARROW, ops.LAMBDA, ops.AWAIT, ops.YIELD,
         ops.RETURN,
     }
 )  # fmt: skip
@@ -391,10 +392,8 @@ class Evaluation(Calls):
         return self.function_parameter(node, "backward")
 
     def op_attr(self, node: Node) -> Value:
-        results = [
-            self.attribute(atom, node.data, node) for atom in ordered(self.of(node.operands[0]))
-        ]
-        return join(results)
+        owner = transfer.having(self.of(node.operands[0]), node.data)
+        return join(self.attribute(atom, node.data, node) for atom in ordered(owner))
 
     def op_store(self, node: Node) -> Value:
         target, value = self.operands(node)
@@ -580,6 +579,8 @@ class Evaluation(Calls):
 
     def op_add(self, node: Node) -> Value:
         container, value = self.operands(node)
+        if node.data == COLLATE:
+            return self.collated(transfer.collating(container), value)
         return transfer.add(container, value, node.data)
 
     def op_narrow(self, node: Node) -> Value:
@@ -616,7 +617,9 @@ class Evaluation(Calls):
 
     def op_default(self, node: Node) -> Value:
         value = self.of(node.operands[0])
-        self.inference.write(Key("param", *node.data), (self.facts.id, self.number), value)
+        # `device=torch.device("cpu")` is what nobody has chosen, as `device="cpu"` is.
+        chosen = frozenset(a for a in value if not (isinstance(a, Device) and a.kind == CPU.kind))
+        self.inference.write(Key("param", *node.data), (self.facts.id, self.number), chosen)
         return value
 
     def op_class(self, node: Node) -> Value:

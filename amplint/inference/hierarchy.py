@@ -298,6 +298,10 @@ class Hierarchy(Bindings):
         """The methods of that name, of whatever class."""
         return [f for f in self._defined_as(name) if self.functions[f].cls is not None]
 
+    def functions_called(self, name: str) -> list[str]:
+        """The functions of that name that are no methods."""
+        return [f for f in self._defined_as(name) if self.functions[f].cls is None]
+
     def _defined_as(self, name: str) -> list[str]:
         """The functions and methods of that name, if they are not too many to say something."""
         if self._by_name is None:

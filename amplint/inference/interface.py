@@ -76,7 +76,7 @@ def interface(project: ProjectFacts, file: File) -> Interface:
             names = [cls.name, *cls.bases]
             definitions[identity] = Definition(cls.name, digest(read), names, bases)
         else:
-            read = [*signature(facts), bool(graph.yields)]
+            read = [*signature(facts), bool(graph.yields), project.backpropagates(identity)]
             names = [functions[facts.cls].name] if facts.cls is not None else []
             definitions[identity] = Definition(facts.name, digest(read), names, [])
     module = graphs[file.facts.module]

@@ -11,6 +11,7 @@ from amplint.inference.hierarchy import Hierarchy
 from amplint.inference.presumption import Presumption
 from amplint.inference.state import Key
 from amplint.inference.store import TEST_PATH
+from amplint.ir import ops
 from amplint.ir.file_set import Files
 from amplint.knowledge import libraries
 
@@ -28,6 +29,7 @@ class ProjectFacts(Hierarchy):
         self._matches: dict[str, bool] = {}
         self._stored: dict[str, bool] = {}
         self._marks: dict[str, use_evidence.Marks] = {}
+        self._backpropagates: dict[str, tuple[str, ...]] = {}
         self._class_marks: dict[str, dict[str, str]] = {}
         self._idle_scalers: dict[str, bool] = {}
         self.presumption = Presumption(files, files.assumes_autocast)
@@ -103,6 +105,19 @@ class ProjectFacts(Hierarchy):
             graph = self.files[facts.path].graph(function)
             self._marks[function] = use_evidence.read(graph, facts.name == "training_step")
         return self._marks[function]
+
+    def backpropagates(self, function: str) -> tuple[str, ...]:
+        """The parameters of a function of which it runs the backward pass, by what it says."""
+        if function not in self._backpropagates:
+            facts = self.functions[function]
+            found: list[str] = []
+            if "backward" in facts.words:
+                marks = self.marks_of(function)
+                nodes = marks.graph.nodes
+                losses = [n for n in marks.backward if marks.nodes[n] in ("loss", "term")]
+                found = [nodes[n].data for n in losses if nodes[n].op == ops.PARAM]
+            self._backpropagates[function] = tuple(sorted(found))
+        return self._backpropagates[function]
 
     def marks_of_class(self, cls: str) -> dict[str, str]:
         """The evidence that the methods of a class give about `self.<field>`, by field."""

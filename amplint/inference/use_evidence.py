@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from amplint.core.lattice import MAX_KEYS
 from amplint.inference import accumulators
 from amplint.ir import ops
 from amplint.ir.model import CallShape, Graph
@@ -56,7 +58,8 @@ class Marks:
         nodes: node -> "loss", "term" (an addend of a loss), LISTED or NAMED (what holds
             terms), "output" (what a loss is computed from), "module", "optimizer" or "accelerator".
         backward: a loss -> the call that backpropagates it.
-        paths: a dotted path ("model", "self.model") -> "module", "optimizer", "accelerator".
+        paths: a dotted path ("model", "self.model") -> "module", "optimizer", "accelerator"; of
+            a field, also "loss".
         tensors: nodes that are used as tensors, or as numbers would be: multiplied, compared.
         surely_tensors: those of them that are used as only tensors can be.
         asked: parameters that are asked for an attribute that tensors have, and few others. Of
@@ -142,8 +145,13 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
             paths[path] = kind
     backward = dict(losses)
     seen: set[int] = set()
+    parts = same_parts(graph) if losses else {}
     for loss, call in losses.items():
-        mark_loss(graph, loss, call, nodes, backward, seen)
+        mark_loss(graph, loss, call, parts, nodes, backward, seen)
+    for number in backward:
+        path = path_of(graph, number) if nodes[number] == "loss" else None
+        if path is not None and path.startswith("self."):
+            paths[path] = "loss"
     surely = {n for n, names in uses.items() if names & TENSOR_USES}
     asked = frozenset(n for n in surely if graph.nodes[n].op == ops.PARAM)
     for node in graph.nodes:
@@ -244,6 +252,78 @@ def backpropagated(graph: Graph, operands: tuple[int, ...], shape: CallShape) ->
     return None
 
 
+# What is a part of something else: the node of the whole, and the name of the part.
+Part = tuple[int, str]
+
+
+class Same(NamedTuple):
+    """The nodes that are the same part of something.
+
+    `is_made`: whether the function makes it. What it is given, by an option say, and adds to a
+    loss, may be a number after all.
+    """
+
+    nodes: tuple[int, ...]
+    is_made: bool
+
+
+def parts_read(graph: Graph) -> Iterator[tuple[Part, int]]:
+    """The parts that are read under a name, and by which node. Ex) out.loss, out["loss"]"""
+    for number, node in enumerate(graph.nodes):
+        if node.op == ops.ATTR:
+            yield (node.operands[0], f".{node.data}"), number
+        elif node.op == ops.SUBSCRIPT and by_name(graph, node.operands[1]):
+            key = graph.nodes[node.operands[1]].data
+            yield (holder(graph, node.operands[0], key), key), number
+
+
+def parts_stored(graph: Graph) -> Iterator[tuple[Part, int]]:
+    """The parts that are stored under a name, and the node that is stored.
+
+    Ex) x of `self.loss = x`, of `losses["total"] = x` and of `{"loss": x}`
+    """
+    for number, node in enumerate(graph.nodes):
+        if node.op == ops.STORE:
+            yield (node.operands[0], f".{node.data}"), node.operands[1]
+        elif node.op == ops.DICT:
+            named = zip(node.data, node.operands, strict=True)
+            yield from (((number, key), value) for key, value in named if isinstance(key, str))
+        elif node.op == ops.PUT and by_name(graph, node.operands[1]):
+            yield (number, graph.nodes[node.operands[1]].data), node.operands[2]
+
+
+def holder(graph: Graph, container: int, key: str) -> int:
+    """The container before other keys of it were set: what stands under this key is the same.
+
+    A dict of more keys than `MAX_KEYS` is known only as a whole.
+    """
+    for _ in range(MAX_KEYS):
+        node = graph.nodes[container]
+        if node.op != ops.PUT or not by_name(graph, node.operands[1]):
+            break
+        if graph.nodes[node.operands[1]].data == key:
+            break
+        container = node.operands[0]
+    return container
+
+
+def same_parts(graph: Graph) -> dict[int, list[Same]]:
+    """By node that is a part of something: all nodes that are this part of it."""
+    stored: dict[Part, list[int]] = {}
+    for part, number in parts_stored(graph):
+        stored.setdefault(part, []).append(number)
+    parts = {part: list(numbers) for part, numbers in stored.items()}
+    for part, number in parts_read(graph):
+        parts.setdefault(part, []).append(number)
+    found: dict[int, list[Same]] = {}
+    for part, numbers in parts.items():
+        if len(numbers) > 1:
+            same = Same(tuple(numbers), part in stored or path_of(graph, part[0]) is None)
+            for number in numbers:
+                found.setdefault(number, []).append(same)
+    return found
+
+
 def returned_losses(graph: Graph, number: int) -> Iterator[int]:
     """The loss in `return loss` and in `return {"loss": loss, ...}`."""
     for operand in graph.nodes[number].operands:
@@ -259,13 +339,16 @@ def mark_loss(
     graph: Graph,
     number: int,
     call: int,
+    parts: Mapping[int, list[Same]],
     nodes: dict[int, str],
     backward: dict[int, int],
     seen: set[int],
 ) -> None:
     """Mark a loss, what it was before it was narrowed or joined, and the addends it is the sum of.
 
-    `seen` holds what was marked for losses before.
+    Args:
+        parts: of what is a part of something, the nodes that are the same part.
+        seen: what was marked for losses before.
     """
     stack = [(number, "loss")]
     while stack:
@@ -280,6 +363,9 @@ def mark_loss(
                 if graph.nodes[operand].op == ops.CALL:
                     nodes.setdefault(operand, "output")
         backward.setdefault(current, call)
+        for same in parts.get(current, ()):
+            if same.is_made or kind == "loss":
+                stack.extend((number, kind) for number in same.nodes)
         node = graph.nodes[current]
         if node.op == ops.UNPACK and calls_model(graph, node.operands[0]):
             # `loss, parts = model(x)`: what comes with a loss is a model's output, too.

@@ -37,7 +37,9 @@ class Op(str, Enum):
     COMP = "comp"  # (element): "list", "set", "generator"
     DICTCOMP = "dictcomp"  # (key, value) or, of `{**d for d in e}`, (mapping,)
     PUT = "put"  # (container, index, value): the container after `container[index] = value`
-    ADD = "add"  # (container, value): the container after `append(value)`; the name of the method
+    # (container, value): the container after `append(value)`; the name of the method. Likewise
+    # (loader, function) after `loader.collate_fn = function`
+    ADD = "add"
     STORE = "store"  # (object, value): `object.data = value`
     NARROW = "narrow"  # (operand, *classes): "none", "true", "tensor", "isinstance", "on cuda" ...
     DEF = "def"  # (*decorators): the id of what is defined

@@ -19,6 +19,8 @@ Env = dict[str, int]
 Define = Callable[[ast.AST, FunctionFacts], str]
 
 # Methods that put their argument into the container they are called on.
+# `loader.collate_fn = f`: from here on, the loader gives what `f` returns.
+COLLATE = "collate_fn"
 ADDERS = frozenset({"append", "add", "extend", "insert", "update", "appendleft", "setdefault"})
 MAX_STRING = 120  # longer constants carry no device, dtype or mode; their text is not kept
 NOWHERE: Location = (0, 0, 0, 0)
@@ -182,7 +184,7 @@ class Builder:
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
             return
         base = call.func.value
-        if call.func.attr not in ADDERS or not call.args or self.env is None:
+        if not adds(call) or not call.args or self.env is None:
             return
         if isinstance(base, ast.Name) and base.id in self.locals and base.id in self.env:
             operands = (self.env[base.id], self.places[call.args[-1]])
@@ -221,7 +223,11 @@ class Builder:
         if isinstance(target, ast.Name):
             self.bind(target.id, value)
         elif isinstance(target, ast.Attribute):
-            self.emit(ops.STORE, (self.expr(target.value), value), target.attr, place)
+            holder = target.value
+            self.emit(ops.STORE, (self.expr(holder), value), target.attr, place)
+            if target.attr == COLLATE and isinstance(holder, ast.Name) and holder.id in self.locals:
+                operands = (self.places[holder], value)
+                self.bind(holder.id, self.emit(ops.ADD, operands, COLLATE, place))
         elif isinstance(target, ast.Subscript):
             container, index = self.expr(target.value), self.expr(target.slice)
             updated = self.emit(ops.PUT, (container, index, value), None, place)
@@ -838,13 +844,18 @@ def changed_container(node: ast.AST) -> Iterable[str]:
     holder: ast.expr | None = None
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
         holder = node.value
-    elif (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ADDERS
-    ):
+    elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        holder = node.value if node.attr == COLLATE else None
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and adds(node):
         holder = node.func.value
     return (holder.id,) if isinstance(holder, ast.Name) else ()
+
+
+def adds(call: ast.Call) -> bool:
+    """Whether a call adds to a container: `xs.append(x)`; not `self.update(x)`, an own method."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in ADDERS:
+        return False
+    return not (isinstance(call.func.value, ast.Name) and call.func.value.id == "self")
 
 
 def rebound(node: ast.AST, known: dict[ast.stmt, set[str]]) -> set[str]:

@@ -78,6 +78,8 @@ def names_device(node: cst.BaseExpression, src: Source) -> bool | None:
     if all(isinstance(a, Device) or (isinstance(a, Host) and a.kind in NAMING) for a in atoms):
         on_cpu = all(isinstance(a, Device) and a.kind == "cpu" for a in atoms)
         return None if on_cpu else surely_device(node, src)
+    if isinstance(node, cst.Attribute) and node.attr.value == "index":
+        return False if is_called_device(node.value) else None  # that of the CPU is None
     return True if is_called_device(node) else None
 
 

@@ -15,7 +15,12 @@ from amplint.inference.transfer.arithmetic import (
     used_as_tensor,
     without_nests,
 )
-from amplint.inference.transfer.attributes import PARAM_GROUPS, attribute, object_attribute
+from amplint.inference.transfer.attributes import (
+    PARAM_GROUPS,
+    attribute,
+    having,
+    object_attribute,
+)
 from amplint.inference.transfer.calls import (
     GRADIENT_NORMS,
     SOME_ACCELERATOR,
@@ -25,6 +30,7 @@ from amplint.inference.transfer.calls import (
 )
 from amplint.inference.transfer.containers import (
     add,
+    collating,
     is_loader,
     iterate,
     iterate_atom,
@@ -52,7 +58,9 @@ __all__ = [
     "binary",
     "call",
     "canonical",
+    "collating",
     "compare",
+    "having",
     "host_memory",
     "is_loader",
     "iterate",

@@ -71,6 +71,24 @@ def attribute(atom: Atom, name: str, site: Site) -> Value:
     return UNKNOWN
 
 
+def having(value: Value, name: str) -> Value:
+    """The alternatives that have an attribute. Where a named tuple has it, another tuple that lacks
+    it is of another path, and so is a tensor, as long as tensors have no such attribute."""
+    if not any(isinstance(a, Sequence) and name in a.names for a in value):
+        return value
+    return frozenset(
+        a
+        for a in value
+        if not (isinstance(a, Sequence) and name not in a.names and name not in SEQUENCE_ATTRIBUTES)
+        and not (isinstance(a, Tensor) and not is_of_tensors(name))
+    )
+
+
+def is_of_tensors(name: str) -> bool:
+    """Whether tensors have an attribute of this name."""
+    return name in ATTRIBUTES or f"Tensor.{name}" in RESULTS or f"Tensor.{name}" in FACTORIES
+
+
 SEQUENCE_ATTRIBUTES = frozenset(name for kind in (list, tuple, set, deque) for name in dir(kind))
 
 
@@ -101,12 +119,7 @@ def blob_attribute(blob: TensorTree, name: str) -> Value:
         return one(blob.device) if blob.device.kind else UNKNOWN
     if name in ATTRIBUTES:
         return tensor_attribute(Tensor(device=blob.device), name, _NOWHERE)
-    if (
-        name in CONTAINER_METHODS
-        or f"Tensor.{name}" in RESULTS
-        or f"Tensor.{name}" in FACTORIES
-        or name in ("to", "pin_memory")
-    ):
+    if name in CONTAINER_METHODS or is_of_tensors(name) or name in ("to", "pin_memory"):
         return one(Method(blob, name))
     # torch pins what is in lists, tuples and dicts, and no field of any other object.
     device = CPU if blob.device.pinned_within else blob.device

@@ -82,6 +82,17 @@ def is_loader(atom: Atom) -> bool:
     return isinstance(atom, Sequence) and atom.batches
 
 
+def collating(loader: Value) -> Value:
+    """A loader that is given a `collate_fn`: what that gives need be no tensor, of all that is
+    pinned."""
+    return frozenset(
+        replace(a, device=replace(a.device, pinned=False, pinned_within=True))
+        if isinstance(a, Object) and a.kind == "loader" and a.device.pinned
+        else a
+        for a in loader
+    )
+
+
 def as_sequence(atom: Atom) -> Value:
     if isinstance(atom, Unknown):
         return UNKNOWN

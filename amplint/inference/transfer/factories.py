@@ -24,6 +24,7 @@ from amplint.core.values import (
 )
 from amplint.inference import ranks
 from amplint.inference.transfer.arguments import array_dtype_of, device_of, dtype_of
+from amplint.inference.transfer.containers import unpinned
 from amplint.inference.transfer.kinds import NOTHING, Site
 from amplint.inference.transfer.promotion import tensors_in
 from amplint.inference.transfer.results import with_dims
@@ -120,9 +121,11 @@ def factory(name: str, facts: Factory, arguments: Arguments, site: Site) -> Valu
 
 
 def device_of_data(data: Value, name: str) -> Device:
-    """A list is made a tensor of the CPU, a tensor stays where it is."""
+    """A list is made a tensor of the CPU, a tensor stays where it is; `torch.tensor` copies it."""
     data -= {NONE}
     tensors = tensors_in([data])
+    if name == "torch.tensor":
+        tensors = [replace(tensor, device=unpinned(tensor.device)) for tensor in tensors]
     if len(data) > 1 and not all(isinstance(atom, Tensor) for atom in data):
         return join_devices([CPU, *(tensor.device for tensor in tensors)])
     if not tensors and name != "torch.tensor" and is_unknown(data):

@@ -116,7 +116,14 @@ def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Si
     if result is None:
         return UNKNOWN
     operands = [tensor, *tensors_in(arguments.all)]
-    return from_result(full, result, operands, arguments, site)
+    given = from_result(full, result, operands, arguments, site)
+    if tensor.device.pinned and name in VIEWS:
+        return frozenset(replace(a, device=tensor.device) for a in given if isinstance(a, Tensor))
+    return given
+
+
+# What these give always is in the memory of the tensor, pinned as that is.
+VIEWS = frozenset({"squeeze", "unsqueeze", "view"})
 
 
 def to(tensor: Tensor | TensorTree, arguments: Arguments, site: Site) -> Value:
