@@ -163,7 +163,7 @@ def preview(fixed: FixOutcome, request: Request, quiet: bool = False, unsafe: bo
                 click.echo(diff.patch(label, *parts), nl=False)
         else:
             for label, *texts in before.changes(shown, text):
-                click.echo(diff.shown(label, *texts), nl=False)
+                click.echo(diff.for_terminal(label, *texts), nl=False)
     left = len(fixed.outcome.findings)
     verdict = f"would fix {counts(fixed)}; --apply writes" if fixed.after else "nothing to fix"
     if not quiet:

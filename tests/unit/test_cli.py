@@ -743,6 +743,14 @@ def test_the_diff_of_a_file_of_any_name_is_one_that_git_applies(
     assert "\x1b" not in diff and "\x07" not in diff
 
 
+def test_what_python_warns_of_is_no_part_of_what_fix_says(project: Path) -> None:
+    """Each parse of the file warned of `1jif` once more."""
+    (project / "a.py").write_text(f"x = 1jif y else 2\n{LEGACY}")
+    command = [sys.executable, "-m", "amplint", "fix"]
+    ran = subprocess.run(command, cwd=project, capture_output=True, encoding="utf-8", check=False)
+    assert (ran.returncode, ran.stderr) == (1, "would fix 1 finding in 1 file; --apply writes\n")
+
+
 @pytest.mark.parametrize(
     ("encoding", "cookie"), [("utf-8-sig", ""), ("latin-1", "# coding: latin-1\n")]
 )

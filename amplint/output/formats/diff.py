@@ -13,7 +13,7 @@ COLORS = {"+": "green", "-": "red", "@": "cyan"}
 UNENDED = "\\ No newline at end of file\n"
 
 
-def shown(path: str, before: str, after: str) -> str:
+def for_terminal(path: str, before: str, after: str) -> str:
     """The diff between two texts of a file, with terminal styles and with nothing of the texts that
     a terminal would act on; empty if they are equal."""
     lines = difflib.unified_diff(rows(before), rows(after), *names(path))
