@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from amplint.core import rule_packages
+from amplint.core.paths import seen_from
 from amplint.core.registry import all_rules
 from amplint.output.baseline import file_of
 from amplint.output.console import CLEAN, FAILED, tell, tell_notices
@@ -75,4 +76,4 @@ def toml(value: object) -> str:
 
 
 def path_of(file: Path) -> str:
-    return os.path.relpath(file).replace(os.sep, "/")
+    return seen_from(".", file)

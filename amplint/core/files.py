@@ -46,5 +46,5 @@ def too_large(most: int) -> OSError:
 
 def leads_out(path: Path | str, root: Path | str) -> bool:
     """Whether links lead from a path below a directory to what is not below it."""
-    real, top = os.path.realpath(path), os.path.realpath(root)
+    real, top = (os.path.normcase(os.path.realpath(each)) for each in (path, root))
     return real != top and not real.startswith(top.rstrip(os.sep) + os.sep)

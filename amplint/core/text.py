@@ -162,6 +162,10 @@ class Text:
         """The parts of the file that `new_text` changes: their names, and before and after."""
         return [(path, self.text, new_text)]
 
+    def changed_bytes(self, path: str, new_text: str) -> list[tuple[str, bytes, bytes]]:
+        """The same as bytes of the file."""
+        return [(path, self.encode(self.text), self.encode(new_text))]
+
     def part(self, _row: int) -> Part:
         """The part of the file that a row stands in, with rows of its own."""
         return Part(self)

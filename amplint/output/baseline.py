@@ -22,6 +22,7 @@ import msgspec
 from amplint.core import files
 from amplint.core.errors import Failure
 from amplint.core.finding import Finding
+from amplint.core.paths import seen_from
 from amplint.core.registry import UNPARSABLE, letters_of
 from amplint.core.replacing import replace_file
 from amplint.output.fingerprint import Identity, identities
@@ -223,7 +224,7 @@ def _identities(findings: Iterable[Finding], outcome: Outcome, file: Path) -> It
 
 
 def _relative(path: Path, file: Path) -> str:
-    return os.path.relpath(path, file.parent).replace(os.sep, "/")
+    return seen_from(file.parent, path)
 
 
 def _shortened(line: str) -> str:
@@ -241,4 +242,4 @@ def printable(text: str) -> str:
 
 def shown(file: Path) -> str:
     """The file as the user would write it."""
-    return os.path.relpath(file).replace(os.sep, "/")
+    return seen_from(".", file)

@@ -157,9 +157,13 @@ def preview(fixed: FixOutcome, request: Request, quiet: bool = False, unsafe: bo
     exact = not (sys.stdout.isatty() or colored())  # it may go to a file, for `git apply`
     for path, text in fixed.after.items():
         shown = path_from(Path.cwd(), request.project.root, path)
-        for label, before, after in fixed.before[path].changes(shown, text):
-            written = diff.unified(label, before, after, exact)
-            click.echo(written, nl=False, color=exact or None)  # True: nothing is taken out of it
+        before = fixed.before[path]
+        if exact:
+            for label, *parts in before.changed_bytes(shown, text):
+                click.echo(diff.patch(label, *parts), nl=False)
+        else:
+            for label, *texts in before.changes(shown, text):
+                click.echo(diff.for_terminal(label, *texts), nl=False)
     left = len(fixed.outcome.findings)
     verdict = f"would fix {counts(fixed)}; --apply writes" if fixed.after else "nothing to fix"
     if not quiet:

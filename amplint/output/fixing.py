@@ -8,6 +8,7 @@ import re
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from posixpath import basename
 
@@ -183,6 +184,15 @@ class Changes:
     problems: Sequence[str]
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """What Python warns of in the code, such as `1if x else 2`, at each parse, is not said."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@quiet()
 def fix_round(outcome: Outcome, request: Request, allow: frozenset[Safety]) -> Changes:
     """Apply the allowed fixes of the findings that do not clash."""
     by_path: dict[str, list[Finding]] = defaultdict(list)
@@ -223,6 +233,7 @@ def _fix_text(
     return apply_fixes(text.text, good, allow)
 
 
+@quiet()
 def objection(text: Text, new: str) -> str | None:
     """Why a new text may not take the place of the old one."""
     try:
@@ -376,9 +387,7 @@ def _compile(text: str) -> object:
 
 def _accepted(read: Callable[[str], object], text: str) -> bool:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            read(text)
+        read(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True

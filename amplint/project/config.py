@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ import pathspec
 from amplint.core import files
 from amplint.core.errors import Failure
 from amplint.core.finding import Finding, Group
+from amplint.core.paths import seen_from, without_drive
 from amplint.core.registry import UNPARSABLE, beginnings, did_you_mean, for_target
 from amplint.core.rule import Rule
 from amplint.project.patterns import spec
@@ -72,7 +72,7 @@ class Settings:
     def identity(self, root: Path) -> list[object]:
         """A key of these settings, the same wherever the root of the project lies."""
         return [
-            os.path.relpath(self.root, root),
+            seen_from(root, self.root),
             sorted(self.select),
             sorted(self.ignore),
             sorted(self.extend_select),
@@ -140,8 +140,7 @@ class Settings:
 
     def relative(self, file: Path) -> str:
         """The path that patterns are matched against, with forward slashes."""
-        path = os.path.relpath(file, self.root).replace(os.sep, "/")
-        return re.sub(r"^(\.\./)+", "", path)
+        return re.sub(r"^(\.\./)+", "", without_drive(seen_from(self.root, file)))
 
     @cached_property
     def excluded(self) -> pathspec.GitIgnoreSpec:
@@ -333,7 +332,7 @@ def directories(value: object, where: str) -> tuple[str, ...]:
     """Patterns of directories, without the slash at the end that they may have."""
     found = tuple(item.rstrip("/") for item in strings(value, where))
     for item in found:
-        if not set(item.split("/")).isdisjoint(("", ".", "..", "**")):
+        if not set(item.split("/")).isdisjoint(("", ".", "..", "**")) or "\\" in item:
             raise ConfigError(f'{where}: {item!r} is not a directory like "packages/*"')
     return found
 

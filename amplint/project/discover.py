@@ -22,6 +22,8 @@ from pathlib import Path
 import pathspec
 
 from amplint.core import files
+from amplint.core.errors import Failure
+from amplint.core.paths import seen_from, slashes
 from amplint.core.replacing import is_left, left_in
 from amplint.project.config import Settings
 from amplint.project.patterns import spec
@@ -117,9 +119,9 @@ def project(
             named_files.append(place)
 
     named = [*named_directories, *(os.path.dirname(file) for file in named_files)]
-    common = os.path.commonpath(named) if named else os.getcwd()
-    found = find_root(slashes(common))
-    root = found or slashes(common)
+    common = slashes(above_all(named) if named else os.getcwd())
+    found = find_root(common)
+    root = found or common
     if force_exclude:
         named_files = [file for file in named_files if not left_out(file, root, settings)]
 
@@ -150,6 +152,14 @@ def project(
         problems=tuple(problems),
         left=frozenset(left_beside(named_files, [*walks, *around])),
     )
+
+
+def above_all(directories: Sequence[str]) -> str:
+    """The directory that all of these lie in. Raises Failure where none is, as on Windows."""
+    try:
+        return os.path.commonpath(directories)
+    except ValueError:
+        raise Failure("the paths are on several drives: each takes a run of its own") from None
 
 
 def left_beside(named_files: Iterable[str], walks: Sequence[Walked]) -> Iterator[str]:
@@ -344,8 +354,4 @@ def relative(path: str, root: str) -> str:
 
 def shown(path: str) -> str:
     """The path as the user would write it."""
-    return slashes(os.path.relpath(path))
-
-
-def slashes(path: str) -> str:
-    return path.replace(os.sep, "/")
+    return seen_from(".", path)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from amplint.core.errors import Failure
 from amplint.core.finding import Span
+from amplint.core.paths import seen_from
 
 # What points git at another repository than the one around the files, and what changes the output
 # of a diff. A hook of git sets the former.
@@ -82,8 +83,7 @@ class Changes:
     def _name(self, file: Path) -> str:
         key = str(file)
         if key not in self._names:
-            relative = os.path.relpath(os.path.realpath(file), self.top)
-            self._names[key] = relative.replace(os.sep, "/")
+            self._names[key] = seen_from(self.top, os.path.realpath(file))
         return self._names[key]
 
     @cached_property

@@ -165,6 +165,12 @@ class Notebook(Text):
             if code != cell.code
         ]
 
+    def changed_bytes(self, path: str, new_text: str) -> list[tuple[str, bytes, bytes]]:
+        return [
+            (name, as_utf_8(before), as_utf_8(after))
+            for name, before, after in self.changes(path, new_text)
+        ]
+
     def part(self, row: int) -> Part:
         """The cell that a row stands in."""
         index = bisect_right(self._marker_rows, row) - 1
@@ -233,6 +239,11 @@ class Notebook(Text):
             text[match.end() : end].removesuffix("\n")
             for match, end in zip(markers, ends, strict=True)
         ]
+
+
+def as_utf_8(source: str) -> bytes:
+    """The source of a cell; JSON may hold half a pair of surrogates, which UTF-8 lacks."""
+    return source.encode("utf-8", "backslashreplace")
 
 
 def notebook(file: Text) -> Notebook:

@@ -5,12 +5,12 @@ Nothing heavy is imported here: a run that is in the cache needs neither LibCST 
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 from collections.abc import Sequence
 
 from amplint.core.errors import how_to_report
+from amplint.core.paths import seen_from
 from amplint.project.reading import Reading, Texts, read
 from amplint.run import cache as caching
 from amplint.run.cache import Cache
@@ -62,7 +62,7 @@ def outcome(
 def repeating(faults: Sequence[str], request: Request, reading: Reading) -> str:
     """The command that brings up one of these faults again: they begin with what they are about."""
     about = (path for path in reading.paths if any(f.startswith(f"{path}:") for f in faults))
-    path = os.path.relpath(request.project.root / next(about, "."))
+    path = seen_from(".", request.project.root / next(about, "."))
     return f"amplint check --no-cache {shlex.quote(path)}"
 
 

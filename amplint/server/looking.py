@@ -8,6 +8,7 @@ from pathlib import Path
 
 from amplint.core import registry
 from amplint.core.errors import Failure, describe
+from amplint.core.paths import slashes
 from amplint.core.text import UndecodableError, why_python_refuses
 from amplint.ir.file_index import File
 from amplint.project import discover
@@ -207,7 +208,7 @@ def alone(opened: Open) -> Request:
 
 def name_of(path: str, project: Project) -> str:
     """The path of a file relative to the root of its project."""
-    return discover.relative(discover.absolute(path), discover.slashes(str(project.root)))
+    return discover.relative(discover.absolute(path), slashes(str(project.root)))
 
 
 def overlays_of(project: Project, texts: Mapping[str, str]) -> dict[str, str]:

@@ -21,10 +21,12 @@ from benchmarks.packages import RESULTS, default_cache
 RESULT = RESULTS / "robustness.json"
 # The name of a module of this package, and what it tries.
 PARTS: dict[str, str] = {
+    "applied": "`fix --apply` on copies of real packages, and once more",
     "concurrency": "50 processes over one cache, for several selections of rules",
     "determinism": "one report for any number of processes, order of paths, cache, line ends",
     "files": "trees of Python of all kinds, checked, fixed, and read by LibCST",
     "generated": "mutants of the fixtures, and programs renamed and formatted",
+    "grammar": "programs drawn from Python's grammar and from LibCST's nodes",
     "hostile": "repositories that are made to stop amplint: depth, size, patterns, forged files",
     "kills": "500 kills while files are fixed and while the cache is written",
     "load": "20,000 files and three million lines in one project",

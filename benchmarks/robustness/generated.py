@@ -23,8 +23,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
-from amplint import testing
 from amplint.core.finding import Finding
+from amplint.core.rule_fixtures import Files, write
 from amplint.core.text import Text
 from amplint.output.fixing import fix_project
 from amplint.run import engine
@@ -100,28 +100,28 @@ def trains(cache: Path) -> dict[str, bytes]:
 # ------------------------------------------------------------------------------ mutants
 
 
-def wrong_with(files: testing.Files) -> list[str]:
+def wrong_with(files: Files) -> list[str]:
     """What does not hold of a project that may be anything."""
     with tempfile.TemporaryDirectory() as directory:
-        asked = request(testing.write(files, Path(directory)), files)
+        asked = request(write(files, Path(directory)), files)
         first = engine.run(asked)
         refused = {path for path, data in files.items() if not python_reads(data)}
         told = [*first.problems, *disagreements(refused, first.findings)]
         fixed = written(asked, files)
         told += broken(files, fixed)
-        again = written(request(testing.write(fixed, Path(directory)), fixed), fixed)
+        again = written(request(write(fixed, Path(directory)), fixed), fixed)
         told += (f"{path}: a second fix changes it" for path in files if again[path] != fixed[path])
     return told
 
 
-def written(asked: Request, files: testing.Files) -> dict[str, bytes]:
+def written(asked: Request, files: Files) -> dict[str, bytes]:
     """The files with all fixes in them."""
     outcome = fix_project(asked, unsafe=True)
     new = {path: outcome.before[path].encode(text) for path, text in outcome.after.items()}
     return {**files, **new}
 
 
-def broken(files: testing.Files, fixed: testing.Files) -> Iterator[str]:
+def broken(files: Files, fixed: Files) -> Iterator[str]:
     for path, data in files.items():
         if fixed[path] == data or accepted(fixed[path]):
             continue
@@ -135,7 +135,7 @@ def broken(files: testing.Files, fixed: testing.Files) -> Iterator[str]:
 Statement = tuple[str, str, int]  # a code, the function, and the number of the statement in it
 
 
-def changed(before: testing.Files, after: testing.Files) -> Iterator[str]:
+def changed(before: Files, after: Files) -> Iterator[str]:
     """The findings that only one of two spellings of the same programs has."""
     one, other = found(before), found(after)
     for path in before:
@@ -144,10 +144,10 @@ def changed(before: testing.Files, after: testing.Files) -> Iterator[str]:
                 yield f"{path}: {sign}: {each}"
 
 
-def found(files: testing.Files) -> dict[str, Counter[Statement]]:
+def found(files: Files) -> dict[str, Counter[Statement]]:
     """By file, where findings are, whatever the lines and the names are."""
     with tempfile.TemporaryDirectory() as directory:
-        outcome = engine.run(request(testing.write(files, Path(directory)), files))
+        outcome = engine.run(request(write(files, Path(directory)), files))
     if outcome.problems:
         raise AssertionError(outcome.problems)
     places: dict[str, Counter[Statement]] = {path: Counter() for path in files}
@@ -181,7 +181,7 @@ class Statements:
         return finding.code, finding.scope, min(around, default=(0, -1))[1]
 
 
-def renamed_all(files: testing.Files) -> dict[str, bytes]:
+def renamed_all(files: Files) -> dict[str, bytes]:
     return {path: renamed(data) for path, data in files.items()}
 
 
@@ -232,10 +232,10 @@ def words(value: object) -> Iterator[str]:
             yield from words(each)
 
 
-def formatted(files: testing.Files, command: Sequence[str]) -> dict[str, bytes]:
+def formatted(files: Files, command: Sequence[str]) -> dict[str, bytes]:
     """The files as a formatter writes them, without those that it changes more than the layout."""
     with tempfile.TemporaryDirectory() as directory:
-        root = testing.write(files, Path(directory))
+        root = write(files, Path(directory))
         subprocess.run([program(command[0]), *command[1:], str(root)], check=False)
         after = {path: (root / path).read_bytes() for path in files}
     return {path: data for path, data in after.items() if same_tree(files[path], data)}

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import ast
 from random import Random
 
 import pytest
 
-from benchmarks.robustness.files import python_reads
+from benchmarks.robustness.files import GRAFT, python_reads
 from benchmarks.robustness.generated import (
     FORMATTERS,
     changed,
@@ -20,6 +21,7 @@ from benchmarks.robustness.generated import (
     renamed_all,
     wrong_with,
 )
+from benchmarks.robustness.grammar import NAMES, named, spellings
 from benchmarks.robustness.mutations import MUTATIONS, Mutation, mutant
 
 SOME = fixtures()[::9]
@@ -91,3 +93,18 @@ def test_a_finding_that_is_elsewhere_is_told() -> None:
     moved = PROGRAM.replace(b"total += loss.item()", b"total += loss.detach()")
     (told,) = changed({"a.py": PROGRAM}, {"a.py": moved})
     assert told.startswith("a.py: lost: ('AMP101', 'train', ")
+
+
+def test_the_names_of_a_drawn_program() -> None:
+    """One name for each; keywords, prefixes of strings, escapes and numbers stay."""
+    words = named(Random(0), "é = rb'\\x15' if ü else é, 0x1f").split()
+    assert words[1:4] == ["=", "rb'\\x15'", "if"] and words[5:] == ["else", f"{words[0]},", "0x1f"]
+    assert {words[0], words[4]} <= {*NAMES}
+
+
+def test_the_spellings_of_a_drawn_program() -> None:
+    drawn = "for é in ü:\n    pass\n"
+    alone, above, inside = spellings(Random(0), drawn)
+    assert alone == drawn and above.endswith(GRAFT)
+    loop = ast.parse(inside).body[0].body[-1]  # type: ignore[attr-defined]
+    assert [type(each) for each in loop.body[-3:]] == [ast.Expr, ast.For, ast.Expr]

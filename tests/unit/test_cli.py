@@ -14,6 +14,7 @@ import libcst as cst
 import pytest
 
 from amplint import Finding, Group, Rule, Source, Unrun, calls
+from amplint.cli import main as cli
 from amplint.core import registry
 from amplint.output import FORMATS, console
 from amplint.project import reading
@@ -740,6 +741,29 @@ def test_the_diff_of_a_file_of_any_name_is_one_that_git_applies(
     subprocess.run(["git", "apply", "-"], input=diff.encode(), check=True, cwd=project)
     assert file.read_text() == MODERN
     assert "\x1b" not in diff and "\x07" not in diff
+
+
+def test_what_python_warns_of_is_no_part_of_what_fix_says(project: Path) -> None:
+    """Each parse of the file warned of `1jif` once more."""
+    (project / "a.py").write_text(f"x = 1jif y else 2\n{LEGACY}")
+    command = [sys.executable, "-m", "amplint", "fix"]
+    ran = subprocess.run(command, cwd=project, capture_output=True, encoding="utf-8", check=False)
+    assert (ran.returncode, ran.stderr) == (1, "would fix 1 finding in 1 file; --apply writes\n")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "cookie"), [("utf-8-sig", ""), ("latin-1", "# coding: latin-1\n")]
+)
+def test_the_diff_has_the_encoding_of_the_file(
+    capfdbinary: pytest.CaptureFixture[bytes], project: Path, encoding: str, cookie: str
+) -> None:
+    """It was UTF-8 without a BOM, and `git apply` refused it, with the diffs of all other files."""
+    before, after = (f"{cookie}# Größe\n{text}".encode(encoding) for text in (LEGACY, MODERN))
+    (project / "a.py").write_bytes(before)
+    assert cli.main(["fix"]) == 1
+    diff = capfdbinary.readouterr().out
+    subprocess.run(["git", "apply", "-"], input=diff, check=True, cwd=project)
+    assert (project / "a.py").read_bytes() == after
 
 
 def test_fix_apply_writes_and_twice_changes_nothing_more(amplint: Amplint, project: Path) -> None:

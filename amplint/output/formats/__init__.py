@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from amplint.core import escaping
 from amplint.core.escaping import printable
 from amplint.core.finding import Finding, Position, Safety, Span
+from amplint.core.paths import seen_from
 from amplint.core.rule import Rule
 from amplint.core.text import Part, Text
 from amplint.output import FORMATS as FORMATS
@@ -97,7 +98,7 @@ def path_from(directory: Path, root: Path, path: str) -> str:
     """A root-relative path as seen from another directory, with forward slashes."""
     if path == STDIN:
         return path
-    return os.path.relpath(root / path, directory).replace(os.sep, "/")
+    return seen_from(directory, root / path)
 
 
 def render(name: str, report: Report) -> str:

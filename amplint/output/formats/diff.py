@@ -1,4 +1,4 @@
-"""Changes of fixes as a unified diff, for `patch -p1` and `git apply`."""
+"""Changes of fixes as a unified diff: shown on a terminal, or for `patch -p1` and `git apply`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,24 @@ COLORS = {"+": "green", "-": "red", "@": "cyan"}
 UNENDED = "\\ No newline at end of file\n"
 
 
-def unified(path: str, before: str, after: str, exact: bool) -> str:
-    """The diff between two texts of the file; empty if they are equal.
+def for_terminal(path: str, before: str, after: str) -> str:
+    """The diff between two texts of a file, with terminal styles and with nothing of the texts that
+    a terminal would act on; empty if they are equal."""
+    lines = difflib.unified_diff(rows(before), rows(after), *names(path))
+    return "".join(styled(harmless(line)) for line in lines)
 
-    Args:
-        path: the file's.
-        before, after: its texts.
-        exact: whether it is to be applied, not to be shown; else it has terminal styles, and
-            nothing of the texts in it that a terminal would act on.
-    """
-    names = quoted(f"a/{path}"), quoted(f"b/{path}")
-    lines = difflib.unified_diff(rows(before), rows(after), *names)
-    return "".join(ended(line) if exact else styled(harmless(line)) for line in lines)
+
+def patch(path: str, before: bytes, after: bytes) -> bytes:
+    """The same, to be applied. It is of bytes: a patch has the encoding and the byte order mark of
+    the file, and its line ends are not those of the system."""
+    # Latin-1 has a character for each byte.
+    old, new = (rows(data.decode("latin-1")) for data in (before, after))
+    one, other = (os.fsencode(name).decode("latin-1") for name in names(path))
+    return "".join(map(ended, difflib.unified_diff(old, new, one, other))).encode("latin-1")
+
+
+def names(path: str) -> tuple[str, str]:
+    return quoted(f"a/{path}"), quoted(f"b/{path}")
 
 
 def quoted(name: str) -> str:
