@@ -13,7 +13,7 @@ from amplint.ir.file_index import File
 from amplint.project import discover
 from amplint.project.config import Settings, find, load
 from amplint.project.discover import Project
-from amplint.project.notebooks import Notebook
+from amplint.project.notebooks import SUFFIX, Notebook
 from amplint.project.reading import text_of
 from amplint.run import engine
 from amplint.run.cache import NAME, Cache
@@ -22,9 +22,9 @@ from amplint.run.request import Request
 from amplint.server.messages import Answer, Done, Judged, Look, Open, Told
 from amplint.server.showing import Showing
 
-UNTITLED = "untitled.py"
-# A cell of a notebook, which VS Code opens as a text of its own: without the other cells, and with
-# magics, it is no program.
+UNTITLED = "untitled"
+# A cell of a notebook that an editor has opened as a text of its own, for it does not synchronise
+# notebooks: without the other cells, and with magics, it is no program.
 CELL = "vscode-notebook-cell:"
 
 
@@ -118,7 +118,8 @@ class Looker:
             yield Judged(look.number, look.uri, [], {})
             return
         if not opened.path:
-            yield from self._judged(look, alone(opened), {UNTITLED: look.uri})
+            run = alone(opened)
+            yield from self._judged(look, run, dict.fromkeys(run.project.files, look.uri))
             return
         settings = settings_of(opened.path)
         group = group_of(opened.path, settings)
@@ -163,6 +164,8 @@ class Looker:
     def _judged(self, look: Look, run: Request, uris: Mapping[str, str]) -> Iterator[Answer]:
         """Judge the text that was asked for, then all others."""
         reported = run.project.reported
+        cells = {name: look.opened[uri].cells for name, uri in uris.items()}
+        in_cells = {name: found for name, found in cells.items() if found is not None}
         first = frozenset(name for name in reported if uris[name] == look.uri)
         for asked in (first, reported - first):
             if not asked:
@@ -170,7 +173,7 @@ class Looker:
             self.check()
             part = replace(run, project=replace(run.project, reported=asked))
             outcome = engine.run(part)
-            showing = Showing(look.number, outcome, part, uris, look.encoding)
+            showing = Showing(look.number, outcome, part, uris, in_cells, look.encoding)
             for name in sorted(asked):
                 yield showing.judged(name)
             yield from (Told(look.number, one, True) for one in outcome.problems)
@@ -199,10 +202,9 @@ def by_itself(run: Request, name: str) -> Request:
 
 def alone(opened: Open) -> Request:
     """The request to judge a text that is in no file."""
-    project = replace(
-        discover.lone_text(UNTITLED), root=Path.home(), reported=frozenset({UNTITLED})
-    )
-    return Request(project, Settings(project.root), registry.all_rules(), {UNTITLED: opened.text})
+    name = UNTITLED + (".py" if opened.cells is None else SUFFIX)
+    project = replace(discover.lone_text(name), root=Path.home(), reported=frozenset({name}))
+    return Request(project, Settings(project.root), registry.all_rules(), {name: opened.text})
 
 
 def name_of(path: str, project: Project) -> str:

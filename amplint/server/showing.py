@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
 from amplint.core import registry
-from amplint.core.finding import Finding, Fix, Group, Related, Safety, Span
+from amplint.core.finding import Finding, Fix, Group, Position, Related, Safety, Span
 from amplint.core.text import Text, UndecodableError
 from amplint.output import rule_page
 from amplint.output.fixing import SAFE, UNSAFE, fix_round
@@ -30,6 +30,7 @@ class Showing:
         outcome: with places as amplint counts them.
         request: the run that has led to it.
         uris: how the editor calls the open texts, by root-relative path.
+        cells: how it calls the cells, of the notebooks that are open cell by cell.
         encoding: by which the editor counts places.
     """
 
@@ -37,6 +38,7 @@ class Showing:
     outcome: Outcome
     request: Request
     uris: Mapping[str, str]
+    cells: Mapping[str, Sequence[str]]
     encoding: Encoding
 
     def judged(self, path: str) -> Judged:
@@ -53,7 +55,13 @@ class Showing:
             edits = self._edits([finding], path, UNSAFE)
             if edits and finding.fix is not None:
                 repairs[number] = Repair(finding.fix.title, finding.fix.safety.value, edits)
-        return Repaired(self.number, self.uris[path], repairs, self._edits(findings, path, SAFE))
+        all_safe = {self.uris[path]: self._edits(findings, path, SAFE)}
+        for cell in self.cells.get(path, ()):
+            own = [findings[number] for number, each in repairs.items() if is_within(each, cell)]
+            edits = self._edits(own, path, SAFE)
+            if all(edit.uri == cell for edit in edits):
+                all_safe[cell] = edits
+        return Repaired(self.number, self.uris[path], repairs, all_safe)
 
     def _findings(self, path: str) -> list[Finding]:
         return [finding for finding in self.outcome.findings if finding.path == path]
@@ -61,12 +69,14 @@ class Showing:
     def _item(self, finding: Finding) -> Item:
         text = self.outcome.texts.get(finding.path, Text(""))
         fix = finding.fix
+        uri, range_ = self._location(finding.path, text, finding.span)
         return Item(
             finding.code,
             finding.name,
             finding.group.value,
             finding.message,
-            self._place(text, finding.span),
+            uri,
+            range_,
             is_error=finding.group.severity == "error",
             is_deprecated=finding.group is Group.MIGRATION,
             advice=finding.help if fix is None else suggested(fix),
@@ -75,13 +85,19 @@ class Showing:
 
     def _elsewhere(self, related: Related) -> Elsewhere:
         text = self.outcome.texts.get(related.path) or self._other(related.path)
-        place = self._place(text, related.span)
-        return Elsewhere(self._uri(related.path), place, related.message)
+        return Elsewhere(*self._location(related.path, text, related.span), related.message)
 
-    def _place(self, text: Text, span: Span) -> Range:
-        """A place as the editor counts; of a notebook, in its JSON, which is what is open."""
+    def _location(self, path: str, text: Text, span: Span) -> tuple[str, Range]:
+        """The text in which the editor shows a place, and the place in it: of a notebook, in the
+        cell or in the JSON, whichever is open."""
+        cells = self.cells.get(path)
+        if cells and isinstance(text, Notebook):
+            part = text.part(span.start.row)
+            start, end = map(part.place, span)
+            shown = Span(Position(max(start.row, 1), start.column), end)  # no marker has a place
+            return cells[(part.cell or 1) - 1], range_of(part.text, shown, self.encoding)
         file = Text(text.document) if isinstance(text, Notebook) else text
-        return range_of(file, Span(*map(text.in_file, span)), self.encoding)
+        return self._uri(path), range_of(file, Span(*map(text.in_file, span)), self.encoding)
 
     def _other(self, path: str) -> Text:
         try:
@@ -103,14 +119,30 @@ class Showing:
         changes = fix_round(replace(self.outcome, findings=fixable), self.request, allow)
         if path not in changes.fixed:
             return []
-        before, after = self.outcome.texts[path], changes.fixed[path].text
-        if isinstance(before, Notebook):
-            file, edits = Text(before.document), before.replacements(after)
-        else:
-            file, edits = before, differences(before, Text(after))
         return [
-            Edit(range_between(file, start, end, self.encoding), text) for start, end, text in edits
+            Edit(uri, range_between(file, start, end, self.encoding), text)
+            for uri, file, edits in self._changes(path, changes.fixed[path].text)
+            for start, end, text in edits
         ]
+
+    def _changes(
+        self, path: str, after: str
+    ) -> Iterator[tuple[str, Text, Iterable[tuple[int, int, str]]]]:
+        """The texts of the editor that a new text of a file changes, and the replacements."""
+        before, uri, cells = self.outcome.texts[path], self.uris[path], self.cells.get(path)
+        if not isinstance(before, Notebook):
+            yield uri, before, differences(before, Text(after))
+        elif cells is None:
+            yield uri, Text(before.document), before.replacements(after)
+        else:
+            for cell, source in before.rewritten(after):
+                old = Text(cell.source)
+                yield cells[cell.number - 1], old, differences(old, Text(source))
+
+
+def is_within(repair: Repair, cell: str) -> bool:
+    """Whether a fix changes nothing but this cell."""
+    return all(edit.uri == cell for edit in repair.edits)
 
 
 def suggested(fix: Fix) -> str:

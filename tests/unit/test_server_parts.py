@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amplint.cli.main import main
 from amplint.core.finding import Position, Span
 from amplint.core.text import Text
 from amplint.server.documents import Change, Document
@@ -17,6 +18,7 @@ from amplint.server.looking import Looker, SupersededError
 from amplint.server.messages import (
     Answer,
     Done,
+    Edit,
     Judged,
     Look,
     Open,
@@ -27,6 +29,7 @@ from amplint.server.messages import (
     framed,
     request_in,
 )
+from amplint.server.notebooks import OpenNotebook
 from amplint.server.positions import (
     ENCODINGS,
     Encoding,
@@ -231,7 +234,8 @@ def test_all_safe_fixes_at_once(tmp_path: Path) -> None:
     assert len(repaired.repairs) == 2
     assert {repair.safety for repair in repaired.repairs.values()} == {"safe"}
     text = Text(CLASHING)
-    for edit in sorted(repaired.all_safe, key=lambda edit: edit.range, reverse=True):
+    [edits] = repaired.all_safe.values()
+    for edit in sorted(edits, key=lambda edit: edit.range, reverse=True):
         start, end = (offset_of(text, place, "utf-16") for place in edit.range)
         text = Text(text.text[:start] + edit.text + text.text[end:])
     assert "torch.cuda.amp" not in text.text
@@ -264,6 +268,125 @@ def test_a_cell_by_itself_is_no_program(tmp_path: Path) -> None:
     uri = f"vscode-notebook-cell:{tmp_path}/a.ipynb#W0sZmlsZQ%3D%3D"
     look = Look(1, uri, {uri: Open("", "%time x = torch.cuda.amp.autocast()\n")}, "utf-16")
     assert [*Looker().look(look)] == [Judged(1, uri, [], {}), Done(1, [uri])]
+
+
+NOTEBOOK = [
+    "# 😀\nimport torch\nfrom torch.cuda.amp import GradScaler",
+    "# A heading",
+    "%time scaler = GradScaler()",
+    "%%bash\nls",
+    "def total(losses):\r\n    print('😀', losses.item())\r\n    return losses",
+    "x = (",
+    "for batch in loader:\n    loss = total(model(batch.cuda()).mean())\n    loss.backward()",
+    "with torch.cuda.amp.autocast():\n    pass",
+]
+
+
+def test_cells_show_what_check_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each finding in its cell, also those that rest on other cells."""
+    (tmp_path / "pyproject.toml").touch()
+    file = tmp_path / "a.ipynb"
+    kinds = ["markdown" if source.startswith("# A") else "code" for source in NOTEBOOK]
+    cells = [
+        {"cell_type": kind, "metadata": {}, "source": source, "outputs": []}
+        for kind, source in zip(kinds, NOTEBOOK, strict=True)
+    ]
+    file.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}))
+    main(["check", str(file), "--format", "json"])
+    found = sorted(
+        (f"cell-{each['cell']}", each["code"], *each["location"].values())
+        for each in json.loads(capsys.readouterr().out)
+    )
+    assert {cell for cell, *_ in found} == {"cell-3", "cell-5", "cell-6", "cell-8"}
+
+    uris = [f"cell-{number}" for number in range(1, len(NOTEBOOK) + 1)]
+    texts = [Document.opened(uri, 1, text) for uri, text in zip(uris, NOTEBOOK, strict=True)]
+    empty = OpenNotebook(file.as_uri(), 0, (), {})
+    python = [text for text in texts if text.uri != "cell-2"]
+    notebook = empty.rearranged(0, 0, uris, python)
+    for path in (str(file), ""):
+        look = Look(1, file.as_uri(), {file.as_uri(): notebook.as_open(path)}, "utf-32")
+        [judged] = [each for each in Looker().look(look) if isinstance(each, Judged)]
+        assert judged.uri == file.as_uri()
+        assert found == sorted(
+            (item.uri, item.code, item.range.start.line + 1, item.range.start.character + 1)
+            for item in judged.items
+        )
+        [read] = [item for item in judged.items if item.code == "AMP101"]
+        assert {other.uri for other in read.related} == {"cell-7"}
+
+
+def test_fixes_of_cells_are_edits_of_cells(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    uri = (tmp_path / "a.ipynb").as_uri()
+    sources = {
+        "a": "from torch.cuda.amp import GradScaler\nimport torch\r\n",
+        "b": "%matplotlib inline\n%time scaler = GradScaler()",
+        "c": "with torch.cuda.amp.autocast():\n    pass",
+    }
+    texts = [Document.opened(name, 1, text) for name, text in sources.items()]
+    notebook = OpenNotebook(uri, 0, (), {}).rearranged(0, 0, list(sources), texts)
+    look = Look(1, uri, {uri: notebook.as_open(str(tmp_path / "a.ipynb"))}, "utf-16")
+    [repaired] = [each for each in Looker().look(look) if isinstance(each, Repaired)]
+    mended = {
+        "a": "from torch.amp import GradScaler\nimport torch\r\n",
+        "b": '%matplotlib inline\n%time scaler = GradScaler("cuda")',
+        "c": 'with torch.amp.autocast("cuda"):\n    pass',
+    }
+    assert applied_to(sources, repaired.all_safe[uri]) == mended
+    # The fix of the scaler changes its import, too; that of the region stays in its cell.
+    assert set(repaired.all_safe) == {uri, "a", "b", "c"}
+    assert repaired.all_safe["a"] == repaired.all_safe["b"] == []
+    assert applied_to(sources, repaired.all_safe["c"]) == {**sources, "c": mended["c"]}
+    scaler, region = sorted(repaired.repairs.values(), key=lambda each: each.title, reverse=True)
+    assert {edit.uri for edit in scaler.edits} | {edit.uri for edit in region.edits} == set("abc")
+
+
+def applied_to(sources: dict[str, str], edits: list[Edit]) -> dict[str, str]:
+    """Texts after edits of them."""
+    texts = {uri: Text(source) for uri, source in sources.items()}
+    for edit in sorted(edits, key=lambda edit: edit.range, reverse=True):
+        text = texts[edit.uri]
+        start, end = (offset_of(text, place, "utf-16") for place in edit.range)
+        texts[edit.uri] = Text(text.text[:start] + edit.text + text.text[end:])
+    return {uri: text.text for uri, text in texts.items()}
+
+
+@given(data=st.data())
+def test_cells_come_go_and_move(data: st.DataObject) -> None:
+    """As in a list of texts: an editor sends stretches of cells in the place of others."""
+    wanted: list[str] = []
+    notebook = OpenNotebook("n", 0, (), {})
+    for number in range(data.draw(st.integers(1, 6))):
+        start, end = sorted(
+            (data.draw(st.integers(0, len(wanted))), data.draw(st.integers(0, len(wanted))))
+        )
+        gone = wanted[start:end]
+        moved = data.draw(st.sets(st.sampled_from(gone))) if gone else set()
+        back = data.draw(st.permutations(sorted(moved)))
+        added = [f"{number}.{each}" for each in range(data.draw(st.integers(0, 2)))]
+        wanted[start:end] = [*back, *added]
+        opened = [Document.opened(uri, 1, uri) for uri in added if not uri.endswith(".1")]
+        closed = set(gone) - set(back)
+        version = notebook.version
+        notebook = notebook.rearranged(start, end - start, [*back, *added], opened, closed)
+        assert notebook.version > version
+        python = [uri for uri in wanted if not uri.endswith(".1")]
+        assert [cell.content.text for cell in notebook.cells] == python
+        assert [*notebook.versions] == python
+        for uri in wanted:
+            changed = notebook.changed(uri, 2, [Change("new")], "utf-16")
+            assert [cell.content.text for cell in changed.cells] == [
+                "new" if each == uri else each for each in python
+            ]
+
+
+def test_a_cell_may_change_its_language() -> None:
+    """It is closed, and opened with the same address."""
+    notebook = OpenNotebook("n", 0, (), {}).rearranged(
+        0, 0, ["a"], [Document.opened("a", 1, "x = 1")]
+    )
+    assert notebook.rearranged(0, 1, ["a"], [], ["a"]).cells == []
 
 
 def test_faults_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
