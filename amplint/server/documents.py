@@ -51,13 +51,9 @@ class Document:
         """The texts in which findings are shown, with their versions: this one alone."""
         return {self.uri: self.version}
 
-    def as_open(self, path: str) -> Open:
-        """The text for a look.
-
-        Args:
-            path: of its file; "" for one that is in no file yet.
-        """
-        return Open(path, encodable(self.content.text))
+    def as_open(self) -> Open:
+        """The text for a look."""
+        return Open(encodable(self.content.text))
 
     def changed(self, version: int, changes: Iterable[Change], encoding: Encoding) -> Document:
         """The document after changes, of which each is about the text that the last one left."""

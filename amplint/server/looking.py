@@ -8,6 +8,7 @@ from pathlib import Path
 
 from amplint.core import registry
 from amplint.core.errors import Failure, describe
+from amplint.core.escaping import lines_without_controls
 from amplint.core.text import UndecodableError, why_python_refuses
 from amplint.ir.file_index import File
 from amplint.project import discover
@@ -19,6 +20,7 @@ from amplint.run import engine
 from amplint.run.cache import NAME, Cache
 from amplint.run.linking import LiveLinker
 from amplint.run.request import Request
+from amplint.server.addresses import path_of
 from amplint.server.messages import Answer, Done, Judged, Look, Open, Told
 from amplint.server.showing import Showing
 
@@ -106,10 +108,10 @@ class Looker:
         except SupersededError:
             done = []
         except Failure as error:
-            yield Told(look.number, error.message, True)
+            yield told(look, error.message, True)
         except Exception as error:
             self._group = None  # what is kept may be the reason
-            yield Told(look.number, f"amplint failed on {look.uri}: {describe(error)}", True)
+            yield told(look, f"amplint failed on {look.uri}: {describe(error)}", True)
         yield Done(look.number, done)
 
     def _looked(self, look: Look) -> Iterator[Answer]:
@@ -117,16 +119,17 @@ class Looker:
         if look.uri.startswith(CELL):
             yield Judged(look.number, look.uri, [], {})
             return
-        if not opened.path:
+        path = file_of(look.uri, opened)
+        if not path:
             run = alone(opened)
             yield from self._judged(look, run, dict.fromkeys(run.project.files, look.uri))
             return
-        settings = settings_of(opened.path)
-        group = group_of(opened.path, settings)
+        settings = settings_of(path)
+        group = group_of(path, settings)
         together = {
-            other.path: uri
-            for uri, other in look.opened.items()
-            if other.path and group_of(other.path, settings_of(other.path)) == group
+            other: uri
+            for uri, each in look.opened.items()
+            if (other := file_of(uri, each)) and group_of(other, settings_of(other)) == group
         }
         project = discover.project([*together], settings, force_exclude=True, text_is_given=True)
         uris = {name_of(path, project): uri for path, uri in together.items()}
@@ -176,11 +179,22 @@ class Looker:
             showing = Showing(look.number, outcome, part, uris, in_cells, look.encoding)
             for name in sorted(asked):
                 yield showing.judged(name)
-            yield from (Told(look.number, one, True) for one in outcome.problems)
-            yield from (Told(look.number, one, False) for one in outcome.notices)
+            yield from (told(look, one, True) for one in outcome.problems)
+            yield from (told(look, one, False) for one in outcome.notices)
             for name in sorted(asked):
                 self.check()
                 yield showing.repaired(name)
+
+
+def told(look: Look, text: str, is_error: bool) -> Told:
+    """A sentence for the log. Names of files may hold what no message carries."""
+    return Told(look.number, lines_without_controls(text), is_error)
+
+
+def file_of(uri: str, opened: Open) -> str:
+    """The path of an open text; "" for one that is in no file yet."""
+    path = path_of(uri)
+    return path if opened.cells is None or path.endswith(SUFFIX) else ""
 
 
 def settings_of(path: str) -> Settings:

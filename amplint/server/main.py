@@ -8,14 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from lsprotocol import types
-from pygls import uris
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
 from amplint import __version__
 from amplint.server import presentation
 from amplint.server.analyst import Analyst
-from amplint.server.documents import Change, Document
+from amplint.server.documents import Change, Document, encodable
 from amplint.server.messages import (
     Answer,
     Done,
@@ -115,6 +114,9 @@ class Server(LanguageServer):
 
     def put(self, document: Document | OpenNotebook) -> None:
         """Take a text as it is now."""
+        if any(encodable(uri) != uri for uri in (document.uri, *document.versions)):
+            self.tell(f"{document.uri!a} is no address, or has a cell without one")
+            return
         before = self.documents.get(document.uri)
         gone = before.versions.keys() - document.versions.keys() if before is not None else ()
         self.documents[document.uri] = document
@@ -160,9 +162,7 @@ class Server(LanguageServer):
         if begun is not None:
             number, uri = begun
             self.sent = {uri: document.version for uri, document in self.documents.items()}
-            opened = {
-                uri: document.as_open(file_of(uri)) for uri, document in self.documents.items()
-            }
+            opened = {uri: document.as_open() for uri, document in self.documents.items()}
             self.send(Look(number, uri, opened, self.encoding))
 
     def send(self, request: Look | Supersede) -> None:
@@ -235,14 +235,6 @@ class Server(LanguageServer):
             except asyncio.TimeoutError:
                 return None
         return found
-
-
-def file_of(uri: str) -> str:
-    """The path of the file that an editor names; "" for what is in no file."""
-    try:
-        return uris.to_fs_path(uri) or ""
-    except ValueError:  # of a host that is none
-        return ""
 
 
 def create() -> Server:

@@ -18,12 +18,10 @@ class Open(msgspec.Struct):
     """A text that is open.
 
     Args:
-        path: of its file; "" for one that is in no file yet.
         text: of a notebook, its JSON.
         cells: the addresses of its cells, if these are what is open; else None.
     """
 
-    path: str
     text: str
     cells: list[str] | None = None
 

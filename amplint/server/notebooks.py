@@ -10,7 +10,6 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from amplint.project.notebooks import SUFFIX
 from amplint.server.documents import Change, Document, encodable
 from amplint.server.messages import Open
 from amplint.server.positions import Encoding
@@ -77,13 +76,9 @@ class OpenNotebook:
         texts = {**self.texts, cell: text.changed(version, changes, encoding)}
         return replace(self, version=self.version + 1, texts=texts)
 
-    def as_open(self, path: str) -> Open:
-        """The notebook for a look.
-
-        Args:
-            path: of its file; "" for one that is in no file yet.
-        """
+    def as_open(self) -> Open:
+        """The notebook for a look."""
         sources = [encodable(cell.content.text) for cell in self.cells]
         cells = [{"cell_type": "code", "metadata": {}, "source": source} for source in sources]
         text = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
-        return Open(path if path.endswith(SUFFIX) else "", text, [*self.versions])
+        return Open(text, [*self.versions])

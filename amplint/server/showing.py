@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from amplint.core import registry
+from amplint.core.escaping import without_controls
 from amplint.core.finding import Finding, Fix, Group, Position, Related, Safety, Span
 from amplint.core.text import Text, UndecodableError
 from amplint.output import rule_page
@@ -17,6 +18,7 @@ from amplint.output.formats.sarif import help_uri
 from amplint.project.notebooks import Notebook
 from amplint.project.reading import text_of
 from amplint.run.request import Outcome, Request
+from amplint.server.addresses import uri_of
 from amplint.server.messages import Edit, Elsewhere, Item, Judged, Page, Repair, Repaired
 from amplint.server.positions import Encoding, Range, range_between, range_of
 
@@ -54,7 +56,8 @@ class Showing:
         for number, finding in enumerate(findings):
             edits = self._edits([finding], path, UNSAFE)
             if edits and finding.fix is not None:
-                repairs[number] = Repair(finding.fix.title, finding.fix.safety.value, edits)
+                title = without_controls(finding.fix.title)
+                repairs[number] = Repair(title, finding.fix.safety.value, edits)
         all_safe = {self.uris[path]: self._edits(findings, path, SAFE)}
         for cell in self.cells.get(path, ()):
             own = [findings[number] for number, each in repairs.items() if is_within(each, cell)]
@@ -74,18 +77,19 @@ class Showing:
             finding.code,
             finding.name,
             finding.group.value,
-            finding.message,
+            without_controls(finding.message),
             uri,
             range_,
             is_error=finding.group.severity == "error",
             is_deprecated=finding.group is Group.MIGRATION,
-            advice=finding.help if fix is None else suggested(fix),
+            advice=without_controls(finding.help if fix is None else suggested(fix)),
             related=[self._elsewhere(related) for related in finding.related],
         )
 
     def _elsewhere(self, related: Related) -> Elsewhere:
         text = self.outcome.texts.get(related.path) or self._other(related.path)
-        return Elsewhere(*self._location(related.path, text, related.span), related.message)
+        uri, range_ = self._location(related.path, text, related.span)
+        return Elsewhere(uri, range_, without_controls(related.message))
 
     def _location(self, path: str, text: Text, span: Span) -> tuple[str, Range]:
         """The text in which the editor shows a place, and the place in it: of a notebook, in the
@@ -107,7 +111,7 @@ class Showing:
 
     def _uri(self, path: str) -> str:
         known = self.uris.get(path)
-        return known if known is not None else (self.outcome.root / path).absolute().as_uri()
+        return known if known is not None else uri_of(self.outcome.root / path)
 
     def _edits(
         self, findings: Sequence[Finding], path: str, allow: frozenset[Safety]

@@ -546,6 +546,24 @@ async def test_a_cell_that_is_opened_as_a_text_as_well(
 
 
 @pytest.mark.asyncio
+async def test_a_file_with_any_name(client: LanguageClient, project: Path) -> None:
+    """Its neighbour is found, so that its path is known; and what is told of it can be sent."""
+    names = [os.fsdecode(name) for name in (b"a #%41;?.py", b"caf\xe9.py", "größe😀.py".encode())]
+    editor = Editor(client, project)
+    await editor.begin()
+    for name in names:
+        editor.open(name, WAITS)
+        await editor.codes(name, has("AMP101"))
+        # What `total` gives is known from `helpers.py`, so that the loss is one.
+        [finding] = client.diagnostics[editor.uri(name)]
+        related = {each.location.uri for each in finding.related_information or ()}
+        assert related == {editor.uri(name)}
+    editor.open("untitled:\ud800", WAITS)
+    editor.change(names[1], types.TextDocumentContentChangeWholeDocument(QUIET))
+    await editor.codes(names[1], is_empty)
+
+
+@pytest.mark.asyncio
 async def test_excluded_files_are_left_alone(client: LanguageClient, project: Path) -> None:
     editor = Editor(client, project)
     await editor.begin()
