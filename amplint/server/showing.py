@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from functools import cache
 from amplint.core import registry
 from amplint.core.escaping import without_controls
 from amplint.core.finding import Finding, Fix, Group, Position, Related, Safety, Span
+from amplint.core.line_diff import changes
 from amplint.core.text import Text, UndecodableError
 from amplint.output import rule_page
 from amplint.output.fixing import SAFE, UNSAFE, fix_round
@@ -157,15 +157,8 @@ def suggested(fix: Fix) -> str:
 def differences(before: Text, after: Text) -> Iterator[tuple[int, int, str]]:
     """The lines in which two texts differ: start, end and new text, by offsets before."""
     old, new = lines_of(before), lines_of(after)
-    pairs = zip(old, new, strict=False)
-    same = next(
-        (n for n, (one, other) in enumerate(pairs) if one != other), min(len(old), len(new))
-    )
-    matcher = difflib.SequenceMatcher(None, old[same:], new[same:])
-    for tag, start, end, new_start, new_end in matcher.get_opcodes():
-        if tag != "equal":
-            text = "".join(new[same + new_start : same + new_end])
-            yield before.start(same + start + 1), before.start(same + end + 1), text
+    for i, j, k, m in changes(old, new):
+        yield before.start(i + 1), before.start(j + 1), "".join(new[k:m])
 
 
 def lines_of(text: Text) -> list[str]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import os
+from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
 from amplint.core.escaping import printable
+from amplint.core.line_diff import Change, changes
 
 COLORS = {"+": "green", "-": "red", "@": "cyan"}
+AROUND = 3  # lines that are shown before and after a change
 UNENDED = "\\ No newline at end of file\n"
 
 
@@ -22,9 +24,47 @@ def unified(path: str, before: str, after: str, exact: bool) -> str:
         exact: whether it is to be applied, not to be shown; else it has terminal styles, and
             nothing of the texts in it that a terminal would act on.
     """
-    names = quoted(f"a/{path}"), quoted(f"b/{path}")
-    lines = difflib.unified_diff(rows(before), rows(after), *names)
+    old, new = rows(before), rows(after)
+    lines = [line for hunk in hunks(changes(old, new)) for line in shown(hunk, old, new)]
+    if lines:
+        lines = [f"--- {quoted(f'a/{path}')}\n", f"+++ {quoted(f'b/{path}')}\n", *lines]
     return "".join(ended(line) if exact else styled(harmless(line)) for line in lines)
+
+
+def hunks(stretches: Iterable[Change]) -> Iterator[list[Change]]:
+    """The changes that are shown together, for the lines around them meet."""
+    hunk: list[Change] = []
+    for stretch in stretches:
+        if hunk and stretch[0] - hunk[-1][1] > 2 * AROUND:
+            yield hunk
+            hunk = []
+        hunk.append(stretch)
+    if hunk:
+        yield hunk
+
+
+def shown(hunk: Sequence[Change], old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    """A hunk: where it begins and how long it is in both texts, and its lines."""
+    before = min(AROUND, hunk[0][0])
+    after = min(AROUND, len(old) - hunk[-1][1])
+    at = hunk[0][0] - before
+    ours = stretch_of(at, hunk[-1][1] + after)
+    theirs = stretch_of(hunk[0][2] - before, hunk[-1][3] + after)
+    yield f"@@ -{ours} +{theirs} @@\n"
+    for i, j, k, m in hunk:
+        yield from (f" {line}" for line in old[at:i])
+        yield from (f"-{line}" for line in old[i:j])
+        yield from (f"+{line}" for line in new[k:m])
+        at = j
+    yield from (f" {line}" for line in old[at : at + after])
+
+
+def stretch_of(start: int, end: int) -> str:
+    """Lines as the head of a hunk says them: the first one, from 1, and how many; of no lines, the
+    one that they would come after."""
+    if end - start == 1:
+        return str(end)
+    return f"{start + (end > start)},{end - start}"
 
 
 def quoted(name: str) -> str:
