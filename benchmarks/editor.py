@@ -86,7 +86,7 @@ def waited(looker: Looker, opened: dict[str, Open], path: Path, text: str) -> tu
     begun = time.process_time(), time.perf_counter()
     seconds = 0.0, 0.0
     uri = path.as_uri()
-    opened[uri] = Open(str(path), text)
+    opened[uri] = Open(text)
     gc.disable()  # as the process that analyses does
     for answer in looker.look(Look(1, uri, opened, "utf-16")):
         if isinstance(answer, Judged) and answer.uri == uri:

@@ -90,6 +90,9 @@ class Workers(PlaceFact[tuple[Evidence, ...]]):
 
     def _has_workers(self, state: State, call: Node) -> bool:
         """Whether a call makes a loader whose workers are forked, as far as it says."""
+        given = argument(call, "num_workers", 5)
+        if given < 0:  # as of nearly all calls of a project, which need no look at what they call
+            return False
         names = (
             transfer.canonical(atom.name)
             for atom in state.values[call.operands[0]]
@@ -97,8 +100,7 @@ class Workers(PlaceFact[tuple[Evidence, ...]]):
         )
         if libraries.LOADERS.isdisjoint(names) or argument(call, CONTEXT, CONTEXT_AT) >= 0:
             return False
-        given = argument(call, "num_workers", 5)
-        return given >= 0 and self._is_positive(state, given)
+        return self._is_positive(state, given)
 
     def _is_positive(self, state: State, number: int) -> bool:
         count, node = constant(state.values[number]), state.graph.nodes[number]

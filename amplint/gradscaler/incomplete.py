@@ -106,7 +106,7 @@ class Incompletes:
         for variable in scalers:
             calls = self._calls(variable)
             if calls is not None:
-                yield from self._missing(variable, calls, self._is_shared(variable))
+                yield from self._missing(variable, calls)
 
     # -- the variable of a scaler
 
@@ -318,37 +318,45 @@ class Incompletes:
 
     # -- what is missing
 
-    def _missing(self, variable: Variable, calls: Calls, shared: bool) -> Iterator[Incomplete]:
+    def _missing(self, variable: Variable, calls: Calls) -> Iterator[Incomplete]:
         """The calls that cannot be right without another one, which nobody makes.
 
-        Args:
-            shared: see `_is_shared`; then a function counts that makes the rest of the step.
+        Whether others share the scaler is asked last, for all calls of the project answer it.
         """
         scaling, stepping, updating = (calls.get(m, []) for m in ("scale", "step", "update"))
         for site in stepping:
             if (
                 scaling
-                and (not shared or self._is_whole_step(site, scaling))
                 and self._is_repeated(variable, site)
                 and not self._is_completed(variable, "update", updating, site)
+                and self._is_all_seen(variable, site, scaling)
             ):
                 yield Incomplete(Violation.MISSING_UPDATE, site, site)
         unscaling = calls.get("unscale_", [])
         for site in self._beside(updating, Kind.STEP) if scaling else ():
-            if (shared and not self._is_whole_step(site, scaling)) or self._is_completed(
+            if self._is_completed(
                 variable, "step", stepping, site, updating[0][0]
-            ):
+            ) or not self._is_all_seen(variable, site, scaling):
                 continue
             if not unscaling:
                 yield Incomplete(Violation.STEP_BYPASSES_SCALER, site, scaling[0])
             for each in unscaling:
                 if self._is_always_after(site, each):
                     yield Incomplete(Violation.STEP_BYPASSES_CHECK, site, each)
-        if shared:
-            return
-        if stepping and updating and not scaling and not self._speaks_of(variable, "scale"):
+        if (
+            stepping
+            and updating
+            and not scaling
+            and not self._speaks_of(variable, "scale")
+            and not self._is_shared(variable)
+        ):
             for site in self._beside(stepping, Kind.BACKWARD):
                 yield Incomplete(Violation.BACKWARD_BYPASSES_SCALER, site, stepping[0])
+
+    def _is_all_seen(self, variable: Variable, site: SiteId, scaling: list[SiteId]) -> bool:
+        """Whether nobody out of sight can make the rest of a step: of a scaler that others share, a
+        function counts that makes all of it."""
+        return self._is_whole_step(site, scaling) or not self._is_shared(variable)
 
     def _is_completed(
         self, variable: Variable, method: str, sites: list[SiteId], missing: SiteId, *but: str

@@ -847,7 +847,7 @@ class Calls(Frame):
 
 
 def held(atom: Atom) -> Iterator[Atom]:
-    """What lies in a container."""
+    """The values that lie in a container."""
     return (each for value in inner(atom) for each in ordered(value))
 
 

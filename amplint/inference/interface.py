@@ -123,7 +123,8 @@ def told(graph: Graph, number: int) -> str:
 
 
 def digest(read: object) -> str:
-    return hashlib.blake2b(msgspec.msgpack.encode(read), digest_size=8).hexdigest()
+    # As Python writes it: ids begin with a path, which may be no text in UTF-8.
+    return hashlib.blake2b(repr(read).encode(), digest_size=8).hexdigest()
 
 
 # ----------------------------------------------------------------------------------- differences

@@ -24,6 +24,7 @@ from amplint.inference.project import ProjectFacts
 from amplint.inference.state import WHOLE, Key, KeyKind, SiteId, State
 from amplint.inference.store import OF_NODES, Slot
 from amplint.inference.value_codec import Decoder, Encoder, RegionRow, region_of, region_row
+from amplint.ir.codec import unpacked
 from amplint.ir.file_set import Files
 
 GONE = "\0"  # before the id of a function: what it has written before it was changed
@@ -247,7 +248,7 @@ def naming(ids: Collection[str], values: list[list[int]], atoms: list[list[Any]]
         return found[part[1]] if part[0] == "atom" else any(map(means, part[1:]))
 
     for kind, *parts in atoms:
-        found.append((kind in NAMING and parts[0] in ids) or any(map(means, parts)))
+        found.append((kind in NAMING and unpacked(parts[0]) in ids) or any(map(means, parts)))
     return {number for number, row in enumerate(values) if any(found[atom] for atom in row)}
 
 

@@ -186,7 +186,7 @@ class Changes:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """What Python warns of in the code, such as `1if x else 2`, at each parse, is not said."""
+    """Say nothing of what Python warns of in the code at each parse, such as `1if x else 2`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

@@ -85,7 +85,7 @@ class Settings:
 
     @property
     def assumes_autocast(self) -> bool | None:
-        """What is assumed of autocast; None to go by what the project shows."""
+        """Whether autocast is assumed; None to go by what the project shows."""
         return self.assume_autocast if isinstance(self.assume_autocast, bool) else None
 
     @property

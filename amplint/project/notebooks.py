@@ -148,13 +148,18 @@ class Notebook(Text):
 
         Raises UnencodableError.
         """
+        for cell, source in self.rewritten(new_text):
+            yield cell.start, cell.end, as_json(source, cell, self.document)
+
+    def rewritten(self, new_text: str) -> Iterator[tuple[Cell, str]]:
+        """The cells that differ, and what they hold then. Raises UnencodableError."""
         for cell, code in zip(self.cells, self._codes(new_text), strict=True):
             if code == cell.code:
                 continue
             source = undone(code, self.boundary)
             if self.boundary in source or cell.is_left_out:
                 raise UnencodableError("the fix would change what only IPython can read")
-            yield cell.start, cell.end, as_json(source, cell, self.document)
+            yield cell, source
 
     def changes(self, path: str, new_text: str) -> list[tuple[str, str, str]]:
         """The cells that differ, which are shown one by one: of the JSON around them, a single

@@ -154,12 +154,13 @@ class Indexer:
         records = self.store.recall(missing) if self.store is not None else {}
         anew = [path for path in missing if path not in records]
         here = os.getpid()
+        keeps = self.store is not None and not self.store.is_read_only
 
         def parse(path: str) -> bytes | None:
             # A file that is indexed in this process is used as it is, with its tree.
             try:
                 file = self.file(path)
-                return file.encoded() if self.store is not None or os.getpid() != here else None
+                return file.encoded() if keeps or os.getpid() != here else None
             except Exception:  # whoever asks for the file will see it
                 return None
 

@@ -117,8 +117,8 @@ class Linker:
 
 
 def environment_of(files: Files) -> list[str | None]:
-    """What decides about values besides the digests of the files: amplint itself, and whether it
-    presumes that they run under autocast."""
+    """All that decides about values besides the digests of the files: amplint itself, and whether
+    it presumes that they run under autocast."""
     region = Presumption(files, files.assumes_autocast).region
     return [environment_digest(), region.dtype if region is not None else None]
 

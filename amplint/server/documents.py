@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from amplint.core.text import Text
+from amplint.server.messages import Open
 from amplint.server.positions import Encoding, Range, offset_of
 
 
@@ -45,6 +46,15 @@ class Document:
     def opened(cls, uri: str, version: int, text: str) -> Document:
         return cls(uri, version, Text(text))
 
+    @property
+    def versions(self) -> dict[str, int]:
+        """The texts in which findings are shown, with their versions: this one alone."""
+        return {self.uri: self.version}
+
+    def as_open(self) -> Open:
+        """The text for a look."""
+        return Open(encodable(self.content.text))
+
     def changed(self, version: int, changes: Iterable[Change], encoding: Encoding) -> Document:
         """The document after changes, of which each is about the text that the last one left."""
         content = self.content
@@ -60,3 +70,8 @@ def applied(text: Text, change: Change, encoding: Encoding) -> Text:
     start = offset_of(text, change.range.start, encoding)
     end = max(offset_of(text, change.range.end, encoding), start)
     return Text(text.text[:start] + change.text + text.text[end:])
+
+
+def encodable(text: str) -> str:
+    """The text with another character in the place of each half of a pair, which UTF-8 lacks."""
+    return text.encode("utf-8", "replace").decode("utf-8")

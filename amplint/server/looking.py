@@ -8,24 +8,26 @@ from pathlib import Path
 
 from amplint.core import registry
 from amplint.core.errors import Failure, describe
+from amplint.core.escaping import lines_without_controls
 from amplint.core.paths import slashes
 from amplint.core.text import UndecodableError, why_python_refuses
 from amplint.ir.file_index import File
 from amplint.project import discover
 from amplint.project.config import Settings, find, load
 from amplint.project.discover import Project
-from amplint.project.notebooks import Notebook
+from amplint.project.notebooks import SUFFIX, Notebook
 from amplint.project.reading import text_of
 from amplint.run import engine
 from amplint.run.cache import NAME, Cache
 from amplint.run.linking import LiveLinker
 from amplint.run.request import Request
+from amplint.server.addresses import path_of
 from amplint.server.messages import Answer, Done, Judged, Look, Open, Told
 from amplint.server.showing import Showing
 
-UNTITLED = "untitled.py"
-# A cell of a notebook, which VS Code opens as a text of its own: without the other cells, and with
-# magics, it is no program.
+UNTITLED = "untitled"
+# A cell of a notebook that an editor has opened as a text of its own, for it does not synchronise
+# notebooks: without the other cells, and with magics, it is no program.
 CELL = "vscode-notebook-cell:"
 
 
@@ -107,10 +109,10 @@ class Looker:
         except SupersededError:
             done = []
         except Failure as error:
-            yield Told(look.number, error.message, True)
+            yield told(look, error.message, True)
         except Exception as error:
             self._group = None  # what is kept may be the reason
-            yield Told(look.number, f"amplint failed on {look.uri}: {describe(error)}", True)
+            yield told(look, f"amplint failed on {look.uri}: {describe(error)}", True)
         yield Done(look.number, done)
 
     def _looked(self, look: Look) -> Iterator[Answer]:
@@ -118,15 +120,17 @@ class Looker:
         if look.uri.startswith(CELL):
             yield Judged(look.number, look.uri, [], {})
             return
-        if not opened.path:
-            yield from self._judged(look, alone(opened), {UNTITLED: look.uri})
+        path = file_of(look.uri, opened)
+        if not path:
+            run = alone(opened)
+            yield from self._judged(look, run, dict.fromkeys(run.project.files, look.uri))
             return
-        settings = settings_of(opened.path)
-        group = group_of(opened.path, settings)
+        settings = settings_of(path)
+        group = group_of(path, settings)
         together = {
-            other.path: uri
-            for uri, other in look.opened.items()
-            if other.path and group_of(other.path, settings_of(other.path)) == group
+            other: uri
+            for uri, each in look.opened.items()
+            if (other := file_of(uri, each)) and group_of(other, settings_of(other)) == group
         }
         project = discover.project([*together], settings, force_exclude=True, text_is_given=True)
         uris = {name_of(path, project): uri for path, uri in together.items()}
@@ -164,6 +168,8 @@ class Looker:
     def _judged(self, look: Look, run: Request, uris: Mapping[str, str]) -> Iterator[Answer]:
         """Judge the text that was asked for, then all others."""
         reported = run.project.reported
+        cells = {name: look.opened[uri].cells for name, uri in uris.items()}
+        in_cells = {name: found for name, found in cells.items() if found is not None}
         first = frozenset(name for name in reported if uris[name] == look.uri)
         for asked in (first, reported - first):
             if not asked:
@@ -171,14 +177,25 @@ class Looker:
             self.check()
             part = replace(run, project=replace(run.project, reported=asked))
             outcome = engine.run(part)
-            showing = Showing(look.number, outcome, part, uris, look.encoding)
+            showing = Showing(look.number, outcome, part, uris, in_cells, look.encoding)
             for name in sorted(asked):
                 yield showing.judged(name)
-            yield from (Told(look.number, one, True) for one in outcome.problems)
-            yield from (Told(look.number, one, False) for one in outcome.notices)
+            yield from (told(look, one, True) for one in outcome.problems)
+            yield from (told(look, one, False) for one in outcome.notices)
             for name in sorted(asked):
                 self.check()
                 yield showing.repaired(name)
+
+
+def told(look: Look, text: str, is_error: bool) -> Told:
+    """A sentence for the log. Names of files may hold what no message carries."""
+    return Told(look.number, lines_without_controls(text), is_error)
+
+
+def file_of(uri: str, opened: Open) -> str:
+    """The path of an open text; "" for one that is in no file yet."""
+    path = path_of(uri)
+    return path if opened.cells is None or path.endswith(SUFFIX) else ""
 
 
 def settings_of(path: str) -> Settings:
@@ -200,10 +217,9 @@ def by_itself(run: Request, name: str) -> Request:
 
 def alone(opened: Open) -> Request:
     """The request to judge a text that is in no file."""
-    project = replace(
-        discover.lone_text(UNTITLED), root=Path.home(), reported=frozenset({UNTITLED})
-    )
-    return Request(project, Settings(project.root), registry.all_rules(), {UNTITLED: opened.text})
+    name = UNTITLED + (".py" if opened.cells is None else SUFFIX)
+    project = replace(discover.lone_text(name), root=Path.home(), reported=frozenset({name}))
+    return Request(project, Settings(project.root), registry.all_rules(), {name: opened.text})
 
 
 def name_of(path: str, project: Project) -> str:

@@ -8,25 +8,24 @@ from dataclasses import replace
 from typing import Any
 
 from lsprotocol import types
-from pygls import uris
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
 from amplint import __version__
 from amplint.server import presentation
 from amplint.server.analyst import Analyst
-from amplint.server.documents import Change, Document
+from amplint.server.documents import Change, Document, encodable
 from amplint.server.messages import (
     Answer,
     Done,
     Judged,
     Look,
-    Open,
     Repaired,
     Supersede,
     Told,
     reserved_output,
 )
+from amplint.server.notebooks import OpenNotebook
 from amplint.server.positions import ENCODINGS, Encoding
 from amplint.server.presentation import Found, own_place, own_range
 from amplint.server.schedule import Schedule
@@ -34,7 +33,16 @@ from amplint.server.schedule import Schedule
 PAUSE = 0.1  # seconds without a keystroke, after which a text is looked at
 PATIENCE = 2.0  # seconds that a request for the fixes of a text waits for a look at it
 SUFFIXES = (".py", ".pyw")
-WATCHED = ("**/*.py", "**/*.pyw", "**/pyproject.toml", "**/.gitignore")
+WATCHED = ("**/*.py", "**/*.pyw", "**/*.ipynb", "**/pyproject.toml", "**/.gitignore")
+CELLS = types.NotebookDocumentSyncOptions(
+    [
+        types.NotebookDocumentFilterWithNotebook(
+            types.NotebookDocumentFilterNotebookType("jupyter-notebook"),
+            [types.NotebookCellLanguage("python")],
+        )
+    ],
+    save=True,
+)
 
 
 class Protocol(LanguageServerProtocol):
@@ -50,13 +58,33 @@ class Protocol(LanguageServerProtocol):
     ) -> Generator[Any, Any, None]:
         yield self.fm.features[types.TEXT_DOCUMENT_DID_CHANGE], (params,), None
 
+    @lsp_method(types.NOTEBOOK_DOCUMENT_DID_OPEN)
+    def lsp_notebook_document__did_open(
+        self, params: types.DidOpenNotebookDocumentParams
+    ) -> Generator[Any, Any, None]:
+        yield self.fm.features[types.NOTEBOOK_DOCUMENT_DID_OPEN], (params,), None
+
+    @lsp_method(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
+    def lsp_notebook_document__did_change(
+        self, params: types.DidChangeNotebookDocumentParams
+    ) -> Generator[Any, Any, None]:
+        yield self.fm.features[types.NOTEBOOK_DOCUMENT_DID_CHANGE], (params,), None
+
+    @lsp_method(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
+    def lsp_notebook_document__did_close(
+        self, params: types.DidCloseNotebookDocumentParams
+    ) -> Generator[Any, Any, None]:
+        yield self.fm.features[types.NOTEBOOK_DOCUMENT_DID_CLOSE], (params,), None
+
 
 class Server(LanguageServer):
     """The state of a session with an editor."""
 
     def __init__(self) -> None:
-        super().__init__("amplint", __version__, protocol_cls=Protocol)
-        self.documents: dict[str, Document] = {}
+        super().__init__(
+            "amplint", __version__, protocol_cls=Protocol, notebook_document_sync=CELLS
+        )
+        self.documents: dict[str, Document | OpenNotebook] = {}
         self.found: dict[str, Found] = {}
         self.schedule = Schedule()
         self.analyst = Analyst(self.answered, self.analyst_ended)
@@ -84,18 +112,33 @@ class Server(LanguageServer):
         """Have all texts looked at: something has changed that they may depend on."""
         self.touch(*self.documents)
 
-    def put(self, document: Document) -> None:
+    def put(self, document: Document | OpenNotebook) -> None:
         """Take a text as it is now."""
+        if any(encodable(uri) != uri for uri in (document.uri, *document.versions)):
+            self.tell(f"{document.uri!a} is no address, or has a cell without one")
+            return
+        before = self.documents.get(document.uri)
+        gone = before.versions.keys() - document.versions.keys() if before is not None else ()
         self.documents[document.uri] = document
+        for uri in gone:
+            self.clear(uri)
         self.touch(document.uri)
 
     def drop(self, uri: str) -> None:
         """Forget a text that is no longer open; what rests on it rests on its file now."""
-        self.documents.pop(uri, None)
+        shown = self.documents.pop(uri).versions
         self.found.pop(uri, None)
         self.schedule.forget(uri)
-        self.clear(uri)
+        for each in shown:
+            self.clear(each)
         self.touch_all()
+
+    def document_of(self, uri: str) -> Document | OpenNotebook | None:
+        """The open text or notebook that is shown under an address."""
+        found = self.documents.get(uri)
+        if found is not None:
+            return found
+        return next((each for each in self.documents.values() if uri in each.versions), None)
 
     def gone(self, old: Iterable[str]) -> None:
         """Take back what was said of files that have another name, or are no more."""
@@ -119,10 +162,7 @@ class Server(LanguageServer):
         if begun is not None:
             number, uri = begun
             self.sent = {uri: document.version for uri, document in self.documents.items()}
-            opened = {
-                uri: Open(file_of(uri), encodable(document.content.text))
-                for uri, document in self.documents.items()
-            }
+            opened = {uri: document.as_open() for uri, document in self.documents.items()}
             self.send(Look(number, uri, opened, self.encoding))
 
     def send(self, request: Look | Supersede) -> None:
@@ -148,14 +188,15 @@ class Server(LanguageServer):
         return document is not None and document.version == self.sent.get(uri)
 
     def show(self, judged: Judged) -> None:
-        version = self.documents[judged.uri].version
-        found = Found(judged.uri, version, judged.items, judged.pages)
+        document = self.documents[judged.uri]
+        found = Found(judged.uri, document.version, document.versions, judged.items, judged.pages)
         self.found[judged.uri] = found
-        self.text_document_publish_diagnostics(
-            types.PublishDiagnosticsParams(
-                judged.uri, presentation.diagnostics(found), version=version
+        for uri, version in found.versions.items():
+            self.text_document_publish_diagnostics(
+                types.PublishDiagnosticsParams(
+                    uri, presentation.diagnostics(found, uri), version=version
+                )
             )
-        )
 
     def offer(self, repaired: Repaired) -> None:
         known = self.found.get(repaired.uri)
@@ -178,7 +219,8 @@ class Server(LanguageServer):
 
     def known(self, uri: str) -> Found | None:
         """The findings in a text as it is now; None where it was not looked at since it changed."""
-        found, document = self.found.get(uri), self.documents.get(uri)
+        document = self.document_of(uri)
+        found = self.found.get(document.uri) if document is not None else None
         if found is None or document is None or found.version != document.version:
             return None
         return found
@@ -195,23 +237,10 @@ class Server(LanguageServer):
         return found
 
 
-def file_of(uri: str) -> str:
-    """The path of the file that an editor names; "" for what is in no file."""
-    try:
-        return uris.to_fs_path(uri) or ""
-    except ValueError:  # of a host that is none
-        return ""
-
-
-def encodable(text: str) -> str:
-    """The text with another character in the place of each half of a pair, which UTF-8 lacks."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
 def create() -> Server:
     """A server that answers all that an editor asks it."""
     server = Server()
-    for register in (texts, files, questions):
+    for register in (texts, notebooks, files, questions):
         register(server)
     return server
 
@@ -222,14 +251,17 @@ def texts(server: Server) -> None:
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def did_open(params: types.DidOpenTextDocumentParams) -> None:
         opened = params.text_document
-        if opened.language_id == "python" or opened.uri.endswith(SUFFIXES):
-            server.put(Document.opened(opened.uri, opened.version, opened.text))
+        is_python = opened.language_id == "python" or opened.uri.endswith(SUFFIXES)
+        # Some versions of VS Code open a cell as a text, too, which is in its notebook already.
+        is_cell = isinstance(server.document_of(opened.uri), OpenNotebook)
+        if is_python and not is_cell:
+            server.put(own_document(opened))
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def did_change(params: types.DidChangeTextDocumentParams) -> None:
         uri, version = params.text_document.uri, params.text_document.version
         document = server.documents.get(uri)
-        if document is not None:
+        if isinstance(document, Document):
             changes = map(own_change, params.content_changes)
             server.put(document.changed(version, changes, server.encoding))
 
@@ -239,13 +271,42 @@ def texts(server: Server) -> None:
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def did_close(params: types.DidCloseTextDocumentParams) -> None:
-        if params.text_document.uri in server.documents:
+        if isinstance(server.documents.get(params.text_document.uri), Document):
             server.drop(params.text_document.uri)
+
+
+def notebooks(server: Server) -> None:
+    """Register what is done when a notebook is opened, changed, saved or closed cell by cell."""
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)
+    def did_open(params: types.DidOpenNotebookDocumentParams) -> None:
+        texts = python_cells(params.cell_text_documents)
+        for uri in [params.notebook_document.uri, *(text.uri for text in texts)]:
+            if uri in server.documents:  # as a text
+                server.drop(uri)
+        added = [cell.document for cell in params.notebook_document.cells]
+        notebook = OpenNotebook(params.notebook_document.uri, 0, (), {})
+        server.put(notebook.rearranged(0, 0, added, texts))
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
+    def did_change(params: types.DidChangeNotebookDocumentParams) -> None:
+        notebook = server.documents.get(params.notebook_document.uri)
+        if isinstance(notebook, OpenNotebook):
+            server.put(changed_notebook(notebook, params.change.cells, server.encoding))
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_SAVE)
+    def did_save(params: types.DidSaveNotebookDocumentParams) -> None:
+        server.touch(params.notebook_document.uri)
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
+    def did_close(params: types.DidCloseNotebookDocumentParams) -> None:
+        if isinstance(server.documents.get(params.notebook_document.uri), OpenNotebook):
+            server.drop(params.notebook_document.uri)
 
 
 def files(server: Server) -> None:
     """Register what is done when files or settings change behind the open texts."""
-    python = types.FileOperationFilter(types.FileOperationPattern("**/*.{py,pyw}"), "file")
+    python = types.FileOperationFilter(types.FileOperationPattern("**/*.{py,pyw,ipynb}"), "file")
     folders = types.FileOperationFilter(
         types.FileOperationPattern("**", types.FileOperationPatternKind.Folder), "file"
     )
@@ -291,28 +352,59 @@ def files(server: Server) -> None:
 
 def questions(server: Server) -> None:
     """Register the answers to what the editor asks."""
-    kinds = [types.CodeActionKind.QuickFix, presentation.FIX_ALL]
+    quick_fix = types.CodeActionKind.QuickFix
+    kinds = [quick_fix, presentation.FIX_ALL, presentation.NOTEBOOK_FIX_ALL]
 
     @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(kinds))
     async def code_action(params: types.CodeActionParams) -> list[types.CodeAction]:
         uri, only = params.text_document.uri, params.context.only
         asked = [str(getattr(kind, "value", kind)) for kind in only] if only is not None else None
-        if asked and all(kind.startswith("source") for kind in asked):
+        if asked and all(kind.startswith(("source", "notebook.source")) for kind in asked):
             found = await server.settled(uri)  # the editor is about to save, and waits
         else:
             found = server.known(uri)
         if found is None:
             return []
-        return presentation.actions(found, own_range(params.range), asked)
+        return presentation.actions(found, uri, own_range(params.range), asked)
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     def hover(params: types.HoverParams) -> types.Hover | None:
-        found = server.known(params.text_document.uri)
-        return presentation.hover(found, own_place(params.position)) if found else None
+        uri = params.text_document.uri
+        found = server.known(uri)
+        return presentation.hover(found, uri, own_place(params.position)) if found else None
 
     @server.feature(types.SHUTDOWN)
     def shutdown(_: None) -> None:
         server.analyst.stop()
+
+
+def own_document(item: types.TextDocumentItem) -> Document:
+    """A text, as `documents` has it."""
+    return Document.opened(item.uri, item.version, item.text)
+
+
+def python_cells(items: Iterable[types.TextDocumentItem]) -> list[Document]:
+    """The texts of those cells that hold Python."""
+    return [own_document(item) for item in items if item.language_id == "python"]
+
+
+def changed_notebook(
+    notebook: OpenNotebook, change: types.NotebookDocumentCellChanges | None, encoding: Encoding
+) -> OpenNotebook:
+    """A notebook after a change of its cells; of their order first, as the protocol has it."""
+    if change is None:  # of what amplint does not read
+        return notebook
+    if change.structure is not None:
+        array = change.structure.array
+        added = [cell.document for cell in array.cells or ()]
+        opened = python_cells(change.structure.did_open or ())
+        closed = [cell.uri for cell in change.structure.did_close or ()]
+        notebook = notebook.rearranged(array.start, array.delete_count, added, opened, closed)
+    for text in change.text_content or ():
+        uri, version = text.document.uri, text.document.version
+        changes = map(own_change, text.changes)
+        notebook = notebook.changed(uri, version, changes, encoding)
+    return notebook
 
 
 def own_change(change: types.TextDocumentContentChangeEvent) -> Change:

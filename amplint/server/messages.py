@@ -18,11 +18,12 @@ class Open(msgspec.Struct):
     """A text that is open.
 
     Args:
-        path: of its file; "" for one that is in no file yet.
+        text: of a notebook, its JSON.
+        cells: the addresses of its cells, if these are what is open; else None.
     """
 
-    path: str
     text: str
+    cells: list[str] | None = None
 
 
 class Look(msgspec.Struct, tag=True):
@@ -48,8 +49,9 @@ class Supersede(msgspec.Struct, tag=True):
 
 
 class Edit(msgspec.Struct):
-    """A replacement of a range."""
+    """A replacement of a range of a text."""
 
+    uri: str
     range: Range
     text: str
 
@@ -74,6 +76,7 @@ class Item(msgspec.Struct):
     """A finding, as an editor shows it.
 
     Args:
+        uri: the text that it stands in.
         is_error: else it is a warning.
         is_deprecated: whether it is about what a newer torch does in another way.
         advice: what to do where there is no fix to apply; "" where there is one.
@@ -83,6 +86,7 @@ class Item(msgspec.Struct):
     name: str
     group: str
     message: str
+    uri: str
     range: Range
     is_error: bool
     is_deprecated: bool
@@ -98,7 +102,7 @@ class Page(msgspec.Struct):
 
 
 class Judged(msgspec.Struct, tag=True):
-    """The findings in one text."""
+    """The findings in one text, or in the cells of one notebook."""
 
     number: int
     uri: str
@@ -107,17 +111,18 @@ class Judged(msgspec.Struct, tag=True):
 
 
 class Repaired(msgspec.Struct, tag=True):
-    """The fixes of the findings in one text.
+    """The fixes of the findings in one text, or in the cells of one notebook.
 
     Args:
         repairs: by the number of the finding, in the order in which they were shown.
-        all_safe: the edits of all safe fixes that do not clash.
+        all_safe: the edits of all safe fixes that do not clash, by what they are about: the text;
+            the whole notebook, and each of its cells, where no other cell is changed.
     """
 
     number: int
     uri: str
     repairs: dict[int, Repair]
-    all_safe: list[Edit]
+    all_safe: dict[str, list[Edit]]
 
 
 class Told(msgspec.Struct, tag=True):

@@ -53,8 +53,7 @@ def characters(text: str, count: int, encoding: Encoding) -> int:
 def place_of(text: Text, position: Position, encoding: Encoding) -> Place:
     """The place of a position."""
     row, column = position
-    start = text.start(row)
-    return Place(row - 1, units(text.text[start : start + column - 1], encoding))
+    return Place(row - 1, units(text.line(row)[: column - 1], encoding))
 
 
 def range_of(text: Text, span: Span, encoding: Encoding) -> Range:

@@ -11,36 +11,39 @@ from amplint.server.messages import Edit, Item, Page, Repair
 from amplint.server.positions import Place, Range
 
 SOURCE = "amplint"
-FIX_ALL = "source.fixAll.amplint"
+FIX_ALL = "source.fixAll.amplint"  # of a text, or of a cell
+NOTEBOOK_FIX_ALL = f"notebook.{FIX_ALL}"  # VS Code asks for `notebook.source` of all cells at once
 QUICK_FIX = types.CodeActionKind.QuickFix.value
 SAFETY = {"safe": "safe", "unsafe": "unsafe: results may change"}
 
 
 @dataclass(frozen=True)
 class Found:
-    """All that is known of a text of one version.
+    """All that is known of a text of one version, or of a notebook that is open in cells.
 
     Args:
-        uri, version: of the text.
+        uri, version: of the text, or of the notebook.
+        versions: those of the texts in which it is shown: of itself, or of the cells.
         items: the findings.
         pages: of their rules.
         repairs: by number of a finding; empty while they are being computed.
-        all_safe: the edits of all safe fixes.
+        all_safe: the edits of all safe fixes, by the text or the cell, or the notebook.
         is_complete: whether the fixes are known.
     """
 
     uri: str
     version: int
+    versions: Mapping[str, int]
     items: Sequence[Item]
     pages: Mapping[str, Page]
     repairs: Mapping[int, Repair] = field(default_factory=dict)
-    all_safe: Sequence[Edit] = ()
+    all_safe: Mapping[str, Sequence[Edit]] = field(default_factory=dict)
     is_complete: bool = False
 
 
-def diagnostics(found: Found) -> list[types.Diagnostic]:
-    """The findings as diagnostics."""
-    return [diagnostic(item, found.pages.get(item.code)) for item in found.items]
+def diagnostics(found: Found, uri: str) -> list[types.Diagnostic]:
+    """The findings in one text as diagnostics."""
+    return [diagnostic(item, found.pages.get(item.code)) for item in found.items if item.uri == uri]
 
 
 def diagnostic(item: Item, page: Page | None) -> types.Diagnostic:
@@ -65,23 +68,26 @@ def diagnostic(item: Item, page: Page | None) -> types.Diagnostic:
     )
 
 
-def actions(found: Found, at: Range, only: Sequence[str] | None) -> list[types.CodeAction]:
+def actions(
+    found: Found, uri: str, at: Range, only: Sequence[str] | None
+) -> list[types.CodeAction]:
     """The actions for the findings in a range, and for all of the text.
 
     Args:
         found: of the text as it is now.
+        uri: of the text, or of the cell.
         at: the range.
         only: the kinds of actions that are asked for; None for all.
     """
-    offered = [*quick_fixes(found, at), *fix_all(found)]
+    offered = [*quick_fixes(found, uri, at), *fix_all(found, uri)]
     return [action for action in offered if is_asked_for(str(action.kind), only)]
 
 
-def quick_fixes(found: Found, at: Range) -> Iterator[types.CodeAction]:
+def quick_fixes(found: Found, uri: str, at: Range) -> Iterator[types.CodeAction]:
     """The fixes of the findings in a range: each says whether it is safe."""
     for number, repair in found.repairs.items():
         item = found.items[number]
-        if overlap(item.range, at):
+        if item.uri == uri and overlap(item.range, at):
             yield types.CodeAction(
                 title=f"{repair.title} ({item.code}, {SAFETY[repair.safety]})",
                 kind=QUICK_FIX,
@@ -91,14 +97,20 @@ def quick_fixes(found: Found, at: Range) -> Iterator[types.CodeAction]:
             )
 
 
-def fix_all(found: Found) -> Iterator[types.CodeAction]:
-    """The action that applies all safe fixes of a text."""
-    if found.all_safe:
-        yield types.CodeAction(
-            title="Fix all safe amplint problems",
-            kind=FIX_ALL,
-            edit=workspace_edit(found, found.all_safe),
-        )
+def fix_all(found: Found, uri: str) -> Iterator[types.CodeAction]:
+    """The actions that apply all safe fixes of a text; or of a cell, and of its notebook."""
+    title = "Fix all safe amplint problems"
+    if uri == found.uri:
+        offered = [(title, FIX_ALL, uri)]
+    else:
+        offered = [
+            (f"{title} of the cell", FIX_ALL, uri),
+            (f"{title} of the notebook", NOTEBOOK_FIX_ALL, found.uri),
+        ]
+    for title, kind, about in offered:
+        edits = found.all_safe.get(about)
+        if edits:
+            yield types.CodeAction(title=title, kind=kind, edit=workspace_edit(found, edits))
 
 
 def is_asked_for(kind: str, only: Iterable[str] | None) -> bool:
@@ -107,15 +119,23 @@ def is_asked_for(kind: str, only: Iterable[str] | None) -> bool:
 
 
 def workspace_edit(found: Found, edits: Iterable[Edit]) -> types.WorkspaceEdit:
-    """Edits of a text, for the version that they were made for alone."""
-    document = types.OptionalVersionedTextDocumentIdentifier(found.uri, found.version)
-    changes = [types.TextEdit(lsp_range(edit.range), edit.text) for edit in edits]
-    return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(document, changes)])
+    """Edits of texts, for the versions that they were made for alone."""
+    by_text: dict[str, list[types.TextEdit]] = {}
+    for edit in edits:
+        by_text.setdefault(edit.uri, []).append(types.TextEdit(lsp_range(edit.range), edit.text))
+    return types.WorkspaceEdit(
+        document_changes=[
+            types.TextDocumentEdit(
+                types.OptionalVersionedTextDocumentIdentifier(uri, found.versions[uri]), changes
+            )
+            for uri, changes in by_text.items()
+        ]
+    )
 
 
-def hover(found: Found, at: Place) -> types.Hover | None:
-    """The findings at a place, with the pages of their rules."""
-    here = [item for item in found.items if overlap(item.range, Range(at, at))]
+def hover(found: Found, uri: str, at: Place) -> types.Hover | None:
+    """The findings at a place of a text, with the pages of their rules."""
+    here = [item for item in found.items if item.uri == uri and overlap(item.range, Range(at, at))]
     if not here:
         return None
     parts = [f"**{item.code}** {item.message}{advice(item)}" for item in here]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
 from amplint.core import registry
-from amplint.core.finding import Finding, Fix, Group, Related, Safety, Span
+from amplint.core.escaping import without_controls
+from amplint.core.finding import Finding, Fix, Group, Position, Related, Safety, Span
+from amplint.core.line_diff import changes
 from amplint.core.text import Text, UndecodableError
 from amplint.output import rule_page
 from amplint.output.fixing import SAFE, UNSAFE, fix_round
@@ -17,6 +18,7 @@ from amplint.output.formats.sarif import help_uri
 from amplint.project.notebooks import Notebook
 from amplint.project.reading import text_of
 from amplint.run.request import Outcome, Request
+from amplint.server.addresses import uri_of
 from amplint.server.messages import Edit, Elsewhere, Item, Judged, Page, Repair, Repaired
 from amplint.server.positions import Encoding, Range, range_between, range_of
 
@@ -30,6 +32,7 @@ class Showing:
         outcome: with places as amplint counts them.
         request: the run that has led to it.
         uris: how the editor calls the open texts, by root-relative path.
+        cells: how it calls the cells, of the notebooks that are open cell by cell.
         encoding: by which the editor counts places.
     """
 
@@ -37,6 +40,7 @@ class Showing:
     outcome: Outcome
     request: Request
     uris: Mapping[str, str]
+    cells: Mapping[str, Sequence[str]]
     encoding: Encoding
 
     def judged(self, path: str) -> Judged:
@@ -52,8 +56,15 @@ class Showing:
         for number, finding in enumerate(findings):
             edits = self._edits([finding], path, UNSAFE)
             if edits and finding.fix is not None:
-                repairs[number] = Repair(finding.fix.title, finding.fix.safety.value, edits)
-        return Repaired(self.number, self.uris[path], repairs, self._edits(findings, path, SAFE))
+                title = without_controls(finding.fix.title)
+                repairs[number] = Repair(title, finding.fix.safety.value, edits)
+        all_safe = {self.uris[path]: self._edits(findings, path, SAFE)}
+        for cell in self.cells.get(path, ()):
+            own = [findings[number] for number, each in repairs.items() if is_within(each, cell)]
+            edits = self._edits(own, path, SAFE)
+            if all(edit.uri == cell for edit in edits):
+                all_safe[cell] = edits
+        return Repaired(self.number, self.uris[path], repairs, all_safe)
 
     def _findings(self, path: str) -> list[Finding]:
         return [finding for finding in self.outcome.findings if finding.path == path]
@@ -61,27 +72,36 @@ class Showing:
     def _item(self, finding: Finding) -> Item:
         text = self.outcome.texts.get(finding.path, Text(""))
         fix = finding.fix
+        uri, range_ = self._location(finding.path, text, finding.span)
         return Item(
             finding.code,
             finding.name,
             finding.group.value,
-            finding.message,
-            self._place(text, finding.span),
+            without_controls(finding.message),
+            uri,
+            range_,
             is_error=finding.group.severity == "error",
             is_deprecated=finding.group is Group.MIGRATION,
-            advice=finding.help if fix is None else suggested(fix),
+            advice=without_controls(finding.help if fix is None else suggested(fix)),
             related=[self._elsewhere(related) for related in finding.related],
         )
 
     def _elsewhere(self, related: Related) -> Elsewhere:
         text = self.outcome.texts.get(related.path) or self._other(related.path)
-        place = self._place(text, related.span)
-        return Elsewhere(self._uri(related.path), place, related.message)
+        uri, range_ = self._location(related.path, text, related.span)
+        return Elsewhere(uri, range_, without_controls(related.message))
 
-    def _place(self, text: Text, span: Span) -> Range:
-        """A place as the editor counts; of a notebook, in its JSON, which is what is open."""
+    def _location(self, path: str, text: Text, span: Span) -> tuple[str, Range]:
+        """The text in which the editor shows a place, and the place in it: of a notebook, in the
+        cell or in the JSON, whichever is open."""
+        cells = self.cells.get(path)
+        if cells and isinstance(text, Notebook):
+            part = text.part(span.start.row)
+            start, end = map(part.place, span)
+            shown = Span(Position(max(start.row, 1), start.column), end)  # no marker has a place
+            return cells[(part.cell or 1) - 1], range_of(part.text, shown, self.encoding)
         file = Text(text.document) if isinstance(text, Notebook) else text
-        return range_of(file, Span(*map(text.in_file, span)), self.encoding)
+        return self._uri(path), range_of(file, Span(*map(text.in_file, span)), self.encoding)
 
     def _other(self, path: str) -> Text:
         try:
@@ -91,7 +111,7 @@ class Showing:
 
     def _uri(self, path: str) -> str:
         known = self.uris.get(path)
-        return known if known is not None else (self.outcome.root / path).absolute().as_uri()
+        return known if known is not None else uri_of(self.outcome.root / path)
 
     def _edits(
         self, findings: Sequence[Finding], path: str, allow: frozenset[Safety]
@@ -103,14 +123,30 @@ class Showing:
         changes = fix_round(replace(self.outcome, findings=fixable), self.request, allow)
         if path not in changes.fixed:
             return []
-        before, after = self.outcome.texts[path], changes.fixed[path].text
-        if isinstance(before, Notebook):
-            file, edits = Text(before.document), before.replacements(after)
-        else:
-            file, edits = before, differences(before, Text(after))
         return [
-            Edit(range_between(file, start, end, self.encoding), text) for start, end, text in edits
+            Edit(uri, range_between(file, start, end, self.encoding), text)
+            for uri, file, edits in self._changes(path, changes.fixed[path].text)
+            for start, end, text in edits
         ]
+
+    def _changes(
+        self, path: str, after: str
+    ) -> Iterator[tuple[str, Text, Iterable[tuple[int, int, str]]]]:
+        """The texts of the editor that a new text of a file changes, and the replacements."""
+        before, uri, cells = self.outcome.texts[path], self.uris[path], self.cells.get(path)
+        if not isinstance(before, Notebook):
+            yield uri, before, differences(before, Text(after))
+        elif cells is None:
+            yield uri, Text(before.document), before.replacements(after)
+        else:
+            for cell, source in before.rewritten(after):
+                old = Text(cell.source)
+                yield cells[cell.number - 1], old, differences(old, Text(source))
+
+
+def is_within(repair: Repair, cell: str) -> bool:
+    """Whether a fix changes nothing but this cell."""
+    return all(edit.uri == cell for edit in repair.edits)
 
 
 def suggested(fix: Fix) -> str:
@@ -121,15 +157,8 @@ def suggested(fix: Fix) -> str:
 def differences(before: Text, after: Text) -> Iterator[tuple[int, int, str]]:
     """The lines in which two texts differ: start, end and new text, by offsets before."""
     old, new = lines_of(before), lines_of(after)
-    pairs = zip(old, new, strict=False)
-    same = next(
-        (n for n, (one, other) in enumerate(pairs) if one != other), min(len(old), len(new))
-    )
-    matcher = difflib.SequenceMatcher(None, old[same:], new[same:])
-    for tag, start, end, new_start, new_end in matcher.get_opcodes():
-        if tag != "equal":
-            text = "".join(new[same + new_start : same + new_end])
-            yield before.start(same + start + 1), before.start(same + end + 1), text
+    for i, j, k, m in changes(old, new):
+        yield before.start(i + 1), before.start(j + 1), "".join(new[k:m])
 
 
 def lines_of(text: Text) -> list[str]:

@@ -99,7 +99,7 @@ def answer(process: subprocess.Popen[bytes], number: int, path: Path, text: str)
     """Have the text looked at; how many findings are shown. -1: something was told of it."""
     assert process.stdin is not None and process.stdout is not None
     uri = path.as_uri()
-    process.stdin.write(framed(Look(number, uri, {uri: Open(str(path), text)}, "utf-16")))
+    process.stdin.write(framed(Look(number, uri, {uri: Open(text)}, "utf-16")))
     process.stdin.flush()
     found = 0
     while True:

@@ -13,6 +13,7 @@ from amplint.server.documents import Document
 from amplint.server.looking import Looker
 from amplint.server.main import Server, create
 from amplint.server.messages import HEAD, Done, Judged, Look, Open, Told, framed, request_in
+from amplint.server.notebooks import OpenNotebook
 from tests.hostile.conftest import LEGACY
 
 URIS = [
@@ -57,11 +58,23 @@ def test_no_address_stops_the_server(
     assert seen(looker, looks[1])[0] == {"AMP701"}
 
 
+def test_half_a_pair_in_an_address_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no address, and no message between the processes could carry it."""
+    said: list[str] = []
+    monkeypatch.setattr(Server, "tell", lambda _, text: said.append(text))
+    server = create()
+    server.put(Document.opened("file:///a\ud800.py", 1, LEGACY))
+    cell = Document.opened("cell:\udc00", 1, LEGACY)
+    server.put(OpenNotebook("file:///a.ipynb", 1, (cell.uri,), {cell.uri: cell}))
+    assert server.documents == {}
+    assert len(said) == 2 and "'file:///a\\ud800.py' is no address" in said[0]
+
+
 def test_files_that_are_none_and_settings_that_cannot_be_used(repository: Path) -> None:
     looker = Looker()
     path = repository / "b.py"
     path.symlink_to("/dev/zero")
-    opened = {path.as_uri(): Open(str(path), LEGACY)}
+    opened = {path.as_uri(): Open(LEGACY)}
     assert seen(looker, Look(1, path.as_uri(), opened, "utf-16"))[0] == {"AMP701"}
     (repository / "pyproject.toml").write_text("a = " + "[" * 100_000)
     codes, told = seen(looker, Look(2, path.as_uri(), opened, "utf-16"))

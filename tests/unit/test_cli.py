@@ -433,6 +433,7 @@ def test_settings_are_shown_with_their_origins(amplint: Amplint, project: Path) 
         "roots = []  # default\n"
         'per-file-ignores = {"a.py" = ["AMP7"]}  # pyproject.toml\n'
         'target-torch = "2.4"  # pyproject.toml\n'
+        'assume-autocast = "auto"  # default\n'
         'baseline = ".amplint-baseline.json"  # default, not there\n',
         "",
     )
@@ -726,6 +727,28 @@ def test_the_diff_is_one_that_git_applies(amplint: Amplint, project: Path) -> No
     diff = amplint("fix").out
     subprocess.run(["git", "apply", "-"], input=diff.encode(), check=True, cwd=project)
     assert amplint("check").status == 0
+
+
+def test_the_diff_of_a_long_file_shows_what_the_fixes_change(
+    amplint: Amplint, project: Path
+) -> None:
+    between = "".join(f"\n\ndef f{number}():\n\n    pass\n" for number in range(100))
+    pair = "x = {call}\n\ny = {call}\n"
+    before, after = (
+        "import torch\n\n" + pair.format(call=call) + between
+        for call in ("torch.cuda.amp.autocast()", 'torch.amp.autocast("cuda")')
+    )
+    (project / "a.py").write_text(before)
+    diff = amplint("fix").out
+    assert [line for line in diff.splitlines()[2:] if line[0] in "-+ "][2:-3] == [
+        "-x = torch.cuda.amp.autocast()",
+        '+x = torch.amp.autocast("cuda")',
+        " ",
+        "-y = torch.cuda.amp.autocast()",
+        '+y = torch.amp.autocast("cuda")',
+    ]
+    subprocess.run(["git", "apply", "-"], input=diff.encode(), check=True, cwd=project)
+    assert (project / "a.py").read_text() == after
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.core.line_diff import anchors, changes
+from amplint.core.line_diff import MOST, anchors, changes
 from amplint.core.text import Text
 from amplint.output.wrapping import wrapped
 
@@ -38,6 +39,43 @@ def test_the_changes_make_the_new_text(before: list[str], after: list[str]) -> N
         made += before[last:i] + after[k:m]
         last = j
     assert made + before[last:] == after
+
+
+def fewest_lines(before: list[str], after: list[str]) -> int:
+    """How many lines have to be removed and added: all that are in no longest common part."""
+    common = [0] * (len(after) + 1)
+    for line in before:
+        last, common = common, [0]
+        for at, other in enumerate(after):
+            common.append(last[at] + 1 if line == other else max(last[at + 1], common[at]))
+    return len(before) + len(after) - 2 * common[-1]
+
+
+@given(LINES, LINES)
+def test_no_line_is_changed_that_need_not_be(before: list[str], after: list[str]) -> None:
+    found = [*changes(before, after)]
+    assert sum(j - i + m - k for i, j, k, m in found) == fewest_lines(before, after)
+    assert all(one[1] < other[0] for one, other in pairwise(found))  # else they would be one
+
+
+def test_a_text_that_has_each_line_twice() -> None:
+    """No line holds the two together, and there are too many for a table of all pairs."""
+    lines = [f"x{number}" for number in range(2000)] * 2
+    after = lines.copy()
+    after[0], after[-1] = "first", "last"
+    assert [*changes(lines, after)] == [(0, 1, 0, 1), (3999, 4000, 3999, 4000)]
+
+
+def test_many_changes_are_held_together_by_lines_that_are_there_once() -> None:
+    lines = [f"x{number}" if number % 2 else "" for number in range(4 * MOST)]
+    after = [f"y{number}" if number % 4 == 1 else line for number, line in enumerate(lines)]
+    wanted = [(number, number + 1, number, number + 1) for number in range(1, 4 * MOST, 4)]
+    assert [*changes(lines, after)] == wanted
+
+
+def test_texts_with_nothing_in_common() -> None:
+    before, after = [str(number) for number in range(MOST)], ["a", "b"] * MOST
+    assert [*changes(before, after)] == [(0, MOST, 0, 2 * MOST)]
 
 
 def test_a_long_file_of_lines_that_are_alike_is_wrapped_in_no_time() -> None:

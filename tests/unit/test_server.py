@@ -74,14 +74,17 @@ class Editor:
     async def begin(self, encodings: Sequence[str] | None = None) -> types.InitializeResult:
         kinds = [types.PositionEncodingKind(each) for each in encodings or ()]
         general = types.GeneralClientCapabilities(position_encodings=kinds) if kinds else None
-        capabilities = types.ClientCapabilities(general=general)
+        cells = types.NotebookDocumentSyncClientCapabilities()
+        capabilities = types.ClientCapabilities(
+            general=general, notebook_document=types.NotebookDocumentClientCapabilities(cells)
+        )
         folder = types.WorkspaceFolder(self.root.as_uri(), "project")
         return await self.client.initialize_session(
             types.InitializeParams(capabilities, workspace_folders=[folder])
         )
 
     def uri(self, name: str) -> str:
-        return name if name.startswith("untitled:") else (self.root / name).as_uri()
+        return name if name.startswith(("untitled:", "cell:")) else (self.root / name).as_uri()
 
     async def logged(self, text: str) -> None:
         """Wait until the server has written a text into the log."""
@@ -105,6 +108,62 @@ class Editor:
 
     def write(self, name: str, text: str) -> None:
         self.change(name, types.TextDocumentContentChangeWholeDocument(text))
+
+    def open_notebook(self, name: str, **cells: str) -> None:
+        kinds = types.NotebookCellKind
+        listed = [types.NotebookCell(kinds.Code, self.uri(f"cell:{cell}")) for cell in cells]
+        notebook = types.NotebookDocument(self.uri(name), "jupyter-notebook", 1, listed)
+        texts = [self.cell(cell, text) for cell, text in cells.items()]
+        self.client.notebook_document_did_open(types.DidOpenNotebookDocumentParams(notebook, texts))
+
+    def cell(self, name: str, text: str, language: str = "python") -> types.TextDocumentItem:
+        uri = self.uri(f"cell:{name}")
+        self.versions[uri] = 1
+        return types.TextDocumentItem(uri, language, 1, text)
+
+    def change_cells(
+        self,
+        name: str,
+        start: int = 0,
+        removed: int = 0,
+        cells: Sequence[str] = (),
+        opened: Sequence[types.TextDocumentItem] = (),
+        closed: Sequence[str] = (),
+        **texts: str,
+    ) -> None:
+        """Change a notebook as VS Code does; its version stays, as an editor's may."""
+        array = types.NotebookCellArrayChange(
+            start,
+            removed,
+            [
+                types.NotebookCell(types.NotebookCellKind.Code, self.uri(f"cell:{cell}"))
+                for cell in cells
+            ],
+        )
+        structure = types.NotebookDocumentCellChangeStructure(
+            array,
+            opened,
+            [types.TextDocumentIdentifier(self.uri(f"cell:{cell}")) for cell in closed],
+        )
+        content = []
+        for cell, text in texts.items():
+            uri = self.uri(f"cell:{cell}")
+            self.versions[uri] += 1
+            content.append(
+                types.NotebookDocumentCellContentChanges(
+                    types.VersionedTextDocumentIdentifier(self.versions[uri], uri),
+                    [types.TextDocumentContentChangeWholeDocument(text)],
+                )
+            )
+        change = types.NotebookDocumentCellChanges(
+            structure if removed or cells else None, text_content=content
+        )
+        self.client.notebook_document_did_change(
+            types.DidChangeNotebookDocumentParams(
+                types.VersionedNotebookDocumentIdentifier(1, self.uri(name)),
+                types.NotebookDocumentChangeEvent(cells=change),
+            )
+        )
 
     async def codes(self, name: str, wanted: Callable[[list[str]], bool]) -> list[str]:
         """The codes of the diagnostics of a file, once they are as they should be."""
@@ -227,6 +286,10 @@ def after(text: str, action: types.CodeAction) -> str:
     assert action.edit is not None and action.edit.document_changes is not None
     [change] = action.edit.document_changes
     assert isinstance(change, types.TextDocumentEdit)
+    return edited(text, change)
+
+
+def edited(text: str, change: types.TextDocumentEdit) -> str:
     lines = text.splitlines(keepends=True)
     offsets = [0, *itertools.accumulate(map(len, lines))]
     for edit in sorted(change.edits, key=lambda edit: -edit.range.start.line):
@@ -367,6 +430,137 @@ async def test_several_projects_and_a_text_in_none(
     await editor.codes(str(other / "legacy.py"), is_empty)
     await editor.codes(str(outside / "legacy.py"), has("AMP702"))
     await editor.codes("untitled:Untitled-1", has("AMP702"))
+
+
+READS = "def total(losses):\n    print(losses.item())\n    return losses"
+LOOP = "for batch in loader:\n    loss = total(model(batch.cuda()).mean())\n    loss.backward()"
+IMPORT = "import torch\nfrom torch.cuda.amp import GradScaler"
+SCALER = "%time scaler = GradScaler()"
+
+
+@pytest.mark.asyncio
+async def test_a_notebook_is_one_program_in_cells(client: LanguageClient, project: Path) -> None:
+    editor = Editor(client, project)
+    found = await editor.begin()
+    announced = found.capabilities.notebook_document_sync
+    assert isinstance(announced, types.NotebookDocumentSyncOptions) and announced.save
+    editor.open_notebook("a.ipynb", reads=READS, loop=LOOP)
+    await editor.codes("cell:reads", has("AMP101"))
+    [finding] = client.diagnostics["cell:reads"]
+    assert finding.range.start == types.Position(1, 10)
+    related = {each.location.uri for each in finding.related_information or ()}
+    assert related == {"cell:loop"}
+    await editor.codes("cell:loop", is_empty)
+
+    editor.change_cells("a.ipynb", loop="for batch in loader:\n    pass")
+    await editor.codes("cell:reads", is_empty)
+    editor.change_cells("a.ipynb", loop=LOOP)
+    await editor.codes("cell:reads", has("AMP101"))
+    # A cell that cannot be read is left out, as `amplint check` leaves it out.
+    editor.change_cells("a.ipynb", 2, 0, ["open"], [editor.cell("open", "x = (")])
+    await editor.codes("cell:open", has("AMP000"))
+    await editor.codes("cell:reads", has("AMP101"))
+    # The loop is in a cell of its own, which goes.
+    editor.change_cells("a.ipynb", 1, 2, closed=["loop", "open"])
+    await editor.codes("cell:open", is_empty)
+    await editor.codes("cell:reads", is_empty)
+
+    editor.change_cells("a.ipynb", 0, 0, ["loop"], [editor.cell("loop", LOOP)])
+    await editor.codes("cell:reads", has("AMP101"))
+    notebook = types.NotebookDocumentIdentifier(editor.uri("a.ipynb"))
+    client.notebook_document_did_save(types.DidSaveNotebookDocumentParams(notebook))
+    cells = [types.TextDocumentIdentifier(f"cell:{name}") for name in ("reads", "loop")]
+    client.notebook_document_did_close(types.DidCloseNotebookDocumentParams(notebook, cells))
+    await editor.codes("cell:reads", is_empty)
+    assert not project.joinpath("a.ipynb").exists()
+
+
+@pytest.mark.asyncio
+async def test_cells_that_move(client: LanguageClient, project: Path) -> None:
+    """The loop calls `total` as the last definition above it has it."""
+    quiet = "def total(losses):\n    return losses"
+    editor = Editor(client, project)
+    await editor.begin()
+    editor.open_notebook("a.ipynb", reads=READS, quiet=quiet, loop=LOOP)
+    await editor.codes("cell:reads", is_empty)
+    editor.change_cells("a.ipynb", 0, 2, ["quiet", "reads"])
+    await editor.codes("cell:reads", has("AMP101"))
+    editor.change_cells("a.ipynb", 0, 3, ["reads", "quiet", "loop"])
+    await editor.codes("cell:reads", is_empty)
+
+
+@pytest.mark.asyncio
+async def test_fixes_in_cells(client: LanguageClient, project: Path) -> None:
+    editor = Editor(client, project)
+    await editor.begin()
+    editor.open_notebook("a.ipynb", imports=IMPORT, scaler=SCALER)
+    await editor.codes("cell:scaler", has("AMP702"))
+    await editor.codes("cell:imports", is_empty)
+    [everything] = await actions(editor, "cell:scaler", ["notebook.source.fixAll"])
+    assert everything.kind == "notebook.source.fixAll.amplint"
+    [fix] = await actions(editor, "cell:scaler", ["quickfix"])
+    assert "AMP702, safe" in fix.title
+    assert await actions(editor, "cell:imports", ["quickfix"]) == []
+    assert everything.edit == fix.edit and fix.edit is not None
+    changes = fix.edit.document_changes or ()
+    changed = {}
+    for change in changes:
+        assert isinstance(change, types.TextDocumentEdit)
+        uri, version = change.text_document.uri, change.text_document.version
+        assert version == editor.versions[uri]
+        text = {"cell:imports": IMPORT, "cell:scaler": SCALER}[uri]
+        changed[uri.removeprefix("cell:")] = edited(text, change)
+    assert changed == {
+        "imports": "import torch\nfrom torch.amp import GradScaler",
+        "scaler": '%time scaler = GradScaler("cuda")',
+    }
+    # It changes two cells, so that it is no fix of one.
+    assert await actions(editor, "cell:scaler", ["source.fixAll"]) == []
+    document = types.TextDocumentIdentifier("cell:scaler")
+    place = types.Position(0, len(SCALER) - 3)
+    shown = await client.text_document_hover_async(types.HoverParams(document, place))
+    assert shown is not None and isinstance(shown.contents, types.MarkupContent)
+    assert "AMP702" in shown.contents.value
+    editor.change_cells("a.ipynb", **changed)
+    await editor.codes("cell:scaler", is_empty)
+
+
+@pytest.mark.asyncio
+async def test_a_cell_that_is_opened_as_a_text_as_well(
+    client: LanguageClient, project: Path
+) -> None:
+    """Some versions of VS Code open each cell twice, in either order."""
+    editor = Editor(client, project)
+    await editor.begin()
+    editor.open("cell:loop", LOOP)
+    editor.open_notebook("a.ipynb", reads=READS, loop=LOOP)
+    editor.open("cell:reads", "")
+    await editor.codes("cell:reads", has("AMP101"))
+    document = types.TextDocumentIdentifier("cell:reads")
+    client.text_document_did_close(types.DidCloseTextDocumentParams(document))
+    client.text_document_did_close(
+        types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(editor.uri("a.ipynb")))
+    )
+    editor.change_cells("a.ipynb", loop="")
+    await editor.codes("cell:reads", is_empty)
+
+
+@pytest.mark.asyncio
+async def test_a_file_with_any_name(client: LanguageClient, project: Path) -> None:
+    """Its neighbour is found, so that its path is known; and what is told of it can be sent."""
+    names = [os.fsdecode(name) for name in (b"a #%41;?.py", b"caf\xe9.py", "größe😀.py".encode())]
+    editor = Editor(client, project)
+    await editor.begin()
+    for name in names:
+        editor.open(name, WAITS)
+        await editor.codes(name, has("AMP101"))
+        # What `total` gives is known from `helpers.py`, so that the loss is one.
+        [finding] = client.diagnostics[editor.uri(name)]
+        related = {each.location.uri for each in finding.related_information or ()}
+        assert related == {editor.uri(name)}
+    editor.open("untitled:\ud800", WAITS)
+    editor.change(names[1], types.TextDocumentContentChangeWholeDocument(QUIET))
+    await editor.codes(names[1], is_empty)
 
 
 @pytest.mark.asyncio

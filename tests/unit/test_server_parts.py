@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amplint.cli.main import main
 from amplint.core.finding import Position, Span
 from amplint.core.text import Text
+from amplint.server.addresses import path_of, uri_of
 from amplint.server.documents import Change, Document
 from amplint.server.looking import Looker, SupersededError
 from amplint.server.messages import (
+    HEAD,
     Answer,
     Done,
+    Edit,
     Judged,
     Look,
     Open,
     Repaired,
     Supersede,
     Told,
+    answer_in,
     body_from,
     framed,
     request_in,
 )
+from amplint.server.notebooks import OpenNotebook
 from amplint.server.positions import (
     ENCODINGS,
     Encoding,
@@ -113,6 +120,35 @@ def test_differences_are_lines() -> None:
     assert [*differences(before, Text("a\nB\nc\n"))] == [(2, 4, "B\n"), (6, 8, "")]
 
 
+# ------------------------------------------------------------------------------------- addresses
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names are no bytes there")
+@given(name=st.binary(min_size=1).filter(lambda name: not {0, ord("/")} & {*name}))
+def test_a_path_and_back(name: bytes) -> None:
+    """Whatever bytes a file is called by."""
+    path = Path("/") / os.fsdecode(name)
+    uri = uri_of(path)
+    assert uri.isascii()
+    assert path_of(uri) == str(path)
+    # An editor may write what it likes in hexadecimal digits, of whatever case.
+    spelled = "".join(f"%{byte:02x}" for byte in name)
+    assert path_of(f"file:///{spelled}") == path_of(f"file://localhost/{spelled}") == f"{path}"
+
+
+def test_addresses_as_editors_write_them() -> None:
+    path = "/p/a b#c%41?d;e\u00e9\u6f22&f=g+h.py"
+    for uri in (
+        "file:///p/a%20b%23c%2541%3Fd%3Be%C3%A9%E6%BC%A2%26f%3Dg%2Bh.py",  # VS Code, Emacs
+        "file:///p/a%20b%23c%2541%3Fd;e%C3%A9%E6%BC%A2&f=g+h.py",  # Neovim
+        "file:///p/a b%23c%2541%3Fd;e\u00e9\u6f22&f=g+h.py",  # none that is right
+    ):
+        assert path_of(uri) == path
+    assert uri_of(Path(os.fsdecode(b"/p/\xff\xc3\xa9"))) == "file:///p/%FF%C3%A9"
+    assert path_of("untitled:Untitled-1") == path_of("http://host/a.py") == ""
+    assert path_of("vscode-notebook-cell:/p/a.ipynb#W0sZmlsZQ%3D%3D") == ""
+
+
 # ------------------------------------------------------------------------------------- schedule
 
 
@@ -164,7 +200,7 @@ def test_a_look_that_never_ends_is_not_begun_again() -> None:
 
 
 def test_messages_go_through_a_stream() -> None:
-    look = Look(7, "u", {"u": Open("/p/a.py", "😀\n")}, "utf-8")
+    look = Look(7, "u", {"u": Open("😀\n")}, "utf-8")
     stream = io.BytesIO(framed(look) + framed(Supersede(7)))
     found = [request_in(body) for body in iter(lambda: body_from(stream), None)]
     assert found == [look, Supersede(7)]
@@ -193,7 +229,7 @@ LEGACY_CELL = ["with torch.cuda.amp.autocast():\n", "    pass"]
 
 
 def looked(looker: Looker, *files: Path, **texts: str) -> list[Answer]:
-    opened = {file.as_uri(): Open(str(file), texts[file.stem]) for file in files}
+    opened = {file.as_uri(): Open(texts[file.stem]) for file in files}
     return [*looker.look(Look(1, files[0].as_uri(), opened, "utf-16"))]
 
 
@@ -225,13 +261,109 @@ def test_a_project_stays_in_memory(tmp_path: Path) -> None:
     assert finding.range == Range(Place(4, 14), Place(4, 25))
 
 
+NAMES = [
+    b"a b.py", b"#.py", b"a#b%41%.py", b"%ff.py", b"a?b=c&d.py", b"a;b:c.py", b"+@!$'\"\\.py",
+    "größe.py".encode(), "漢字😀.py".encode(), b"caf\xe9.py", b"\xff.py", b"\xed\xa0\x80.py",
+    b"d\xff #/x.py", b"tab\t.py", b"line\n.py", b"\x1b[31m.py",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_whatever_they_are_called(tmp_path: Path, name: bytes) -> None:
+    """Both what is open and what a finding in it rests on; and what is said when that fails."""
+    (tmp_path / "pyproject.toml").touch()
+    try:
+        path = tmp_path / os.fsdecode(name)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(WAITS)
+    except (OSError, UnicodeError):
+        pytest.skip("the file system has no such names")
+    uri = uri_of(path)
+    opened = {uri: Open(WAITS.replace("loss.item()", "loss.tolist()"))}
+    answers = [*Looker().look(Look(1, uri, opened, "utf-16"))]
+    assert all(answer_in(framed(answer)[HEAD.size :]) == answer for answer in answers)
+    [judged] = [each for each in answers if isinstance(each, Judged)]
+    [item] = judged.items
+    assert item.uri == uri and "loss.tolist()" in item.message
+    assert {other.uri for other in item.related} == {uri}
+    (path.parent / "pyproject.toml").write_text("[tool.amplint]\nselect = 3\n")
+    answers = [*Looker().look(Look(2, uri, opened, "utf-16"))]
+    assert all(answer_in(framed(answer)[HEAD.size :]) == answer for answer in answers)
+    [told] = [each for each in answers if isinstance(each, Told)]
+    assert "`select`" in told.text
+
+
+MODELS = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pick = lambda x: x * SCALE
+        self.layer = nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.pick(self.layer(x))
+
+
+SCALE = 2
+net = Net().cuda()
+"""
+EDITED = [
+    MODELS + WAITS,
+    MODELS.replace("Net", "Other") + WAITS,
+    MODELS.replace("SCALE = 2", "SCALE = 3") + WAITS.replace("model(", "net("),
+    "",
+    WAITS.replace("print(loss.item())", "pass") + MODELS.replace("x * SCALE", "x.item()"),
+    MODELS.replace("    def forward", "    def more(self):\n        pass\n\n    def forward")
+    + WAITS,
+]
+
+
+def test_edits_beside_a_file_whose_name_is_no_text(tmp_path: Path) -> None:
+    """Ids of functions and classes begin with it, and are in all that is compared after an edit."""
+    (tmp_path / "pyproject.toml").touch()
+    odd = tmp_path / os.fsdecode(b"caf\xe9.py")
+    try:
+        odd.write_text(EDITED[0])
+    except (OSError, UnicodeError):
+        pytest.skip("the file system has no such names")
+    plain, looker = tmp_path / "a.py", Looker()
+    for number, text in enumerate(EDITED):
+        other = EDITED[number - 1]
+        for texts in ((text, other), (text, text), (other, text)):
+            opened = dict(zip(map(uri_of, (odd, plain)), map(Open, texts), strict=True))
+            look = Look(1, uri_of(odd), opened, "utf-16")
+            warm, cold = [*looker.look(look)], [*Looker().look(look)]
+            assert warm == cold
+            assert not any(isinstance(answer, Told) for answer in warm)
+
+
+def test_a_place_in_a_file_that_is_not_open(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "total.py").write_text("def total(x):\n    print(x.item())\n    return x\n")
+    caller = tmp_path / os.fsdecode("ü #%41.py".encode())
+    caller.write_text(
+        "from total import total\n" + WAITS.replace("print(loss.item())", "total(loss)")
+    )
+    uri = uri_of(tmp_path / "total.py")
+    look = Look(1, uri, {uri: Open((tmp_path / "total.py").read_text())}, "utf-16")
+    [judged] = [each for each in Looker().look(look) if isinstance(each, Judged)]
+    [item] = judged.items
+    assert uri_of(caller) in {other.uri for other in item.related}
+    assert path_of(uri_of(caller)) == str(caller)
+
+
 def test_all_safe_fixes_at_once(tmp_path: Path) -> None:
     answers = looked(Looker(), tmp_path / "a.py", a=CLASHING)
     repaired = next(answer for answer in answers if isinstance(answer, Repaired))
     assert len(repaired.repairs) == 2
     assert {repair.safety for repair in repaired.repairs.values()} == {"safe"}
     text = Text(CLASHING)
-    for edit in sorted(repaired.all_safe, key=lambda edit: edit.range, reverse=True):
+    [edits] = repaired.all_safe.values()
+    for edit in sorted(edits, key=lambda edit: edit.range, reverse=True):
         start, end = (offset_of(text, place, "utf-16") for place in edit.range)
         text = Text(text.text[:start] + edit.text + text.text[end:])
     assert "torch.cuda.amp" not in text.text
@@ -262,8 +394,127 @@ def test_a_notebook_is_shown_and_mended_in_its_json(tmp_path: Path) -> None:
 def test_a_cell_by_itself_is_no_program(tmp_path: Path) -> None:
     """As VS Code opens the cells of a notebook."""
     uri = f"vscode-notebook-cell:{tmp_path}/a.ipynb#W0sZmlsZQ%3D%3D"
-    look = Look(1, uri, {uri: Open("", "%time x = torch.cuda.amp.autocast()\n")}, "utf-16")
+    look = Look(1, uri, {uri: Open("%time x = torch.cuda.amp.autocast()\n")}, "utf-16")
     assert [*Looker().look(look)] == [Judged(1, uri, [], {}), Done(1, [uri])]
+
+
+NOTEBOOK = [
+    "# 😀\nimport torch\nfrom torch.cuda.amp import GradScaler",
+    "# A heading",
+    "%time scaler = GradScaler()",
+    "%%bash\nls",
+    "def total(losses):\r\n    print('😀', losses.item())\r\n    return losses",
+    "x = (",
+    "for batch in loader:\n    loss = total(model(batch.cuda()).mean())\n    loss.backward()",
+    "with torch.cuda.amp.autocast():\n    pass",
+]
+
+
+def test_cells_show_what_check_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each finding in its cell, also those that rest on other cells."""
+    (tmp_path / "pyproject.toml").touch()
+    file = tmp_path / "a.ipynb"
+    kinds = ["markdown" if source.startswith("# A") else "code" for source in NOTEBOOK]
+    cells = [
+        {"cell_type": kind, "metadata": {}, "source": source, "outputs": []}
+        for kind, source in zip(kinds, NOTEBOOK, strict=True)
+    ]
+    file.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}))
+    main(["check", str(file), "--format", "json"])
+    found = sorted(
+        (f"cell-{each['cell']}", each["code"], *each["location"].values())
+        for each in json.loads(capsys.readouterr().out)
+    )
+    assert {cell for cell, *_ in found} == {"cell-3", "cell-5", "cell-6", "cell-8"}
+
+    uris = [f"cell-{number}" for number in range(1, len(NOTEBOOK) + 1)]
+    texts = [Document.opened(uri, 1, text) for uri, text in zip(uris, NOTEBOOK, strict=True)]
+    empty = OpenNotebook(file.as_uri(), 0, (), {})
+    python = [text for text in texts if text.uri != "cell-2"]
+    notebook = empty.rearranged(0, 0, uris, python)
+    for address in (file.as_uri(), "untitled:Untitled-1.ipynb", "file:///a.other"):
+        look = Look(1, address, {address: notebook.as_open()}, "utf-32")
+        [judged] = [each for each in Looker().look(look) if isinstance(each, Judged)]
+        assert judged.uri == address
+        assert found == sorted(
+            (item.uri, item.code, item.range.start.line + 1, item.range.start.character + 1)
+            for item in judged.items
+        )
+        [read] = [item for item in judged.items if item.code == "AMP101"]
+        assert {other.uri for other in read.related} == {"cell-7"}
+
+
+def test_fixes_of_cells_are_edits_of_cells(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    uri = (tmp_path / "a.ipynb").as_uri()
+    sources = {
+        "a": "from torch.cuda.amp import GradScaler\nimport torch\r\n",
+        "b": "%matplotlib inline\n%time scaler = GradScaler()",
+        "c": "with torch.cuda.amp.autocast():\n    pass",
+    }
+    texts = [Document.opened(name, 1, text) for name, text in sources.items()]
+    notebook = OpenNotebook(uri, 0, (), {}).rearranged(0, 0, list(sources), texts)
+    look = Look(1, uri, {uri: notebook.as_open()}, "utf-16")
+    [repaired] = [each for each in Looker().look(look) if isinstance(each, Repaired)]
+    mended = {
+        "a": "from torch.amp import GradScaler\nimport torch\r\n",
+        "b": '%matplotlib inline\n%time scaler = GradScaler("cuda")',
+        "c": 'with torch.amp.autocast("cuda"):\n    pass',
+    }
+    assert applied_to(sources, repaired.all_safe[uri]) == mended
+    # The fix of the scaler changes its import, too; that of the region stays in its cell.
+    assert set(repaired.all_safe) == {uri, "a", "b", "c"}
+    assert repaired.all_safe["a"] == repaired.all_safe["b"] == []
+    assert applied_to(sources, repaired.all_safe["c"]) == {**sources, "c": mended["c"]}
+    scaler, region = sorted(repaired.repairs.values(), key=lambda each: each.title, reverse=True)
+    assert {edit.uri for edit in scaler.edits} | {edit.uri for edit in region.edits} == set("abc")
+
+
+def applied_to(sources: dict[str, str], edits: list[Edit]) -> dict[str, str]:
+    """Texts after edits of them."""
+    texts = {uri: Text(source) for uri, source in sources.items()}
+    for edit in sorted(edits, key=lambda edit: edit.range, reverse=True):
+        text = texts[edit.uri]
+        start, end = (offset_of(text, place, "utf-16") for place in edit.range)
+        texts[edit.uri] = Text(text.text[:start] + edit.text + text.text[end:])
+    return {uri: text.text for uri, text in texts.items()}
+
+
+@given(data=st.data())
+def test_cells_come_go_and_move(data: st.DataObject) -> None:
+    """As in a list of texts: an editor sends stretches of cells in the place of others."""
+    wanted: list[str] = []
+    notebook = OpenNotebook("n", 0, (), {})
+    for number in range(data.draw(st.integers(1, 6))):
+        start, end = sorted(
+            (data.draw(st.integers(0, len(wanted))), data.draw(st.integers(0, len(wanted))))
+        )
+        gone = wanted[start:end]
+        moved = data.draw(st.sets(st.sampled_from(gone))) if gone else set()
+        back = data.draw(st.permutations(sorted(moved)))
+        added = [f"{number}.{each}" for each in range(data.draw(st.integers(0, 2)))]
+        wanted[start:end] = [*back, *added]
+        opened = [Document.opened(uri, 1, uri) for uri in added if not uri.endswith(".1")]
+        closed = set(gone) - set(back)
+        version = notebook.version
+        notebook = notebook.rearranged(start, end - start, [*back, *added], opened, closed)
+        assert notebook.version > version
+        python = [uri for uri in wanted if not uri.endswith(".1")]
+        assert [cell.content.text for cell in notebook.cells] == python
+        assert [*notebook.versions] == python
+        for uri in wanted:
+            changed = notebook.changed(uri, 2, [Change("new")], "utf-16")
+            assert [cell.content.text for cell in changed.cells] == [
+                "new" if each == uri else each for each in python
+            ]
+
+
+def test_a_cell_may_change_its_language() -> None:
+    """It is closed, and opened with the same address."""
+    notebook = OpenNotebook("n", 0, (), {}).rearranged(
+        0, 0, ["a"], [Document.opened("a", 1, "x = 1")]
+    )
+    assert notebook.rearranged(0, 1, ["a"], [], ["a"]).cells == []
 
 
 def test_faults_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import textwrap
+import time
 
 import pytest
 
 from amplint.core.finding import Edit
-from amplint.verify.compare.executed import touched, unedited, unshown
+from amplint.verify.compare.executed import Touched, touched, unedited, unshown
 
 OLD = """\
 import torch
@@ -53,6 +54,29 @@ def test_unedited_rows_leave_out_the_rest_of_an_edited_statement() -> None:
     new = OLD.replace("    3,\n", "    4,\n")
     assert unedited(OLD, new) == {1: 1, 2: 2, 6: 6}
     assert unedited(OLD, "import os\n" + OLD)[4] == 3
+
+
+def test_a_form_feed_ends_no_row() -> None:
+    old = "import torch\n\f\nx = 1\ny = x.cuda()\n"
+    new = old.replace(".cuda()", ".to(0)")
+    assert touched(old, new, [edit(old, ".cuda()", ".to(0)")]) == Touched(
+        frozenset({4}), frozenset({4})
+    )
+    assert unedited(old, new) == {1: 1, 2: 2, 3: 3}
+    assert unshown(old, [3], set()) == [3]
+
+
+def test_rows_of_a_long_file_are_found_in_no_time() -> None:
+    """`difflib` took 25 s for it."""
+    lines = [f"x{number} = f({number})\n" if number % 2 else "\n" for number in range(4000)]
+    old = "".join(lines)
+    new = "".join(
+        line.replace("f(", "g(") if number % 20 == 1 else line for number, line in enumerate(lines)
+    )
+    begun = time.process_time()
+    assert touched(old, new, [edit(old, "x1 = f", "x1 = g")]).after == {2}
+    assert len(unedited(old, new)) == 3800
+    assert time.process_time() - begun < 10
 
 
 PROGRAM = textwrap.dedent(

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 import os
+from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
 from amplint.core.escaping import printable
+from amplint.core.line_diff import Change, changes
 
 COLORS = {"+": "green", "-": "red", "@": "cyan"}
+AROUND = 3  # lines that are shown before and after a change
 UNENDED = "\\ No newline at end of file\n"
 
 
 def for_terminal(path: str, before: str, after: str) -> str:
     """The diff between two texts of a file, with terminal styles and with nothing of the texts that
     a terminal would act on; empty if they are equal."""
-    lines = difflib.unified_diff(rows(before), rows(after), *names(path))
+    lines = unified(rows(before), rows(after), *names(path))
     return "".join(styled(harmless(line)) for line in lines)
 
 
@@ -26,11 +28,55 @@ def patch(path: str, before: bytes, after: bytes) -> bytes:
     # Latin-1 has a character for each byte.
     old, new = (rows(data.decode("latin-1")) for data in (before, after))
     one, other = (os.fsencode(name).decode("latin-1") for name in names(path))
-    return "".join(map(ended, difflib.unified_diff(old, new, one, other))).encode("latin-1")
+    return "".join(map(ended, unified(old, new, one, other))).encode("latin-1")
 
 
 def names(path: str) -> tuple[str, str]:
     return quoted(f"a/{path}"), quoted(f"b/{path}")
+
+
+def unified(old: Sequence[str], new: Sequence[str], one: str, other: str) -> Iterator[str]:
+    """The lines of a diff between two texts of these names; none if they are equal."""
+    for number, hunk in enumerate(hunks(changes(old, new))):
+        if number == 0:
+            yield from (f"--- {one}\n", f"+++ {other}\n")
+        yield from shown(hunk, old, new)
+
+
+def hunks(stretches: Iterable[Change]) -> Iterator[list[Change]]:
+    """The changes that are shown together, for the lines around them meet."""
+    hunk: list[Change] = []
+    for stretch in stretches:
+        if hunk and stretch[0] - hunk[-1][1] > 2 * AROUND:
+            yield hunk
+            hunk = []
+        hunk.append(stretch)
+    if hunk:
+        yield hunk
+
+
+def shown(hunk: Sequence[Change], old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    """A hunk: where it begins and how long it is in both texts, and its lines."""
+    before = min(AROUND, hunk[0][0])
+    after = min(AROUND, len(old) - hunk[-1][1])
+    at = hunk[0][0] - before
+    ours = stretch_of(at, hunk[-1][1] + after)
+    theirs = stretch_of(hunk[0][2] - before, hunk[-1][3] + after)
+    yield f"@@ -{ours} +{theirs} @@\n"
+    for i, j, k, m in hunk:
+        yield from (f" {line}" for line in old[at:i])
+        yield from (f"-{line}" for line in old[i:j])
+        yield from (f"+{line}" for line in new[k:m])
+        at = j
+    yield from (f" {line}" for line in old[at : at + after])
+
+
+def stretch_of(start: int, end: int) -> str:
+    """Lines as the head of a hunk says them: the first one, from 1, and how many; of no lines, the
+    one that they would come after."""
+    if end - start == 1:
+        return str(end)
+    return f"{start + (end > start)},{end - start}"
 
 
 def quoted(name: str) -> str:

@@ -8,12 +8,12 @@ operation in what it steers: the body of a `with`, the lines that mention what i
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from amplint.core.finding import Edit
-from amplint.core.text import Text
+from amplint.core.line_diff import changes
+from amplint.core.text import LINE_END, Text
 
 BLOCKS = (ast.With, ast.AsyncWith, ast.For, ast.AsyncFor, ast.While, ast.If, ast.Try)
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -34,29 +34,34 @@ def touched(old: str, new: str, edits: Iterable[Edit]) -> Touched:
     """
     before, gaps = rows_of_edits(Text(old), edits)
     after: set[int] = set()
-    matcher = difflib.SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False)
-    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
-        if tag == "equal":
-            continue
+    for i, j, k, m in changes(lines_of(old), lines_of(new)):
         # An edit that keeps its row and adds another one shows as an insertion next to it.
-        ours = set(range(i1 + 1, i2 + 1)) if i1 < i2 else {i1, i1 + 1}
-        if before & ours or any(i1 + 1 <= gap <= i2 + 1 for gap in gaps):
-            after |= set(range(j1 + 1, j2 + 1))
+        ours = set(range(i + 1, j + 1)) if i < j else {i, i + 1}
+        if before & ours or any(i + 1 <= gap <= j + 1 for gap in gaps):
+            after |= set(range(k + 1, m + 1))
     return Touched(frozenset(before), frozenset(after))
 
 
 def unedited(old: str, new: str) -> dict[int, int]:
     """The row in the old text of each row of the new one whose whole statement is unchanged."""
     same: dict[int, int] = {}
-    matcher = difflib.SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False)
-    for i, j, size in matcher.get_matching_blocks():
-        same |= {j + at + 1: i + at + 1 for at in range(size)}
+    lines, new_lines = lines_of(old), lines_of(new)
+    at = 0  # rows of the old text that are done
+    for i, j, k, _ in [*changes(lines, new_lines), (len(lines), 0, len(new_lines), 0)]:
+        same |= {k - i + row: row for row in range(at + 1, i + 1)}
+        at = j
     for statement in ast.walk(ast.parse(new)):
         if isinstance(statement, ast.stmt) and not hasattr(statement, "body"):
             rows = range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
             if any(row not in same for row in rows):
                 same = {row: was for row, was in same.items() if row not in rows}
     return same
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines as Python counts them: a form feed ends none."""
+    *ended, last = LINE_END.split(text)
+    return ended + [last] * bool(last)
 
 
 def rows_of_edits(text: Text, edits: Iterable[Edit]) -> tuple[set[int], set[int]]:
@@ -78,7 +83,7 @@ def rows_of_edits(text: Text, edits: Iterable[Edit]) -> tuple[set[int], set[int]
 def unshown(text: str, rows: Iterable[int], recorded: Collection[int]) -> list[int]:
     """Those of the rows that no operation shows to have run. Blank rows and comments count not, nor
     do imports that nothing mentions any more."""
-    tree, lines = ast.parse(text), text.splitlines()
+    tree, lines = ast.parse(text), lines_of(text)
     left = []
     for row in sorted(rows):
         if not lines[row - 1].strip() or lines[row - 1].lstrip().startswith("#"):
