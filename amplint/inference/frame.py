@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import islice
 
 from amplint.core.lattice import is_open, join, known
 from amplint.core.values import (
@@ -28,16 +27,13 @@ from amplint.core.values import (
     one,
     ordered,
 )
-from amplint.core.walks import reachable
-from amplint.inference import transfer, use_evidence
+from amplint.inference import transfer
 from amplint.inference.project import ProjectFacts
 from amplint.inference.state import Key, State
 from amplint.inference.transfer import Site
 from amplint.inference.use_evidence import CONTAINERS, NAMED, Marks
 from amplint.ir import ops
 from amplint.ir.model import FunctionFacts, Node
-
-MAX_SUMS = 16  # sums of which a value may be a term before a function is given one
 
 
 class Frame:
@@ -133,7 +129,7 @@ class Frame:
         if kind is None:
             path = self.marks.path(number)
             kind = self.marks.paths.get(path) if path is not None else None
-        if kind is None and self.is_given_for_loss(number):
+        if kind is None and number in self.inference.given_for_losses(self.facts.id):
             return self.term(node)
         if kind == "loss" and number not in self.marks.backward:
             return self.term(node)  # a field that another method backpropagates
@@ -160,47 +156,6 @@ class Frame:
                 )
             )
         return self.mark_value(kind) if kind is not None else None
-
-    def is_given_for_loss(self, number: int) -> bool:
-        """Whether a value, or a sum with it, is handed to a function of the project that runs the
-        backward pass of what it is given."""
-        nodes, users = self.graph.nodes, self.state.users
-
-        def sums(term: int) -> list[int]:
-            return [n for n in users[term] if (term, "term") in use_evidence.terms(self.graph, n)]
-
-        return any(
-            nodes[user].op == ops.CALL and self.takes_loss(nodes[user], each)
-            for each in islice(reachable([number], sums), MAX_SUMS)
-            for user in users[each]
-        )
-
-    def takes_loss(self, call: Node, given: int) -> bool:
-        """Whether what is called, by its name, backpropagates an argument."""
-        infer, shape = self.inference, call.data
-        callee, arguments = self.graph.nodes[call.operands[0]], call.operands[1:]
-        if given not in arguments or shape.stars:
-            return False
-        ids: list[str] = []
-        if callee.op == ops.NAME:
-            ids = infer.functions_called(callee.data)
-        elif (
-            self.facts.cls is not None
-            and self.marks.path(call.operands[0]) == f"self.{callee.data}"
-        ):
-            ids = infer.methods(self.facts.cls, callee.data)
-        at = arguments.index(given)
-        keyword = shape.keywords[at - shape.positional] if at >= shape.positional else None
-        return bool(ids) and all(
-            (keyword or self.positional(each, at)) in infer.backpropagates(each) for each in ids
-        )
-
-    def positional(self, function: str, at: int) -> str | None:
-        """The parameter of a function, or of a method that is bound, that is given by place."""
-        facts = self.inference.functions[function]
-        bound = facts.cls is not None and "staticmethod" not in facts.decorated
-        names = [p.name for p in facts.params if p.kind == "positional"][bound:]
-        return names[at] if at < len(names) else None
 
     def term(self, node: Node) -> Value:
         """A part of a loss."""

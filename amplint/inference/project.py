@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 from amplint.core.values import Region, Value
+from amplint.core.walks import reachable
 from amplint.inference import use_evidence
 from amplint.inference.hierarchy import Hierarchy
 from amplint.inference.presumption import Presumption
@@ -13,6 +15,7 @@ from amplint.inference.state import Key
 from amplint.inference.store import TEST_PATH
 from amplint.ir import ops
 from amplint.ir.file_set import Files
+from amplint.ir.model import Node
 from amplint.knowledge import libraries
 
 # Ex) GradScaler("cpu"), GradScaler(device="cpu", enabled=True), GradScaler(enabled=False)
@@ -29,6 +32,7 @@ class ProjectFacts(Hierarchy):
         self._matches: dict[str, bool] = {}
         self._stored: dict[str, bool] = {}
         self._marks: dict[str, use_evidence.Marks] = {}
+        self._given_for_losses: dict[str, frozenset[int]] = {}
         self._backpropagates: dict[str, tuple[str, ...]] = {}
         self._class_marks: dict[str, dict[str, str]] = {}
         self._idle_scalers: dict[str, bool] = {}
@@ -118,6 +122,45 @@ class ProjectFacts(Hierarchy):
                 found = [nodes[n].data for n in losses if nodes[n].op == ops.PARAM]
             self._backpropagates[function] = tuple(sorted(found))
         return self._backpropagates[function]
+
+    def given_for_losses(self, function: str) -> frozenset[int]:
+        """The nodes of a function that it hands to another one which runs the backward pass of what
+        it is given, and the terms of such sums."""
+        if function not in self._given_for_losses:
+            marks = self.marks_of(function)
+            calls = (node for node in marks.graph.nodes if node.op == ops.CALL)
+            given = [n for call in calls for n in self._taken_for_losses(function, marks, call)]
+            self._given_for_losses[function] = frozenset(reachable(given, marks.addends))
+        return self._given_for_losses[function]
+
+    def _taken_for_losses(
+        self, function: str, marks: use_evidence.Marks, call: Node
+    ) -> Iterator[int]:
+        """The arguments that what is called, by its name, backpropagates."""
+        cls, shape = self.functions[function].cls, call.data
+        callee, arguments = marks.graph.nodes[call.operands[0]], call.operands[1:]
+        ids: list[str] = []
+        if callee.op == ops.NAME:
+            ids = self.functions_called(callee.data)
+        elif cls is not None and marks.path(call.operands[0]) == f"self.{callee.data}":
+            ids = self.methods(cls, callee.data)
+        if not ids or shape.stars:
+            return
+        for at, number in enumerate(arguments):
+            keyword = shape.keywords[at - shape.positional] if at >= shape.positional else None
+            if all((keyword or self._positional(f, at)) in self.backpropagates(f) for f in ids):
+                yield number
+
+    def _positional(self, function: str, at: int) -> str | None:
+        """The parameter of a function, or of a method that is bound, that is given by place."""
+        facts = self.functions[function]
+        bound = facts.cls is not None and "staticmethod" not in facts.decorated
+        names = [p.name for p in facts.params if p.kind == "positional"][bound:]
+        return names[at] if at < len(names) else None
+
+    def forget_bases(self) -> None:
+        super().forget_bases()
+        self._given_for_losses.clear()
 
     def marks_of_class(self, cls: str) -> dict[str, str]:
         """The evidence that the methods of a class give about `self.<field>`, by field."""
