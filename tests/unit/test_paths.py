@@ -8,13 +8,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from pygls import uris
 
 from amplint.core import paths
 from amplint.core.errors import Failure
 from amplint.project import discover
 from amplint.project.config import ConfigError, Settings, directories
-from amplint.server.main import file_of
+from amplint.server import addresses
 
 WORK = r"C:\Work\proj"
 
@@ -72,13 +71,13 @@ def test_roots_have_forward_slashes() -> None:
 @pytest.mark.parametrize(
     ("uri", "path"),
     [
-        ("file:///c%3A/Users/M%C3%BCller/a.py", r"c:\Users\Müller\a.py"),
-        ("file:///C:/a%20b.py", r"c:\a b.py"),
-        ("file://host/share/a.py", r"\\host\share\a.py"),
+        ("file:///c%3A/Users/M%C3%BCller/a.py", "c:/Users/Müller/a.py"),
+        ("file:///C:/a%20b.py", "c:/a b.py"),
+        ("file://host/share/a.py", "//host/share/a.py"),
     ],
 )
 def test_an_editor_names_a_file_of_windows(
     monkeypatch: pytest.MonkeyPatch, uri: str, path: str
 ) -> None:
-    monkeypatch.setattr(uris, "IS_WIN", True)
-    assert file_of(uri) == path
+    monkeypatch.setattr(addresses, "os", SimpleNamespace(name="nt", fsdecode=os.fsdecode))
+    assert addresses.path_of(uri) == path
