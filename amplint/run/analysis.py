@@ -288,16 +288,14 @@ def why_unread(path: str, text: str, error: Exception) -> Seen:
 PYTHON = f"Python {'.'.join(platform.python_version_tuple()[:2])}"
 
 
-def unparsable(
-    path: str, at: Position, reason: str, what: str = "file", reader: str = PYTHON
-) -> Finding:
+def unparsable(path: str, at: Position, reason: str, what: str = "file") -> Finding:
     return Finding(
         code=UNPARSABLE.code,
         name=UNPARSABLE.name,
         group=UNPARSABLE.group,
         path=path,
         span=Span(at, at),
-        message=f"{reader} cannot read this {what}: {reason}",
+        message=f"{PYTHON} cannot read this {what}: {reason}",
         help=UNPARSABLE.help,
         cost=Cost.RUN,
         url=UNPARSABLE.url,

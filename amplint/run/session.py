@@ -19,7 +19,7 @@ from amplint.project.config import check_selectors
 from amplint.project.notebooks import NotANotebookError
 from amplint.project.reading import Reading
 from amplint.run import cache as caching
-from amplint.run.analysis import PYTHON, Analysed, Seen, Task, analyse_part, unparsable
+from amplint.run.analysis import Analysed, Seen, Task, analyse_part, unparsable
 from amplint.run.filtering import Filter
 from amplint.run.indexing import LEAST_KEPT, Store
 from amplint.run.linking import Linker, Linking
@@ -81,11 +81,12 @@ def decoded(reading: Reading) -> tuple[dict[str, Text], Analysed]:
     for path in reading.paths:
         try:
             texts[path] = reading.text(path)
+        except TooLargeError as error:  # which Python reads: it is no mistake
+            seen[path] = Seen(notices=(f"{path}: not checked: {error.reason}",))
         except UndecodableError as error:
             at = Position(error.row, error.column)
             what = "notebook" if isinstance(error, NotANotebookError) else "file"
-            reader = "amplint" if isinstance(error, TooLargeError) else PYTHON
-            seen[path] = Seen((unparsable(path, at, error.reason, what, reader),))
+            seen[path] = Seen((unparsable(path, at, error.reason, what),))
         else:
             refused = texts[path].refused
             if refused:
