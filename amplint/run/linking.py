@@ -179,7 +179,7 @@ class LiveLinker:
         if not can_go_on(inference):
             return None
         old, new = inference.files.own, files.own
-        if environment_of(files) != environment_of(inference.files):
+        if Presumption(files, files.assumes_autocast).region != inference.presumption.region:
             return None
         # A file that was indexed before is the same object.
         changed = [path for path in {**old, **new} if old.get(path) is not new.get(path)]
