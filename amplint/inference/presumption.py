@@ -20,8 +20,8 @@ from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts
 
 # What is written where a project trains under autocast, the plainest first, by a part of it. That
-# part is looked for before the pattern, since an editor asks again after each edit: over timm 0.9.16
-# it takes 5 ms instead of 127.
+# part is looked for before the pattern, since an editor asks again after each edit: over timm
+# 0.9.16 it takes 5 ms instead of 127.
 SIGNS = {
     "autocast(": re.compile(r"\bautocast\((?!.*enabled=False)"),
     "GradScaler(": re.compile(r"\bGradScaler\((?!.*enabled=False)"),
