@@ -268,8 +268,9 @@ class Source:
         fix: Fix | None = None,
         related: Iterable[Related] = (),
         group: Group | None = None,
+        anywhere: bool = False,
     ) -> Finding:
-        """A place where the claim of a rule holds.
+        """A place where the claim of a rule holds; `anywhere`: within a region and outside of one.
 
         A fix with an edit that could not be made is left out, and one that removes a comment is no
         longer safe; nor is one of a finding that rests on a presumed region, which says so. Within
@@ -279,7 +280,7 @@ class Source:
         if group is not None and group not in rule.groups:
             raise ValueError(f"{rule.code} does not declare the group {group}")
         places = [*related]
-        around = self.region(node) if rule.presumes is not None else None
+        around = self.region(node) if rule.presumes is not None and not anywhere else None
         if around is not None and around.presumed:
             places += self.reasons(around.evidence)
         condition = next((self._presumed[each] for each in places if each in self._presumed), None)

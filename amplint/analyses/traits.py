@@ -22,10 +22,10 @@ from amplint.core.values import (
     Value,
 )
 from amplint.inference import Inference
-from amplint.knowledge.dtypes import HALF
+from amplint.knowledge.dtypes import CHOICES, HALF
 
 # A dtype, a method that casts to it, or a type of tensors named after it.
-HALF_NAMES = HALF | {"HalfTensor", "BFloat16Tensor"}
+HALF_NAMES = HALF | CHOICES.keys() | {"HalfTensor", "BFloat16Tensor"}
 
 
 class Traits(Fact):

@@ -27,7 +27,6 @@ from amplint.core.values import (
     Autocast,
     Class,
     Device,
-    DType,
     Function,
     Host,
     Instance,
@@ -276,8 +275,8 @@ class Calls(Frame):
         if atom.name in ("cuda", "xpu"):
             return UNKNOWN
         if atom.name == "to":
-            target = only(arguments.get("dtype", 0) or UNKNOWN)
-            dtype = target.name if isinstance(target, DType) else None
+            target = arguments.get("dtype", 0) or UNKNOWN
+            dtype = transfer.dtype_of(target) if transfer.names_dtype(target) else None
         else:
             dtype = casts.DTYPE_OF_CAST.get(f"Tensor.{atom.name}")
         if dtype is None or self.number not in self.marks.tensors:

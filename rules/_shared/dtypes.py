@@ -11,6 +11,7 @@ from amplint import (
     ACCELERATOR,
     FLOATS,
     HALF,
+    NONE,
     DType,
     Method,
     Object,
@@ -18,12 +19,14 @@ from amplint import (
     Related,
     Shows,
     Tensor,
+    Value,
     evidence_of,
     only,
     reachable,
 )
 from amplint import libcst as cst
 from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES
+from amplint.knowledge.dtypes import CHOICES, chosen, half_on_a_path
 from amplint.knowledge.operations import SHAPE_METHODS
 
 from .local_values import definitions, method_of
@@ -43,6 +46,8 @@ def differ(one: str | None, other: str | None) -> bool:
     """Whether two float dtypes are known to differ, one of them being half."""
     if one not in FLOATS or other not in FLOATS or one == other or not {one, other} & HALF:
         return False
+    if {one, other} & CHOICES.keys():
+        return False  # or chosen by one flag
     return not ({one, other} <= HALF and "half" in (one, other))  # either may be the other
 
 
@@ -69,7 +74,8 @@ def device_type(region: Region, tensors: Iterable[Tensor]) -> str | None:
 
 def made_by_autocast(tensor: Tensor) -> bool:
     """Whether a tensor is half since a region made it so."""
-    evidence = evidence_of(tensor.dtype_evidence) if tensor.dtype in HALF else None
+    is_half = half_on_a_path(tensor.dtype) is not None
+    evidence = evidence_of(tensor.dtype_evidence) if is_half else None
     return evidence is not None and evidence.kind is Shows.AUTOCAST
 
 
@@ -92,9 +98,14 @@ def cast_dtype(call: cst.Call, src: Source) -> str | None:
         return None
     method = call.func.attr.value
     if method in ("to", "type"):
-        named = (only(src.value(arg.value)) for arg in call.args)
-        return next((atom.name for atom in named if isinstance(atom, DType)), None)
+        return next((n for arg in call.args if (n := named_dtype(src.value(arg.value)))), None)
     return DTYPE_OF_CAST.get(f"Tensor.{method}") if not call.args else None
+
+
+def named_dtype(value: Value) -> str | None:
+    """The torch.dtype that a value is, or the choice between several."""
+    dtypes = {atom.name for atom in value if isinstance(atom, DType)}
+    return chosen(dtypes) if dtypes and len(dtypes) == len(value - {NONE}) else None
 
 
 def behind(use: cst.BaseExpression, through: Collection[str], src: Source) -> cst.BaseExpression:
@@ -226,6 +237,5 @@ def tensors_of(at: Spot) -> Iterator[Tensor]:
 def cast_of(at: Spot) -> str | None:
     """As `cast_dtype`."""
     if at.method in ("to", "type"):
-        named = (only(at.of(each)) for each in at.arguments)
-        return next((atom.name for atom in named if isinstance(atom, DType)), None)
+        return next((n for each in at.arguments if (n := named_dtype(at.of(each)))), None)
     return DTYPE_OF_CAST.get(f"Tensor.{at.method}") if not at.arguments else None

@@ -48,6 +48,7 @@ from amplint import (
     only,
 )
 from amplint import libcst as cst
+from amplint.knowledge.dtypes import CHOICES
 from amplint.knowledge.host_reads import TAKES_TENSOR
 
 from .._shared.dtypes import decided_within
@@ -327,5 +328,5 @@ def same_kind(one: Tensor, other: Tensor) -> bool:
         and (one.dtype, one.grad, one.device.name) == (other.dtype, False, other.device.name)
         and other.grad is False
         and one.device.name is not None
-        and one.dtype != "half"
+        and one.dtype not in ("half", *CHOICES)
     )

@@ -45,6 +45,7 @@ from amplint import (
     nodes,
 )
 from amplint import libcst as cst
+from amplint.knowledge.dtypes import CHOICES, half_on_a_path
 
 from .._shared.constants import number_of
 from .._shared.dtypes import dtype_places
@@ -80,7 +81,7 @@ CHOSEN = frozenset({"masked_fill", "masked_fill_", "where"})
 def fills_half(at: Spot) -> bool:
     """Whether what is filled is half, and a number is among the operands."""
     filled = at.tensor(at.node.operands[0] if at.node.op == "put" else at.number)
-    half = filled is not None and filled.dtype in CONVERTS
+    half = filled is not None and half_on_a_path(filled.dtype) in CONVERTS
     return half and any(is_large(at, each) for each in at.node.operands)
 
 
@@ -127,10 +128,12 @@ def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
     result = src.tensor(call)
     number = beyond(given.value, result, CONVERTS, src)
     if number is not None and result is not None:
-        message = f"`{src.brief(given.value)}` does not convert to {result.dtype}: this raises"
+        dtype = half_on_a_path(result.dtype)
+        message = f"`{src.brief(given.value)}` does not convert to {dtype}: this raises"
         filled = call.args[0].value if function and call.args else receiver(call)
         fix = within(given.value, filled, number, src) if name in CHOSEN else None
-        yield src.finding(rule, call, message, fix, dtype_places(src, result))
+        places, anywhere = dtype_places(src, result), result.dtype in CHOICES
+        yield src.finding(rule, call, message, fix, places, anywhere=anywhere)
 
 
 def check_where(call: cst.Call, src: Source) -> Iterator[Finding]:
@@ -169,10 +172,10 @@ def silent(
     if number is None or result is None:
         return
     infinity = "inf" if number > 0 else "-inf"
-    message = f"`{src.brief(value)}` is {infinity} in {result.dtype}"
+    message = f"`{src.brief(value)}` is {infinity} in {half_on_a_path(result.dtype)}"
     fix = within(value, tensor, number, src) if tensor is not None else None
-    places = dtype_places(src, result)
-    yield src.finding(rule, node, message, fix, places, group=Group.PRECISION)
+    places, anywhere = dtype_places(src, result), result.dtype in CHOICES
+    yield src.finding(rule, node, message, fix, places, Group.PRECISION, anywhere)
 
 
 def function_name(function: cst.BaseExpression, src: Source) -> str | None:
@@ -191,7 +194,7 @@ def beyond(
     node: cst.BaseExpression, tensor: Tensor | None, limits: dict[str, float], src: Source
 ) -> float | None:
     """The number that an expression is, if it is finite and the tensor's dtype does not have it."""
-    limit = limits.get(tensor.dtype or "") if tensor is not None else None
+    limit = limits.get(half_on_a_path(tensor.dtype) or "") if tensor is not None else None
     number = number_of(node, src) if limit is not None else None
     if number is None or limit is None or abs(number) == float("inf"):
         return None

@@ -23,9 +23,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint import WITH_HALF, Differs, Finding, Group, Host, Rule, Spot, nodes
+from amplint import WITH_HALF, Differs, Finding, Group, Host, Rule, Spot, Tensor, nodes
 from amplint import libcst as cst
 from amplint.knowledge.casts import HALF_OF_LEAST
+from amplint.knowledge.dtypes import CHOICES, half_on_a_path
 
 from .._shared.constants import number_of
 from .._shared.dtypes import dtype_places
@@ -60,8 +61,12 @@ def has_half(at: Spot) -> bool:
     numbers = [at.number, *(at.node.operands if at.node.op == "binop" else at.arguments[:1])]
     if at.receiver >= 0:
         numbers.append(at.receiver)
-    tensors = (at.tensor(number) for number in numbers)
-    return any(tensor is not None and tensor.dtype == "float16" for tensor in tensors)
+    return any(is_float16(at.tensor(number)) for number in numbers)
+
+
+def is_float16(tensor: Tensor | None) -> bool:
+    """Whether it is, on one path at least."""
+    return tensor is not None and half_on_a_path(tensor.dtype) == "float16"
 
 
 rule = Rule(
@@ -131,6 +136,7 @@ def in_half(
 ) -> Iterator[Finding]:
     """The finding, if the result is known to be float16: itself, or by what the number meets."""
     made = [src.tensor(each) for each in (node, other) if each is not None]
-    half = next((t for t in made if t is not None and t.dtype == "float16"), None)
+    half = next(filter(is_float16, made), None)
     if half is not None:
-        yield src.finding(rule, node, message, related=dtype_places(src, half))
+        places = dtype_places(src, half)
+        yield src.finding(rule, node, message, None, places, anywhere=half.dtype in CHOICES)

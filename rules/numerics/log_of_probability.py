@@ -40,6 +40,7 @@ from amplint import (
     calls,
 )
 from amplint import libcst as cst
+from amplint.knowledge.dtypes import CHOICES, half_on_a_path
 
 from .._shared.constants import number_of
 from .._shared.dtypes import dtype_places, operation
@@ -66,7 +67,7 @@ def has_half(at: Spot) -> bool:
 
     def is_half(number: int) -> bool:
         tensor = at.tensor(number)
-        return tensor is not None and tensor.dtype == "float16"
+        return tensor is not None and half_on_a_path(tensor.dtype) == "float16"
 
     operands = (operand for operand in (at.receiver, *at.arguments) if operand >= 0)
     return any(at.may_come_from(operand, is_half) for operand in operands)
@@ -108,13 +109,14 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         return
     probability = probability_of(found.operands[0], src)
     tensor = src.tensor(probability.call) if probability is not None else None
-    if probability is None or tensor is None or tensor.dtype != "float16":
+    if probability is None or tensor is None or half_on_a_path(tensor.dtype) != "float16":
         return
     kind = "softmax" if "softmax" in probability.function.lower() else "sigmoid"
     limit = int(probability.complement)
     message = f"`{src.brief(call)}` is -inf where the {kind} is {limit} in float16"
     fix = in_one(call, probability, src) if found.name in NATURAL else None
-    yield src.finding(rule, call, message, fix, dtype_places(src, tensor))
+    anywhere = tensor.dtype in CHOICES
+    yield src.finding(rule, call, message, fix, dtype_places(src, tensor), anywhere=anywhere)
 
 
 def probability_of(node: cst.BaseExpression, src: Source) -> Probability | None:

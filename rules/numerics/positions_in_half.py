@@ -28,9 +28,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from amplint import HALF, WITH_HALF, Differs, Finding, Group, Rule, Spot, least, nodes
+from amplint import WITH_HALF, Differs, Finding, Group, Rule, Spot, least, nodes
 from amplint import libcst as cst
-from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF
+from amplint.knowledge.dtypes import CHOICES, INTEGERS_BEYOND_HALF, half_on_a_path
 
 from .._shared.constants import number_of
 from .._shared.dtypes import SAME_DTYPE, dtype_places, operation, product
@@ -49,6 +49,11 @@ ELEMENTWISE = frozenset(
 )
 NAMES = ("start", "end", "step")
 READS = 100  # on the way from there to an angle
+
+
+def gives_half(at: Spot) -> bool:
+    tensor = at.tensor(at.number)
+    return tensor is not None and half_on_a_path(tensor.dtype) is not None
 
 
 def counts(at: Spot) -> bool:
@@ -71,19 +76,17 @@ rule = Rule(
     help="multiply positions element by element in float32, and cast the result",
     witness=Differs(rtol=0.1),
     presumes=True,
-    candidates=nodes("call", "binop")
-    & (lambda at: (t := at.tensor(at.number)) is not None and t.dtype in HALF)
-    & counts
-    & WITH_HALF,
+    candidates=nodes("call", "binop") & gives_half & counts & WITH_HALF,
 )
 
 
 @rule.check
 def check(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[Finding]:
     result = src.tensor(node)
-    if result is None or result.dtype not in HALF:
+    dtype = half_on_a_path(result.dtype) if result is not None else None
+    if result is None or dtype is None:
         return
-    limit = EXACT[result.dtype]
+    limit = EXACT[dtype]
     for operand in operands(node, src):
         counted = count(operand, src)
         if counted is None:
@@ -96,10 +99,11 @@ def check(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[Finding
             continue
         itself = counted is node
         verb = "counts in" if itself else "turns positions into"
-        message = f"`{src.brief(node)}` {verb} {result.dtype}, exact only up to {limit}"
+        message = f"`{src.brief(node)}` {verb} {dtype}, exact only up to {limit}"
         places = [] if itself else [src.related_node(counted, "counted here")]
         places += [src.related_node(angle, "an angle here")] if angle is not None else []
-        yield src.finding(rule, node, message, related=(*places, *dtype_places(src, result)))
+        places += dtype_places(src, result)
+        yield src.finding(rule, node, message, None, places, anywhere=result.dtype in CHOICES)
         return
 
 
@@ -122,7 +126,7 @@ def operands(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[cst.
         found = done.operands if done is not None else ()
     for operand in found:
         tensor = src.tensor(operand)
-        if operand is node or tensor is None or tensor.dtype not in HALF:
+        if operand is node or tensor is None or half_on_a_path(tensor.dtype) is None:
             yield operand
 
 

@@ -59,6 +59,7 @@ from amplint import (
     is_unknown,
 )
 from amplint import libcst as cst
+from amplint.knowledge.dtypes import CHOICES
 from amplint.knowledge.factories import FACTORIES
 
 from .._shared.dtypes import surely_decided
@@ -219,7 +220,8 @@ def changes(made: Built, target: cst.BaseExpression, src: Source) -> bool:
     if value is None:
         return False
     like = like or Tensor()
-    recast = None not in (value.dtype, like.dtype) and value.dtype != like.dtype
+    unsure = {None, *CHOICES} & {value.dtype, like.dtype}
+    recast = not unsure and value.dtype != like.dtype
     if src.keyword(made.call, "device") is None and like.device.kind != "cpu":
         return True
     return recast and made.name in TAKE_DTYPE

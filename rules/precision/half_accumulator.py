@@ -26,7 +26,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint import (
-    HALF,
     NUMBER_KINDS,
     WITH_HALF,
     Differs,
@@ -42,6 +41,7 @@ from amplint import (
     nodes,
 )
 from amplint import libcst as cst
+from amplint.knowledge.dtypes import CHOICES, half_on_a_path
 
 from .._shared.code_texts import text_around
 from .._shared.dtypes import dtype_places
@@ -100,14 +100,15 @@ def check(node: cst.AugAssign | cst.Assign | cst.Call, src: Source) -> Iterator[
     heat = src.heat(growth.variable) if tensor is not None else None
     if tensor is None or heat is None or not over_batches(node, growth.variable, tensor, src):
         return
-    name, dtype = src.brief(growth.variable), tensor.dtype
+    name, dtype = src.brief(growth.variable), half_on_a_path(tensor.dtype)
     assert dtype is not None
     if growth.decays:
         message = f"`{name}` averages batches in {dtype}: small changes are rounded away"
     else:
         message = f"`{name}` adds up batches in {dtype}: ones stop counting at {LIMITS[dtype]}"
     related = (*dtype_places(src, tensor), *heat_places(heat, src))
-    yield src.finding(rule, growth.variable, message, related=related)
+    anywhere = tensor.dtype in CHOICES
+    yield src.finding(rule, growth.variable, message, None, related, anywhere=anywhere)
 
 
 def half_of(value: Value) -> Tensor | None:
@@ -116,7 +117,7 @@ def half_of(value: Value) -> Tensor | None:
     numbers = [atom for atom in value if isinstance(atom, Host) and atom.kind in NUMBER_KINDS]
     if len(tensors) != 1 or len(tensors) + len(numbers) != len(value):
         return None
-    return tensors[0] if tensors[0].dtype in HALF else None
+    return tensors[0] if half_on_a_path(tensors[0].dtype) else None
 
 
 def over_batches(

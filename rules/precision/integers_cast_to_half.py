@@ -26,7 +26,6 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from amplint import (
-    HALF,
     WITH_HALF,
     Differs,
     Finding,
@@ -46,7 +45,7 @@ from amplint import (
     only,
 )
 from amplint import libcst as cst
-from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF
+from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF, half_on_a_path
 from amplint.knowledge.operations import INDEX_ARGUMENTS
 
 from .._shared.dtypes import SAME_DTYPE, behind, cast_dtype, cast_of, dtype_places
@@ -54,9 +53,9 @@ from .._shared.dtypes import SAME_DTYPE, behind, cast_dtype, cast_of, dtype_plac
 if TYPE_CHECKING:
     from amplint import Source
 
-LIMITS = {"float16": 2048, "bfloat16": 256}  # integers are exact up to here
-DIGITS = {"float16": 11, "bfloat16": 8}
-LARGEST = {"float16": 65504, "bfloat16": 2**127}
+LIMITS = {"float16": 2048, "bfloat16": 256, "half": 2048}  # integers are exact up to here
+DIGITS = {"float16": 11, "bfloat16": 8, "half": 11}  # half: at most
+LARGEST = {"float16": 65504, "bfloat16": 2**127, "half": 2**127}
 INDEX_NAMES = ("index", "input", "indices")
 # What leaves the numbers as they are.
 SAME_NUMBERS = SAME_DTYPE | {"long", "int", "to"}
@@ -67,7 +66,7 @@ OF_CLASSES = frozenset({"gather", "one_hot", "take_along_dim", "scatter", "scatt
 def casts_integers(at: Spot) -> bool:
     """Whether what is cast to half may be integers."""
     tensor = at.tensor(at.receiver)
-    return cast_of(at) in LIMITS and (
+    return half_on_a_path(cast_of(at)) in LIMITS and (
         tensor is None or tensor.dtype in (None, *INTEGERS_BEYOND_HALF)
     )
 
@@ -84,7 +83,7 @@ def has_half_index(at: Spot) -> bool:
         indices = inner.operands if inner.op == "tuple" else (index,)
         if at.tensor(container) is None:
             return False
-    return any((t := at.tensor(each)) is not None and t.dtype in HALF for each in indices)
+    return any((t := at.tensor(each)) is not None and half_on_a_path(t.dtype) for each in indices)
 
 
 rule = Rule(
@@ -105,7 +104,7 @@ rule = Rule(
 
 @rule.check
 def check_cast(call: cst.Call, src: Source) -> Iterator[Finding]:
-    dtype = cast_dtype(call, src)
+    dtype = half_on_a_path(cast_dtype(call, src))
     if dtype not in LIMITS:
         return
     assert dtype is not None and isinstance(call.func, cst.Attribute)
@@ -134,11 +133,12 @@ def check_index(node: cst.Call | cst.Subscript, src: Source) -> Iterator[Finding
     for index in indices_of(node, src):
         tensor = src.tensor(index)
         made = src.origin(index) if isinstance(index, cst.Name) else index
-        if tensor is None or tensor.dtype not in HALF:
+        half = half_on_a_path(tensor.dtype) if tensor is not None else None
+        if tensor is None or half is None:
             continue
-        if isinstance(made, cst.Call) and cast_dtype(made, src) in LIMITS:
+        if isinstance(made, cst.Call) and half_on_a_path(cast_dtype(made, src)) in LIMITS:
             continue
-        message = f"`{src.brief(index)}` is {tensor.dtype}: as an index it raises"
+        message = f"`{src.brief(index)}` is {half}: as an index it raises"
         yield src.finding(rule, index, message, related=dtype_places(src, tensor))
 
 

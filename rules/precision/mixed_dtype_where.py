@@ -23,7 +23,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint import (
-    FLOATS,
     HALF,
     Change,
     Dtype,
@@ -49,7 +48,7 @@ WIDTH = {"float16": 16, "bfloat16": 16, "half": 16, "float32": 32, "float64": 64
 def mixes(at: Spot) -> bool:
     """Whether two branches have known dtypes that differ."""
     atoms = [only(at.of(each)) for each in (at.receiver, *at.arguments)]
-    floats = [a for a in atoms if isinstance(a, Tensor) and a.rank == 1 and a.dtype in FLOATS]
+    floats = [a for a in atoms if isinstance(a, Tensor) and a.rank == 1 and a.dtype in WIDTH]
     return len({tensor.dtype for tensor in floats}) > 1
 
 
@@ -113,7 +112,7 @@ def is_cast(call: cst.Call, src: Source) -> bool:
 def float_tensor(node: cst.BaseExpression, src: Source) -> Tensor | None:
     """A tensor of known float dtype with at least one dimension."""
     atom = only(src.value(node))
-    if isinstance(atom, Tensor) and atom.rank == 1 and atom.dtype in FLOATS:
+    if isinstance(atom, Tensor) and atom.rank == 1 and atom.dtype in WIDTH:
         return atom
     return None
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from amplint.knowledge.dtypes import CHOICES, FLOATS, HALF, chosen, half_on_a_path
 from tests.helpers import lint, places
 
 PROGRAM = """\
@@ -38,3 +39,57 @@ def test_libraries_cast_what_the_models_give_that_they_wrap(
     text = f"{imported}\n{PROGRAM.format(wrapped=wrapped)}"
     outcome = lint({"main.py": text.encode()}, tmp_path)
     assert [code for _, code in places(outcome.findings, "main.py")] == codes
+
+
+@pytest.mark.parametrize(
+    ("names", "dtype"),
+    [
+        ({"float16"}, "float16"),
+        ({"int64"}, "int64"),
+        ({"float16", "float32"}, "float16 or float32"),
+        ({"float16", "bfloat16", "float32"}, "half or float32"),
+        ({"float16", "bfloat16"}, "half"),
+        ({"float16", "float64"}, None),
+        ({"float16", "float32", "int64"}, None),
+        ({"float16 or float32", "float32"}, None),  # of two flags
+    ],
+)
+def test_what_a_flag_chooses(names: set[str], dtype: str | None) -> None:
+    assert chosen(names) == dtype
+
+
+def test_a_choice_is_half_on_a_path() -> None:
+    assert {half_on_a_path(choice) for choice in CHOICES} == HALF
+    assert CHOICES.keys() <= FLOATS
+    assert half_on_a_path("float32") is half_on_a_path(None) is None
+
+
+CHOICE = """\
+import torch
+
+
+def f(x: torch.Tensor, mask, fp16, amp):
+    dtype = torch.float16 if fp16 else torch.float32
+    other = torch.float16 if amp else torch.float32
+    h, o = x.to(dtype), x.to(other)
+    first = {expression}
+    return first / (first.mean() + 1e-8)
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "found"),
+    [
+        ("h", True),
+        ("h.relu() * 2 + h", True),
+        ("h @ h.mT", True),
+        ("torch.zeros(3, dtype=h.dtype) + h", True),
+        ("h + h.float()", False),  # float32 on both paths
+        ("h + x.double()", False),
+        ("h + x.half()", False),  # not known: the flags are two
+        ("h.float()", False),
+    ],
+)
+def test_what_becomes_of_a_choice(expression: str, found: bool, tmp_path: Path) -> None:
+    outcome = lint({"main.py": CHOICE.format(expression=expression).encode()}, tmp_path)
+    assert [c for _, c in places(outcome.findings, "main.py")] == ["AMP802"] * found

@@ -6,7 +6,7 @@ The parts, each of which uses only those before it: kinds, symbols, promotion, a
 containers, then arithmetic, attributes, factories, modules, methods, and calls over them all.
 """
 
-from amplint.inference.transfer.arguments import DEVICE_HINTS
+from amplint.inference.transfer.arguments import DEVICE_HINTS, dtype_of, names_dtype
 from amplint.inference.transfer.arithmetic import (
     augmented,
     binary,
@@ -60,11 +60,13 @@ __all__ = [
     "canonical",
     "collating",
     "compare",
+    "dtype_of",
     "having",
     "host_memory",
     "is_loader",
     "iterate",
     "iterate_atom",
+    "names_dtype",
     "object_attribute",
     "output_device",
     "put",

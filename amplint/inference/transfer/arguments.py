@@ -7,6 +7,7 @@ from amplint.core.values import (
     ACCELERATOR,
     CPU,
     NO_DEVICE,
+    NONE,
     UNKNOWN,
     Atom,
     Device,
@@ -23,6 +24,7 @@ from amplint.core.values import (
 )
 from amplint.inference.transfer.kinds import Site
 from amplint.inference.transfer.symbols import DTYPES, canonical
+from amplint.knowledge.dtypes import chosen
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 
 # Device words as people write them in arguments of `.to(...)`: the API's own vocabulary.
@@ -36,9 +38,9 @@ HOST_DEVICES = ("cpu", "meta")
 
 def dtype_of(value: Value) -> str | None:
     """The dtype that a `dtype=` argument names."""
+    if names_dtype(value):
+        return chosen({atom.name for atom in value if isinstance(atom, DType)})
     atom = only(value)
-    if isinstance(atom, DType):
-        return atom.name
     if isinstance(atom, Symbol) and atom.name in (
         "builtins.float",
         "builtins.int",
@@ -46,6 +48,11 @@ def dtype_of(value: Value) -> str | None:
     ):
         return {"float": "float64", "int": "int64", "bool": "bool"}[atom.name[9:]]
     return None
+
+
+def names_dtype(value: Value) -> bool:
+    """Whether it is a torch.dtype, or one of several."""
+    return {type(atom) for atom in value if atom != NONE} == {DType}
 
 
 def device_of(value: Value, hint: str, site: Site) -> Device:

@@ -56,6 +56,7 @@ from amplint.inference.transfer.promotion import tensors_in
 from amplint.inference.transfer.results import from_result, with_dims
 from amplint.inference.transfer.symbols import canonical
 from amplint.knowledge import libraries
+from amplint.knowledge.dtypes import half_on_a_path
 from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS
 from amplint.knowledge.libraries import ScalerApi
 from amplint.knowledge.modules import MODULES
@@ -210,7 +211,8 @@ def autocast(name: str, arguments: Arguments, site: Site) -> Autocast:
         device = kind.partition(":")[0] if isinstance(kind, str) else None
     dtype = api.dtype
     if given.get("dtype") is not None:
-        dtype = dtype_of(given["dtype"] or UNKNOWN) or "half"
+        named = dtype_of(given["dtype"] or UNKNOWN)
+        dtype = half_on_a_path(named) or named or "half"
     enabled = switch(given.get("enabled"), True)
     cache = switch(given.get("cache_enabled"), True)
     if arguments.unsure:

@@ -13,7 +13,6 @@ from amplint.core.values import (
     Arguments,
     Autocast,
     Device,
-    DType,
     Host,
     Instance,
     Mapping,
@@ -30,7 +29,13 @@ from amplint.core.values import (
     moved,
     one,
 )
-from amplint.inference.transfer.arguments import array_dtype_of, device_of, dtype_of, legacy_type
+from amplint.inference.transfer.arguments import (
+    array_dtype_of,
+    device_of,
+    dtype_of,
+    legacy_type,
+    names_dtype,
+)
 from amplint.inference.transfer.containers import iterate, unpinned
 from amplint.inference.transfer.factories import factory, legacy_tensor
 from amplint.inference.transfer.kinds import FLOAT, INT, NOTHING, NUMBER, NUMPY, OBJECT, STR, Site
@@ -133,7 +138,7 @@ def to(tensor: Tensor | TensorTree, arguments: Arguments, site: Site) -> Value:
     dtype = arguments.get("dtype")
     if target is not None:
         atom = only(target)
-        if isinstance(atom, DType):
+        if names_dtype(target):
             dtype = target
             target = None
         elif isinstance(atom, Tensor | TensorTree):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.core.lattice import join, only
+from amplint.core.lattice import join
 from amplint.core.values import (
     ACCELERATOR,
     BOTTOM,
@@ -14,7 +14,6 @@ from amplint.core.values import (
     Arguments,
     Atom,
     Device,
-    DType,
     Instance,
     Mapping,
     Object,
@@ -28,7 +27,7 @@ from amplint.core.values import (
     one,
 )
 from amplint.inference import ranks
-from amplint.inference.transfer.arguments import device_of, dtype_of
+from amplint.inference.transfer.arguments import device_of, dtype_of, names_dtype
 from amplint.inference.transfer.containers import content, held, iterate
 from amplint.inference.transfer.kinds import STR, Site
 from amplint.inference.transfer.promotion import autocast_dtype, common_device, promote, tensors_in
@@ -156,7 +155,7 @@ def call_module_method(
         device = Device(ACCELERATOR, site.evidence("the model is moved here", Shows.PLACEMENT))
         given = arguments.get("device", 0)
         if name == "to" and given is not None:
-            if isinstance(only(given), DType):
+            if names_dtype(given):
                 return one(module_in(thing, dtype_of(given)))
             device = device_of(given, arguments.hint, site)
         dtype = arguments.get("dtype", 1) if name == "to" else None

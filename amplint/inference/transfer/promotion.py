@@ -28,7 +28,7 @@ from amplint.core.values import (
 from amplint.inference.transfer.kinds import Site
 from amplint.knowledge import libraries
 from amplint.knowledge.casts import policy
-from amplint.knowledge.dtypes import FLOATS, HALF
+from amplint.knowledge.dtypes import CHOICES, FLOATS, half_on_a_path
 
 
 def tensors_in(values: Iterable[Value]) -> list[Tensor]:
@@ -137,7 +137,9 @@ def widest(floats: Iterable[str]) -> str | None:
         return "float64"
     if "float32" in kinds or {"float16", "bfloat16"} <= kinds:
         return "float32"
-    return kinds.pop() if len(kinds) == 1 else "half"
+    if len(kinds) == 1:
+        return kinds.pop()
+    return None if kinds & CHOICES.keys() else "half"
 
 
 def region_dtype(region: Region) -> str:
@@ -153,7 +155,7 @@ def without_half(value: Value) -> Value:
         return value
     return normalise(
         replace(atom, dtype=None, dtype_evidence=None)
-        if isinstance(atom, Tensor) and atom.dtype in HALF
+        if isinstance(atom, Tensor) and half_on_a_path(atom.dtype)
         else with_inside(atom, without_half)
         for atom in value
     )

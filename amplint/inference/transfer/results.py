@@ -10,7 +10,6 @@ from amplint.core.values import (
     NONE,
     UNKNOWN,
     Arguments,
-    DType,
     Host,
     Reason,
     Sequence,
@@ -24,7 +23,7 @@ from amplint.core.values import (
 )
 from amplint.inference import ranks
 from amplint.inference.ranks import Call
-from amplint.inference.transfer.arguments import dtype_of
+from amplint.inference.transfer.arguments import dtype_of, names_dtype
 from amplint.inference.transfer.kinds import NOTHING, Site
 from amplint.inference.transfer.promotion import (
     autocast_dtype,
@@ -75,7 +74,7 @@ def tensor_result(
         dtype, evidence = (None, None) if word == "unknown" else cast
     explicit = arguments.get("dtype")
     for given in arguments.positional if explicit is None else ():
-        if isinstance(only(given), DType):  # `x.softmax(-1, torch.float32)`
+        if names_dtype(given):  # `x.softmax(-1, torch.float32)`
             explicit = given
     if explicit is not None and explicit != NOTHING:
         dtype = dtype_of(explicit)
