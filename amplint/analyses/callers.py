@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import insort
+from collections.abc import Collection
+
 from amplint.analyses.fact import Fact
 from amplint.inference import Inference, SiteId
 from amplint.inference.continuation import Edit
@@ -16,16 +19,32 @@ class Callers(Fact):
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
         self.sites: dict[str, list[SiteId]] = {}
-        self._find()
+        self._called: dict[str, set[str]] = {}  # by function: those that its calls may run
+        for site, callees in sorted(inference.edges.items()):
+            self._called.setdefault(site[0], set()).update(callees)
+            for callee in sorted(callees):
+                self.sites.setdefault(callee, []).append(site)
 
     def follow(self, inference: Inference, edit: Edit) -> bool:
         self.inference = inference
-        if edit.functions:
-            self.sites.clear()
-            self._find()
+        self._forget(edit.functions)
+        for function in edit.functions & inference.states.keys():
+            self._note(function)
         return True
 
-    def _find(self) -> None:
-        for site, callees in sorted(self.inference.edges.items()):
-            for callee in sorted(callees):
-                self.sites.setdefault(callee, []).append(site)
+    def _forget(self, functions: Collection[str]) -> None:
+        """Forget the calls in some functions."""
+        callees = {callee for function in functions for callee in self._called.pop(function, ())}
+        for callee in callees:
+            left = [site for site in self.sites[callee] if site[0] not in functions]
+            if left:
+                self.sites[callee] = left
+            else:
+                del self.sites[callee]
+
+    def _note(self, function: str) -> None:
+        """Note the calls in a function."""
+        for number in range(len(self.inference.states[function].graph.nodes)):
+            for callee in self.inference.edges.get((function, number), ()):
+                insort(self.sites.setdefault(callee, []), (function, number))
+                self._called.setdefault(function, set()).add(callee)

@@ -21,7 +21,8 @@ from amplint.core.values import (
     ordered,
 )
 from amplint.core.walks import reachable
-from amplint.inference import State, transfer
+from amplint.inference import Inference, State, transfer
+from amplint.inference.continuation import Edit
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Node, argument
@@ -37,6 +38,17 @@ COUNTS = frozenset({"os.cpu_count", "multiprocessing.cpu_count"})
 
 class Workers(PlaceFact[tuple[Evidence, ...]]):
     """The chain of places that leads from a loader to a node that its worker processes run."""
+
+    def __init__(self, inference: Inference) -> None:
+        super().__init__(inference)
+        self._loaders: dict[str, tuple[int, ...]] = {}  # by function: the calls that make one
+
+    def follow(self, inference: Inference, edit: Edit) -> bool:
+        self.inference = inference
+        for function in edit.functions:
+            self._loaders.pop(function, None)
+        self.__dict__.pop("_reasons", None)
+        return True
 
     def of(self, at: NodePlace) -> tuple[Evidence, ...] | None:
         return self.chain(at.function)
@@ -62,13 +74,14 @@ class Workers(PlaceFact[tuple[Evidence, ...]]):
         caller, the loader."""
         found: dict[str, tuple[str | None, Evidence]] = {}
         for function, state in sorted(self.inference.states.items()):
-            for node in state.graph.nodes:
-                if node.op == ops.CALL and self._has_workers(state, node):
-                    evidence = self._why(
-                        function, node, "this loader has worker processes", Shows.LOADER
-                    )
-                    for run in self._run(state, node):
-                        found.setdefault(run, (None, evidence))
+            if function not in self._loaders:
+                self._loaders[function] = tuple(self._loaders_in(state))
+            for node in (state.graph.nodes[number] for number in self._loaders[function]):
+                evidence = self._why(
+                    function, node, "this loader has worker processes", Shows.LOADER
+                )
+                for run in self._run(state, node):
+                    found.setdefault(run, (None, evidence))
 
         def called(caller: str) -> Iterator[str]:
             for number, node in enumerate(self._nodes(caller)):
@@ -87,6 +100,11 @@ class Workers(PlaceFact[tuple[Evidence, ...]]):
 
     def _why(self, function: str, node: Node, text: str, kind: Shows) -> Evidence:
         return Evidence(Place(self.inference.functions[function].path, *node.location), text, kind)
+
+    def _loaders_in(self, state: State) -> Iterator[int]:
+        for number, node in enumerate(state.graph.nodes):
+            if node.op == ops.CALL and self._has_workers(state, node):
+                yield number
 
     def _has_workers(self, state: State, call: Node) -> bool:
         """Whether a call makes a loader whose workers are forked, as far as it says."""

@@ -23,6 +23,8 @@ LEAVING = frozenset({Kind.UNSCALE, Kind.CLIP, Kind.READ, Kind.IS_ENABLED})
 def find_cleared(index: EventIndex) -> Iterator[tuple[SiteId, SiteId]]:
     """The calls of `zero_grad`, each with the step that finds nothing."""
     for function, events in sorted(index.of.items()):
+        if not events:
+            continue
         state = index.inference.states[function]
         if TEST_PATH.search(index.inference.functions[function].path):
             continue

@@ -19,7 +19,8 @@ from amplint.inference.grafting import Graft, graft, unchanged
 from amplint.inference.interface import difference, interface
 from amplint.inference.project import IDLE_SCALER, ProjectFacts
 from amplint.inference.snapshot import GONE, TakenUp, affected, naming, updated
-from amplint.inference.state import WHOLE, SiteId, State
+from amplint.inference.state import GLOBALS, SiteId, State
+from amplint.inference.store import Slot
 from amplint.inference.value_codec import Encoder
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
@@ -53,7 +54,12 @@ def continued(files: Files, before: Inference, changed: Collection[str]) -> Cont
     }
     grafts = dict(grafted(anew, before, project))
     found = affected(
-        project, seen, anew - grafts.keys(), before.states, lambda ids: holders(before, ids)
+        project,
+        seen,
+        anew - grafts.keys(),
+        before.states,
+        lambda ids: holders(before, ids),
+        {each for each in grafts if project.functions[each].kind == "module"},
     )
     if found is None:
         return None
@@ -151,11 +157,13 @@ def grafted(
         if shape(state.graph) == shape(graph):  # the words of a class are those of its methods, too
             yield function, unchanged(graph)
             continue
-        if state.nests or state.passed_over or new.kind != "function":
+        is_module = new.kind == "module"
+        if state.passed_over or not (is_module or (new.kind == "function" and not state.nests)):
             continue
         if function in before.known_dispatches:
             continue
-        found = graft(state.graph, graph, before.marks_of(function), project.marks_of(function))
+        marks = before.marks_of(function), project.marks_of(function)
+        found = graft(state.graph, graph, *marks, may_define=is_module)
         if found is not None:
             yield function, found
 
@@ -235,7 +243,7 @@ class Continued(TakenUp):
         sites: dict[SiteId, SiteId | None] = {
             (function, node): None
             for function in self._left & before.states.keys()
-            for node in range(WHOLE, len(before.states[function].values))
+            for node in range(GLOBALS, len(before.states[function].values))
         }
         for function, kept in grafts.items():
             for node in range(len(before.states[function].values)):
@@ -250,6 +258,8 @@ class Continued(TakenUp):
         self._read, self._written = before._read, before._written
         self.edges, self.drawn = before.edges, before.drawn
         self.threads, self.off_flags = before.threads, before.off_flags
+        # A function reads keys as a whole, too, which is noted in their slots alone.
+        slots = None if self._left or gone else self._slots_of(sites)
         of_sites: tuple[dict[SiteId, Any], ...] = (
             self._read, self._written, self.edges, self.drawn, self.threads, self.off_flags,
         )  # fmt: skip
@@ -274,7 +284,7 @@ class Continued(TakenUp):
         self.own_bases = before.own_bases
         if gone:
             self._forget(gone)
-        self._take_slots(sites)
+        self._take_slots(self.slots.values() if slots is None else slots, sites)
         self._know_circles(self._renamed(before.circles, sites), before.unsettled)
 
     def update(self) -> None:
@@ -319,10 +329,21 @@ class Continued(TakenUp):
             else:
                 self.rewired.update(left)
 
-    def _take_slots(self, names: Mapping[SiteId, SiteId | None]) -> None:
+    def _slots_of(self, sites: Iterable[SiteId]) -> list[Slot]:
+        """The slots that some nodes read or write."""
+        found = {
+            slot: None
+            for site in sites
+            for rows in (self._read, self._written)
+            for slot in rows.get(site, ())
+        }
+        found.update((slot, None) for slot in self.slots.values() if slot.part_readers)
+        return [*found]
+
+    def _take_slots(self, slots: Iterable[Slot], names: Mapping[SiteId, SiteId | None]) -> None:
         """Name the sites of keys as they are now. Those that are gone read nothing any more; what
         they have written stays, under another name: see `TakenUp.update`."""
-        for slot in self.slots.values():
+        for slot in slots:
             if not names.keys().isdisjoint(slot.parts):
                 parts, slot.parts = slot.parts, {}
                 for site, value in parts.items():

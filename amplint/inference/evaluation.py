@@ -40,7 +40,7 @@ from amplint.inference import custom_ops, ranks, transfer
 from amplint.inference.annotations import annotated, annotation_subscript
 from amplint.inference.calls import CONTEXT_MAKERS, Calls
 from amplint.inference.narrowing import narrow
-from amplint.inference.state import MAX_TURNS, WHOLE, Key
+from amplint.inference.state import GLOBALS, MAX_TURNS, WHOLE, Key
 from amplint.inference.use_evidence import CONTAINERS
 from amplint.ir import ops
 from amplint.ir.model import Node
@@ -202,7 +202,7 @@ class Evaluation(Calls):
         """The names whose values may have changed: in which scope, as what site, at which nodes."""
         for scope, site, bound in (
             (self.facts.id, -1, self.state.published),
-            (f"{self.facts.path}::", -2, self.graph.globals),
+            (f"{self.facts.path}::", GLOBALS, self.graph.globals),
         ):
             if whole:
                 yield scope, site, bound

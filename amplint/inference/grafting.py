@@ -9,7 +9,9 @@ new, or that something new stands behind.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
 
 from amplint.core.walks import components, reachable
@@ -19,6 +21,9 @@ from amplint.ir.model import Graph, Node
 
 # What others read of a function past its nodes, or what counts its nodes otherwise.
 NESTING = frozenset({ops.DEF, ops.CLASS, ops.LAMBDA, ops.IMPORT, ops.DEFAULT, ops.PARAM})
+# Those of a definition, with which a module has one more name, and nothing else is another.
+DEFINING = frozenset({ops.DEF, ops.DEFAULT})
+WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -37,12 +42,17 @@ class Graft:
     rewired: frozenset[int]
 
 
-def graft(old: Graph, new: Graph, old_marks: Marks, new_marks: Marks) -> Graft | None:
-    """The nodes of a function that stay; None where it has to be evaluated as a whole."""
+def graft(
+    old: Graph, new: Graph, old_marks: Marks, new_marks: Marks, may_define: bool = False
+) -> Graft | None:
+    """The nodes of a function that stay; None where it has to be evaluated as a whole.
+
+    `may_define`: whether functions may stand in it that did not before.
+    """
     if [(b.kind, b.parent) for b in old.blocks] != [(b.kind, b.parent) for b in new.blocks]:
         return None
     numbers = dict(pairs(old, new))
-    if not stays_in_sight(old, new, numbers) or old_marks.paths != new_marks.paths:
+    if not stays_in_sight(old, new, numbers, may_define) or old_marks.paths != new_marks.paths:
         return None
     before = {now: was for was, now in numbers.items()}
     rewired = {
@@ -92,18 +102,40 @@ def kind_of(node: Node) -> tuple[str, str, int]:
     return node.op.value, repr(node.data), node.block
 
 
-def stays_in_sight(old: Graph, new: Graph, numbers: Mapping[int, int]) -> bool:
+def stays_in_sight(old: Graph, new: Graph, numbers: Mapping[int, int], may_define: bool) -> bool:
     """Whether the rest of the project sees the same nodes of a function."""
+    if old.globals or new.globals:
+        return False
+    defined: set[int] = set()
+    if may_define:
+        stay = {name: [numbers.get(n, -1) for n in of] for name, of in old.bindings.items()}
+        if any(list(new.bindings.get(name, ())) != of for name, of in stay.items()):
+            return False
+        every = {n for n, node in enumerate(new.nodes) if node.op in DEFINING}
+        defined = every.difference(numbers.values())
 
-    def seen(graph: Graph, numbers: Mapping[int, int] | None) -> object:
+    def seen(graph: Graph, numbers: Mapping[int, int] | None, besides: Container[int]) -> object:
         def now(nodes: Sequence[int]) -> list[int]:
             return [number if numbers is None else numbers.get(number, -1) for number in nodes]
 
-        nesting = [number for number, node in enumerate(graph.nodes) if node.op in NESTING]
+        nesting = [
+            number
+            for number, node in enumerate(graph.nodes)
+            if node.op in NESTING and number not in besides
+        ]
         annotation = [graph.annotation] if graph.annotation >= 0 else []
         return now(graph.returns), now(graph.yields), now(annotation), now(nesting)
 
-    return not (old.globals or new.globals) and seen(old, numbers) == seen(new, None)
+    return seen(old, numbers, ()) == seen(new, None, defined)
+
+
+def mentions(graph: Graph, names: AbstractSet[str]) -> bool:
+    """Whether a graph may look for one of some names, other than by defining it."""
+    return any(
+        not names.isdisjoint(WORD.findall(repr(node.data)))
+        for node in graph.nodes
+        if node.op not in DEFINING
+    )
 
 
 def is_rewired(old: Graph, was: Node, node: Node, new: Graph, numbers: Mapping[int, int]) -> bool:

@@ -18,7 +18,7 @@ import msgspec
 from amplint.core.values import KINDS, Autocast, Class, Function, Instance, Module, Super, Value
 from amplint.inference.circles import Sites
 from amplint.inference.fixpoint import Inference
-from amplint.inference.grafting import Graft
+from amplint.inference.grafting import Graft, mentions
 from amplint.inference.interface import Difference, Interface, difference, interface, related
 from amplint.inference.project import ProjectFacts
 from amplint.inference.state import WHOLE, Key, KeyKind, SiteId, State
@@ -174,6 +174,7 @@ def affected(
     anew: Collection[str],
     known: Collection[str],
     holding: Callable[[Collection[str]], set[str]],
+    grown: Collection[str] = (),
 ) -> set[str] | None:
     """The functions that an edit has to be evaluated from nothing for; None for nearly all.
 
@@ -183,11 +184,17 @@ def affected(
         anew: the functions that are others than before, whoever else is affected.
         known: all that were evaluated before.
         holding: those of them in which something means one of these functions, classes or modules.
+        grown: modules with functions that are new, and in which all else stays.
     """
     bases = {base for cls in project.own_classes() for base in cls.bases}
     if seen.is_large or not bases.isdisjoint(seen.bound):
         return None  # other classes may derive from others
     found = {each.id for each in project.own_functions() if not seen.names.isdisjoint(each.words)}
+    found -= {
+        module
+        for module in grown
+        if not mentions(project.files[project.functions[module].path].graph(module), seen.names)
+    }
     found |= holding(seen.meant | related(seen.classes, project.own_classes()))
     found |= {*anew}
     found |= lambdas_in(found, known)

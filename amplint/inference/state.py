@@ -36,6 +36,7 @@ class Key(NamedTuple):
 
 
 WHOLE = -1  # in the place of a node: all of a function
+GLOBALS = -2  # what it binds of its module's names
 MAX_TURNS = 40  # of the functions in a circle, before its values may only grow
 MAX_ROUNDS = 12  # evaluations of one function before the rest waits until circles are known
 NO_WHY = Evidence(

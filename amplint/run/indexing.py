@@ -37,22 +37,29 @@ class Store:
     Args:
         cache: where they are, one entry for each directory of the project.
         digest_of: of the bytes of a file, by its path.
-        is_read_only: whether nothing is kept: the texts are on no disk, and not seen again.
+        overlays: the paths of files with texts that are on no disk, and not seen again; where there
+            are some, nothing is kept.
     """
 
     cache: Cache
     digest_of: Callable[[str], str]
-    is_read_only: bool = False
+    overlays: Collection[str] = ()
     _packs: dict[str, dict[str, tuple[str, bytes]]] = field(default_factory=dict)
 
     def recall(self, paths: Iterable[str]) -> dict[str, bytes]:
         """The records of those files that have not changed since they were kept."""
         found: dict[str, bytes] = {}
         for path in paths:
+            if path in self.overlays:
+                continue  # a pack, which may be large, is not read for it
             known, record = self._pack(directory_of(path)).get(path, ("", b""))
             if known == self.digest_of(path):
                 found[path] = record
         return found
+
+    @property
+    def is_read_only(self) -> bool:
+        return bool(self.overlays)
 
     def keep(self, records: Mapping[str, bytes], existing: Collection[str]) -> None:
         """Keep records beside those of the same directories.

@@ -101,7 +101,7 @@ def store_of(request: Request, reading: Reading, texts: Mapping[str, Text]) -> S
     size = sum(len(text.text) for text in texts.values())
     if size < LEAST_KEPT:
         return None
-    return Store(request.cache, reading.digest, is_read_only=bool(request.overlays))
+    return Store(request.cache, reading.digest, request.overlays.keys())
 
 
 def rules_of(request: Request) -> list[Rule]:

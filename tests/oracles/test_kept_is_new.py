@@ -23,7 +23,7 @@ from amplint.core.progress import SILENT
 from amplint.core.values import Tensor, Value
 from amplint.inference import Inference, continuation
 from amplint.inference import snapshot as snapshots
-from amplint.inference.continuation import Edit, can_go_on, continued
+from amplint.inference.continuation import Continued, Edit, can_go_on, continued
 from amplint.inference.grafting import Graft, graft
 from amplint.inference.snapshot import Snapshot, resumed, taken
 from amplint.inference.state import Key
@@ -91,12 +91,20 @@ REGION = """
 
     def other():
         return inner(torch.ones(3, 3, device="cuda"))
+
+    def table():
+        return kept
+
+    def assign():
+        global kept
+        kept = torch.zeros(3)
 """
 PROJECT = {
     name: textwrap.dedent(text)
     for name, text in {"blocks.py": BLOCKS, "train.py": TRAIN, "region.py": REGION}.items()
 }
 # By what changes: the file, what stands there, and what stands there afterwards.
+ASSIGNS = "def assign():\n    global kept\n    kept = torch.zeros(3)\n"
 CALLS_ITSELF = "return handed_on(x, depth - 1) if depth else x"
 EDITS = {
     "nothing": ("train.py", "", ""),
@@ -113,6 +121,9 @@ EDITS = {
     "a region is opened no more": ("region.py", 'with torch.autocast("cuda"):', "if x:"),
     "a region is opened around every call": (
         "region.py", '    return inner(torch.ones(3, 3, device="cuda"))', "    return None",
+    ),
+    "a function goes that binds a name of its module": (
+        "region.py", ASSIGNS, "",
     ),
     "a circle is broken": ("blocks.py", CALLS_ITSELF, "return x"),
     "a circle is closed": (
@@ -296,8 +307,8 @@ def test_an_edited_function_keeps_the_nodes_that_stay(
 ) -> None:
     grafts: list[Graft | None] = []
 
-    def noted(*given: Any) -> Graft | None:
-        grafts.append(graft(*given))
+    def noted(*given: Any, **options: Any) -> Graft | None:
+        grafts.append(graft(*given, **options))
         return grafts[-1]
 
     monkeypatch.setattr(continuation, "graft", noted)
@@ -317,6 +328,51 @@ def test_an_edited_function_keeps_the_nodes_that_stay(
     back = in_memory(inference, before)
     assert back is not None
     assert outcome(back) == outcome(linked(indexed(before)))
+
+
+ADDED = "def added(x):\n    return made(x)\n"
+# By what is new in a module: where, the text, and whether the module keeps its nodes.
+DEFINED = {
+    "at its end": ("", ADDED, True),
+    "at its start": ("def fill", f"{ADDED}\n\n", True),
+    "two": ("def keep", f"{ADDED}\n\n{ADDED.replace('added', 'more')}\n\n", True),
+    "with a default": ("", "def added(x, by=made(2)):\n    return x\n", True),
+    "with a decorator": ("", f"@keep\n{ADDED}", True),
+    "that opens a region": (
+        "",
+        "import torch\n\ndef added(x):\n    with torch.autocast('cuda'):\n        keep(x)\n",
+        False,
+    ),
+    "with another of its name": ("", ADDED.replace("added", "keep"), False),
+    "that is used by its name": ("", f"{ADDED}\nadded(3)\n", True),
+    "that was looked for": ("", ADDED.replace("added", "wanted"), False),
+    "that another module imports": ("", ADDED.replace("added", "imported"), True),
+    "a class": ("", "class Added:\n    pass\n", False),
+}
+
+
+@pytest.mark.parametrize(("where", "text", "stays"), DEFINED.values(), ids=DEFINED)
+def test_a_module_with_a_new_function_keeps_its_nodes(
+    where: str, text: str, stays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: set[str] = set()
+
+    def noted(*given: Any) -> Continued:
+        kept.update(given[-1])
+        return Continued(*given)
+
+    monkeypatch.setattr(continuation, "Continued", noted)
+    train = f"{PROJECT['train.py']}\n\nfound = wanted(3) if main() else None\n"
+    other = "from train import imported, main\n\n\ndef run():\n    main()\n    imported(2)\n"
+    before = {**PROJECT, "train.py": train, "other.py": other}
+    changed = train.replace(where, f"{text}{where}", 1) if where else f"{train}\n\n{text}"
+    inference = linked(indexed(before))
+    for after in ({**before, "train.py": changed}, before):
+        followed = in_memory(inference, after)
+        assert followed is not None
+        assert outcome(followed) == outcome(linked(indexed(after)))
+        inference = followed
+    assert ("train.py::" in kept) is stays
 
 
 def test_a_comment_that_names_an_idle_scaler_is_seen() -> None:
