@@ -130,6 +130,7 @@ class Hotness(PlaceFact[Heat]):
         self._without_gradients: dict[str, Collection[int]] = {}  # by function: blocks
         self._reached: dict[str, Reached] = {}
         self._hot_calls: dict[str, tuple[SiteId, ...]] = {}
+        self._kinds: dict[str, tuple[bool, bool]] = {}
         self._differentiated = inference.differentiated()
         self._find_batch_loops()
         self._spread()
@@ -145,7 +146,7 @@ class Hotness(PlaceFact[Heat]):
             for function in edit.functions & known.keys():
                 del known[function]
         self._batch_loops, self._surroundings, self._reached = {}, {}, {}
-        self._per_call, self._hot_calls = set(), {}
+        self._per_call, self._hot_calls, self._kinds = set(), {}, {}
         self._differentiated = inference.differentiated()
         self._find_batch_loops()
         self._surroundings = {
@@ -350,11 +351,12 @@ class Hotness(PlaceFact[Heat]):
             return found("hot: `compute_loss` runs for every batch", REACH_OF_LEARNING)
         if facts.name in libraries.TRAINING_HOOKS and self.inference.is_callback(facts.cls):
             return found(f"hot: `{facts.name}` runs for every batch", REACH_OF_DEFINITION)
-        if self.inference.is_autograd_function(facts.cls):
+        is_function, is_module = self._kind_of(facts.cls)
+        if is_function:
             text = f"hot: the `{facts.name}` of a Function runs for every batch"
             steps = facts.name in ("forward", "backward")
             return found(text, REACH_OF_LEARNING, kind=method) if steps else None
-        if not self.inference.is_module(facts.cls):
+        if not is_module:
             return None
         if facts.name in TRAINING_METHODS and self.inference.is_metric(facts.cls):
             text = "a metric is computed for every batch of evaluation"
@@ -371,6 +373,13 @@ class Hotness(PlaceFact[Heat]):
         if self._is_loss_of_module(function):
             return found(f"hot: `{facts.name}` runs for every batch", REACH_OF_LEARNING)
         return None
+
+    def _kind_of(self, cls: str) -> tuple[bool, bool]:
+        """Whether a class is a Function of autograd, and whether a module."""
+        if cls not in self._kinds:
+            infer = self.inference
+            self._kinds[cls] = infer.is_autograd_function(cls), infer.is_module(cls)
+        return self._kinds[cls]
 
     def _steps_in_loop(self, function: str) -> bool:
         """Whether a function steps an optimizer in a loop of its own."""

@@ -240,9 +240,10 @@ class Continued(TakenUp):
         self._left = {*anew, *gone}  # the functions of which nothing is kept
         self._grafted = grafts
         # By site that is not what it was: the same one now, or None.
+        lost = self._left & before.states.keys()
         sites: dict[SiteId, SiteId | None] = {
             (function, node): None
-            for function in self._left & before.states.keys()
+            for function in lost
             for node in range(GLOBALS, len(before.states[function].values))
         }
         for function, kept in grafts.items():
@@ -259,7 +260,7 @@ class Continued(TakenUp):
         self.edges, self.drawn = before.edges, before.drawn
         self.threads, self.off_flags = before.threads, before.off_flags
         # A function reads keys as a whole, too, which is noted in their slots alone.
-        slots = None if self._left or gone else self._slots_of(sites)
+        slots = None if lost or gone else self._slots_of(sites)
         of_sites: tuple[dict[SiteId, Any], ...] = (
             self._read, self._written, self.edges, self.drawn, self.threads, self.off_flags,
         )  # fmt: skip

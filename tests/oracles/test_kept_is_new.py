@@ -331,7 +331,7 @@ def test_an_edited_function_keeps_the_nodes_that_stay(
 
 
 ADDED = "def added(x):\n    return made(x)\n"
-# By what is new in a module: where, the text, and whether the module keeps its nodes.
+# By what is new in a module: what it stands before, its text, and whether the module is kept.
 DEFINED = {
     "at its end": ("", ADDED, True),
     "at its start": ("def fill", f"{ADDED}\n\n", True),
@@ -343,10 +343,15 @@ DEFINED = {
         "import torch\n\ndef added(x):\n    with torch.autocast('cuda'):\n        keep(x)\n",
         False,
     ),
+    "that another file defines": ("", ADDED.replace("added", "handed_on"), False),
     "with another of its name": ("", ADDED.replace("added", "keep"), False),
     "that is used by its name": ("", f"{ADDED}\nadded(3)\n", True),
     "that was looked for": ("", ADDED.replace("added", "wanted"), False),
     "that another module imports": ("", ADDED.replace("added", "imported"), True),
+    "a name": ("", "imported = made(3)\n", True),
+    "a name with another value": ("3\n", "4", True),
+    "a name that is bound twice": ("", "LIMIT = made(3)\n", False),
+    "a name that is read": ("", "wanted = made\n", False),
     "a class": ("", "class Added:\n    pass\n", False),
 }
 
@@ -362,8 +367,10 @@ def test_a_module_with_a_new_function_keeps_its_nodes(
         return Continued(*given)
 
     monkeypatch.setattr(continuation, "Continued", noted)
-    train = f"{PROJECT['train.py']}\n\nfound = wanted(3) if main() else None\n"
-    other = "from train import imported, main\n\n\ndef run():\n    main()\n    imported(2)\n"
+    train = f"{PROJECT['train.py']}\n\nfound = wanted(3) if main() else None\nLIMIT = 3\n"
+    other = (
+        "from train import LIMIT, imported, main\n\ndef run():\n    main()\n    imported(LIMIT)\n"
+    )
     before = {**PROJECT, "train.py": train, "other.py": other}
     changed = train.replace(where, f"{text}{where}", 1) if where else f"{train}\n\n{text}"
     inference = linked(indexed(before))
@@ -455,11 +462,17 @@ def test_where_much_has_changed_all_is_linked_from_nothing(
     before = {f"m{number}.py": "x = 1\n" for number in range(10)}
     monkeypatch.setattr(snapshots, "MOST_CHANGED", 0.4)
     assert (
-        take_up(linked(indexed(before)), {**before, **dict.fromkeys(list(before)[:4], "x = 2\n")})
+        take_up(
+            linked(indexed(before)),
+            {**before, **dict.fromkeys(list(before)[:4], "import sys\nx = 1\n")},
+        )
         is not None
     )
     assert (
-        take_up(linked(indexed(before)), {**before, **dict.fromkeys(list(before)[:5], "x = 2\n")})
+        take_up(
+            linked(indexed(before)),
+            {**before, **dict.fromkeys(list(before)[:5], "import sys\nx = 1\n")},
+        )
         is None
     )
 
