@@ -20,6 +20,9 @@ from amplint.knowledge import libraries
 
 # Ex) GradScaler("cpu"), GradScaler(device="cpu", enabled=True), GradScaler(enabled=False)
 IDLE_SCALER = re.compile(r"GradScaler\([^)]*([\"']cpu|enabled=False)")
+# Words that are looked for in each function. After an edit no more are asked for, mostly, and an
+# index of all words, which pays for more, takes longer than all else that a new function needs.
+FEW = 8
 
 
 class ProjectFacts(Hierarchy):
@@ -28,6 +31,7 @@ class ProjectFacts(Hierarchy):
     def __init__(self, files: Files) -> None:
         super().__init__(files)
         self._mentions: dict[str, list[str]] | None = None
+        self._mentions_asked = 0
         self._calls: dict[frozenset[str], bool] = {}
         self._matches: dict[str, bool] = {}
         self._stored: dict[str, bool] = {}
@@ -56,11 +60,13 @@ class ProjectFacts(Hierarchy):
 
     def mentioning(self, word: str) -> list[str]:
         """The functions in whose text the identifier stands."""
+        functions = (each for each in self.own_functions() if each.kind != "class")
+        if self._mentions is None and self._mentions_asked < FEW:
+            self._mentions_asked += 1
+            return [each.id for each in functions if word in each.words]
         if self._mentions is None:
             self._mentions = {}
-            for function in self.own_functions():
-                if function.kind == "class":
-                    continue
+            for function in functions:
                 for mentioned in function.words:
                     self._mentions.setdefault(mentioned, []).append(function.id)
         return self._mentions.get(word, [])
