@@ -9,8 +9,8 @@ calls it, or when it is a `forward` or a `training_step`. Some guards make what 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -76,19 +76,51 @@ PREDICTION = re.compile(r"^_*(predict|infer|inference|generate|validate|evaluate
 MEMOISES = re.compile(r"(^|_)cached?(_|$)")
 
 
+class Step(NamedTuple):
+    """One of the places by which heat comes to a function.
+
+    It is named by what moves with the code, and not by its row, so that an edit above it changes
+    nothing.
+
+    Args:
+        function: that it stands in.
+        number: of the node of a call, of the block of a loop; -1 for the function itself.
+        kind: one of CALLED, LOOP and DEFINED.
+        temperature: of what stands there.
+    """
+
+    function: str
+    number: int
+    kind: str
+    temperature: str
+
+
+CALLED, LOOP, DEFINED = "called", "loop", "defined"
+
+
 @dataclass(frozen=True)
 class Reached:
-    """How heat came to a function: its temperature, and the chain of reasons."""
+    """How heat came to a function: its temperature, and the steps, the nearest one first."""
 
     temperature: str
-    chain: tuple[Evidence, ...]
+    chain: tuple[Step, ...]
     reach: int = REACH_OF_LOOP  # how long the chain may get
 
     @property
-    def rank(self) -> tuple[int, int, int, tuple[Evidence, ...]]:
+    def rank(self) -> tuple[int, int, int, tuple[Step, ...]]:
         """Training before evaluation, then what gets farthest, the shortest chain, by place."""
         length = len(self.chain)
         return (self.temperature != TRAINING, length - self.reach, length, self.chain)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """Why a function is hot by what it is, and how many calls its heat travels."""
+
+    text: str
+    reach: int
+    temperature: str = TRAINING
+    kind: Shows = Shows.STEP
 
 
 class Surroundings(NamedTuple):
@@ -124,38 +156,58 @@ class Hotness(PlaceFact[Heat]):
         self._given = given
         self._evaluates: dict[str, bool] = {}
         self._per_call: set[str] = set()
+        self._over_loaders: dict[str, tuple[int, ...]] = {}  # by function: blocks
         self._batch_loops: dict[str, dict[int, str]] = {}
         self._surroundings: dict[str, list[Surroundings]] = {}
         self._updating: dict[str, frozenset[int]] = {}
         self._without_gradients: dict[str, Collection[int]] = {}  # by function: blocks
+        self._definitions: dict[str, Definition] = {}
         self._reached: dict[str, Reached] = {}
+        self._calls: dict[str, list[tuple[int, str]]] = {}  # by function: those that heat may take
         self._hot_calls: dict[str, tuple[SiteId, ...]] = {}
         self._kinds: dict[str, tuple[bool, bool]] = {}
         self._differentiated = inference.differentiated()
+        self._trains = frozenset(calls.trains)
         self._find_batch_loops()
         self._spread()
 
     def follow(self, inference: Inference, edit: Edit) -> bool:
         self.inference = inference
         if edit.moves is not None:
-            for function, reached in self._reached.items():
-                self._reached[function] = replace(reached, chain=edit.moves.chain(reached.chain))
             return True
+        functions = inference.functions
         loops, surroundings = self._batch_loops, self._surroundings
-        for known in (self._evaluates, self._updating, self._without_gradients):
+        for known in (self._evaluates, self._updating, self._without_gradients, self._over_loaders):
             for function in edit.functions & known.keys():
                 del known[function]
-        self._batch_loops, self._surroundings, self._reached = {}, {}, {}
-        self._per_call, self._hot_calls, self._kinds = set(), {}, {}
+        has_other_classes = edit.has_other_bases or any(
+            each in functions and functions[each].kind == "class" for each in edit.functions
+        )
+        if has_other_classes:
+            self._kinds = {}
+        suspects = {*self._per_call, *self._differentiated}  # whose definitions rest on others
+        self._batch_loops, self._per_call, self._hot_calls = {}, set(), {}
         self._differentiated = inference.differentiated()
+        trained, self._trains = self._trains, frozenset(self._backward_calls.trains)
         self._find_batch_loops()
-        self._surroundings = {
-            function: around
-            for function, around in surroundings.items()
-            if function not in self._guards.dropped
-            and loops.get(function) == self._batch_loops.get(function)
+        suspects |= {*self._per_call, *self._differentiated}
+        changed = {
+            *edit.functions,
+            *self._guards.dropped,
+            *(trained ^ self._trains),
+            *differing(loops, self._batch_loops),
         }
-        self._spread()
+        self._surroundings = {
+            function: around for function, around in surroundings.items() if function not in changed
+        }
+        callees = {callee for function in changed for _, callee in self._calls.get(function, ())}
+        for function in changed:
+            self._calls[function] = self._find_calls(function)
+            callees.update(callee for _, callee in self._calls[function])
+        suspects |= changed | callees
+        definitions = {**self._definitions}
+        self._define(inference.states if has_other_classes else suspects)
+        self._spread_anew({*changed, *callees, *differing(definitions, self._definitions)})
         return True
 
     # -- questions
@@ -164,7 +216,7 @@ class Hotness(PlaceFact[Heat]):
         found = self._heat_of(at.function, at.block)
         if found is None or self._is_left_out(at.function, at.block):
             return None
-        return Heat(found.temperature, found.chain)
+        return Heat(found.temperature, tuple(map(self._evidence, found.chain)))
 
     def is_hot(self, function: str) -> bool:
         """Whether anything in the function may run for every batch of training."""
@@ -183,10 +235,9 @@ class Hotness(PlaceFact[Heat]):
     def _find_batch_loops(self) -> None:
         """Loops over loaders first; then, to a fixpoint, the innermost ones around what trains."""
         for function, state in self.inference.states.items():
-            loops = self._batch_loops[function] = {}
-            for number, block in enumerate(state.graph.blocks):
-                if block.kind in ("loop", "comprehension") and self._iterates_loader(state, block):
-                    loops[number] = EVALUATION
+            if function not in self._over_loaders:
+                self._over_loaders[function] = tuple(self._loops_over_loaders(state))
+            self._batch_loops[function] = dict.fromkeys(self._over_loaders[function], EVALUATION)
         known = self._backward_calls
         stack: list[tuple[str, int, bool]] = []
         for function in self.inference.states.keys() & known.trains:
@@ -261,6 +312,13 @@ class Hotness(PlaceFact[Heat]):
             found.append(number if own else found[block.parent] if block.parent >= 0 else -1)
         return found
 
+    def _loops_over_loaders(self, state: State) -> Iterable[int]:
+        return (
+            number
+            for number, block in enumerate(state.graph.blocks)
+            if block.kind in ("loop", "comprehension") and self._iterates_loader(state, block)
+        )
+
     def _iterates_loader(self, state: State, block: Block) -> bool:
         return any(
             is_loader(atom) or (isinstance(atom, Instance) and self.inference.is_loader(atom.cls))
@@ -287,25 +345,91 @@ class Hotness(PlaceFact[Heat]):
 
     def _spread(self) -> None:
         """Heat flows along calls from hot places, the hottest and shortest chain first."""
-        for function in sorted(self.inference.states):
-            found = self._by_definition(function)
-            if found is not None:
-                self._reached[function] = found
-        calls: dict[str, list[tuple[int, str]]] = {}
-        for callee, sites in sorted(self._callers.items()):
-            if callee in self.inference.states and not self._is_cold_function(callee):
-                for caller, number in sites:
-                    calls.setdefault(caller, []).append((number, callee))
+        self._define(self.inference.states)
+        self._reached = {function: self._of_definition(function) for function in self._definitions}
+        self._calls = {caller: self._find_calls(caller) for caller in self.inference.states}
         # No chain is longer than its reach, so that there are as few rounds.
-        changed = set(calls)
+        changed = set(self._calls)
         while changed:
             callers, changed = changed, set()
             for caller in sorted(callers):
-                for number, callee in self._hot_among(calls.get(caller, ()), caller):
+                for number, callee in self._hot_among(self._calls.get(caller, ()), caller):
                     best, found = self._reached.get(callee), self._through(caller, number, callee)
                     if found is not None and (best is None or found.rank < best.rank):
                         self._reached[callee] = found
                         changed.add(callee)
+
+    def _spread_anew(self, waiting: set[str]) -> None:
+        """Heat flows anew to functions that may have another one than before; the rest stays as it
+        is.
+
+        The heat of a function follows from that of its callers. A chain is longer than those that
+        it goes on from, and so no heat rests on itself: whatever the order, this ends where
+        `_spread` does.
+        """
+        while waiting:
+            functions, waiting = waiting, set()
+            for function in sorted(functions):
+                before, now = self._reached.get(function), self._find_reached(function)
+                if before == now:
+                    continue
+                if now is None:
+                    del self._reached[function]
+                else:
+                    self._reached[function] = now
+                waiting.update(callee for _, callee in self._calls.get(function, ()))
+
+    def _find_reached(self, function: str) -> Reached | None:
+        """The heat of a function, by its definition and from those that call it."""
+        found = [self._of_definition(function)] if function in self._definitions else []
+        if function in self.inference.states and not self._is_cold_function(function):
+            for site in self._callers.get(function, ()):
+                heat = self._through(*site, function)
+                if heat is not None:
+                    found.append(heat)
+        return min(found, key=lambda each: each.rank, default=None)
+
+    def _of_definition(self, function: str) -> Reached:
+        definition = self._definitions[function]
+        step = Step(function, -1, DEFINED, definition.temperature)
+        return Reached(definition.temperature, (step,), definition.reach)
+
+    def _define(self, functions: Iterable[str]) -> None:
+        """Note which of some functions are hot by what they are."""
+        for function in functions:
+            found = self._by_definition(function) if function in self.inference.states else None
+            if found is not None:
+                self._definitions[function] = found
+            else:
+                self._definitions.pop(function, None)
+
+    def _find_calls(self, function: str) -> list[tuple[int, str]]:
+        """The calls of a function, with what they may run that heat enters."""
+        state, edges = self.inference.states.get(function), self.inference.edges
+        return [
+            (number, callee)
+            for number in range(len(state.graph.nodes) if state is not None else 0)
+            for callee in edges.get((function, number), ())
+            if callee in self.inference.states and not self._is_cold_function(callee)
+        ]
+
+    def _evidence(self, step: Step) -> Evidence:
+        """What a step shows a user."""
+        facts = self.inference.functions[step.function]
+        if step.kind == DEFINED:
+            definition = self._definitions[step.function]
+            place = Place(facts.path, *facts.location)
+            return Evidence(place, definition.text, definition.kind)
+        graph = self.inference.states[step.function].graph
+        if step.kind == LOOP:
+            place = Place(facts.path, *_head(graph.blocks[step.number]))
+            is_training = step.temperature == TRAINING
+            text = "hot: this loop runs for every batch"
+            of_evaluation = "this loop runs for every batch of evaluation"
+            return Evidence(place, text if is_training else of_evaluation, Shows.LOOP)
+        place = Place(facts.path, *graph.nodes[step.number].location)
+        per = "every batch" if step.temperature == TRAINING else "every batch of evaluation"
+        return Evidence(place, f"hot: called here for {per}", Shows.CALL)
 
     def _hot_among(self, calls: Iterable[tuple[int, str]], caller: str) -> list[tuple[int, str]]:
         """Those of the calls in a function that stand in hot blocks: few do."""
@@ -317,61 +441,50 @@ class Hotness(PlaceFact[Heat]):
         hot = {block for block in blocks if self._heat_of(caller, block) is not None}
         return [call for call in calls if nodes[call[0]].block in hot]
 
-    def _by_definition(self, function: str) -> Reached | None:
+    def _by_definition(self, function: str) -> Definition | None:
         """The heat of a function that a framework runs for every batch, by what it is."""
         facts = self.inference.functions[function]
-
-        def found(
-            text: str,
-            reach: int,
-            temperature: str = TRAINING,
-            kind: Shows = Shows.STEP,
-        ) -> Reached:
-            evidence = Evidence(Place(facts.path, *facts.location), text, kind)
-            return Reached(temperature, (evidence,), reach)
-
         method = Shows.FORWARD if facts.name == "forward" else Shows.STEP
-
         if self._is_training_step(function):
-            return found("hot: a step of training", REACH_OF_LOOP)
+            return Definition("hot: a step of training", REACH_OF_LOOP)
         if facts.name in libraries.CLIPPING and facts.kind == "function" and facts.params:
-            return found("hot: gradients are clipped in every step", REACH_OF_LOOP)
+            return Definition("hot: gradients are clipped in every step", REACH_OF_LOOP)
         if self._is_part_of_forward(function):
-            return found("hot: part of a forward pass", REACH_OF_DEFINITION)
+            return Definition("hot: part of a forward pass", REACH_OF_DEFINITION)
         if function in self._differentiated:
-            return found("hot: part of an operator with a gradient", REACH_OF_LEARNING)
+            return Definition("hot: part of an operator with a gradient", REACH_OF_LEARNING)
         if facts.cls is None:
             return None
         if facts.name == "step" and self.inference.steps(facts.cls):
-            return found("hot: an optimizer's step runs for every batch", REACH_OF_LOOP)
+            return Definition("hot: an optimizer's step runs for every batch", REACH_OF_LOOP)
         if facts.name in TRAINING_STEPS and len(facts.params) > 1:
             # Of a mixin, too, that is no module by itself.
-            return found(f"hot: `{facts.name}` runs for every batch", REACH_OF_LEARNING)
+            return Definition(f"hot: `{facts.name}` runs for every batch", REACH_OF_LEARNING)
         if facts.name == "compute_loss" and self.inference.is_trainer_with_loss(facts.cls):
-            return found("hot: `compute_loss` runs for every batch", REACH_OF_LEARNING)
+            return Definition("hot: `compute_loss` runs for every batch", REACH_OF_LEARNING)
         if facts.name in libraries.TRAINING_HOOKS and self.inference.is_callback(facts.cls):
-            return found(f"hot: `{facts.name}` runs for every batch", REACH_OF_DEFINITION)
+            return Definition(f"hot: `{facts.name}` runs for every batch", REACH_OF_DEFINITION)
         is_function, is_module = self._kind_of(facts.cls)
         if is_function:
             text = f"hot: the `{facts.name}` of a Function runs for every batch"
             steps = facts.name in ("forward", "backward")
-            return found(text, REACH_OF_LEARNING, kind=method) if steps else None
+            return Definition(text, REACH_OF_LEARNING, kind=method) if steps else None
         if not is_module:
             return None
         if facts.name in TRAINING_METHODS and self.inference.is_metric(facts.cls):
             text = "a metric is computed for every batch of evaluation"
-            return found(text, REACH_OF_DEFINITION, EVALUATION)
+            return Definition(text, REACH_OF_DEFINITION, EVALUATION)
         if facts.name in TRAINING_METHODS and self._steps_in_loop(function):
             return None  # a trainer that is a module: its `forward` is the whole of the training
         if facts.name in TRAINING_METHODS:
             learns = self.inference.learns(facts.cls)
             reach = REACH_OF_LEARNING if learns else REACH_OF_DEFINITION
-            return found(f"hot: `{facts.name}` runs for every batch", reach, kind=method)
+            return Definition(f"hot: `{facts.name}` runs for every batch", reach, kind=method)
         if facts.name in EVALUATION_METHODS:
             text = f"`{facts.name}` runs for every batch of evaluation"
-            return found(text, REACH_OF_DEFINITION, EVALUATION)
+            return Definition(text, REACH_OF_DEFINITION, EVALUATION)
         if self._is_loss_of_module(function):
-            return found(f"hot: `{facts.name}` runs for every batch", REACH_OF_LEARNING)
+            return Definition(f"hot: `{facts.name}` runs for every batch", REACH_OF_LEARNING)
         return None
 
     def _kind_of(self, cls: str) -> tuple[bool, bool]:
@@ -461,13 +574,8 @@ class Hotness(PlaceFact[Heat]):
         found = self._heat_of(caller, node.block)
         if found is None or len(found.chain) > found.reach:
             return None
-        per = "every batch" if found.temperature == TRAINING else "every batch of evaluation"
-        evidence = Evidence(
-            Place(self._path(caller), *node.location),
-            f"hot: called here for {per}",
-            Shows.CALL,
-        )
-        return Reached(found.temperature, (evidence, *found.chain), found.reach)
+        step = Step(caller, number, CALLED, found.temperature)
+        return Reached(found.temperature, (step, *found.chain), found.reach)
 
     def _heat_of(self, function: str, block: int) -> Reached | None:
         around = self._around(function)[block]
@@ -477,14 +585,7 @@ class Hotness(PlaceFact[Heat]):
         if around.loop >= 0:
             loop = self._batch_loops[function][around.loop]
             temperature = EVALUATION if around.evaluation else loop
-            text = (
-                "hot: this loop runs for every batch"
-                if temperature == TRAINING
-                else "this loop runs for every batch of evaluation"
-            )
-            location = _head(state.graph.blocks[around.loop])
-            place = Place(self._path(function), *location)
-            return Reached(temperature, (Evidence(place, text, Shows.LOOP),))
+            return Reached(temperature, (Step(function, around.loop, LOOP, temperature),))
         if self._is_cold_function(function):
             return None
         found = self._reached.get(function)
@@ -502,7 +603,7 @@ class Hotness(PlaceFact[Heat]):
         if self._around(function)[block].loop >= 0:
             return False
         if function not in self._hot_calls:
-            defined = self._by_definition(function) is not None
+            defined = function in self._definitions
             self._hot_calls[function] = (
                 ()
                 if defined
@@ -575,10 +676,10 @@ class Hotness(PlaceFact[Heat]):
         facts = self.inference.functions[function]
         return is_cold_by_name(facts.name, facts.decorated)
 
-    # -- small things
 
-    def _path(self, function: str) -> str:
-        return self.inference.functions[function].path
+def differing(before: Mapping[str, object], now: Mapping[str, object]) -> set[str]:
+    """The keys of which two tables say different things."""
+    return {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
 
 
 @cache

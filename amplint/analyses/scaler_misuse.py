@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from amplint.analyses.callers import Callers
 from amplint.analyses.fact import CallFact
 from amplint.gradscaler.checker import Misuse, Misuses
 from amplint.gradscaler.checkpoints import ANY_STATE
@@ -21,12 +22,15 @@ class ScalerMisuse(CallFact[Sequence[Misuse]]):
     apart.
     """
 
-    def __init__(self, inference: Inference) -> None:
+    requires = (Callers,)
+
+    def __init__(self, inference: Inference, callers: Callers) -> None:
         super().__init__(inference)
+        self._callers = callers
         self._find({})
 
     def _find(self, known: Mapping[str, FunctionEvents]) -> None:
-        misuses = Misuses(self.inference, known)
+        misuses = Misuses(self.inference, self._callers.sites, known)
         self._found: Mapping[SiteId, Sequence[Misuse]] = misuses.all
         self._events = misuses.events
         self.functions = frozenset(function for function, _ in self._found)
@@ -47,11 +51,8 @@ class ScalerMisuse(CallFact[Sequence[Misuse]]):
         if moves is None or any(
             old.has_line(ANY_STATE) != new.has_line(ANY_STATE) for old, new in moves.edited
         ):
-            around = {
-                function
-                for (function, _), callees in inference.edges.items()
-                if not callees.isdisjoint(edit.functions)
-            }
+            sites = self._callers.sites
+            around = {caller for each in edit.functions for caller, _ in sites.get(each, ())}
             around |= edit.functions
             self._find({f: found for f, found in self._events.items() if f not in around})
             return True

@@ -10,7 +10,7 @@ one only if nothing that is possible is right. `certainty` keeps the mistakes th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -89,16 +89,20 @@ class Misuses:
     """The misuses of all scalers of a project; found when the first question comes.
 
     Args:
-        known: see `EventIndex`.
+        sites, known: see `EventIndex`.
 
     Attributes:
         events: what was found of each function.
     """
 
     def __init__(
-        self, inference: Inference, known: Mapping[str, FunctionEvents] | None = None
+        self,
+        inference: Inference,
+        sites: Mapping[str, Sequence[SiteId]],
+        known: Mapping[str, FunctionEvents] | None = None,
     ) -> None:
         self._inference = inference
+        self._sites = sites
         self.events: Mapping[str, FunctionEvents] = known or {}
         self.widened: list[str] = []  # functions of which not all paths could be kept apart
 
@@ -114,7 +118,7 @@ class Misuses:
         return self._find()
 
     def _find(self) -> dict[SiteId, list[Misuse]]:
-        index = EventIndex(self._inference, self.events)
+        index = EventIndex(self._inference, self._sites, self.events)
         self.events = index.functions
         codes: dict[str, Code] = {}
         claims: dict[Pair, str] = {}

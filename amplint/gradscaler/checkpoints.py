@@ -27,6 +27,7 @@ from amplint.ir import ops
 from amplint.ir.model import Graph, Node
 
 CALLERS = 4  # calls from a training down to what saves
+STATE = "state_dict"
 SAVING = frozenset({"torch.save"})
 # What holds its operands, or is one of them.
 HOLDING = frozenset({ops.DICT, ops.PHI, ops.NARROW, ops.RETURN})
@@ -123,13 +124,13 @@ class Unsaved:
         """The calls that save a dict with the state of an optimizer, directly or by a function; of
         those that save the same dict, as the last and as the best one, the first. Of a dict that is
         the state of an object, the call that gives the optimizer's."""
+        paths = frozenset(self._inference.files.holding(STATE))
         for function, state in self._inference.states.items():
             saved: set[int] = set()
             facts = self._inference.functions[function]
-            # It speaks of the state; of a module, words are without the defaults of its functions.
-            if facts.kind != "module" and "state_dict" not in facts.words:
+            if facts.path not in paths or TEST_PATH.search(facts.path):
                 continue
-            if TEST_PATH.search(facts.path):
+            if not any(node.op == ops.ATTR and node.data == STATE for node in state.graph.nodes):
                 continue
             for number, node in enumerate(state.graph.nodes):
                 if node.op != ops.CALL:
@@ -146,7 +147,7 @@ class Unsaved:
     def _gives_state(self, function: str) -> bool:
         """Whether a function is the `state_dict` of a class that can take such a state up again."""
         facts = self._inference.functions[function]
-        if facts.name != "state_dict" or facts.cls is None:
+        if facts.name != STATE or facts.cls is None:
             return False
         return "load_state_dict" in self._inference.classes[facts.cls].methods
 
@@ -208,7 +209,7 @@ class Unsaved:
         if node.op != ops.CALL:
             return False
         callee = state.graph.nodes[node.operands[0]]
-        if callee.op != ops.ATTR or callee.data != "state_dict":
+        if callee.op != ops.ATTR or callee.data != STATE:
             return False
         return role(state.values[callee.operands[0]], self._inference) is Role.OPTIMIZER
 
@@ -222,7 +223,7 @@ class Unsaved:
             steps = list(self._steps(level))
             if steps:
                 break
-            level = {caller for each in level for caller in self._index.callers.get(each, ())}
+            level = {caller for each in level for caller in self._index.callers(each)}
         else:
             steps = list(self._steps(self._methods_beside(function)))
         scaled = (step for step, by_scaler in steps if by_scaler)
@@ -277,7 +278,7 @@ class Unsaved:
             if self._path(function) in program
         }
         holders = self._holders(states.values())
-        asking = self._inference.mentioning("state_dict")
+        asking = self._inference.mentioning(STATE)
         return (
             holders is None
             or any(self._lets_go(function, state, holders) for function, state in states.items())

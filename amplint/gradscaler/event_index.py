@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from amplint.core.values import Object
@@ -47,11 +47,11 @@ class EventIndex:
     """The calls of a project that are events, and the functions that lead to one by calls.
 
     Args:
+        sites: by function, the calls that may run it.
         known: of functions, what an earlier index has found, if it is still so.
 
     Attributes:
         functions: by function, what is found of it.
-        callers: by function, those that call it.
         of: by function and node, the events.
         scaling: the functions that lead to a call of a scaler.
         training: those that lead to any event.
@@ -62,9 +62,13 @@ class EventIndex:
     """
 
     def __init__(
-        self, inference: Inference, known: Mapping[str, FunctionEvents] | None = None
+        self,
+        inference: Inference,
+        sites: Mapping[str, Sequence[SiteId]],
+        known: Mapping[str, FunctionEvents] | None = None,
     ) -> None:
         self.inference = inference
+        self._sites = sites
         known = known or {}
         self.functions = {
             function: known.get(function) or self._found(function, state)
@@ -97,17 +101,20 @@ class EventIndex:
         for function, facts in inference.functions.items():
             if facts.parent is not None:
                 self._within.setdefault(facts.parent, []).append(function)
-        self.callers: dict[str, dict[str, None]] = {}
-        callers = self.callers
-        for (caller, _), callees in inference.edges.items():
-            for callee in callees:
-                callers.setdefault(callee, {})[caller] = None
-        self.scaling = leading_to(scaling, callers)
-        self.training = leading_to((f for f, events in self.of.items() if events), callers)
-        self.backward = leading_to(backward, callers)
-        self.stepping = leading_to(stepping, callers)
-        self.halving = leading_to(halving, callers)
-        self.dividing = leading_to(dividing, callers)
+        self.scaling = self._leading_to(scaling)
+        self.training = self._leading_to(f for f, events in self.of.items() if events)
+        self.backward = self._leading_to(backward)
+        self.stepping = self._leading_to(stepping)
+        self.halving = self._leading_to(halving)
+        self.dividing = self._leading_to(dividing)
+
+    def callers(self, function: str) -> Iterator[str]:
+        """The functions that call a function."""
+        return (caller for caller, _ in self._sites.get(function, ()))
+
+    def _leading_to(self, functions: Iterable[str]) -> frozenset[str]:
+        """The functions, and those that call them, directly or by others."""
+        return frozenset(reachable(functions, self.callers))
 
     def role(self, site: SiteId) -> tuple[Role, bool]:
         """The role of the object that a node gives, and whether it may be a scaler that is off, or
@@ -209,8 +216,3 @@ class EventIndex:
 def calls(state: State) -> Iterable[int]:
     """The nodes of a function that are calls."""
     return (number for number, node in enumerate(state.graph.nodes) if node.op == ops.CALL)
-
-
-def leading_to(functions: Iterable[str], callers: Mapping[str, Iterable[str]]) -> frozenset[str]:
-    """The functions, and those that call them, directly or by others."""
-    return frozenset(reachable(functions, lambda each: callers.get(each, ())))

@@ -214,10 +214,11 @@ class Incompletes:
         """Where fields of a name are read and stored, by class; no class where it is not known."""
         if name not in self._found_fields:
             found = self._found_fields[name] = {}
-            for function, state in sorted(self._inference.states.items()):
+            paths = frozenset(self._inference.files.holding(name))
+            for function, state in self._inference.states.items():  # sorted, once solved
                 facts = self._inference.functions[function]
                 # Of a module, words are without the defaults of its functions.
-                if facts.kind != "module" and name not in facts.words:
+                if facts.path not in paths or not (facts.kind == "module" or name in facts.words):
                     continue
                 for number, node in enumerate(state.graph.nodes):
                     if node.data != name or node.op not in (ops.ATTR, ops.STORE):
@@ -391,7 +392,7 @@ class Incompletes:
         return frozenset(
             other
             for other in others
-            if function not in callers.get(other, ()) and other not in callers.get(function, ())
+            if function not in callers(other) and other not in callers(function)
         )
 
     def _speaks_of(self, variable: Variable, method: str, *but: str) -> bool:

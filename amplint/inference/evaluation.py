@@ -90,7 +90,9 @@ class Evaluation(Calls):
         if WHOLE in dirty or self.function_region != self.state.around:
             self.state.regions.clear()
             self.state.around = self.function_region
-            self.inference.are_regions_stale = True
+            # What it calls in other regions than before says so itself: see `Store.write_region`.
+            if self.inference.presumed_region(self.facts.id) is not None:
+                self.inference.are_regions_stale = True
         self.regions = self.state.regions
         self.scope = scope
         self.changed: set[int] = set()

@@ -51,8 +51,8 @@ class Inference(ProjectFacts):
                 Evaluation(self, self.functions[function], state).complete()
         # Whoever walks over all functions, or all calls, does so in the same order, whatever the
         # order of evaluation was.
-        self.states = dict(sorted(self.states.items()))
-        self.edges = dict(sorted(self.edges.items()))
+        self.states = {function: self.states[function] for function in sorted(self.states)}
+        self.edges = {site: self.edges[site] for site in sorted(self.edges)}
 
     def settle(self) -> None:
         """Evaluate what waits to be, until nothing changes."""

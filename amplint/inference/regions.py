@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from amplint.core.values import Function, Region
 from amplint.inference.frame import Frame, opened_by
-from amplint.inference.state import SiteId
+from amplint.inference.state import SiteId, State
 from amplint.inference.store import RegionsOfCalls
 
 if TYPE_CHECKING:
@@ -32,36 +32,42 @@ class Solution:
 
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
-        self.regions: dict[str, Region | None] = {}
-        self._met: dict[str, RegionsOfCalls] = {}  # by function: the calls that are solved
-        self._calls: dict[str, list[tuple[str, SiteId]]] = {}  # by caller: callees, and where
-        for function, calls in inference.calls_of_functions().items():
-            self._met[function] = RegionsOfCalls()
-            for site in calls.sites:
-                self._calls.setdefault(site[0], []).append((function, site))
+        self.regions: dict[str, Region | None] = {}  # of those functions that are in one
+        self._met: dict[str, RegionsOfCalls] = {}  # by function: the calls in regions
         self._solve()
 
     def _solve(self) -> None:
         """Begin with no function in a region, but for those of which one is presumed, and go from
-        callers to callees until nothing changes."""
+        callers to callees until nothing changes. A function that is in no region, and opens none,
+        puts none around what it calls."""
         known = self._inference.calls_of_functions()
-        for function in self._inference.states:
+        waiting: dict[str, None] = {}
+        for function, state in self._inference.states.items():
             is_called = function in known and known[function].sites
             presumed = None if is_called else self._inference.presumed_region(function)
-            self.regions[function] = presumed
-        waiting = dict.fromkeys(self._inference.states)
+            if presumed is not None:
+                self.regions[function] = presumed
+            if presumed is not None or self._opens(function, state):
+                waiting[function] = None
         while waiting:
             caller, _ = waiting.popitem()
             changed = {
                 function
                 for function, site, region in self._around_calls(caller)
-                if self._met[function].put(site, region)
+                if self._met.setdefault(function, RegionsOfCalls()).put(site, region)
             }
             for function in changed:
                 joined = self._met[function].joined()
                 if self.regions.get(function) != joined:
                     self.regions[function] = joined
                     waiting[function] = None
+
+    def _opens(self, function: str, state: State) -> bool:
+        """Whether a function opens a region, around a part of its body or around all of it."""
+        if any(opened_by(state.values[node]) is not None for node in state.graph.contexts):
+            return True
+        is_decorated = bool(self._inference.functions[function].decorated)
+        return is_decorated and opened_by(self._inference.decorators(function)) is not None
 
     def _around_calls(self, caller: str) -> Iterator[tuple[str, SiteId, Region | None]]:
         """The calls in a function: what is called, where, and in which region."""
@@ -70,10 +76,16 @@ class Solution:
         if state is None:
             return
         frame = Frame(inference, inference.functions[caller], state)
-        frame.function_region = opened_by(inference.decorators(caller)) or self.regions[caller]
-        for function, site in self._calls.get(caller, ()):
-            region = frame.region(state.graph.nodes[site[1]].block)
-            # A thread begins in no region.
-            handed_over = inference.threads.get(site, ())
-            threaded = any(isinstance(a, Function) and a.id == function for a in handed_over)
-            yield function, site, None if threaded else region
+        opened = opened_by(inference.decorators(caller))
+        frame.function_region = opened or self.regions.get(caller)
+        known = inference.calls_of_functions()
+        for number, node in enumerate(state.graph.nodes):
+            site = caller, number
+            for function in inference.edges.get(site, ()):
+                if function not in known or site not in known[function].sites:
+                    continue  # a test, which says nothing of other code
+                region = frame.region(node.block)
+                # A thread begins in no region.
+                handed_over = inference.threads.get(site, ())
+                threaded = any(isinstance(a, Function) and a.id == function for a in handed_over)
+                yield function, site, None if threaded else region

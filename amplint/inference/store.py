@@ -442,13 +442,16 @@ class Store(ABC):
 
     @property
     def inherited(self) -> Mapping[str, Region | None]:
-        """The regions that functions inherit, once these are settled."""
+        """The regions that functions inherit, of those that are in one, once they are settled."""
         return self._inherited or {}
 
     def settle_regions(self, regions: Mapping[str, Region | None]) -> None:
         """Take regions for those that functions inherit, whatever their calls say now."""
-        for function in self.states:
-            if self._joined_region(function) != regions.get(function):
+        # Of those that neither names, nothing has changed.
+        before = self._inherited
+        suspects = self.states if before is None else {**before, **regions}
+        for function in suspects:
+            if function in self.states and self._joined_region(function) != regions.get(function):
                 self.later(function)
         self._inherited = regions
 

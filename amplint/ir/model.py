@@ -82,6 +82,12 @@ class Graph:
     annotation: int = -1  # of what the function returns; -1 without one
 
     @cached_property
+    def contexts(self) -> tuple[int, ...]:
+        """The nodes that `with` statements are given, one for each block of such a statement."""
+        blocks = (block for block in self.blocks if block.kind == "with")
+        return tuple(block.node for block in blocks if block.node >= 0)
+
+    @cached_property
     def _last_inner(self) -> Sequence[int]:
         """By block: the last one nested in it. Blocks are numbered as they are opened, so that
         those nested in one follow it."""

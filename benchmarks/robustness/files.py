@@ -9,6 +9,9 @@ What is held of every few hundred files, in a process that is ended where it han
 - a function with mistakes that is put below a file is fixed in whatever file it stands.
 
     python -m benchmarks.robustness.files TREE < PATHS      the outcome for a list of paths, as JSON
+
+The outcomes are kept beside the downloads, under the digest of amplint's code: a run that was
+stopped goes on where it was, and one that failed tries again what has failed.
 """
 
 from __future__ import annotations
@@ -20,7 +23,6 @@ import os
 import platform
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,12 +37,14 @@ from amplint.output.fixing import UNSAFE, fix_project, fix_round
 from amplint.project.config import Settings
 from amplint.project.discover import Project
 from amplint.run import engine
+from amplint.run.indexing import environment_digest
 from amplint.run.request import Outcome, Request
 from benchmarks.ecosystem import kill_group
 from benchmarks.packages import Package, fetch, load, sources
 from benchmarks.whole_file import with_places
 
-LIMIT = 900  # seconds on the clock for one process
+LIMIT = 900  # seconds of a processor for one process
+WALL = 6  # times that limit on the clock, for a process that waits
 TOGETHER = 300  # files that are checked as one project, in one process
 EVERY = 10  # of so many files of a tree, one goes through LibCST whole, and one gets the function
 
@@ -135,6 +139,7 @@ class Tried:
         findings, fixed: findings, and files that the fixes change.
         units: what LibCST was shown, and `only_ast` those of them that it refuses.
         grafted: files below which the function was put.
+        seconds: of a processor.
         failures: sentences about what did not hold.
     """
 
@@ -146,15 +151,23 @@ class Tried:
     units: int = 0
     only_ast: list[str] = field(default_factory=list)
     grafted: int = 0
+    seconds: float = 0.0
     failures: list[str] = field(default_factory=list)
 
 
 def measure(cache: Path) -> dict[str, object]:
-    begun = time.monotonic()
+    kept = cache / f"files-{environment_digest()}.jsonl"
+    lines = kept.read_text().splitlines() if kept.exists() else []
+    outcomes = {name: Tried(**outcome) for name, outcome in map(json.loads, lines)}
+    outcomes = {name: tried for name, tried in outcomes.items() if not tried.failures}
     stretches = list(stretched(cache))
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # of threads that wait for processes
-        outcomes = dict(pool.map(one_stretch, stretches))
-    return summary(outcomes, time.monotonic() - begun)
+    left = [stretch for stretch in stretches if stretch[0] not in outcomes]
+    with ThreadPoolExecutor(os.cpu_count()) as pool, kept.open("a") as file:
+        for name, outcome in pool.map(one_stretch, left):  # threads that wait for processes
+            outcomes[name] = outcome
+            file.write(json.dumps([name, asdict(outcome)]) + "\n")
+            file.flush()
+    return summary({name: outcomes[name] for name, _, _ in stretches})
 
 
 def stretched(cache: Path) -> Iterator[tuple[str, Path, Sequence[str]]]:
@@ -173,7 +186,7 @@ def one_stretch(stretch: tuple[str, Path, Sequence[str]]) -> tuple[str, Tried]:
     return name, outcome
 
 
-def summary(outcomes: Mapping[str, Tried], seconds: float) -> dict[str, object]:
+def summary(outcomes: Mapping[str, Tried]) -> dict[str, object]:
     every = list(outcomes.values())
     return {
         "python": platform.python_version(),
@@ -185,7 +198,7 @@ def summary(outcomes: Mapping[str, Tried], seconds: float) -> dict[str, object]:
         "units_read_by_libcst": sum(tried.units for tried in every),
         "units_read_only_by_ast": [each for tried in every for each in tried.only_ast],
         "files_with_the_function": sum(tried.grafted for tried in every),
-        "seconds": round(seconds),
+        "cpu_seconds": round(sum(tried.seconds for tried in every)),
         "failures": [f"{name}: {each}" for name in outcomes for each in outcomes[name].failures],
     }
 
@@ -197,11 +210,11 @@ def in_process(tree: Path, paths: Sequence[str]) -> Tried:
         command, stdin=-1, stdout=-1, stderr=-1, encoding="utf-8", start_new_session=True
     )
     try:
-        stdout, stderr = process.communicate(json.dumps(paths), LIMIT)
+        stdout, stderr = process.communicate(json.dumps(paths), WALL * LIMIT)
     except subprocess.TimeoutExpired:
         kill_group(process.pid)
         process.communicate()
-        return Tried(files=len(paths), failures=[f"more than {LIMIT} seconds"])
+        return Tried(files=len(paths), failures=[f"waited for more than {WALL * LIMIT} seconds"])
     if process.returncode:
         return Tried(files=len(paths), failures=[f"{process.returncode}: {stderr[-500:]}"])
     return Tried(**json.loads(stdout))
@@ -228,6 +241,7 @@ def tried(root: Path, paths: Sequence[str]) -> Tried:
     for path in list(texts)[::EVERY]:
         shown_to_libcst(path, texts[path], result)
     result.failures += grafted(root, texts, result)
+    result.seconds = round(sum(os.times()[:4]), 1)  # of this process and those it has waited for
     return result
 
 
@@ -349,4 +363,7 @@ def grafted(root: Path, texts: Mapping[str, Text], result: Tried) -> Iterator[st
 
 
 if __name__ == "__main__":
+    import resource  # not on Windows, where tests import this module
+
+    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT + 5))
     print(json.dumps(asdict(tried(Path(sys.argv[1]), json.load(sys.stdin)))))

@@ -9,6 +9,7 @@ from types import FrameType
 
 import pytest
 
+from amplint.analyses.callers import Callers
 from amplint.core.violations import Violation
 from amplint.gradscaler.checker import Misuses
 from amplint.inference import Inference
@@ -123,7 +124,7 @@ def check(text: str) -> tuple[list[Violation], int, list[str]]:
         nonlocal count
         count += event in ("call", "c_call")
 
-    misuses = Misuses(inference)
+    misuses = Misuses(inference, Callers(inference).sites)
     before = sys.getprofile()
     sys.setprofile(counting)
     try:

@@ -52,7 +52,8 @@ REGION = Region("cuda", "half", True, inherited=True, presumed=True)
 def regions(files: Mapping[str, str], assumes: bool | None = None) -> Mapping[str, Region | None]:
     """By function, without the file: the region that it inherits."""
     inference = solved(files, assumes)
-    return {name.partition("::")[2]: around for name, around in inference.inherited.items()}
+    around = inference.inherited
+    return {name.partition("::")[2]: around.get(name) for name in inference.states}
 
 
 def solved(files: Mapping[str, str], assumes: bool | None = None) -> Inference:
