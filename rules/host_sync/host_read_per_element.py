@@ -10,8 +10,8 @@ does so on the CPU, too, where each read takes microseconds. `.tolist()` before 
     for index in order.tolist():                # waits once
         names.append(classes[index])
 
-Reported in training or not. Where the loop itself runs for every batch of training, the read is one
-of AMP101, AMP103 or AMP105.
+A loop is reported once, at its first read of what it goes through. Reported in training or not.
+Where the loop itself runs for every batch of training, the read is one of AMP101, AMP103 or AMP105.
 
 Fix safety: unsafe: reads all elements before the loop where its body does nothing with them but to
 read them; where the body is left early, more is read than before. None is offered for elements that
@@ -104,57 +104,100 @@ rule = Rule(
 
 @rule.check
 def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
-    """Ex) index.item(), float(scores[i])"""
-    function = call.func
-    if isinstance(function, cst.Attribute) and function.attr.value in READING and not call.args:
-        yield from reading(call, function.value, src)
-    elif src.name(function) in NUMBERS and len(call.args) == 1:
-        yield from reading(call, call.args[0].value, src)
-    elif len(call.args) == 1 and src.ask(HandedReads, call) is not None:
-        yield from reading(call, call.args[0].value, src)  # as_number(index)
+    yield from reading(call, src)
 
 
 @rule.check
 def check_test(
     node: cst.If | cst.While | cst.Assert | cst.IfExp | cst.CompIf, src: Source
 ) -> Iterator[Finding]:
-    """Ex) if score < 0.5:"""
-    yield from testing(node.test, src)
+    yield from reading(node, src)
 
 
 @rule.check
 def check_operands(node: cst.BooleanOperation, src: Source) -> Iterator[Finding]:
-    """Ex) score < 0.5 and index > 0"""
-    for operand in (node.left, node.right):
-        if not isinstance(operand, cst.BooleanOperation):
-            yield from testing(operand, src)
+    yield from reading(node, src)
 
 
-def testing(test: cst.BaseExpression, src: Source) -> Iterator[Finding]:
-    """The finding at a test of an element."""
+def reading(node: cst.CSTNode, src: Source) -> Iterator[Finding]:
+    """The finding at a loop's first read of an element of what it goes through.
+
+    What has to be changed is the loop, however many elements it reads in a round.
+    """
+    for read, tensor, loop in reads_at(node, src):
+        reads = [each for inside in within(loop, src) for each in reads_at(inside, src)]
+        places = sorted({src.span(each) for each, _, around in reads if around is loop})
+        start, *later = places or [src.span(read)]
+        if src.span(read) != start:
+            continue
+        message = f"`{src.brief(read)}` reads one element of `{src.brief(tensor)}` after the other"
+        related = [src.related_node(loop.iter, "in this loop")]
+        shown = {src.span(each): each for each, _, _ in reads}
+        related += [src.related_node(shown[each], "and here") for each in later]
+        yield src.finding(rule, read, message, read_before(tensor, loop, src), related)
+
+
+def reads_at(
+    node: cst.CSTNode, src: Source
+) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression, cst.For | cst.CompFor]]:
+    """The reads of elements that a node is or asks for, each with the tensor and the loop that goes
+    through all of them."""
+    for read, element in elements_read(node, src):
+        found = element_of(element, src)
+        if found is None or src.tensor(element) is None:
+            continue
+        tensor, loop = found
+        if is_read_back(tensor, src) and not is_in_worker(read, src):
+            yield read, tensor, loop
+
+
+def elements_read(
+    node: cst.CSTNode, src: Source
+) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """The expressions that read what may be an element, each with that.
+
+    Ex) index.item(), float(scores[i]), if score < 0.5:, score < 0.5 and index > 0
+    """
+    if isinstance(node, cst.Call):
+        function = node.func
+        if isinstance(function, cst.Attribute) and function.attr.value in READING and not node.args:
+            yield node, function.value
+        elif len(node.args) == 1 and (
+            src.name(function) in NUMBERS or src.ask(HandedReads, node) is not None
+        ):
+            yield node, node.args[0].value  # float(index), as_number(index)
+    elif isinstance(node, cst.If | cst.While | cst.Assert | cst.IfExp | cst.CompIf):
+        yield from tested(node.test, src)
+    elif isinstance(node, cst.BooleanOperation):
+        for operand in (node.left, node.right):
+            if not isinstance(operand, cst.BooleanOperation):
+                yield from tested(operand, src)
+
+
+def tested(
+    test: cst.BaseExpression, src: Source
+) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """What a test reads."""
     while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         test = test.expression
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
         # Which object it is, is known to the host.
         if not isinstance(test.comparisons[0].operator, cst.Is | cst.IsNot):
-            yield from reading(test, test.left, src)
+            yield test, test.left
     elif isinstance(test, cst.Call) and src.name(test.func) in FINITE and len(test.args) == 1:
-        yield from reading(test, test.args[0].value, src)
+        yield test, test.args[0].value
 
 
-def reading(
-    node: cst.BaseExpression, element: cst.BaseExpression, src: Source
-) -> Iterator[Finding]:
-    """The finding at a read of an element, if a loop goes through all of them."""
-    found = element_of(element, src)
-    if found is None or src.tensor(element) is None:
-        return
-    tensor, loop = found
-    if not is_read_back(tensor, src) or is_in_worker(node, src):
-        return
-    message = f"`{src.brief(node)}` reads one element of `{src.brief(tensor)}` after the other"
-    related = (src.related_node(loop.iter, "in this loop"),)
-    yield src.finding(rule, node, message, read_before(tensor, loop, src), related)
+def within(loop: cst.For | cst.CompFor, src: Source) -> Iterator[cst.CSTNode]:
+    """The nodes of a loop; of one in a comprehension, those of the comprehension."""
+    whole: cst.CSTNode = loop
+    if isinstance(loop, cst.CompFor):
+        whole = next(each for each in src.ancestors(loop) if isinstance(each, cst.BaseComp))
+    stack = [whole]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(node.children)
 
 
 def element_of(

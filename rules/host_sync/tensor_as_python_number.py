@@ -17,6 +17,8 @@ What the host needs, compute on the host: lengths in the collate function, sizes
 What only the device needs stays there: `x.index_select(0, i)` and `torch.gather` take tensors, as
 does an index with dimensions, `torch.where` or `clamp`.
 
+A variable that is used so several times is reported once: where it is used first.
+
 Fix safety: none is offered, for the number must come from elsewhere.
 
 Known limits: as for AMP101. An index is reported only where the tensor is known to have no
@@ -38,6 +40,7 @@ from amplint import (
     Host,
     Method,
     Object,
+    Related,
     Rule,
     Sequence,
     Spot,
@@ -157,18 +160,58 @@ def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
 @rule.check
 def check_repetition(node: cst.BinaryOperation, src: Source) -> Iterator[Finding]:
     """Ex) [pad] * missing"""
-    if isinstance(node.operator, cst.Multiply):
-        yield from first_read(repeat_counts(node, src), src)
+    yield from first_read(repetition(node, src), src)
 
 
 def first_read(uses: Iterator[Use], src: Source) -> Iterator[Finding]:
-    """One finding for the first use that reads a tensor in a hot place."""
+    """One finding for the first use that reads a tensor in a hot place.
+
+    Where a variable holds a tensor that is used for a number again and again, what has to be
+    changed is where it comes from, of which the first use tells.
+    """
+    read = first_of(uses, src)
+    if read is None:
+        return
+    number, use, evidence = read
+    again = other_reads(number, src)
+    if any(src.span(each).start < src.span(number).start for each in again):
+        return
+    message = f"`{src.brief(number)}` as {use} waits for the device in every iteration"
+    also = (src.related_node(each, "and here") for each in again)
+    yield src.finding(rule, number, message, None, (*evidence, *also))
+
+
+def first_of(
+    uses: Iterator[Use], src: Source
+) -> tuple[cst.BaseExpression, str, tuple[Related, ...]] | None:
     for number, tensor, use in uses:
         evidence = hot_evidence(number, tensor, src)
         if evidence is not None and src.ask(TensorCertainty, number):
-            message = f"`{src.brief(number)}` as {use} waits for the device in every iteration"
-            yield src.finding(rule, number, message, None, evidence)
-            return
+            return number, use, evidence
+    return None
+
+
+def other_reads(number: cst.BaseExpression, src: Source) -> list[cst.BaseExpression]:
+    """Where a variable is used for a number besides, with the same value."""
+    if not isinstance(number, cst.Name):
+        return []
+    found: list[cst.BaseExpression] = []
+    for use in src.uses(number):
+        read = first_of(uses_around(use, src), src) if use is not number else None
+        if read is not None and read[0] is use:
+            found.append(use)
+    return sorted(found, key=src.span)
+
+
+def uses_around(number: cst.BaseExpression, src: Source) -> Iterator[Use]:
+    """What the expression that an expression is a part of takes for numbers."""
+    around = src.layout.innermost(number, (cst.Subscript, cst.Call, cst.BinaryOperation))
+    if isinstance(around, cst.Subscript):
+        yield from in_brackets(around, src)
+    elif isinstance(around, cst.Call):
+        yield from in_arguments(around, src)
+    elif isinstance(around, cst.BinaryOperation):
+        yield from repetition(around, src)
 
 
 def in_brackets(node: cst.Subscript, src: Source) -> Iterator[Use]:
@@ -200,7 +243,9 @@ def in_arguments(call: cst.Call, src: Source) -> Iterator[Use]:
                 yield number, number_read(joined(number, src)), "a number"
 
 
-def repeat_counts(node: cst.BinaryOperation, src: Source) -> Iterator[Use]:
+def repetition(node: cst.BinaryOperation, src: Source) -> Iterator[Use]:
+    if not isinstance(node.operator, cst.Multiply):
+        return
     for repeated, times in ((node.left, node.right), (node.right, node.left)):
         if is_repeated(src.value(repeated)):
             yield times, integer_read(joined(times, src)), "a repeat count"

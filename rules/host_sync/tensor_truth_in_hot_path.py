@@ -8,6 +8,9 @@ until the device has computed `t`: a hidden `.item()`.
 
     torch._assert_async(torch.isfinite(loss))         # checks on the device, without waiting
 
+Of a condition that reads several tensors (`if isnan(a).any() or isinf(a).any():`), the first read
+is reported: what has to be changed is the condition as a whole.
+
 `t is None`, `len(t)`, `t.shape`, `t.is_cuda` and `torch.is_tensor(t)` read nothing back.
 
 Fix safety: none is offered, since the control flow of the program depends on the value.
@@ -26,6 +29,7 @@ from amplint import (
     HOT,
     Finding,
     Group,
+    Related,
     Rule,
     Sequence,
     Spot,
@@ -44,6 +48,7 @@ from .._shared.reads import hot_evidence, presumed_tensor, tensor_of_training
 if TYPE_CHECKING:
     from amplint import Source
 
+BOOL = "builtins.bool"
 SEARCHING = frozenset({"In", "NotIn"})
 
 
@@ -80,7 +85,7 @@ rule = Rule(
     supersedes=("AMP113",),
     candidates=(
         nodes("test") & asks_truth
-        | calls("builtins.bool") & (lambda at: any(presumed_tensor(at, n) for n in at.arguments))
+        | calls(BOOL) & (lambda at: any(presumed_tensor(at, n) for n in at.arguments))
         | nodes("compare") & searches
     )
     & HOT,
@@ -110,7 +115,7 @@ def check_not(node: cst.UnaryOperation, src: Source) -> Iterator[Finding]:
 
 @rule.check
 def check_bool(call: cst.Call, src: Source) -> Iterator[Finding]:
-    if src.name(call.func) == "builtins.bool" and len(call.args) == 1 and not call.args[0].star:
+    if src.name(call.func) == BOOL and len(call.args) == 1 and not call.args[0].star:
         yield from truth(call.args[0].value, src)
 
 
@@ -134,13 +139,62 @@ def check_membership(node: cst.Comparison, src: Source) -> Iterator[Finding]:
 def truth(test: cst.BaseExpression, src: Source) -> Iterator[Finding]:
     if isinstance(test, cst.BooleanOperation):
         return  # its operands are tested one by one
+    evidence = reading(test, src)
+    if evidence is None:
+        return
+    earlier, later = others_asked(test, src)
+    if any(reading(each, src) is not None for each in earlier):
+        return  # what has to be changed is the condition as a whole
+    message = f"the truth of `{src.brief(test)}` waits for the device in every iteration"
+    also = [src.related_node(each, "and here") for each in later if reading(each, src) is not None]
+    yield src.finding(rule, test, message, None, (*evidence, *also))
+
+
+def reading(test: cst.BaseExpression, src: Source) -> tuple[Related, ...] | None:
+    """Why the truth of an expression is read from the device for every batch; None if it is not."""
     tensor = tensor_of_training(test, src)
     if tensor is not None and tensor.device.kind is None and may_be_size(test, tensor, src):
-        return
-    evidence = hot_evidence(test, tensor, src)
-    if evidence is not None:
-        message = f"the truth of `{src.brief(test)}` waits for the device in every iteration"
-        yield src.finding(rule, test, message, None, evidence)
+        return None
+    return hot_evidence(test, tensor, src)
+
+
+def others_asked(
+    test: cst.BaseExpression, src: Source
+) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
+    """What else the condition around an expression asks for the truth of, before it and after."""
+    part: cst.CSTNode = test
+    earlier: list[cst.BaseExpression] = []
+    later: list[cst.BaseExpression] = []
+    for around in src.ancestors(test):
+        if isinstance(around, cst.BooleanOperation):
+            if part is around.right:
+                earlier += asked(around.left, src)
+            elif is_tested(around, src):
+                later += asked(around.right, src)
+        elif not passes_truth(around, src):
+            break
+        part = around
+    return earlier, later
+
+
+def passes_truth(node: cst.CSTNode, src: Source) -> bool:
+    """Whether a node asks for the truth of what is in it, and nothing else: `not x`, `bool(x)`."""
+    if isinstance(node, cst.UnaryOperation):
+        return isinstance(node.operator, cst.Not)
+    return isinstance(node, cst.Arg) or (isinstance(node, cst.Call) and src.name(node.func) == BOOL)
+
+
+def asked(test: cst.BaseExpression, src: Source) -> Iterator[cst.BaseExpression]:
+    """The expressions whose truth a test asks for: both `a` and `b` of `not a or bool(b)`."""
+    if isinstance(test, cst.BooleanOperation):
+        yield from asked(test.left, src)
+        yield from asked(test.right, src)
+    elif isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        yield from asked(test.expression, src)
+    elif isinstance(test, cst.Call) and len(test.args) == 1 and src.name(test.func) == BOOL:
+        yield from asked(test.args[0].value, src)
+    else:
+        yield test
 
 
 def may_be_size(test: cst.BaseExpression, tensor: Tensor | TensorTree, src: Source) -> bool:
