@@ -123,7 +123,8 @@ def factory(name: str, facts: Factory, arguments: Arguments, site: Site) -> Valu
 def device_of_data(data: Value, name: str) -> Device:
     """A list is made a tensor of the CPU, a tensor stays where it is; `torch.tensor` copies it."""
     data -= {NONE}
-    tensors = tensors_in([data])
+    # Of a list of tensors, each is read, wherever it is.
+    tensors = tensors_in([frozenset(a for a in data if not isinstance(a, Sequence))])
     if name == "torch.tensor":
         tensors = [replace(tensor, device=unpinned(tensor.device)) for tensor in tensors]
     if len(data) > 1 and not all(isinstance(atom, Tensor) for atom in data):
