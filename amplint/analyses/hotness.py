@@ -46,6 +46,8 @@ from amplint.knowledge import libraries
 # parameters or is a loss; not far from that of other modules, many of which never train (an
 # algorithm of geometry, say).
 REACH_OF_LOOP, REACH_OF_LEARNING, REACH_OF_DEFINITION = 6, 4, 2
+# A call of one of more methods than these says little about each: `layer.check(x)` of any layer.
+FEW_METHODS = 6
 TRAINING, EVALUATION = "training", "evaluation"
 NO_GRADIENTS = frozenset({"no_grad", "inference_mode"})
 LOOPS = frozenset({"loop", "while", "comprehension"})
@@ -105,12 +107,15 @@ class Reached:
     temperature: str
     chain: tuple[Step, ...]
     reach: int = REACH_OF_LOOP  # how long the chain may get
+    is_guess: bool = False  # one of its calls may run many methods
 
     @property
-    def rank(self) -> tuple[int, int, int, tuple[Step, ...]]:
-        """Training before evaluation, then what gets farthest, the shortest chain, by place."""
+    def rank(self) -> tuple[int, bool, int, int, tuple[Step, ...]]:
+        """Training before evaluation, what is seen before a guess, then what gets farthest, the
+        shortest chain, by place."""
         length = len(self.chain)
-        return (self.temperature != TRAINING, length - self.reach, length, self.chain)
+        far = length - self.reach
+        return (self.temperature != TRAINING, self.is_guess, far, length, self.chain)
 
 
 @dataclass(frozen=True)
@@ -216,7 +221,7 @@ class Hotness(PlaceFact[Heat]):
         found = self._heat_of(at.function, at.block)
         if found is None or self._is_left_out(at.function, at.block):
             return None
-        return Heat(found.temperature, tuple(map(self._evidence, found.chain)))
+        return Heat(found.temperature, tuple(map(self._evidence, found.chain)), found.is_guess)
 
     def is_hot(self, function: str) -> bool:
         """Whether anything in the function may run for every batch of training."""
@@ -289,6 +294,13 @@ class Hotness(PlaceFact[Heat]):
             self._without_gradients[function] = self._find_without_gradients(function)
         block = self.inference.states[function].graph.nodes[number].block
         return block not in self._without_gradients[function]
+
+    def _returns_without_gradients(self, function: str) -> bool:
+        """Whether all that a function returns is made where gradients are off: it trains nothing
+        by itself, as a safety checker or a search."""
+        nodes = self.inference.states[function].graph.nodes
+        returned = [number for number, node in enumerate(nodes) if node.op == ops.RETURN]
+        return bool(returned) and not any(self._may_train(function, each) for each in returned)
 
     def _find_without_gradients(self, function: str) -> Collection[int]:
         blocks = self.inference.states[function].graph.blocks
@@ -414,7 +426,7 @@ class Hotness(PlaceFact[Heat]):
         ]
 
     def _evidence(self, step: Step) -> Evidence:
-        """What a step shows a user."""
+        """The evidence that a user is shown for a step."""
         facts = self.inference.functions[step.function]
         if step.kind == DEFINED:
             definition = self._definitions[step.function]
@@ -479,6 +491,9 @@ class Hotness(PlaceFact[Heat]):
         if facts.name in TRAINING_METHODS:
             learns = self.inference.learns(facts.cls)
             reach = REACH_OF_LEARNING if learns else REACH_OF_DEFINITION
+            if self._returns_without_gradients(function):
+                text = f"`{facts.name}` runs without gradients"
+                return Definition(text, reach, EVALUATION)
             return Definition(f"hot: `{facts.name}` runs for every batch", reach, kind=method)
         if facts.name in EVALUATION_METHODS:
             text = f"`{facts.name}` runs for every batch of evaluation"
@@ -575,7 +590,16 @@ class Hotness(PlaceFact[Heat]):
         if found is None or len(found.chain) > found.reach:
             return None
         step = Step(caller, number, CALLED, found.temperature)
-        return Reached(found.temperature, (step, *found.chain), found.reach)
+        is_guess = found.is_guess or self._is_guess(caller, number)
+        return Reached(found.temperature, (step, *found.chain), found.reach, is_guess)
+
+    def _is_guess(self, caller: str, number: int) -> bool:
+        """Whether a call may run so many methods that each of them is a guess."""
+        callees = self.inference.edges.get((caller, number), ())
+        if len(callees) <= FEW_METHODS:
+            return False
+        functions = self.inference.functions
+        return sum(functions[callee].cls is not None for callee in callees) > FEW_METHODS
 
     def _heat_of(self, function: str, block: int) -> Reached | None:
         around = self._around(function)[block]
@@ -595,7 +619,7 @@ class Hotness(PlaceFact[Heat]):
             or self._switches_to_evaluation(function, state)
         )
         if found is not None and evaluation and found.temperature == TRAINING:
-            return Reached(EVALUATION, found.chain, found.reach)
+            return Reached(EVALUATION, found.chain, found.reach, found.is_guess)
         return found
 
     def _is_left_out(self, function: str, block: int) -> bool:

@@ -521,7 +521,11 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """Why a node runs for every batch: `training` or `evaluation`, and the chain of reasons."""
+    """Why a node runs for every batch: `training` or `evaluation`, and the chain of reasons.
+
+    `is_guess`: one of the calls on the chain may run many methods, of which this is one.
+    """
 
     temperature: str
     chain: tuple[Evidence, ...] = field(default=(), compare=False)
+    is_guess: bool = field(default=False, compare=False)

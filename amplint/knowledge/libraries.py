@@ -449,6 +449,7 @@ LOSS_NAME = re.compile(r"Loss|Criterion")
 EXPORTING: frozenset[str] = frozenset(
     {
         "torch.onnx.is_in_onnx_export",
+        "torch._C._get_tracing_state",
         "torch.jit.is_tracing",
         "torch.jit.is_scripting",
         "torch.compiler.is_exporting",

@@ -145,7 +145,7 @@ def hot_evidence(
         return None
     where = device_places(tensor, src)
     if tensor.device.kind is None:
-        if is_moved_later(node, src):
+        if heat.is_guess or is_moved_later(node, src):
             return None
         where = (src.related_node(node, "nothing keeps this tensor on the CPU"),)
     return (*heat_places(heat, src), *where)

@@ -177,7 +177,7 @@ def elements_read(
 def tested(
     test: cst.BaseExpression, src: Source
 ) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
-    """What a test reads."""
+    """The expressions that a test reads, each with the test that it is in."""
     while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         test = test.expression
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:

@@ -204,7 +204,7 @@ def other_reads(number: cst.BaseExpression, src: Source) -> list[cst.BaseExpress
 
 
 def uses_around(number: cst.BaseExpression, src: Source) -> Iterator[Use]:
-    """What the expression that an expression is a part of takes for numbers."""
+    """The uses as numbers by the expression that an expression is a part of."""
     around = src.layout.innermost(number, (cst.Subscript, cst.Call, cst.BinaryOperation))
     if isinstance(around, cst.Subscript):
         yield from in_brackets(around, src)

@@ -161,7 +161,7 @@ def reading(test: cst.BaseExpression, src: Source) -> tuple[Related, ...] | None
 def others_asked(
     test: cst.BaseExpression, src: Source
 ) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
-    """What else the condition around an expression asks for the truth of, before it and after."""
+    """The other parts of a condition that are tested, before an expression and after it."""
     part: cst.CSTNode = test
     earlier: list[cst.BaseExpression] = []
     later: list[cst.BaseExpression] = []
