@@ -92,6 +92,61 @@ def fills_cache(node: cst.CSTNode, src: Source) -> bool:
     )
 
 
+def is_kept(node: cst.CSTNode, src: Source) -> bool:
+    """Whether the node makes what is kept from then on, in a field or a table that was asked first.
+
+    Ex) if self.window is None: self.window = <node>
+    Ex) if key not in self.tables: self.tables[key] = <node>
+    Ex) if not hasattr(self, "window"): self.window = <node>
+    """
+    inner = node
+    for ancestor in src.ancestors(node):
+        if isinstance(ancestor, cst.FunctionDef | cst.Lambda):
+            return False
+        if isinstance(ancestor, cst.If) and inner is ancestor.body:
+            asked = {name for test in operands_of(ancestor.test) for name in missing(test, src)}
+            if asked and not asked.isdisjoint(stored(ancestor.body, src)):
+                return True
+        inner = ancestor
+    return False
+
+
+def missing(test: cst.BaseExpression, src: Source) -> Iterator[str]:
+    """The text of the field or the table that a test asks for what it lacks."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        call = test.expression
+        if isinstance(call, cst.Call) and src.text(call.func) == "hasattr" and len(call.args) == 2:
+            owner, name = call.args
+            if isinstance(name.value, cst.SimpleString):
+                yield f"{src.text(owner.value)}.{name.value.raw_value}"
+    elif isinstance(test, cst.Comparison):
+        operator, right = test.comparisons[0].operator, test.comparisons[0].comparator
+        if isinstance(operator, cst.NotIn):
+            yield src.text(right)
+        elif isinstance(operator, cst.Is) and isinstance(test.left, cst.Attribute):
+            yield src.text(test.left)
+
+
+def stored(body: cst.CSTNode, src: Source) -> Iterator[str]:
+    """The texts of the fields and of the tables that the statements of a block write to."""
+    for statement in body.children:
+        for part in statement.children:
+            if isinstance(part, cst.Assign):
+                for target in part.targets:
+                    written = target.target
+                    yield src.text(written.value if isinstance(written, cst.Subscript) else written)
+
+
+def is_probe(node: cst.CSTNode, src: Source) -> bool:
+    """Whether the node is there to see whether it raises.
+
+    Ex) try: _ = torch.zeros(1).to(device) except RuntimeError: return False
+    """
+    statement = src.parent(node)
+    thrown = isinstance(statement, cst.Expr) or src.assigned_name(node) == "_"
+    return thrown and is_caught(node, src)
+
+
 def meets_mismatch(node: cst.CSTNode, src: Source) -> bool:
     """Whether the node runs only where two tensors differ in device or dtype, as they should not.
 

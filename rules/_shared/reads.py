@@ -15,6 +15,7 @@ from amplint import (
     Related,
     Sequence,
     Shows,
+    Symbol,
     Tensor,
     TensorCertainty,
     TensorTree,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 READING_METHODS = frozenset({"item", "tolist", "cpu", "numpy"})
 # Raises for a tensor of another device, so that where nothing says where one lives, this does.
 ONLY_OF_HOST = "numpy"
+# Ex) torch.FloatTensor; not torch.cuda.FloatTensor, which is of the device
+TYPE_OF_HOST = re.compile(r"torch\.[A-Z]\w*Tensor")
 READING_BUILTINS = frozenset({"builtins.float", "builtins.int", "builtins.complex"})
 READING_FUNCTIONS = frozenset({"numpy.asarray", "numpy.array", "numpy.ascontiguousarray"})
 
@@ -128,6 +131,8 @@ def operand_read(call: cst.Call, src: Source) -> cst.BaseExpression | None:
             return function.value
         if name == "to" and moves_to_host(call, src) and not is_non_blocking(call, src):
             return function.value
+        if name == "type" and len(call.args) == 1 and names_host(src.value(call.args[0].value)):
+            return function.value
     if len(call.args) == 1 and not call.args[0].star and call.args[0].keyword is None:
         builtin = src.name(function)
         if builtin in READING_BUILTINS or builtin in READING_FUNCTIONS:
@@ -176,6 +181,13 @@ def is_moved_later(node: cst.CSTNode, src: Source) -> bool:
     )
 
 
+def names_host(value: Value) -> bool:
+    """Whether a value is a type of tensors on the CPU: `torch.FloatTensor`, or its name."""
+    atom = only(value)
+    name = atom.name if isinstance(atom, Symbol) else constant(value)
+    return isinstance(name, str) and TYPE_OF_HOST.fullmatch(name) is not None
+
+
 def moves_to_host(call: cst.Call, src: Source) -> bool:
     """Ex) x.to("cpu"), x.to(device="cpu"), x.to(host) with host = torch.device("cpu")"""
     target = src.argument(call, "device", 0)
@@ -184,7 +196,7 @@ def moves_to_host(call: cst.Call, src: Source) -> bool:
     if constant(src.value(target.value)) == "cpu":
         return True
     # A parameter or a field may be another device elsewhere; a local name is what it is.
-    made = src.origin(target.value) if isinstance(target.value, cst.Name) else None
+    made = src.origin(target.value) if isinstance(target.value, cst.Name) else target.value
     atom = only(src.value(target.value))
     return isinstance(made, cst.Call) and isinstance(atom, Device) and atom.kind == "cpu"
 
@@ -256,7 +268,8 @@ def goes_to_host(at: Spot) -> bool:
 
 def reads_tensor(at: Spot) -> bool:
     """As `tensor_read`."""
-    if at.method in READING_METHODS or (at.method == "to" and goes_to_host(at)):
+    typed = at.method == "type" and any(names_host(at.of(each)) for each in at.arguments)
+    if typed or at.method in READING_METHODS or (at.method == "to" and goes_to_host(at)):
         if at.method == "cpu" and is_unknown(at.of(at.receiver)):
             return True
         presumed = at.method != ONLY_OF_HOST
@@ -267,6 +280,10 @@ def reads_tensor(at: Spot) -> bool:
 
 
 READS = (
-    calls(*(f".{name}" for name in (*READING_METHODS, "to")), *READING_BUILTINS, *READING_FUNCTIONS)
+    calls(
+        *(f".{name}" for name in (*READING_METHODS, "to", "type")),
+        *READING_BUILTINS,
+        *READING_FUNCTIONS,
+    )
     & reads_tensor
 )

@@ -103,9 +103,11 @@ def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
 
 @rule.check
 def check_percent(node: cst.BinaryOperation, src: Source) -> Iterator[Finding]:
-    """Ex) "%s" % loss, "%d: %s" % (step, loss)"""
-    left = only(src.value(node.left))
-    if isinstance(node.operator, cst.Modulo) and isinstance(left, Host) and left.kind == "str":
+    """Ex) "%s" % loss, "%d: %s" % (step, loss), "%g " * 2 % (loss, norm)"""
+    text: cst.BaseExpression = node.left
+    if isinstance(text, cst.BinaryOperation) and isinstance(text.operator, cst.Multiply):
+        text = text.left
+    if isinstance(node.operator, cst.Modulo) and is_text(text, src):
         right = node.right
         elements = right.elements if isinstance(right, cst.Tuple) else None
         operands = [e.value for e in elements] if elements is not None else [right]

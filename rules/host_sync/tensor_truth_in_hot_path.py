@@ -11,6 +11,8 @@ until the device has computed `t`: a hidden `.item()`.
 Of a condition that reads several tensors (`if isnan(a).any() or isinf(a).any():`), the first read
 is reported: what has to be changed is the condition as a whole.
 
+`torch.equal`, `torch.allclose` and `is_nonzero` give a bool of Python, tested or not.
+
 `t is None`, `len(t)`, `t.shape`, `t.is_cuda` and `torch.is_tensor(t)` read nothing back.
 
 Fix safety: none is offered, since the control flow of the program depends on the value.
@@ -43,14 +45,16 @@ from amplint import (
 )
 from amplint import libcst as cst
 
-from .._shared.reads import hot_evidence, presumed_tensor, tensor_of_training
+from .._shared.reads import device_tensor, hot_evidence, presumed_tensor, tensor_of_training
 
 if TYPE_CHECKING:
     from amplint import Source
 
 BOOL = "builtins.bool"
 SEARCHING = frozenset({"In", "NotIn"})
-
+# They give a bool of Python, whether or not it is tested.
+COMPARING = frozenset({"equal", "allclose", "is_nonzero"})
+COMPARING_FUNCTIONS = frozenset(f"torch.{name}" for name in COMPARING)
 
 SIZE = re.compile(r"\.shape\b|\.(size|numel|dim)\(|\blen\(")
 
@@ -66,6 +70,14 @@ def asks_truth(at: Spot) -> bool:
         elif presumed_tensor(at, number) is not None:
             return True
     return False
+
+
+def compares(at: Spot) -> bool:
+    """Ex) torch.equal(x, y), x.allclose(y)"""
+    if at.name in COMPARING_FUNCTIONS:
+        given = (device_tensor(at.of(each), receiver=True, presumed=True) for each in at.arguments)
+        return any(tensor is not None for tensor in given)
+    return any(presumed_tensor(at, each) is not None for each in (at.receiver, *at.arguments))
 
 
 def searches(at: Spot) -> bool:
@@ -86,6 +98,7 @@ rule = Rule(
     candidates=(
         nodes("test") & asks_truth
         | calls(BOOL) & (lambda at: any(presumed_tensor(at, n) for n in at.arguments))
+        | calls(*COMPARING_FUNCTIONS, *(f".{name}" for name in COMPARING)) & compares
         | nodes("compare") & searches
     )
     & HOT,
@@ -117,6 +130,23 @@ def check_not(node: cst.UnaryOperation, src: Source) -> Iterator[Finding]:
 def check_bool(call: cst.Call, src: Source) -> Iterator[Finding]:
     if src.name(call.func) == BOOL and len(call.args) == 1 and not call.args[0].star:
         yield from truth(call.args[0].value, src)
+
+
+@rule.check
+def check_comparison(call: cst.Call, src: Source) -> Iterator[Finding]:
+    """Ex) torch.equal(x, y), x.allclose(y)"""
+    operands = [each.value for each in call.args if each.keyword is None and not each.star][:2]
+    takes_tensors = src.name(call.func) in COMPARING_FUNCTIONS
+    if not takes_tensors:
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in COMPARING:
+            return
+        operands = [call.func.value, *operands][:2]
+    for operand in operands:
+        evidence = hot_evidence(operand, tensor_of_training(operand, src, takes_tensors), src)
+        if evidence is not None:
+            message = f"`{src.brief(call)}` compares on the host in every iteration"
+            yield src.finding(rule, call, message, None, evidence)
+            return
 
 
 @rule.check

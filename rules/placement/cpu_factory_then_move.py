@@ -30,8 +30,10 @@ type is on a device, too; nor at module level, where the move is a later line, n
 function builds it, nor for a bool, since `torch.jit.trace` cannot record `torch.full` of one.
 
 Known limits: `torch.tensor(data).cuda()` is no finding, for `device=` saves no copy there (AMP510);
-where it runs for every batch, a constant is one of AMP502. Nothing is said of `.cuda(index)` with
-an index that may be None, nor of a call with `out=`, `pin_memory=True`, `generator=` or `names=`.
+where it runs for every batch, a constant is one of AMP502. Nothing is said of what is made once and
+kept (`if self.window is None: self.window = ...`) or to see whether a device is there, nor of
+`.cuda(index)` with an index that may be None, nor of a call
+with `out=`, `pin_memory=True`, `generator=` or `names=`.
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ from amplint import libcst as cst
 from amplint.knowledge.factories import FACTORIES
 
 from .._shared.factories import Built, built, changes_default_device, is_built, same_numbers
+from .._shared.guards import is_kept, is_probe
 from .._shared.host_copies import OF_DATA, constant_of, copy_by, filling
 from .._shared.moves import Move, bound_before, move_of, without_move
 
@@ -111,7 +114,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if move is None or not isinstance(call.func, cst.Attribute):
         return
     made = built(call.func.value, src, refused=["device"])
-    if made is None:
+    if made is None or is_kept(call, src) or is_probe(call, src):
         return
     message = f"`{src.text(made.call.func)}(...)` is built on the CPU and then moved"
     fix = create_there(call, call.func.value, made, move, src)
@@ -131,7 +134,8 @@ def check_helper(call: cst.Call, src: Source) -> Iterator[Finding]:
     if isinstance(made, cst.Name):
         made = bound_before(made, src)
     place = src.ask(HostBuilt, made) if isinstance(made, cst.Call) else None
-    if made is not None and place is not None and not changes_default_device(src):
+    once = is_kept(call, src) or is_probe(call, src)
+    if made is not None and place is not None and not once and not changes_default_device(src):
         message = f"`{src.brief(made)}` builds a tensor on the CPU, which is then moved"
         yield src.finding(rule, call, message, None, (src.related(place),))
 
@@ -141,6 +145,8 @@ def check_constant(call: cst.Call, src: Source) -> Iterator[Finding]:
     """Ex) torch.tensor(0).to(d) -> torch.full((), 0, device=d)"""
     copy = copy_by(call, src)
     if copy is None or copy.move is copy.made or move_of(call, src) is None:
+        return
+    if is_kept(call, src) or is_probe(call, src):
         return
     constant = constant_of(copy.data.value, src)
     name = src.name(copy.made.func)

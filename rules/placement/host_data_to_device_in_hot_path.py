@@ -65,7 +65,7 @@ from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 
 from .._shared.constants import PLAIN_NUMBERS
 from .._shared.factories import is_built
-from .._shared.guards import asks_type, fills_cache, meets_mismatch
+from .._shared.guards import asks_type, fills_cache, is_kept, meets_mismatch
 from .._shared.hoisting import above_loops
 from .._shared.host_copies import (
     COPYING,
@@ -164,7 +164,7 @@ def host_tensor(call: cst.Call, src: Source) -> Evidence | None:
 
 def is_rare(call: cst.Call, src: Source) -> bool:
     """Whether the copy is kept, or made only where something is not as it should be."""
-    return fills_cache(call, src) or meets_mismatch(call, src)
+    return fills_cache(call, src) or is_kept(call, src) or meets_mismatch(call, src)
 
 
 # ---------------------------------------------------------------------------- what is copied
