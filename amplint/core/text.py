@@ -282,7 +282,10 @@ def _declared_encoding(data: bytes) -> str:
 
 
 def _undecodable(data: bytes, start: int, encoding: str, reason: str) -> UndecodableError:
-    before = Text(data[:start].decode(encoding, "replace"))
+    try:
+        before = Text(data[:start].decode(encoding, "replace"))
+    except UnicodeError:  # "idna" and "punycode" replace nothing
+        before = Text(data[:start].decode("ascii", "replace"))
     row, column = before.position(len(before.text))
     byte = f" (byte 0x{data[start]:02x})" if start < len(data) else ""
     return UndecodableError(row, column, f"not valid {encoding}{byte}: {reason}")

@@ -55,6 +55,13 @@ def test_reads_as_the_interpreter_does_and_writes_the_same_bytes(
             2,
             "not valid ascii (byte 0xe9): ordinal not in range(128)",
         ),
+        (
+            # Its codec decodes with no replacement.
+            b"# coding: idna\n#\xe9\n",
+            2,
+            2,
+            "not valid idna (byte 0xe9): ordinal not in range(128)",
+        ),
         (b"# coding: klingon\n", 1, 1, "unknown encoding: klingon"),
         (b"# coding: rot13\n", 1, 1, "'rot13' is not a text encoding"),
         (BOM + b"# coding: latin-1\n", 1, 1, "encoding problem: utf-8"),
