@@ -291,7 +291,12 @@ class ColdGuards(Fact):
             return "else"
         if node.op == ops.ATTR and node.data in OF_RARE_DEVICES:
             return "if"
-        return "if" if wishes_output(self._last_name(state, number)) else None
+        return "if" if self._is_wish(state, number) else None
+
+    def _is_wish(self, state: State, number: int) -> bool:
+        """Whether a value is a wish for output by its name, and no tensor, as `log_alpha` is."""
+        held = any(isinstance(atom, Tensor | TensorTree) for atom in state.values[number])
+        return not held and wishes_output(self._last_name(state, number))
 
     def _handled_side(self, state: State, flag: Node) -> str | None:
         """`failed`, which only a handler sets to True: it holds after an error."""
@@ -327,7 +332,7 @@ class ColdGuards(Fact):
         if operator in ("IsNot", "Is"):
             if self._starts_as_none(state, node) or self._never_none(state, node):
                 return "if" if operator == "Is" else "else"
-            if wishes_output(self._last_name(state, node.operands[0])):
+            if self._is_wish(state, node.operands[0]):
                 return "if" if operator == "IsNot" else "else"
             return None
         side = self._host_only_side(state, node) or self._empty_side(state, node)
@@ -401,7 +406,7 @@ class ColdGuards(Fact):
         return is_none and bool(value) and NONE not in value and Unknown() not in value
 
     def _flag_comparison(self, state: State, node: Node) -> str | None:
-        wished = wishes_output(self._last_name(state, node.operands[0]))
+        wished = self._is_wish(state, node.operands[0])
         return "if" if wished and node.data[0] in ("Gt", "GtE", "Eq") else None
 
     def _cold_call(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ from amplint.core.values import (
     Place,
     Sequence,
     Shows,
+    Super,
     Tensor,
     Unknown,
     Value,
@@ -37,15 +38,18 @@ from amplint.core.values import (
 from amplint.inference import Inference, SiteId, State, annotated
 from amplint.inference.continuation import Edit
 from amplint.inference.transfer import is_loader
+from amplint.inference.use_evidence import path_of
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import Block
+from amplint.ir.model import Block, Node
 from amplint.knowledge import libraries
 
 # How many calls heat travels: far from a loop that was seen, and from the `forward` of what has
 # parameters or is a loss; not far from that of other modules, many of which never train (an
 # algorithm of geometry, say).
 REACH_OF_LOOP, REACH_OF_LEARNING, REACH_OF_DEFINITION = 6, 4, 2
+# No chain has more steps than these and one, of which those of an object to itself are no distance.
+LONGEST = 12
 # A call of one of more methods than these says little about each: `layer.check(x)` of any layer.
 FEW_METHODS = 6
 TRAINING, EVALUATION = "training", "evaluation"
@@ -69,6 +73,10 @@ EVALUATION_METHODS = frozenset({"validation_step", "test_step", "predict_step", 
 TRAINING_STEPS = frozenset({"training_step", "train_step", "train_batch"})
 # Ex) `loss` of a detection head, `compute_loss`, `loss_by_feat`, `focal_loss`; not `lossless`
 COMPUTES_LOSS = re.compile(r"(^|_)loss(es)?($|_)")
+# Ex) optimizer, self.optim_g, opt_d; not `options`
+OPTIMIZER = re.compile(r"optim\w*$|(^|[._])opt(_\w+)?$", re.IGNORECASE)
+# Ex) plot_loss, log_loss, eval_loss: what is done with a loss, or where
+NO_LOSS = re.compile(r"_|(plot|log|print|save|load|show|draw|write|record|test|val|eval)[a-z]*_")
 TRAINING_METHODS = frozenset({"forward", "training_step"})
 
 # Functions of these names use what has been trained.
@@ -106,16 +114,20 @@ class Reached:
 
     temperature: str
     chain: tuple[Step, ...]
-    reach: int = REACH_OF_LOOP  # how long the chain may get
+    reach: int = REACH_OF_LOOP  # how far the chain may get
+    distance: int = 1  # of the chain: its steps, without the calls of an object of itself
     is_guess: bool = False  # one of its calls may run many methods
 
     @property
     def rank(self) -> tuple[int, bool, int, int, tuple[Step, ...]]:
         """Training before evaluation, what is seen before a guess, then what gets farthest, the
-        shortest chain, by place."""
-        length = len(self.chain)
-        far = length - self.reach
-        return (self.temperature != TRAINING, self.is_guess, far, length, self.chain)
+        shortest chain, by place.
+
+        What goes on from a chain ranks behind it, so that the ranks of all functions are settled
+        by those before them, in whatever order they are found.
+        """
+        far = self.distance - self.reach
+        return (self.temperature != TRAINING, self.is_guess, far, len(self.chain), self.chain)
 
 
 @dataclass(frozen=True)
@@ -465,7 +477,11 @@ class Hotness(PlaceFact[Heat]):
             return Definition("hot: part of a forward pass", REACH_OF_DEFINITION)
         if function in self._differentiated:
             return Definition("hot: part of an operator with a gradient", REACH_OF_LEARNING)
+        if self._is_loss_of_users(function):
+            return Definition("hot: a loss is computed for every batch", REACH_OF_LEARNING)
         if facts.cls is None:
+            if facts.name in TRAINING_STEPS and self._is_for_users(function):
+                return Definition(f"hot: `{facts.name}` runs for every batch", REACH_OF_LEARNING)
             return None
         if facts.name == "step" and self.inference.steps(facts.cls):
             return Definition("hot: an optimizer's step runs for every batch", REACH_OF_LOOP)
@@ -529,6 +545,34 @@ class Hotness(PlaceFact[Heat]):
             and not facts.name.startswith("_")
         )
 
+    def _is_for_users(self, function: str) -> bool:
+        """Whether a function is public, takes a model and a batch, or as many arguments, and is not
+        seen to be called."""
+        facts = self.inference.functions[function]
+        return (
+            facts.kind == "function"
+            and len(facts.params) > 1
+            and function not in self._callers
+            and not facts.name.startswith("test")
+        )
+
+    def _is_loss_of_users(self, function: str) -> bool:
+        """`dice_loss(logits, target)`, or the `__call__` of a `FocalLoss`, which gives a tensor and
+        which nobody is seen to call: who trains with it does."""
+        facts = self.inference.functions[function]
+        if facts.cls is None:
+            named = facts.name.endswith("_loss") and not NO_LOSS.match(facts.name)
+        else:
+            named = facts.name == "__call__" and self.inference.classes[facts.cls].name.endswith(
+                "Loss"
+            )
+        if not named or not self._is_for_users(function):
+            return False
+        state = self.inference.states[function]
+        return any(
+            isinstance(atom, Tensor) for each in state.graph.returns for atom in state.values[each]
+        )
+
     def _declared(self, function: str) -> list[Value]:
         """The evidence that annotations give about parameters."""
         state = self.inference.states[function]
@@ -557,15 +601,18 @@ class Hotness(PlaceFact[Heat]):
 
     def _is_training_step(self, function: str) -> bool:
         """A function that runs the backward pass of a loss and steps an optimizer that it is given,
-        and that nobody is seen to call: an engine will, for every batch."""
+        and that nobody is seen to call in a loop: an engine will, for every batch."""
         facts = self.inference.functions[function]
-        if function not in self._per_call or function in self._callers:
+        if function not in self._per_call or self._is_called_in_loop(function, set()):
             return False
         if facts.kind != "function" or not facts.params or facts.name.startswith("test"):
             return False
         state, known = self.inference.states[function], self._backward_calls
         events = known.events[function]
-        steps = [n for n in events if known.is_step(function, n)]
+        steps = [
+            *(n for n in events if known.is_step(function, n)),
+            *(n for n, node in enumerate(state.graph.nodes) if steps_by_name(state, node)),
+        ]
         if not steps or not all(
             self._is_given(state, state.graph.nodes[n].operands[0]) for n in steps
         ):
@@ -574,6 +621,20 @@ class Hotness(PlaceFact[Heat]):
             known.chain(function, number) is not None
             for number, node in enumerate(state.graph.nodes)
             if node.op == ops.CALL
+        )
+
+    def _is_called_in_loop(self, function: str, passed: set[str]) -> bool:
+        """Whether a loop over batches is seen above a function, by calls that are no loops."""
+        passed.add(function)
+        return any(
+            self._around(caller)[self.inference.states[caller].graph.nodes[number].block].loop >= 0
+            or (
+                caller in self._per_call
+                and caller not in passed
+                and self._is_called_in_loop(caller, passed)
+            )
+            for caller, number in self._callers.get(function, ())
+            if caller in self.inference.states
         )
 
     def _is_given(self, state: State, number: int) -> bool:
@@ -587,11 +648,29 @@ class Hotness(PlaceFact[Heat]):
             return None
         node = state.graph.nodes[number]
         found = self._heat_of(caller, node.block)
-        if found is None or len(found.chain) > found.reach:
+        if found is None or found.distance > found.reach or len(found.chain) > LONGEST:
             return None
         step = Step(caller, number, CALLED, found.temperature)
-        is_guess = found.is_guess or self._is_guess(caller, number)
-        return Reached(found.temperature, (step, *found.chain), found.reach, is_guess)
+        return Reached(
+            found.temperature,
+            (step, *found.chain),
+            found.reach,
+            found.distance + (not self._is_own(caller, state, number)),
+            found.is_guess or self._is_guess(caller, number),
+        )
+
+    def _is_own(self, caller: str, state: State, number: int) -> bool:
+        """Whether an object calls itself: `self.loss(x)`, `super().step(x)`."""
+        node = state.graph.nodes[number]
+        callee = state.graph.nodes[node.operands[0]] if node.op == ops.CALL else node
+        if callee.op != ops.ATTR:
+            return False
+        receiver = state.graph.nodes[callee.operands[0]]
+        facts = self.inference.functions[caller]
+        is_self = receiver.op == ops.PARAM and facts.cls is not None
+        return (is_self and receiver.data == facts.params[0].name) or any(
+            isinstance(atom, Super) for atom in state.values[callee.operands[0]]
+        )
 
     def _is_guess(self, caller: str, number: int) -> bool:
         """Whether a call may run so many methods that each of them is a guess."""
@@ -619,7 +698,7 @@ class Hotness(PlaceFact[Heat]):
             or self._switches_to_evaluation(function, state)
         )
         if found is not None and evaluation and found.temperature == TRAINING:
-            return Reached(EVALUATION, found.chain, found.reach, found.is_guess)
+            return replace(found, temperature=EVALUATION)
         return found
 
     def _is_left_out(self, function: str, block: int) -> bool:
@@ -699,6 +778,17 @@ class Hotness(PlaceFact[Heat]):
     def _is_cold_function(self, function: str) -> bool:
         facts = self.inference.functions[function]
         return is_cold_by_name(facts.name, facts.decorated)
+
+
+def steps_by_name(state: State, node: Node) -> bool:
+    """Whether a call is the step of what is called an optimizer, and of which nothing else is
+    known: `optimizer.step()`."""
+    callee = state.graph.nodes[node.operands[0]] if node.op == ops.CALL else node
+    if callee.op != ops.ATTR or callee.data != "step" or node.op != ops.CALL:
+        return False
+    path = path_of(state.graph, callee.operands[0])
+    unknown = all(isinstance(atom, Unknown) for atom in state.values[callee.operands[0]])
+    return path is not None and unknown and OPTIMIZER.search(path) is not None
 
 
 def differing(before: Mapping[str, object], now: Mapping[str, object]) -> set[str]:

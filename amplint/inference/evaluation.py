@@ -188,7 +188,7 @@ class Evaluation(Calls):
         ):
             returned = [self.values[node] for node in graph.returns]
             if not graph.returns and not graph.yields:
-                returned = [one(NONE)]
+                returned = [] if self.is_abstract() else [one(NONE)]
             infer.write(Key("return", identity), (identity, -1), self.declared(join(returned)))
         if graph.yields and (whole or not changed.isdisjoint(graph.yields)):
             element = join(self.values[node] for node in graph.yields)
@@ -199,6 +199,21 @@ class Evaluation(Calls):
             for name, nodes in bound.items():
                 value = join(self.values[n] for n in nodes)
                 infer.write(Key("name", scope, name), (identity, site), value)
+
+    def is_abstract(self) -> bool:
+        """Whether a method is there for subclasses to define: it does nothing, or raises
+        NotImplementedError. What it would return is what they return, and not None."""
+        if self.facts.cls is None:
+            return False
+        nodes = self.graph.nodes
+        if all(node.op in (ops.PARAM, ops.CONST) for node in nodes):
+            return True
+        raised = (operand for node in nodes if node.op == ops.RAISE for operand in node.operands)
+        return "abstractmethod" in self.facts.decorated or any(
+            nodes[nodes[each].operands[0] if nodes[each].op == ops.CALL else each].data
+            == "NotImplementedError"
+            for each in raised
+        )
 
     def published(self, whole: bool) -> Iterator[tuple[str, int, Mapping[str, Ordered[int]]]]:
         """The names whose values may have changed: in which scope, as what site, at which nodes."""

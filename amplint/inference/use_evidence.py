@@ -44,6 +44,14 @@ TENSOR_USES = frozenset(
 SHAPING_USES = frozenset(
     "view dim size ndim permute transpose unsqueeze squeeze reshape expand masked_fill".split()
 )
+# Nothing but a tensor has these: no module, no array, no file.
+ONLY_OF_TENSORS = frozenset(
+    "detach long unsqueeze masked_fill type_as new_zeros new_ones new_full grad_fn".split()
+)
+# Nothing but a tensor takes `dim=` for these: arrays call it `axis`.
+REDUCTIONS = frozenset(
+    "argmax argmin max min sum mean std norm softmax log_softmax topk sort cumsum any all".split()
+)
 WORDS = frozenset(
     {"parameters", "named_parameters", "named_modules", "modules", "eval", "zero_grad", "backward"}
 )
@@ -67,6 +75,7 @@ class Marks:
         copied: nodes that `torch.tensor` or `new_tensor` is given as data, and that no use shows to
             be tensors. Data of the host is what they are made for, whatever an annotation says.
         called: nodes that are called.
+        results: what calls give that can only be tensors, by what is done with them.
         no_nests: nodes that are asked for what a nest of tensors, such as a batch, does not have.
         starts: joins of a name that a loop changes, with what it starts with: the loop is taken
             to run (`accumulators`).
@@ -81,6 +90,7 @@ class Marks:
     asked: frozenset[int]
     copied: frozenset[int]
     called: frozenset[int]
+    results: frozenset[int]
     no_nests: frozenset[int]
     starts: Mapping[int, int]
 
@@ -191,10 +201,47 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
     }
     no_nests = frozenset(n for n, names in uses.items() if names & SHAPING_USES) - keyed
     starts = {**accumulators.starts(graph), **accumulators.entries(graph)}
-    sure = frozenset(surely)
     return Marks(
-        graph, nodes, backward, paths, tensors, sure, asked, copied, called, no_nests, starts
+        graph,
+        nodes,
+        backward,
+        paths,
+        tensors,
+        frozenset(surely),
+        asked,
+        copied,
+        called,
+        frozenset(results_used_as_tensors(graph, uses)),
+        no_nests,
+        starts,
     )
+
+
+def results_used_as_tensors(graph: Graph, uses: Mapping[int, set[str]]) -> Iterator[int]:
+    """The results of calls that can only be tensors, by what is done with them."""
+    for number, names in uses.items():
+        if names & ONLY_OF_TENSORS and is_given_by_call(graph, number):
+            yield number
+    for node in graph.nodes:
+        if node.op != ops.CALL:
+            continue
+        callee = graph.nodes[node.operands[0]]
+        if callee.op != ops.ATTR:
+            continue
+        path = path_of(graph, node.operands[0]) or ""
+        functional = path.startswith("F.") and path.count(".") == 1 and node.data.positional > 0
+        reduced = callee.data in REDUCTIONS and "dim" in node.data.keywords
+        number = node.operands[1] if functional else callee.operands[0]
+        if (functional or reduced) and is_given_by_call(graph, number):
+            yield number
+
+
+def is_given_by_call(graph: Graph, number: int) -> bool:
+    """Ex) x = library.encode(batch); x, y = library.encode(batch)"""
+    node = graph.nodes[number]
+    if node.op == ops.UNPACK:
+        node = graph.nodes[node.operands[0]]
+    return node.op == ops.CALL
 
 
 def by_name(graph: Graph, key: int) -> bool:

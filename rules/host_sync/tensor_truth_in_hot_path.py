@@ -141,6 +141,8 @@ def check_comparison(call: cst.Call, src: Source) -> Iterator[Finding]:
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in COMPARING:
             return
         operands = [call.func.value, *operands][:2]
+    if any(reading(each, src) is not None for each in others_asked(call, src)[0]):
+        return  # what has to be changed is the condition as a whole
     for operand in operands:
         evidence = hot_evidence(operand, tensor_of_training(operand, src, takes_tensors), src)
         if evidence is not None:
