@@ -97,7 +97,6 @@ def is_kept(node: cst.CSTNode, src: Source) -> bool:
 
     Ex) if self.window is None: self.window = <node>
     Ex) if key not in self.tables: self.tables[key] = <node>
-    Ex) if not hasattr(self, "window"): self.window = <node>
     """
     inner = node
     for ancestor in src.ancestors(node):
@@ -113,13 +112,7 @@ def is_kept(node: cst.CSTNode, src: Source) -> bool:
 
 def missing(test: cst.BaseExpression, src: Source) -> Iterator[str]:
     """The text of the field or the table that a test asks for what it lacks."""
-    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        call = test.expression
-        if isinstance(call, cst.Call) and src.text(call.func) == "hasattr" and len(call.args) == 2:
-            owner, name = call.args
-            if isinstance(name.value, cst.SimpleString):
-                yield f"{src.text(owner.value)}.{name.value.raw_value}"
-    elif isinstance(test, cst.Comparison):
+    if isinstance(test, cst.Comparison):
         operator, right = test.comparisons[0].operator, test.comparisons[0].comparator
         if isinstance(operator, cst.NotIn):
             yield src.text(right)
