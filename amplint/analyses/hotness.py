@@ -35,6 +35,7 @@ from amplint.core.values import (
     Unknown,
     Value,
 )
+from amplint.core.walks import reachable
 from amplint.inference import Inference, SiteId, State, annotated
 from amplint.inference.continuation import Edit
 from amplint.inference.transfer import is_loader
@@ -603,7 +604,7 @@ class Hotness(PlaceFact[Heat]):
         """A function that runs the backward pass of a loss and steps an optimizer that it is given,
         and that nobody is seen to call in a loop: an engine will, for every batch."""
         facts = self.inference.functions[function]
-        if function not in self._per_call or self._is_called_in_loop(function, set()):
+        if function not in self._per_call or self._is_called_in_loop(function):
             return False
         if facts.kind != "function" or not facts.params or facts.name.startswith("test"):
             return False
@@ -623,18 +624,18 @@ class Hotness(PlaceFact[Heat]):
             if node.op == ops.CALL
         )
 
-    def _is_called_in_loop(self, function: str, passed: set[str]) -> bool:
-        """Whether a loop over batches is seen above a function, by calls that are no loops."""
-        passed.add(function)
+    def _is_called_in_loop(self, function: str) -> bool:
+        """Whether a loop over batches is seen above a function, by calls that are in no loop."""
+
+        def callers(each: str) -> Iterable[str]:
+            return (c for c, _ in self._callers.get(each, ()) if c in self._per_call)
+
+        states = self.inference.states
         return any(
-            self._around(caller)[self.inference.states[caller].graph.nodes[number].block].loop >= 0
-            or (
-                caller in self._per_call
-                and caller not in passed
-                and self._is_called_in_loop(caller, passed)
-            )
-            for caller, number in self._callers.get(function, ())
-            if caller in self.inference.states
+            self._around(caller)[states[caller].graph.nodes[number].block].loop >= 0
+            for each in reachable([function], callers)
+            for caller, number in self._callers.get(each, ())
+            if caller in states
         )
 
     def _is_given(self, state: State, number: int) -> bool:

@@ -17,7 +17,7 @@ from amplint.core.text import LINE_END, code_of, without_comments
 from amplint.ir.ast_cache import FunctionNode, NodePlace, Parsed, Scope, TreeCache, function_alone
 from amplint.ir.codec import Record, encode
 from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts, Graph, Location, Param
-from amplint.ir.ssa import build, where
+from amplint.ir.ssa import build, last_name, where
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -241,7 +241,7 @@ class File:
             name=node.name,
             qualname=facts.qualname,
             parent=inside.id,
-            bases=tuple(map(last_identifier, node.bases)),
+            bases=tuple(map(last_name, node.bases)),
             methods=methods,
             decorated=facts.decorated,
             location=facts.location,
@@ -271,7 +271,7 @@ class File:
             parent=inside.id,
             cls=cls,
             params=() if isinstance(node, ast.ClassDef) else tuple(params(node.args)),
-            decorated=tuple(map(last_identifier, getattr(node, "decorator_list", []))),
+            decorated=tuple(map(last_name, getattr(node, "decorator_list", []))),
             is_async=isinstance(node, ast.AsyncFunctionDef),
             words=words_of(text),
             location=where(node),
@@ -373,14 +373,3 @@ def param(arg: ast.arg, kind: str, default: ast.expr | None) -> Param:
         has_default=default is not None,
         constant_default=constant,
     )
-
-
-def last_identifier(node: ast.AST) -> str:
-    """The last name of a dotted expression or of what is called: `cuda` of `x.cuda()`."""
-    if isinstance(node, ast.Call):
-        return last_identifier(node.func)
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    if isinstance(node, ast.Subscript):
-        return last_identifier(node.value)
-    return node.id if isinstance(node, ast.Name) else ""

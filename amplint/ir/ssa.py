@@ -739,13 +739,11 @@ def where(node: Any) -> Location:
 
 
 def last_name(node: ast.expr | None) -> str:
-    """The last identifier of a name, a dotted name or what is called."""
+    """The last identifier of a name, a dotted name or what is called: `cuda` of `x.cuda()`."""
+    while isinstance(node, ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
     if isinstance(node, ast.Attribute):
         return node.attr
-    if isinstance(node, ast.Call):
-        return last_name(node.func)
-    if isinstance(node, ast.Subscript):
-        return last_name(node.value)
     return node.id if isinstance(node, ast.Name) else ""
 
 

@@ -258,7 +258,8 @@ def python_reads(source: bytes | str) -> bool:
     try:
         # `compile` passes over bytes in a comment that are no UTF-8. From the disk, Python refuses.
         if isinstance(source, bytes):
-            importlib.util.decode_source(source)
+            # It takes a file with line ends of an old Mac for one line, as the parser does not.
+            importlib.util.decode_source(source.replace(b"\r", b"\n"))
     except (SyntaxError, UnicodeError, LookupError):
         return False
     return accepted(source, ast.PyCF_ONLY_AST)

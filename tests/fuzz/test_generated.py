@@ -58,10 +58,12 @@ def test_each_mutation_changes_a_program(mutation: Mutation) -> None:
     [
         f"if {'-' * 450}flag:\n    from torch.cuda import amp\n",
         f"__all__ = {'+' * 450}flag\n",
+        f"@flag{'()' * 900}\ndef decorated():\n    pass\n",
+        f"class Derived(flag{'()' * 900}):\n    pass\n",
     ],
 )
 def test_what_is_nested_deeply_is_fixed(deep: str) -> None:
-    """`ast.unparse` ended `fix` with a RecursionError for them."""
+    """`ast.unparse`, or the last name of a decorator, ended with a RecursionError for them."""
     legacy = "import torch\nfrom torch.cuda.amp import autocast\n\nwith autocast():\n    pass\n"
     files = {"a.py": (deep + legacy).encode()}
     assert python_reads(files["a.py"])

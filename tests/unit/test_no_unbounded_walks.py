@@ -105,14 +105,12 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "amplint/ir/file_index.py": {
         "File._add_class File._scan": SYNTAX,
         "File._build": SCOPES,
-        "last_identifier": SYNTAX,
     },
     "amplint/ir/ssa.py": {
         "Builder.assign": SYNTAX,
         "Builder.comprehension_target": SYNTAX,
         "Builder.expr Builder.on_other": SYNTAX,
         "Builder.narrow": SYNTAX,
-        "last_name": SYNTAX,
         "rebound": SYNTAX,
     },
     "amplint/output/fixing.py": {"_is_taken": SYNTAX},
@@ -128,7 +126,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "rules/_shared/suspensions.py": {"suspensions": SYNTAX},
     "rules/autocast/no_grad_forward_in_same_region.py": {"calls_in": SYNTAX},
     "rules/host_sync/host_value_fed_back.py": {"fed_back": SYNTAX},
-    "rules/host_sync/tensor_truth_in_hot_path.py": {"is_tested": SYNTAX},
+    "rules/host_sync/tensor_truth_in_hot_path.py": {"asked": SYNTAX, "is_tested": SYNTAX},
     "rules/memory/loss_accumulated_with_graph.py": {"deletions": SYNTAX},
     "rules/migration/legacy_grad_scaler.py": {"named_in": SYNTAX},
     "rules/parallel/host_read_in_self_log.py": {"converted": SYNTAX},
