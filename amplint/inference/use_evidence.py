@@ -447,6 +447,12 @@ def calls_model(graph: Graph, number: int) -> bool:
 LISTED, NAMED = "listed terms", "named terms"
 CONTAINERS = frozenset({LISTED, NAMED})
 AVERAGES = frozenset({"mean", "sum"})
+# A name of what the terms of a loss are weighted with, and one of a configuration.
+WEIGHT = re.compile(
+    r"(^|_)(coefs?|coeffs?|coefficients?|weights?|weightings?|lambd?as?|lambd|lam|alpha|beta|gamma"
+    r"|factors?|ratio|strength)(_|\d|$)|^w(_|\d|$)"
+)
+CONFIGURATION = re.compile(r"(^|[._])(args|config|cfg|conf|hparams|hps?|opts?|options)[._]")
 
 
 def terms(graph: Graph, number: int) -> Iterator[tuple[int, str]]:
@@ -458,12 +464,12 @@ def terms(graph: Graph, number: int) -> Iterator[tuple[int, str]]:
     elif node.op in (ops.BINOP, ops.AUG) and node.data == "Div":
         yield node.operands[0], "term"
     elif node.op in (ops.BINOP, ops.AUG) and node.data == "Mult":
-        # Of two factors of which nothing is known, either may be a weight.
+        # Of two factors of which nothing is known, either may be a weight, unless a name says it.
         left, right = node.operands
-        if is_number(graph, left):
-            yield right, "term"
-        elif is_number(graph, right):
-            yield left, "term"
+        for weights in (is_number, is_weight):
+            if weights(graph, left) != weights(graph, right):
+                yield (right if weights(graph, left) else left), "term"
+                break
     elif node.op == ops.UNARY and node.data == "USub":
         yield node.operands[0], "term"
     elif node.op == ops.CALL:
@@ -478,6 +484,8 @@ def terms(graph: Graph, number: int) -> Iterator[tuple[int, str]]:
             yield callee.operands[0], "term"
     elif node.op == ops.ITER:
         yield from summed(graph, node.operands[0])
+    elif node.op == ops.SUBSCRIPT and is_key(graph, node.operands[1], node.operands[0]):
+        yield node.operands[0], NAMED
 
 
 def summed(graph: Graph, number: int) -> Iterator[tuple[int, str]]:
@@ -493,6 +501,31 @@ def summed(graph: Graph, number: int) -> Iterator[tuple[int, str]]:
         yield values.operands[0], NAMED
     else:
         yield number, LISTED
+
+
+def is_key(graph: Graph, number: int, container: int) -> bool:
+    """Whether a node is a key of a dict over which a loop goes. Ex) `k` of `for k in losses`"""
+    while graph.nodes[number].op == ops.NARROW:
+        number = graph.nodes[number].operands[0]
+    if graph.nodes[number].op != ops.ITER:
+        return False
+    over = graph.nodes[number].operands[0]
+    callee = graph.nodes[over].operands[0] if graph.nodes[over].op == ops.CALL else over
+    if graph.nodes[callee].op == ops.ATTR and graph.nodes[callee].data == "keys":
+        over = graph.nodes[callee].operands[0]
+    return over == container
+
+
+def is_weight(graph: Graph, number: int) -> bool:
+    """Whether a factor is, by its name, what a term of a loss is weighted with.
+
+    Ex) kl_weight, self.args.kl, weight_dict[key]
+    """
+    node = graph.nodes[number]
+    path = path_of(graph, node.operands[0] if node.op == ops.SUBSCRIPT else number)
+    if path is None:
+        return False
+    return bool(WEIGHT.search(path.rpartition(".")[2]) or CONFIGURATION.search(path))
 
 
 def is_number(graph: Graph, number: int) -> bool:

@@ -380,12 +380,19 @@ class TestValues:
             ("torch.stack(terms).mean()", "terms[0]"),
             ("0.5 * terms - other", "terms"),
             ("torch.mean(-terms)", "terms"),
+            ("kl_weight * terms", "terms"),
+            ("terms * self.args.gamma - other", "terms"),
+            (
+                "sum(terms[k] * weight_dict[k] for k in terms.keys() if k in weight_dict)",
+                "terms['a']",
+            ),
+            ("sum(terms[k] for k in terms)", "terms['a']"),
         ],
     )
     def test_the_terms_of_a_loss_are_on_the_device(self, summed: str, term: str) -> None:
         main = f"""
             import torch
-            def step(terms, other):
+            def step(self, terms, other, kl_weight, weight_dict):
                 loss = {summed}
                 loss.backward()
                 {term}
@@ -393,14 +400,18 @@ class TestValues:
         known = tensor(term, main)
         assert known.device.kind == "accelerator"
 
-    def test_of_two_factors_that_nobody_knows_neither_is_a_term(self) -> None:
-        main = """
-            def step(term, weight):
-                loss = weight * term
+    @pytest.mark.parametrize(
+        ("product", "factor"),
+        [("far * near", "near"), ("weight * term", "weight"), ("alpha * beta", "beta")],
+    )
+    def test_a_factor_that_may_be_a_weight_is_no_term(self, product: str, factor: str) -> None:
+        main = f"""
+            def step(term, weight, near, far, alpha, beta):
+                loss = {product}
                 loss.backward()
-                weight
+                {factor}
         """
-        assert is_unknown(value("weight", main))
+        assert is_unknown(value(factor, main))
 
     def test_a_loss_is_no_number(self) -> None:
         main = """
