@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from amplint.core.values import (
@@ -49,6 +50,9 @@ MAX_STRINGS = 3  # `"cuda" if torch.cuda.is_available() else "cpu"` keeps both
 MAX_LENGTHS = 2  # of tuples that are told apart
 MAX_DEPTH = 3  # containers in each other
 MAX_KEYS = 32  # constant keys of a dict that are told apart
+# The same of a dict, of one in it, and of one in that. A dict of losses that is updated with what
+# was in it holds itself: with 32 keys on each of three levels, mmdet took more than 20 minutes.
+MAX_NESTED_KEYS = (MAX_KEYS, 4, 0)
 
 MODULE_CONTAINERS = frozenset(
     f"torch.nn.{name}" for name in ("ModuleList", "Sequential", "ModuleDict")
@@ -308,10 +312,17 @@ def join_mappings(mappings: list[MappingValue]) -> MappingValue:
     keys = {key for mapping in mappings for key, _ in mapping.items}
     if len(keys) > MAX_KEYS or any(mapping.crowded for mapping in mappings):
         return MappingValue(join(map(any_value, mappings)), (), True)
-    items = tuple(
-        (key, join(dict(m.items).get(key, m.rest) for m in mappings)) for key in sorted(keys)
-    )
-    return MappingValue(join(m.rest for m in mappings), items)
+    tables = [(dict(mapping.items), mapping.rest) for mapping in mappings]
+    # Many keys have the same values: in nested dicts, each level would multiply the joins.
+    joined: dict[tuple[int, ...], Value] = {}
+    items = []
+    for key in sorted(keys):
+        values = [table.get(key, rest) for table, rest in tables]
+        same = tuple(map(id, values))
+        if same not in joined:
+            joined[same] = join(values)
+        items.append((key, joined[same]))
+    return MappingValue(join(mapping.rest for mapping in mappings), tuple(items))
 
 
 def any_value(mapping: MappingValue) -> Value:
@@ -349,53 +360,94 @@ NESTS = frozenset({Sequence, MappingValue, Object})  # kinds that may hold value
 
 
 def shallow(value: Value) -> Value:
-    """The value, with what nests deeper than `MAX_DEPTH` left unknown: every chain is finite."""
+    """The value, with what nests deeper than `MAX_DEPTH` left unknown, and with no more keys told
+    apart in nested dicts than `MAX_NESTED_KEYS`: every chain is finite, and short."""
     for atom in value:
         if type(atom) in NESTS and is_deeper(value, MAX_DEPTH):
             return truncated(value, MAX_DEPTH)
     return value
 
 
-def is_deeper(value: Value, levels: int) -> bool:
-    """Whether more than so many containers nest in each other."""
+def is_deeper(value: Value, levels: int, dicts: int = 0) -> bool:
+    """Whether more than so many containers nest in each other, or a nested dict has too many keys.
+
+    Args:
+        dicts: around the value.
+    """
     for atom in value:
         if type(atom) in NESTS:
             inside = inner(atom)
-            if inside and (levels == 0 or any(is_deeper(each, levels - 1) for each in inside)):
+            if inside and levels == 0:
+                return True
+            around = dicts
+            if isinstance(atom, MappingValue):
+                if has_too_many_keys(atom, dicts):
+                    return True
+                around += 1
+            if any(is_deeper(each, levels - 1, around) for each in inside):
                 return True
     return False
 
 
+def has_too_many_keys(mapping: MappingValue, dicts: int) -> bool:
+    """Whether a dict inside of so many others has more keys than are told apart there."""
+    limit = MAX_NESTED_KEYS[dicts] if dicts < len(MAX_NESTED_KEYS) else 0
+    return len(mapping.items) > limit
+
+
 def inner(atom: Atom) -> tuple[Value, ...]:
-    """The values that lie in an alternative; none in one that is no container."""
+    """The values that lie in an alternative; none in one that is no container.
+
+    Each object once: a dict of dicts may hold one value thousands of times, and who walks down
+    would come to it as often.
+    """
     if isinstance(atom, Sequence):
-        return (atom.element, *(atom.items or ()))
+        return distinct((atom.element, *(atom.items or ())))
     if isinstance(atom, MappingValue):
-        return (atom.rest, *(value for _, value in atom.items))
+        return distinct((atom.rest, *(value for _, value in atom.items)))
     return (atom.holds,) if isinstance(atom, Object) and atom.holds else ()
 
 
-def truncated(value: Value, levels: int) -> Value:
-    """The value, with so many levels of containers in each other."""
+def distinct(values: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The values, without those that are the same object as one before."""
+    return values if len(values) < 2 else tuple({id(value): value for value in values}.values())
+
+
+def truncated(value: Value, levels: int, dicts: int = 0) -> Value:
+    """The value, with so many levels of containers in each other, and with few keys in nested
+    dicts.
+
+    Args:
+        dicts: around the value.
+    """
     kept: list[Atom] = []
     for atom in value:
         if not inner(atom):
             kept.append(atom)
         elif levels == 0:
             kept += (Unknown(part(atom)), Unknown())
+        elif isinstance(atom, MappingValue):
+            whole = MappingValue(any_value(atom), (), True)
+            told = whole if has_too_many_keys(atom, dicts) else atom
+            kept.append(with_inside(told, partial(truncated, levels=levels - 1, dicts=dicts + 1)))
         else:
-            kept.append(with_inside(atom, lambda inside: truncated(inside, levels - 1)))
+            kept.append(with_inside(atom, partial(truncated, levels=levels - 1, dicts=dicts)))
     return normalise(kept)
 
 
 def with_inside(atom: Atom, change: Callable[[Value], Value]) -> Atom:
-    """The alternative, with the values that lie in it changed; itself, where it is no container."""
+    """The alternative, with the values that lie in it changed; itself, where it is no container.
+
+    Args:
+        change: called once for each object that lies in it.
+    """
+    changed = {id(value): change(value) for value in inner(atom)}
     if isinstance(atom, Sequence):
-        items = atom.items and tuple(change(item) for item in atom.items)
-        return replace(atom, items=items, element=change(atom.element))
+        items = atom.items and tuple(changed[id(item)] for item in atom.items)
+        return replace(atom, items=items, element=changed[id(atom.element)])
     if isinstance(atom, MappingValue):
-        pairs = tuple((key, change(each)) for key, each in atom.items)
-        return replace(atom, items=pairs, rest=change(atom.rest))
+        pairs = tuple((key, changed[id(each)]) for key, each in atom.items)
+        return replace(atom, items=pairs, rest=changed[id(atom.rest)])
     if isinstance(atom, Object) and atom.holds:
-        return replace(atom, holds=change(atom.holds))
+        return replace(atom, holds=changed[id(atom.holds)])
     return atom

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amplint.core.lattice import MAX_DEPTH, is_deeper
+from amplint.core.lattice import MAX_DEPTH, MAX_KEYS, is_deeper
 from amplint.core.values import BOTTOM, Host, Mapping, Sequence, Tensor, Value, one
 from amplint.inference.memo import Memo
 
@@ -37,6 +37,25 @@ def test_what_nests_too_deep_is_cut_once() -> None:
     assert not is_deeper(cut, MAX_DEPTH)
     assert memo.interned(deep) is cut
     assert memo.interned(cut) is cut
+
+
+def test_the_keys_of_nested_dicts_are_few() -> None:
+    """Of a dict that is updated with what was in it, which walks would come to 32768 times."""
+    memo = Memo()
+    losses = one(Tensor("float16"))
+    for _ in range(MAX_DEPTH):
+        losses = one(Mapping(BOTTOM, tuple((f"loss {key:02}", losses) for key in range(MAX_KEYS))))
+    (kept,) = memo.interned(losses)
+    assert isinstance(kept, Mapping)
+    assert len(kept.items) == MAX_KEYS
+    within = {inner for _, value in kept.items for inner in value}
+    assert all(isinstance(each, Mapping) and each.crowded and not each.items for each in within)
+
+
+def test_the_keys_of_a_small_dict_in_a_dict_are_told_apart() -> None:
+    batch = one(Mapping(BOTTOM, (("size", one(Host("int"))), ("x", one(Tensor("float16"))))))
+    batches = one(Mapping(BOTTOM, (("train", batch),)))
+    assert Memo().interned(batches) == batches
 
 
 def test_a_result_is_computed_once() -> None:
