@@ -20,7 +20,8 @@ function, since the line could only raise; unsafe where a region makes them half
 would not be.
 
 Known limits: operands that are half on one path only are left alone, as are calls whose error is
-caught. A region whose device type is not known is taken for one of CUDA, if the operands are on an
+caught, and functions that conjugate: what they compute is complex, which autocast leaves as it is.
+A region whose device type is not known is taken for one of CUDA, if the operands are on an
 accelerator.
 """
 
@@ -69,6 +70,7 @@ BY_SINGULAR_VALUES = (2, -2, "nuc")  # orders of the norm that need them; the ot
 BFLOAT16 = frozenset({"bfloat16"})
 CAST = "the operand is cast to half in this function: the line can only raise"
 ASKS = re.compile(r"\bdtype\b|is_autocast")
+CONJUGATES = re.compile(r"\bconj(_physical)?\(")
 
 
 def is_given_half(at: Spot) -> bool:
@@ -101,6 +103,9 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if enabled_region(call, src) is None and not leaves_region([t for _, t in wrong], src):
         return
     if is_caught(call, src) or is_wished(call, ASKS, src):
+        return
+    around = src.function(call)
+    if around is not None and CONJUGATES.search(src.text(around)):
         return
     operand, tensor = wrong[0]
     function = found.name.rpartition(".")[2]

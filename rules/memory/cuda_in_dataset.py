@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 from amplint import (
     ACCELERATOR,
     IN_WORKER,
+    NONE,
     Device,
     Finding,
     Function,
@@ -55,6 +56,7 @@ ASKS = re.compile(r"cuda|gpu|device|worker", re.IGNORECASE)
 AVAILABLE = re.compile(r"is_available")
 # Ex) torch.multiprocessing.set_start_method("spawn")
 START = "set_start_method"
+NONE_GIVEN = frozenset({NONE})
 
 
 rule = Rule(
@@ -99,8 +101,11 @@ def uses_gpu(call: cst.Call, src: Source) -> bool:
 
 
 def is_gpu(value: Value) -> bool:
-    """Whether an argument is a CUDA device where there is one: "cuda" if available else "cpu"."""
-    return any(
+    """Whether an argument is a CUDA device where there is one: "cuda" if available else "cpu".
+
+    Not where it may be None: that is the default of a parameter, which others than the worker give.
+    """
+    return not value & NONE_GIVEN and any(
         (isinstance(atom, Device) and atom.kind == ACCELERATOR and bool(evidence_of(atom.evidence)))
         or (isinstance(atom, Host) and str(atom.const).startswith("cuda"))
         for atom in value
