@@ -92,6 +92,7 @@ class Server(LanguageServer):
         self.timer: asyncio.TimerHandle | None = None
         self.sending: set[asyncio.Task[None]] = set()
         self.judged = asyncio.Event()  # set, and replaced, whenever fixes have come
+        self.told = ""  # the last sentence of a look, until one finds something
 
     @property
     def encoding(self) -> Encoding:
@@ -173,11 +174,14 @@ class Server(LanguageServer):
     def answered(self, answer: Answer) -> None:
         """Show an answer, if the text is still the one that it is about."""
         if isinstance(answer, Told):
-            self.tell(answer.text, answer.is_error)
+            if answer.text != self.told:  # a wrong setting is met once for each open text
+                self.tell(answer.text, answer.is_error)
+            self.told = answer.text
         elif isinstance(answer, Done):
             self.schedule.done(answer.number, answer.uris)
             self.look()
         elif self.is_current(answer.uri):
+            self.told = ""
             if isinstance(answer, Judged):
                 self.show(answer)
             else:
