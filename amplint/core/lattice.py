@@ -52,7 +52,7 @@ MAX_DEPTH = 3  # containers in each other
 MAX_KEYS = 32  # constant keys of a dict that are told apart
 # The same of a dict, of one in it, and of one in that. A dict of losses that is updated with what
 # was in it holds itself: with 32 keys on each of three levels, mmdet took more than 20 minutes.
-MAX_NESTED_KEYS = (MAX_KEYS, 4, 0)
+MAX_NESTED_KEYS = (MAX_KEYS, 12, 0)
 
 MODULE_CONTAINERS = frozenset(
     f"torch.nn.{name}" for name in ("ModuleList", "Sequential", "ModuleDict")
