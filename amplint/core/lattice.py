@@ -53,6 +53,7 @@ MAX_KEYS = 32  # constant keys of a dict that are told apart
 # The same of a dict, of one in it, and of one in that. A dict of losses that is updated with what
 # was in it holds itself: with 32 keys on each of three levels, mmdet took more than 20 minutes.
 MAX_NESTED_KEYS = (MAX_KEYS, 12, 0)
+FEW = 6  # values in a container, which are sooner walked twice than compared
 
 MODULE_CONTAINERS = frozenset(
     f"torch.nn.{name}" for name in ("ModuleList", "Sequential", "ModuleDict")
@@ -409,8 +410,8 @@ def inner(atom: Atom) -> tuple[Value, ...]:
 
 
 def distinct(values: tuple[Value, ...]) -> tuple[Value, ...]:
-    """The values, without those that are the same object as one before."""
-    return values if len(values) < 2 else tuple({id(value): value for value in values}.values())
+    """The values, without those that are the same object as one before, where there are many."""
+    return values if len(values) < FEW else tuple({id(value): value for value in values}.values())
 
 
 def truncated(value: Value, levels: int, dicts: int = 0) -> Value:
