@@ -40,6 +40,7 @@ from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Node, Param
 from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS
+from amplint.knowledge.libraries import CONFIGURATION
 
 OF_DATA = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
 """What copies a list of numbers to a tensor; the legacy constructors do as well."""
@@ -77,9 +78,6 @@ SHAPED_BY = frozenset(
 """Methods whose arguments are sizes: with others, the same numbers stand there in other rows."""
 CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__"})
 PARTS = frozenset({ops.NARROW, ops.SUBSCRIPT})
-CONFIGURATION = re.compile(
-    r"(^|_)(args|config|configuration|cfg|conf|hparams|hyperparameters|opts?|options)$"
-)
 
 
 class Constant(NamedTuple):

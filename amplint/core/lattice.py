@@ -428,8 +428,8 @@ def truncated(value: Value, levels: int, dicts: int = 0) -> Value:
         elif levels == 0:
             kept += (Unknown(part(atom)), Unknown())
         elif isinstance(atom, MappingValue):
-            whole = MappingValue(any_value(atom), (), True)
-            told = whole if has_too_many_keys(atom, dicts) else atom
+            crowded = has_too_many_keys(atom, dicts)
+            told = MappingValue(any_value(atom), (), True) if crowded else atom
             kept.append(with_inside(told, partial(truncated, levels=levels - 1, dicts=dicts + 1)))
         else:
             kept.append(with_inside(atom, partial(truncated, levels=levels - 1, dicts=dicts)))

@@ -17,6 +17,7 @@ from amplint.inference import accumulators
 from amplint.ir import ops
 from amplint.ir.model import CallShape, Graph
 from amplint.knowledge.factories import FACTORIES
+from amplint.knowledge.libraries import CONFIGURATION
 
 # Only modules have these.
 MODULE_USES = frozenset(
@@ -447,12 +448,11 @@ def calls_model(graph: Graph, number: int) -> bool:
 LISTED, NAMED = "listed terms", "named terms"
 CONTAINERS = frozenset({LISTED, NAMED})
 AVERAGES = frozenset({"mean", "sum"})
-# A name of what the terms of a loss are weighted with, and one of a configuration.
+# A name of what the terms of a loss are weighted with.
 WEIGHT = re.compile(
-    r"(^|_)(coefs?|coeffs?|coefficients?|weights?|weightings?|lambd?as?|lambd|lam|alpha|beta|gamma"
+    r"(^|_)(coefs?|coeffs?|coefficients?|weights?|weightings?|lambdas?|lambd|lam|alpha|beta|gamma"
     r"|factors?|ratio|strength)(_|\d|$)|^w(_|\d|$)"
 )
-CONFIGURATION = re.compile(r"(^|[._])(args|config|cfg|conf|hparams|hps?|opts?|options)[._]")
 
 
 def terms(graph: Graph, number: int) -> Iterator[tuple[int, str]]:
@@ -525,7 +525,8 @@ def is_weight(graph: Graph, number: int) -> bool:
     path = path_of(graph, node.operands[0] if node.op == ops.SUBSCRIPT else number)
     if path is None:
         return False
-    return bool(WEIGHT.search(path.rpartition(".")[2]) or CONFIGURATION.search(path))
+    *holders, name = path.split(".")
+    return WEIGHT.search(name) is not None or any(map(CONFIGURATION.search, holders))
 
 
 def is_number(graph: Graph, number: int) -> bool:

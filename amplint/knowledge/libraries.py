@@ -444,6 +444,11 @@ https://mmengine.readthedocs.io/en/latest/tutorials/hook.html
 
 LOSS_NAME = re.compile(r"Loss|Criterion")
 
+# A name of what holds the settings of a program.
+CONFIGURATION = re.compile(
+    r"(^|_)(args|config|configuration|cfg|conf|hparams|hyperparameters|opts?|options)$"
+)
+
 # True while a module is traced or scripted for an export, and never while it trains. Not
 # torch.compiler.is_compiling: what is compiled is trained.
 EXPORTING: frozenset[str] = frozenset(

@@ -18,7 +18,8 @@ Fix safety: none is offered: the move belongs in the loop, wherever that is.
 
 Known limits: the loader has to be given the dataset and a number of workers that is known, and to
 leave the start method as it is: that of Linux, before Python 3.14. What a dataset has put on the
-GPU before the fork is not looked at.
+GPU before the fork is not looked at, nor is a device that may be None, as one that only other
+callers give.
 """
 
 from __future__ import annotations
