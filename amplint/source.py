@@ -158,9 +158,13 @@ class Source:
         """Whether some file of the project holds all these identifiers."""
         return self.fact(ProjectText).mentions(*words)
 
-    def matches(self, pattern: str) -> bool:
-        """Whether the regular expression matches a line of some file of the project."""
-        return self.fact(ProjectText).matches(pattern)
+    def matches(self, pattern: str, *words: str) -> bool:
+        """Whether the regular expression matches a line of some file of the project.
+
+        Args:
+            words: one of these stands in each line that matches, which is then found sooner.
+        """
+        return self.fact(ProjectText).matches(pattern, *words)
 
     def class_around(self, node: cst.CSTNode) -> ast.ClassDef | None:
         """The innermost class around a node."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import CallFact
+from amplint.core.text import has_line
 from amplint.gradscaler.checker import Misuse, Misuses
 from amplint.gradscaler.checkpoints import ANY_STATE
 from amplint.gradscaler.event_index import FunctionEvents
@@ -49,7 +50,8 @@ class ScalerMisuse(CallFact[Sequence[Misuse]]):
         # A comment may speak of a scaler's state as well: see `Unsaved`.
         self.inference = inference
         if moves is None or any(
-            old.has_line(ANY_STATE) != new.has_line(ANY_STATE) for old, new in moves.edited
+            has_line(old.text, ANY_STATE) != has_line(new.text, ANY_STATE)
+            for old, new in moves.edited
         ):
             sites = self._callers.sites
             around = {caller for each in edit.functions for caller, _ in sites.get(each, ())}

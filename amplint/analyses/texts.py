@@ -28,9 +28,13 @@ class ProjectText(Fact):
             self._mentioned[words] = any(self.inference.files.holding(*words))
         return self._mentioned[words]
 
-    def matches(self, pattern: str) -> bool:
-        """Whether the regular expression matches a line of some file."""
-        return self.inference.matches(pattern)
+    def matches(self, pattern: str, *words: str) -> bool:
+        """Whether the regular expression matches a line of some file.
+
+        Args:
+            words: one of these stands in each line that matches, which is then found sooner.
+        """
+        return self.inference.matches(pattern, *words)
 
     def is_called(self, *names: str) -> bool:
         """Whether code that is no test calls a function of one of these names."""

@@ -14,6 +14,7 @@ import ast
 import re
 import tokenize
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -91,6 +92,21 @@ def code_of(text: str) -> str:
         return noise.group() if noise.lastgroup else VISIBLE.sub(" ", noise.group())
 
     return NOISE.sub(blank, text)
+
+
+def has_line(text: str, pattern: str, words: Iterable[str] = ()) -> bool:
+    """Whether the regular expression matches a line of the text.
+
+    Args:
+        words: one of these stands in each line that matches. Most patterns begin with no letter
+            that could be searched for, so that to try every line took 5 % of a run on timm.
+    """
+    if not words:
+        return any(map(re.compile(pattern).search, LINE_END.split(text)))
+    if not any(word in text for word in words):
+        return False
+    lines = (line for line in LINE_END.split(text) if any(word in line for word in words))
+    return any(map(re.compile(pattern).search, lines))
 
 
 def without_comments(text: str) -> str:

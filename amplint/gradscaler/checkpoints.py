@@ -42,7 +42,7 @@ OTHER_STATE = re.compile(
     re.IGNORECASE,
 )
 # Lines that speak of a scaler in a checkpoint, or of the states of whatever there is.
-ANY_STATE = re.compile(
+ANY_STATE = (
     r"(?i)(scal\w*|amp)\b[^#\n]*\.state_dict|\.state_dict[^#\n]*scaler"
     r"|[\"']\w*scaler\w*[\"'] *(:|\] *=[^=])"
     r"|(getattr|hasattr|methodcaller)\([^#\n]*[\"']state_dict[\"']"
@@ -270,7 +270,7 @@ class Unsaved:
     # -- whether the state may be saved after all
 
     def _may_be_saved(self, program: frozenset[str]) -> bool:
-        if not program.isdisjoint(self._inference.files.matching(ANY_STATE.pattern)):
+        if not program.isdisjoint(self._inference.files.matching(ANY_STATE)):
             return True
         states = {
             function: state

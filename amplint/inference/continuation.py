@@ -17,7 +17,7 @@ from amplint.inference.evaluation import MOVING
 from amplint.inference.fixpoint import Inference
 from amplint.inference.grafting import Graft, graft, unchanged
 from amplint.inference.interface import difference, interface
-from amplint.inference.project import IDLE_SCALER, ProjectFacts
+from amplint.inference.project import ProjectFacts, makes_idle_scaler
 from amplint.inference.snapshot import GONE, TakenUp, affected, naming, updated
 from amplint.inference.state import GLOBALS, SiteId, State
 from amplint.inference.store import Slot
@@ -132,7 +132,7 @@ NOTHING = File("", "")
 
 def others(new: File, old: File) -> Iterator[str]:
     """The functions of a file that are others than before, in more than their place."""
-    if new.has_line(IDLE_SCALER) != old.has_line(IDLE_SCALER):
+    if makes_idle_scaler(new.text) != makes_idle_scaler(old.text):
         yield from new.facts.functions  # see `Frame.is_scaled`
         return
     for function, facts in new.facts.functions.items():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
+from amplint.core.text import has_line
 from amplint.core.values import Region, Value
 from amplint.core.walks import reachable
 from amplint.inference import use_evidence
@@ -19,7 +19,7 @@ from amplint.ir.model import Node
 from amplint.knowledge import libraries
 
 # Ex) GradScaler("cpu"), GradScaler(device="cpu", enabled=True), GradScaler(enabled=False)
-IDLE_SCALER = re.compile(r"GradScaler\([^)]*([\"']cpu|enabled=False)")
+IDLE_SCALER = r"GradScaler\([^)]*([\"']cpu|enabled=False)"
 # Words that are looked for in each function. After an edit no more are asked for, mostly, and an
 # index of all words, which pays for more, takes longer than all else that a new function needs.
 FEW = 8
@@ -55,7 +55,7 @@ class ProjectFacts(Hierarchy):
     def makes_idle_scaler(self, path: str) -> bool:
         """Whether a file has a GradScaler for the CPU, or one that is switched off."""
         if path not in self._idle_scalers:
-            self._idle_scalers[path] = self.files[path].has_line(IDLE_SCALER)
+            self._idle_scalers[path] = makes_idle_scaler(self.files[path].text)
         return self._idle_scalers[path]
 
     def mentioning(self, word: str) -> list[str]:
@@ -84,10 +84,10 @@ class ProjectFacts(Hierarchy):
             )
         return self._calls[names]
 
-    def matches(self, pattern: str) -> bool:
-        """Whether the regular expression matches a line of some file."""
+    def matches(self, pattern: str, *words: str) -> bool:
+        """Whether the regular expression matches a line of some file; see `text.has_line`."""
         if pattern not in self._matches:
-            self._matches[pattern] = any(self.files.matching(pattern))
+            self._matches[pattern] = any(self.files.matching(pattern, words))
         return self._matches[pattern]
 
     def is_stored_from_outside(self, attribute: str) -> bool:
@@ -184,6 +184,11 @@ class ProjectFacts(Hierarchy):
     def decorators(self, function: str) -> Value:
         """The decorators of a function."""
         return self.joined(Key("decorators", function))
+
+
+def makes_idle_scaler(text: str) -> bool:
+    """Whether a file has a GradScaler for the CPU, or one that is switched off."""
+    return has_line(text, IDLE_SCALER, ("GradScaler",))
 
 
 def called_name(call: ast.Call) -> str:

@@ -71,10 +71,6 @@ class File:
         """The lines of its text, without their ends."""
         return LINE_END.split(self.text)
 
-    def has_line(self, pattern: re.Pattern[str]) -> bool:
-        """Whether a line of its text matches."""
-        return any(map(pattern.search, self.lines))
-
     @cached_property
     def uncommented(self) -> list[str]:
         """The same, with blanks for comments."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from amplint.core.text import LINE_END, code_of
+from amplint.core.text import code_of, has_line
 from amplint.ir.file_index import File, words_of
 from amplint.ir.module_names import Modules
 
@@ -109,11 +109,12 @@ class Files(Mapping[str, File]):
         about = " ".join(words)
         yield from (path for path in self._others if self.ask("holds", about, path))
 
-    def matching(self, pattern: str) -> Iterator[str]:
-        """The files of which a line matches the regular expression."""
-        compiled = re.compile(pattern)
-        yield from (path for path, file in self.own.items() if file.has_line(compiled))
-        yield from (path for path in self._others if self.ask("has line", pattern, path))
+    def matching(self, pattern: str, words: Iterable[str] = ()) -> Iterator[str]:
+        """The files of which a line matches the regular expression; see `text.has_line`."""
+        own = self.own.items()
+        yield from (path for path, file in own if has_line(file.text, pattern, words))
+        about = "\n".join((pattern, *words))
+        yield from (path for path in self._others if self.ask("has line", about, path))
 
 
 def binds(text: str, name: str) -> bool:
@@ -138,9 +139,9 @@ def has_star(text: str, _: str) -> bool:
     return STAR.search(text) is not None
 
 
-def has_line(text: str, pattern: str) -> bool:
-    # (To rule out the text as a whole first takes longer: some patterns look far ahead.)
-    return any(map(re.compile(pattern).search, LINE_END.split(text)))
+def has_line_of(text: str, about: str) -> bool:
+    pattern, *words = about.split("\n")
+    return has_line(text, pattern, words)
 
 
 def stores(text: str, attribute: str) -> bool:
@@ -153,6 +154,6 @@ QUESTIONS: Mapping[str, Callable[[str, str], bool]] = {
     "binds": binds,
     "has star": has_star,
     "holds": holds,
-    "has line": has_line,
+    "has line": has_line_of,
     "stores": stores,
 }

@@ -56,7 +56,7 @@ def default_may_be_half(src: Source) -> bool:
     if src.says(DEFAULT_DTYPE):
         return True
     set_somewhere = src.mentions("set_default_dtype") or src.mentions("set_default_tensor_type")
-    return set_somewhere and src.matches(HALF_DEFAULT)
+    return set_somewhere and src.matches(HALF_DEFAULT, "set_default_")
 
 
 def enabled_region(node: cst.CSTNode, src: Source) -> Region | None:

@@ -336,8 +336,8 @@ def changes_default_device(src: Source) -> bool:
     """Whether tensors may be built elsewhere than on the CPU by default."""
     return (
         src.fact(ProjectText).is_called("set_default_device")
-        or src.matches(SETS_OTHER_TYPE)
-        or src.matches(WITHIN_DEVICE)
+        or src.matches(SETS_OTHER_TYPE, "set_default_tensor_type")
+        or src.matches(WITHIN_DEVICE, "device", "init_empty_weights")
     )
 
 

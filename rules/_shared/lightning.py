@@ -33,7 +33,7 @@ def optimizes_automatically(node: cst.CSTNode, src: Source) -> bool:
         and all(base.startswith(KNOWN) for base in bases_around(node, src))
         and not family_mentions(node, AUTOMATIC, src)
         and not src.fact(ProjectText).is_stored_from_outside(AUTOMATIC)
-        and not src.matches(GIVEN_TO_TRAINER)
+        and not src.matches(GIVEN_TO_TRAINER, AUTOMATIC)
     )
 
 

@@ -41,7 +41,7 @@ OWN_CLASS = (
 
 def has_own_classes(src: Source) -> bool:
     """Whether the project has tensors of a class of their own, which results may take over."""
-    return src.matches(OWN_CLASS)
+    return src.matches(OWN_CLASS, "Tensor", "as_subclass", "distribute_tensor", "tv_tensors")
 
 
 # Ex) x.to_sparse(), torch.sparse_coo_tensor(i, v), x.to_mkldnn()
@@ -50,12 +50,12 @@ NESTED = r"\bnested_tensor"
 
 
 def has_nested(src: Source) -> bool:
-    return src.matches(NESTED)
+    return src.matches(NESTED, "nested_tensor")
 
 
 def has_other_layouts(src: Source) -> bool:
     """Whether the project has tensors that are not strided: sparse ones, nested ones."""
-    return src.matches(f"{LAYOUTS}|{NESTED}")
+    return src.matches(f"{LAYOUTS}|{NESTED}", "sparse", "mkldnn", "nested_tensor")
 
 
 def surely_tensor(node: cst.BaseExpression, src: Source, *, annotated: bool = True) -> bool:

@@ -118,7 +118,8 @@ def makes_context(node: cst.CSTNode, src: Source) -> bool:
     function = src.function(node)
     if not isinstance(function, cst.FunctionDef) or not is_plain(function, src):
         return True
-    return src.matches(rf"contextmanager\(\s*(\w+\.)*{function.name.value}\b")
+    made = rf"contextmanager\(\s*(\w+\.)*{function.name.value}\b"
+    return src.matches(made, "contextmanager(")
 
 
 def is_plain(function: cst.FunctionDef, src: Source) -> bool:

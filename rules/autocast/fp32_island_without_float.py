@@ -61,6 +61,7 @@ HALF_WEIGHTS = (
     r"|(model|net|module)\w*\.to\([^)]*(float16|half|dtype)"
     r"|torch_dtype=|set_default_dtype"
 )
+HALF_WORDS = ("half", "float16", "dtype")
 MADE_HALF = r"\b{}\(.*\)(\.\w+\(\))*\.(half|bfloat16)\(\)"  # of an instance of the class
 
 
@@ -95,7 +96,7 @@ def check(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[Finding
     if wrong is None or tensor is None or not made_by_autocast(tensor):
         return
     made = MADE_HALF.format(src.layout.scope(node).partition(".")[0])
-    if src.matches(HALF_WEIGHTS) or src.matches(made):
+    if src.matches(HALF_WEIGHTS, *HALF_WORDS) or src.matches(made, *HALF_WORDS):
         return
     message = f"`{src.brief(wrong)}` is {tensor.dtype}, and autocast is off here: this raises"
     fix = Fix("Cast it to float32", (src.edits.append_call(wrong, "float()"),), Safety.UNSAFE)

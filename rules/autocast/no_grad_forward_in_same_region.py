@@ -177,4 +177,5 @@ def is_trained(module: cst.BaseExpression, src: Source) -> bool:
         rf"\b{name}\b.*requires_grad",
         rf"freeze.*\b{name}\b",
     )
-    return src.matches(rf"\b{name}\.parameters\(") and not src.matches("|".join(frozen))
+    handed_on = src.matches(rf"\b{name}\.parameters\(", "parameters(")
+    return handed_on and not src.matches("|".join(frozen), "parameters(", "requires_grad", "freeze")

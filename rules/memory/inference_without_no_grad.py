@@ -83,7 +83,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if not switches_to_evaluation(call) or function is None or in_lightning_module(call, src):
         return
     model = src.text(cst.ensure_type(call.func, cst.Attribute).value)
-    if ABOUT_GRADIENTS.search(src.text(function)) or src.matches(GLOBALLY):
+    if ABOUT_GRADIENTS.search(src.text(function)) or src.matches(GLOBALLY, "set_grad_enabled"):
         return
     forward = next(forward_calls(call, model, function, src), None)
     heat = src.heat(forward) if forward is not None else None

@@ -125,11 +125,11 @@ def migrate(call: cst.Call, api: AutocastApi, src: Source) -> Fix | None:
     conditions = {
         MEANT: not src.has_star(call),
         CERTAIN: not is_given(call.func, src),
-        NOT_ASKED: not src.matches(CHECKED_BY_CLASS),
+        NOT_ASKED: not src.matches(CHECKED_BY_CLASS, "autocast"),
         INHERITS: True,
     }
     fix = Fix.safe_if("Use `torch.amp.autocast`", edits, conditions)
-    return fix.demoted() if src.matches(REPLACED) else fix
+    return fix.demoted() if src.matches(REPLACED, "autocast") else fix
 
 
 def explicit_dtype(call: cst.Call, api: AutocastApi, src: Source) -> str:
@@ -141,7 +141,7 @@ def explicit_dtype(call: cst.Call, api: AutocastApi, src: Source) -> str:
     nested = region is not None and region.dtype != api.dtype
     elsewhere = (
         src.mentions("autocast", OTHER[api.device or "cuda"])
-        or src.matches(BY_NAME[api.device or "cuda"])
+        or src.matches(BY_NAME[api.device or "cuda"], "bf", "16")
         or any(src.mentions(word) for word in DTYPE_SETTERS)
     )
     if given or not (nested or elsewhere or may_be_inside(call, src)):
@@ -154,7 +154,7 @@ def is_off(call: cst.Call, src: Source) -> bool:
     """Whether the region is switched off, and nothing in the project could take its dtype over."""
     enabled = src.argument(call, "enabled", 0)
     off = enabled is not None and src.text(enabled.value) == "False"
-    return off and not src.matches(TAKES_OVER) and not src.mentions(*DTYPE_GETTERS)
+    return off and not src.matches(TAKES_OVER, "autocast") and not src.mentions(*DTYPE_GETTERS)
 
 
 def may_be_inside(call: cst.Call, src: Source) -> bool:
@@ -171,7 +171,8 @@ def explicit_cache(call: cst.Call, src: Source) -> str:
     """`cache_enabled=True` where the new API might inherit that there is none."""
     given = src.argument(call, "cache_enabled", 2) is not None or src.has_star(call)
     inside = src.region(call) is not None or may_be_inside(call, src)
-    return "cache_enabled=True" if inside and src.matches(WITHOUT_CACHE) and not given else ""
+    without = inside and not given and src.matches(WITHOUT_CACHE, "autocast", "cache_enabled")
+    return "cache_enabled=True" if without else ""
 
 
 def is_handed_on(call: cst.Call, src: Source) -> bool:

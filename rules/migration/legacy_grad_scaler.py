@@ -150,7 +150,7 @@ def widen(named: cst.CSTNode, old: str, new: str, src: Source) -> Fix | None:
     if spelled is None or (spelled.edits and src.imports.bound_as(old) is None):
         return None
     edits = (*spelled.edits, src.edits.replace(named, spelled.text))
-    conditions = {CERTAIN: True, NOT_ASKED: not src.matches(CHECKED_BY_CLASS)}
+    conditions = {CERTAIN: True, NOT_ASKED: not src.matches(CHECKED_BY_CLASS, "GradScaler")}
     return Fix.safe_if(f"Use `{new}`", edits, conditions)
 
 
@@ -165,7 +165,7 @@ def migrate(call: cst.Call, device: str, src: Source) -> Fix | None:
         return None
     conditions = {
         CERTAIN: not is_given(call.func, src),
-        NOT_ASKED: not src.matches(CHECKED_BY_CLASS),
+        NOT_ASKED: not src.matches(CHECKED_BY_CLASS, "GradScaler"),
     }
     fix = Fix.safe_if("Use `torch.amp.GradScaler`", (*spelled.edits, rename, first), conditions)
-    return fix.demoted() if src.matches(REPLACED) else fix
+    return fix.demoted() if src.matches(REPLACED, "GradScaler") else fix

@@ -68,6 +68,11 @@ def counts(at: Spot) -> bool:
     return at.may_come_from(at.number, is_count)
 
 
+def tells_of_positions(at: Spot) -> bool:
+    """Whether its function counts, or takes an angle: most indices are neither."""
+    return not at.facts.words.isdisjoint(ANGLES | {"arange"})
+
+
 rule = Rule(
     "AMP805",
     __doc__,
@@ -76,7 +81,7 @@ rule = Rule(
     help="multiply positions element by element in float32, and cast the result",
     witness=Differs(rtol=0.1),
     presumes=True,
-    candidates=nodes("call", "binop") & gives_half & counts & WITH_HALF,
+    candidates=nodes("call", "binop") & tells_of_positions & gives_half & counts & WITH_HALF,
 )
 
 

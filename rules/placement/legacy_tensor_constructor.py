@@ -538,7 +538,7 @@ def default_dtype(call: cst.Call, src: Source) -> Fix | None:
     )
     # It also makes the CPU the default device; where another one was, that is undone.
     conditions = {
-        CPU_DEFAULT: not src.matches(SETS_OTHER_TYPE),
+        CPU_DEFAULT: not src.matches(SETS_OTHER_TYPE, "set_default_tensor_type"),
         SAME_TYPE: is_local(call.args[0].value, src),
     }
     return Fix.safe_if("Set the default dtype", edits, conditions)

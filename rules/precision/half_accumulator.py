@@ -74,6 +74,22 @@ def is_half(at: Spot, number: int) -> bool:
     return False
 
 
+def outlives_batch(at: Spot) -> bool:
+    """Whether a sum may: it is a field, or there is a loop that is entered in a cold place.
+
+    Most sums of half tensors are residuals of a `forward`, which end with the batch.
+    """
+    if any(at.graph.nodes[user].op == "store" for user in at.users):
+        return True
+    block = at.block
+    while block >= 0:
+        kind, around = at.graph.blocks[block][:2]
+        if kind in ("loop", "while") and at.heat_of(around) is None:
+            return True
+        block = around
+    return False
+
+
 rule = Rule(
     "AMP209",
     __doc__,
@@ -83,7 +99,7 @@ rule = Rule(
     witness=Differs(rtol=0.1),
     presumes=True,
     candidates=(
-        nodes("aug", "binop") & grows_in_half
+        nodes("aug", "binop") & grows_in_half & outlives_batch
         | calls(".add_", ".sub_", ".lerp_") & (lambda at: is_half(at, at.receiver))
     )
     & WITH_HALF

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint.core.finding import Position
-from amplint.core.text import Text, UndecodableError, UnencodableError, code_of
+from amplint.core.text import Text, UndecodableError, UnencodableError, code_of, has_line
 
 BOM = b"\xef\xbb\xbf"
 
@@ -169,3 +169,11 @@ def test_no_name_and_no_place_is_lost_with_the_prose(path: Path) -> None:
 def names(text: str) -> set[tuple[str, tuple[int, int]]]:
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     return {(token.string, token.start) for token in tokens if token.type == tokenize.NAME}
+
+
+def test_a_line_is_found_by_its_words_too() -> None:
+    text = "model.cuda().half()\rx = 1\r\nmodel = net\n# half"
+    pattern = r"model\b.*half"
+    assert has_line(text, pattern) and has_line(text, pattern, ("float16", "half"))
+    assert not has_line(text, pattern, ("float16", "bfloat16"))  # words that are not its own
+    assert not has_line(text, r"x\b.*half", ("half",))  # no match goes on in the next line
