@@ -57,6 +57,16 @@ class Seen:
     notices: tuple[str, ...] = ()
     blames_amplint: bool = True
 
+    def joined(self, other: Seen) -> Seen:
+        """The result of both: of the reading of a file, say, and of judging it."""
+        blames = [seen.blames_amplint for seen in (self, other) if seen.problems]
+        return Seen(
+            self.findings + other.findings,
+            self.problems + other.problems,
+            self.notices + other.notices,
+            any(blames) if blames else True,
+        )
+
 
 @dataclass(frozen=True)
 class Analysed:

@@ -19,7 +19,7 @@ class Begun:
     Args:
         reading: what is in them.
         filter: decides what is reported of them.
-        undecoded: what is said of those that are no text.
+        undecoded: what is said of those that are no text, and of cells that are no Python.
     """
 
     reading: Reading
@@ -44,7 +44,7 @@ class Indexed:
 
 @dataclass(frozen=True)
 class Judged:
-    """All that will ever be said of a file is known."""
+    """All that the analysis says of a file is known."""
 
     path: str
     seen: Seen

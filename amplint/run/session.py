@@ -115,28 +115,24 @@ def rules_of(request: Request) -> list[Rule]:
 
 def filtered(found: Filter, parts: Sequence[Analysed]) -> AnalysisResult:
     """The result to report, of all that was judged."""
-    reported = found.request.project.reported
-    findings: list[Finding] = []
-    problems: list[str] = []
-    notices: list[str] = []
-    blames_amplint = any(part.problems for part in parts)
-    complete = found.is_whole and not any(part.unread for part in parts)
+    seen: dict[str, Seen] = {}
     for part in parts:
-        problems += part.problems
-        for path in sorted(part.seen.keys() & reported):
-            seen = part.seen[path]
-            problems += seen.problems
-            blames_amplint |= bool(seen.problems) and seen.blames_amplint
-            notices += seen.notices
-            findings += found.findings(path, seen, complete)
+        for path in part.seen.keys() & found.request.project.reported:
+            said = part.seen[path]
+            seen[path] = seen[path].joined(said) if path in seen else said
+    complete = found.is_whole and not any(part.unread for part in parts)
+    problems = [problem for part in parts for problem in part.problems]
+    blames_amplint = bool(problems)
+    findings: list[Finding] = []
+    notices: list[str] = []
+    for path in sorted(seen):
+        said = seen[path]
+        problems += said.problems
+        blames_amplint |= bool(said.problems) and said.blames_amplint
+        notices += said.notices
+        findings += found.findings(path, said, complete)
     limited = united(part.limited for part in parts)
-    return AnalysisResult(
-        tuple(sorted(findings, key=lambda finding: finding.path)),  # of a file they are sorted
-        tuple(problems),
-        tuple(notices),
-        limited,
-        blames_amplint,
-    )
+    return AnalysisResult(tuple(findings), tuple(problems), tuple(notices), limited, blames_amplint)
 
 
 # ------------------------------------------------------------------------------------- parts

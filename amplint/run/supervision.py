@@ -169,13 +169,16 @@ class Known:
             case Begun():
                 self._begun = news
                 for path, seen in news.undecoded.items():
-                    self._seen[path] = Judged(path, seen)
+                    if path not in news.filter.texts:
+                        self._seen[path] = Judged(path, seen)
             case Divided(parts):
                 self._parts = parts
             case Indexed(part, unread):
                 self._unread[part] = unread
-            case Judged(path):
-                self._seen[path] = news
+            case Judged(path, seen):
+                assert self._begun is not None
+                refused = self._begun.undecoded.get(path)  # cells of a notebook that has others
+                self._seen[path] = news if refused is None else Judged(path, refused.joined(seen))
 
     def settled(self) -> Iterator[tuple[str, list[Finding]]]:
         """The next files of whose findings nothing can change any more, in the order of paths."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Generator, Iterable
 from dataclasses import replace
 from typing import Any
@@ -420,5 +421,7 @@ def own_change(change: types.TextDocumentContentChangeEvent) -> Change:
 
 def serve() -> None:
     """Serve the editor until it says goodbye, or goes."""
+    # It warns of each shutdown, and editors show all that a server logs as an error.
+    logging.getLogger("pygls").setLevel(logging.ERROR)
     with reserved_output() as output:
         create().start_io(stdout=output)

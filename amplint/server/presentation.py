@@ -134,20 +134,19 @@ def workspace_edit(found: Found, edits: Iterable[Edit]) -> types.WorkspaceEdit:
 
 
 def hover(found: Found, uri: str, at: Place) -> types.Hover | None:
-    """The findings at a place of a text, with the pages of their rules."""
+    """The pages of the rules of the findings at a place of a text, and what to consider there.
+
+    Without the messages: an editor that shows diagnostics on hover would show them twice.
+    """
     here = [item for item in found.items if item.uri == uri and overlap(item.range, Range(at, at))]
     if not here:
         return None
-    parts = [f"**{item.code}** {item.message}{advice(item)}" for item in here]
-    pages = dict.fromkeys(found.pages[item.code].text for item in here if item.code in found.pages)
-    value = "\n\n---\n\n".join(["\n\n".join(parts), *pages])
+    advice = [f"**{item.code}** Consider: {item.advice}." for item in here if item.advice]
+    pages = [found.pages[item.code].text for item in here if item.code in found.pages]
+    value = "\n\n---\n\n".join(dict.fromkeys([*advice, *pages]))
     return types.Hover(
         types.MarkupContent(types.MarkupKind.Markdown, value), lsp_range(here[0].range)
     )
-
-
-def advice(item: Item) -> str:
-    return f"\n\nConsider: {item.advice}." if item.advice else ""
 
 
 def overlap(one: Range, other: Range) -> bool:

@@ -477,6 +477,33 @@ def test_comments_suppress_in_cells(project: Path, capfd: pytest.CaptureFixture[
     assert amplint(capfd, "check") == (0, "1 file, no findings\n", "")
 
 
+def test_findings_stand_in_the_order_of_the_cells(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also those of a cell that is no Python, which is known before all others."""
+    cells = [code(f"{IMPORT}\n{LEGACY}"), code("print 'x'"), code(LEGACY)]
+    (project / "a.ipynb").write_text(document(*cells))
+    _, out, _ = amplint(capfd, "check", "--format", "concise")
+    assert [line.split(": ")[0] for line in out.splitlines()] == [
+        "a.ipynb:cell 1:2:6",
+        "a.ipynb:cell 2:1:1",
+        "a.ipynb:cell 3:1:6",
+    ]
+
+
+def test_a_notebook_without_a_cell_that_python_reads(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (project / "a.ipynb").write_text(document(code("print 'x'"), code("print 'y'")))
+    (project / "b.py").write_text(f"{IMPORT}\n{LEGACY}\n")
+    _, out, _ = amplint(capfd, "check", "--format", "concise")
+    assert [line.split(": ")[0] for line in out.splitlines()] == [
+        "a.ipynb:cell 1:1:1",
+        "a.ipynb:cell 2:1:1",
+        "b.py:2:6",
+    ]
+
+
 def test_the_second_run_finds_the_same(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (project / "a.ipynb").write_text(document(code(f"{IMPORT}\n{LEGACY}"), code("print 'x'")))
     first = amplint(capfd, "check")
