@@ -46,7 +46,7 @@ def statement(text: str, number: int) -> str:
 
 
 def constant(text: str, number: int) -> str:
-    """Another number in the largest function that has one."""
+    """Another number in the largest function that has one; without one, the text as it is."""
     lines = text.splitlines(keepends=True)
     functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
     functions.sort(key=lambda node: node.lineno - (node.end_lineno or 0))
@@ -57,7 +57,9 @@ def constant(text: str, number: int) -> str:
         for node in ast.walk(each)
         if isinstance(node, ast.Constant) and type(node.value) is int
     )
-    found = next(numbers)
+    found = next(numbers, None)
+    if found is None:
+        return text
     line = lines[found.lineno - 1].encode()
     new = str(1_000 + number).encode()
     lines[found.lineno - 1] = (

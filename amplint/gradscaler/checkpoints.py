@@ -130,6 +130,8 @@ class Unsaved:
             facts = self._inference.functions[function]
             if facts.path not in paths or TEST_PATH.search(facts.path):
                 continue
+            if facts.kind != "lambda" and STATE not in facts.words:  # a lambda has none
+                continue
             if not any(node.op == ops.ATTR and node.data == STATE for node in state.graph.nodes):
                 continue
             for number, node in enumerate(state.graph.nodes):

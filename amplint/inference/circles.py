@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, overload
 
-from amplint.core.values import BOTTOM, Value
+from amplint.core.values import Value
 from amplint.core.walks import numbered_components
 from amplint.inference.regions import inherited
 from amplint.inference.state import WHOLE, SiteId
@@ -248,8 +248,7 @@ class Turn:
                 continue
             values = inference.states[function].values
             self._values.update(((function, node), values[node]) for node in nodes)
-            for node in circle.nodes[function]:
-                values[node] = BOTTOM
+            inference.forget(function, circle.nodes[function])
         inference.turn = self
         inference.unsettled.difference_update(circle.evaluated)
         inference.reset(circle.parts)
@@ -339,17 +338,13 @@ class Dependence(Sequence[Sequence[int]]):
         self._numbers = {slot: number for number, slot in enumerate(self._slots, size)}
         self._following: list[Sequence[int] | None] = [None] * (size + len(self._slots))
         self._asked = bytearray(len(self._following))
-        # By function: the keys that its nodes write, and as which sites.
-        self._written: dict[str, list[tuple[Slot, SiteId]]] = {}
-        for slot in self._slots:
-            for site in slot.parts:
-                self._written.setdefault(site[0], []).append((slot, site))
         self._also_read: dict[Slot, list[SiteId]] = {}
+        self._also_written: dict[str, list[tuple[Slot, SiteId]]] = {}  # by function
         for slot, site, reads in kept:
             if reads:
                 self._also_read.setdefault(slot, []).append(site)
             else:
-                self._written.setdefault(site[0], []).append((slot, site))
+                self._also_written.setdefault(site[0], []).append((slot, site))
 
     def __len__(self) -> int:
         return len(self._following)
@@ -383,7 +378,8 @@ class Dependence(Sequence[Sequence[int]]):
         following = [[start + each for each in nodes] for nodes in state.dependents]
         for node, inside in state.contexts.items():
             following[node] += [start + each for each in inside]
-        for slot, site in self._written.get(function, ()):
+        also = self._also_written.get(function, ())
+        for slot, site in (*inference.written_by(function), *also):
             for node in sources(inference, slot, site):
                 following[node].append(self._numbers[slot])
         return following

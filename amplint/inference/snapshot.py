@@ -305,8 +305,17 @@ class TakenUp(Inference):
         self.complete()
 
     def _withdraw_gone(self) -> None:
+        # A function that was evaluated from nothing is in no circle that is known: what it writes
+        # again, in whatever place, keeps a key from resting on itself.
+        again = {
+            (slot, slot.parts[site])
+            for function in self._anew
+            if function in self.states
+            for slot, site in self.written_by(function)
+        }
         for slot, site in self._gone:
-            self.withdraw(slot, site)
+            is_written_again = site in slot.parts and (slot, slot.parts[site]) in again
+            self.withdraw(slot, site, not is_written_again)
         self._gone.clear()
 
 

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from amplint.core.lattice import few_functions, join
 from amplint.core.values import BOTTOM, UNKNOWN, Atom, Region, Value, constant
 from amplint.inference.memo import Memo
-from amplint.inference.state import MAX_ROUNDS, WHOLE, Dispatch, Key, KeyKind, SiteId, State
+from amplint.inference.state import (
+    GLOBALS,
+    MAX_ROUNDS,
+    WHOLE,
+    Dispatch,
+    Key,
+    KeyKind,
+    SiteId,
+    State,
+)
 from amplint.ir.file_set import Files
 from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts
 
@@ -25,6 +34,7 @@ OF_CODE: frozenset[KeyKind] = frozenset({"param", "field"})  # keys that other f
 # Keys of which one node alone makes something. What else is read may matter to the whole function,
 # or is remembered for the next node that asks.
 OF_NODES: frozenset[KeyKind] = frozenset({"param", "return", "yield", "context", "field", "name"})
+PUBLISHED: tuple[KeyKind, ...] = ("return", "yield", "context")  # by a function as a whole
 # Of these, a function of another part that asks for one learns nothing: see `Store.need`.
 FOLLOWED_ONCE: frozenset[KeyKind] = frozenset({"return", "yield", "context", "field"})
 TEST_PATH = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
@@ -308,6 +318,30 @@ class Store(ABC):
             self.turn.changed(slot, before)
         self._tell(slot.readers)
 
+    def written_by(self, function: str) -> Iterator[tuple[Slot, SiteId]]:
+        """The keys that a function that was evaluated contributes to, each with the site."""
+        state = self.states[function]
+        for node in range(len(state.values)):
+            site = (function, node)
+            for slot in self._written.get(site, ()):
+                if site in slot.parts:
+                    yield slot, site
+        module = f"{self.functions[function].path}::"
+        keys = [Key(kind, function) for kind in PUBLISHED]
+        keys += (Key("name", function, name) for name in state.published)
+        keys += (Key("name", module, name) for name in state.graph.globals)
+        for key in keys:
+            known = self.slots.get(key)
+            if known is not None:
+                sites = ((function, WHOLE), (function, GLOBALS))
+                yield from ((known, site) for site in sites if site in known.parts)
+
+    def forget(self, function: str, nodes: Iterable[int]) -> None:
+        """Take the values of nodes for nothing: they are going to be evaluated."""
+        values = self.states[function].values
+        for node in nodes:
+            values[node] = BOTTOM
+
     def reset(self, parts: Iterable[tuple[Slot, SiteId]]) -> None:
         """Take parts of keys for nothing: their sites are going to be evaluated."""
         slots: dict[Slot, None] = {}
@@ -352,8 +386,12 @@ class Store(ABC):
         if self.new_edges is not None:
             self.new_edges ^= {edge}
 
-    def withdraw(self, slot: Slot, site: SiteId) -> None:
-        """Take back what a site has contributed to a key."""
+    def withdraw(self, slot: Slot, site: SiteId, shrinks: bool = True) -> None:
+        """Take back what a site has contributed to a key.
+
+        Args:
+            shrinks: whether no other site is known to contribute the same, whatever circles do.
+        """
         if slot.key.kind == "region":
             function = slot.key.owner
             before = self._joined_region(function)
@@ -363,7 +401,8 @@ class Store(ABC):
                 self._tell(slot.readers)
         elif site in slot.parts:
             self._toggle((slot, site, False))
-            self.shrunk.setdefault(slot, set()).add(site)
+            if shrinks:
+                self.shrunk.setdefault(slot, set()).add(site)
             value = slot.parts.pop(site)
             slot.counts[value] -= 1
             self._part_changed(slot)
