@@ -506,7 +506,8 @@ MUTATIONS: dict[str, tuple[str | tuple[str, ...], dict[str, Callable[[Program], 
             "where": beside_half(
                 "{x} = torch.where({x} > 0, {x}, torch.zeros(1, device={x}.device))"
             ),
-            "epsilon": beside_half("{x} = {x} / ({x}.sum() + 1e-8)"),
+            # Of a mean: under autocast a sum is float32, and the number no mistake.
+            "epsilon": beside_half("{x} = {x} / ({x}.mean() + 1e-8)"),
             "mask": beside_half("{x} = {x}.masked_fill({x} > 0, -1e9)"),
         },
     ),

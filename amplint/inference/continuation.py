@@ -97,7 +97,7 @@ class Edit:
 
 
 class Known:
-    """What was known of functions before they were evaluated again.
+    """All that was known of functions before they were evaluated again.
 
     Nothing else can be known of any other function: values, regions and calls are noted while the
     function is evaluated that they are in. To copy and compare all of them took a fifth of the time
