@@ -130,9 +130,9 @@ class Unsaved:
             facts = self._inference.functions[function]
             if facts.path not in paths or TEST_PATH.search(facts.path):
                 continue
-            if facts.kind != "lambda" and STATE not in facts.words:  # a lambda has none
-                continue
-            if not any(node.op == ops.ATTR and node.data == STATE for node in state.graph.nodes):
+            if STATE not in facts.words or not any(
+                node.op == ops.ATTR and node.data == STATE for node in state.graph.nodes
+            ):
                 continue
             for number, node in enumerate(state.graph.nodes):
                 if node.op != ops.CALL:

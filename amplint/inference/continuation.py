@@ -56,7 +56,7 @@ def continued(files: Files, before: Inference, changed: Collection[str]) -> Cont
     found = affected(
         project,
         seen,
-        anew - grafts.keys(),
+        (anew - grafts.keys()).union(*(rebound(each, before, project) for each in anew)),
         before.states,
         lambda ids: holders(before, ids),
         {each for each in grafts if project.functions[each].kind == "module"},
@@ -165,14 +165,34 @@ def grafted(
             yield function, unchanged(graph)
             continue
         is_module = new.kind == "module"
-        if state.passed_over or not (is_module or (new.kind == "function" and not state.nests)):
+        if state.passed_over or not (is_module or new.kind == "function"):
             continue
         if function in before.known_dispatches:
             continue
         marks = before.marks_of(function), project.marks_of(function)
-        found = graft(state.graph, graph, *marks, may_define=is_module)
+        is_read = is_module or state.nests
+        found = graft(state.graph, graph, *marks, is_read=is_read, may_define=is_module)
         if found is not None:
             yield function, found
+
+
+def rebound(function: str, before: Inference, project: ProjectFacts) -> Iterator[str]:
+    """The scopes in a function that may mean another one's name now: it binds a name that it did
+    not bind before, or no longer does. Of a module the interface says so."""
+    facts, state = project.functions[function], before.states.get(function)
+    if facts.kind == "module" or state is None:
+        return
+    file = project.files[facts.path]
+    names = state.graph.bindings.keys() ^ file.graph(function).bindings.keys()
+    if not names:
+        return
+    functions = file.facts.functions
+    for each in functions.values():
+        around = each.parent
+        while around is not None and around != function:
+            around = functions[around].parent
+        if around is not None and not names.isdisjoint(each.words):
+            yield each.id
 
 
 def told(facts: FunctionFacts) -> object:

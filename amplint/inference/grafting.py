@@ -43,15 +43,26 @@ class Graft:
 
 
 def graft(
-    old: Graph, new: Graph, old_marks: Marks, new_marks: Marks, may_define: bool = False
+    old: Graph,
+    new: Graph,
+    old_marks: Marks,
+    new_marks: Marks,
+    is_read: bool = False,
+    may_define: bool = False,
 ) -> Graft | None:
     """The nodes of a function that stay; None where it has to be evaluated as a whole.
 
-    `may_define`: whether functions may stand in it that did not before.
+    Args:
+        old, new: its graphs, before and now.
+        old_marks, new_marks: what the uses in these say.
+        is_read: whether other scopes read the names that it binds.
+        may_define: whether functions may stand in it that did not before.
     """
     if [(b.kind, b.parent) for b in old.blocks] != [(b.kind, b.parent) for b in new.blocks]:
         return None
     numbers = dict(pairs(old, new))
+    if is_read and not binds_the_same(old, new, numbers):
+        return None
     if not stays_in_sight(old, new, numbers, may_define) or old_marks.paths != new_marks.paths:
         return None
     before = {now: was for was, now in numbers.items()}
@@ -102,15 +113,20 @@ def kind_of(node: Node) -> tuple[str, str, int]:
     return node.op.value, repr(node.data), node.block
 
 
+def binds_the_same(old: Graph, new: Graph, numbers: Mapping[int, int]) -> bool:
+    """Whether each name is bound by the same nodes as before, unless it is a new one."""
+    return all(
+        [numbers.get(number, -1) for number in nodes] == list(new.bindings.get(name, ()))
+        for name, nodes in old.bindings.items()
+    )
+
+
 def stays_in_sight(old: Graph, new: Graph, numbers: Mapping[int, int], may_define: bool) -> bool:
     """Whether the rest of the project sees the same nodes of a function."""
     if old.globals or new.globals:
         return False
     defined: set[int] = set()
     if may_define:
-        stay = {name: [numbers.get(n, -1) for n in of] for name, of in old.bindings.items()}
-        if any(list(new.bindings.get(name, ())) != of for name, of in stay.items()):
-            return False
         every = {n for n, node in enumerate(new.nodes) if node.op in DEFINING}
         defined = every.difference(numbers.values())
 

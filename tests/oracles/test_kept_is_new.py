@@ -301,9 +301,39 @@ INSIDE = {
 }
 
 
-@pytest.mark.parametrize(("old", "new", "rewired"), INSIDE.values(), ids=INSIDE)
+# The same of a function whose names are read by scopes in it.
+NESTED = """
+    from blocks import handed_on, made
+
+    def worked(x, rate):
+        scale = 3
+
+        def inner(a):
+            return made(a * scale + offset)
+
+        key = lambda v: handed_on(v, rate, shift)
+        y = inner(x)
+        shown = key(y)
+        return y, shown
+"""
+GIVEN = "    shown = key(y)\n"
+OUTSIDE = {
+    "a constant that is read inside": ("scale = 3", "scale = 4.5", False),
+    "a statement": (GIVEN, f"    more = made(x)\n{GIVEN}", True),
+    "another argument": ("inner(x)", "inner(rate)", True),
+    "a name that is looked for": (GIVEN, f"    offset = made(x)\n{GIVEN}", True),
+    "a name that a lambda looks for": (GIVEN, f"    shift = made(x)\n{GIVEN}", True),
+    "a name that is bound twice": (GIVEN, f"    scale = made(x)\n{GIVEN}", None),
+    "a name that goes": ("    scale = 3\n", "", None),
+    "another function inside": (GIVEN, f"    def more():\n        return y\n{GIVEN}", None),
+}
+EDITED = {f"{name}, among lines": (LONG, *case) for name, case in INSIDE.items()}
+EDITED.update({f"{name}, around a function": (NESTED, *case) for name, case in OUTSIDE.items()})
+
+
+@pytest.mark.parametrize(("text", "old", "new", "rewired"), EDITED.values(), ids=EDITED)
 def test_an_edited_function_keeps_the_nodes_that_stay(
-    old: str, new: str, rewired: bool | None, monkeypatch: pytest.MonkeyPatch
+    text: str, old: str, new: str, rewired: bool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grafts: list[Graft | None] = []
 
@@ -312,7 +342,7 @@ def test_an_edited_function_keeps_the_nodes_that_stay(
         return grafts[-1]
 
     monkeypatch.setattr(continuation, "graft", noted)
-    before = {**PROJECT, "long.py": textwrap.dedent(LONG)}
+    before = {**PROJECT, "long.py": textwrap.dedent(text)}
     assert old in before["long.py"]
     after = {**before, "long.py": before["long.py"].replace(old, new, 1)}
     inference = in_memory(linked(indexed(before)), after)
