@@ -70,11 +70,12 @@ class _File:
         self.parents = {
             child: node for node in ast.walk(module) for child in ast.iter_child_nodes(node)
         }
-        self.bound: dict[str, set[Bound]] = {}
+        self.bound: dict[str, dict[ast.AST, set[Bound]]] = {}  # by name, and by function or module
         for node in ast.walk(module):
             if isinstance(node, Import):
                 for name, bound in self._bindings(node):
-                    self.bound.setdefault(name, set()).add(bound)
+                    scopes = self.bound.setdefault(name, {})
+                    scopes.setdefault(next(self._scopes(node)), set()).add(bound)
 
     def uses(self) -> Iterator[Use]:
         for node in ast.walk(self.module):
@@ -108,6 +109,13 @@ class _File:
                     shown = f"from {node.module} import {alias.name}{' as x' if renamed else ''}"
                     yield alias.asname or each, Bound(f"{node.module}.{each}", where + shown)
 
+    def _scopes(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The functions around a node, the innermost first, and the module."""
+        for each in self._ancestors(node):
+            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield each
+        yield self.module
+
     def _where(self, node: ast.AST) -> str:
         around = [type(each) for each in self._ancestors(node)]
         function = any(each in (ast.FunctionDef, ast.AsyncFunctionDef) for each in around)
@@ -118,7 +126,11 @@ class _File:
 
     def _of_name(self, node: ast.Name | ast.Attribute) -> Iterator[Use]:
         root, *rest = ast.unparse(node).split(".")
-        found = sorted(self.bound.get(root, ()), key=lambda bound: (bound.dotted, bound.source))
+        scopes = self.bound.get(root, {})
+        inner = [scopes[scope] for scope in self._scopes(node) if scope in scopes]
+        # What no scope around it imports is a parameter that others give, as a rule.
+        meant = inner[0] if inner else {each for bound in scopes.values() for each in bound}
+        found = sorted(meant, key=lambda bound: (bound.dotted, bound.source))
         for bound in found:
             dotted = ".".join((bound.dotted, *rest))
             source = bound.source

@@ -51,6 +51,7 @@ class Program:
     """A file, and its statements in the order in which they are written."""
 
     def __init__(self, text: str) -> None:
+        self.text = text
         self.lines = text.split("\n")
         self.tree = ast.parse(text)
         self.bodies = [
@@ -101,6 +102,19 @@ class Program:
         written = ast.unparse(line)
         same = [each for body in self.bodies for each in body if ast.unparse(each) == written]
         return min(same, key=lambda each: abs(each.lineno - line.lineno), default=None)
+
+    def at_row(self, row: int) -> ast.stmt | None:
+        """The innermost statement that begins in a row."""
+        found = [each for body in self.bodies for each in body if each.lineno == row]
+        return found[-1] if found else None
+
+    def first_import(self) -> ast.stmt | None:
+        """The first import of the module, after those that Python wants first."""
+        for line in self.tree.body:
+            is_future = isinstance(line, ast.ImportFrom) and line.module == "__future__"
+            if isinstance(line, ast.Import | ast.ImportFrom) and not is_future:
+                return line
+        return None
 
     def own(self, line: ast.stmt) -> list[str]:
         """The lines of a statement, without the indentation of the first."""
@@ -442,16 +456,64 @@ FACTORIES = frozenset(f"torch.{name}" for name in "zeros ones full empty arange"
 # ------------------------------------------------------------------------------- migration
 
 
-def renamed(pattern: str, new: str) -> Callable[[Program], Mutants]:
-    """A name of today becomes the old one."""
+TODAY = {
+    "torch.autocast": "autocast",
+    "torch.amp.autocast": "autocast",
+    "torch.GradScaler": "GradScaler",
+    "torch.amp.GradScaler": "GradScaler",
+}
+
+
+def renamed(imported: str, name: str, inside: bool = False) -> Callable[[Program], Mutants]:
+    """A call of a name of today, for CUDA by a constant, becomes one of the old name.
+
+    Args:
+        imported: the import that the old name needs.
+        name: what is written for it then.
+        inside: whether the import stands before the statement of the call, or at the top.
+    """
 
     def mutate(program: Program) -> Mutants:
-        for row, line in enumerate(program.lines, 1):
-            changed = re.sub(pattern, new, line)
-            if changed != line and not line.lstrip().startswith("#"):
-                yield row, "\n".join([*program.lines[: row - 1], changed, *program.lines[row:]])
+        for call, today in calls_of_today(program.tree):
+            old = TODAY[today]
+            brought = imported.format(name=old)
+            written = name.format(name=old)
+            if written == old and re.search(rf"^\s*(from|import) .*\b{old}\b", program.text, re.M):
+                continue  # the file has that name already
+            row = call.lineno - 1
+            line = program.lines[row].encode()
+            kept = [ast.unparse(each) for each in (*call.args, *call.keywords) if not on_cuda(each)]
+            new = f"{written}({', '.join(kept)})".encode()
+            lines = list(program.lines)
+            lines[row] = (line[: call.col_offset] + new + line[call.end_col_offset :]).decode()
+            broken = Program("\n".join(lines))
+            first = broken.at_row(call.lineno) if inside else broken.first_import()
+            if first is not None:
+                yield call.lineno, broken.preceded(first, [brought])
 
     return mutate
+
+
+def calls_of_today(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
+    """The calls for CUDA of one of `TODAY`, on one line each, with the name in full."""
+    names = {
+        each.asname or each.name: f"{node.module}.{each.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and not node.level
+        for each in node.names
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.lineno == node.end_lineno:
+            first, dot, rest = ast.unparse(node.func).partition(".")
+            name = names.get(first, first) + dot + rest
+            if name in TODAY and any(map(on_cuda, (*node.args, *node.keywords))):
+                yield node, name
+
+
+def on_cuda(argument: ast.expr | ast.keyword) -> bool:
+    """Whether an argument names the device as a constant; the old names take none."""
+    value = argument.value if isinstance(argument, ast.keyword) else argument
+    return isinstance(value, ast.Constant) and value.value == "cuda"
 
 
 def in_data_parallel(program: Program) -> Mutants:
@@ -525,12 +587,12 @@ MUTATIONS: dict[str, tuple[str | tuple[str, ...], dict[str, Callable[[Program], 
     "migration": (
         "AMP7",
         {
-            "scaler": renamed(
-                r"torch\.amp\.GradScaler\((\"cuda\"|'cuda')(, )?", "torch.cuda.amp.GradScaler("
-            ),
-            "region": renamed(
-                r"torch\.autocast\((\"cuda\"|'cuda')(, )?", "torch.cuda.amp.autocast("
-            ),
+            "in full": renamed("import torch", "torch.cuda.amp.{name}"),
+            "from": renamed("from torch.cuda.amp import {name}", "{name}"),
+            "from, as": renamed("from torch.cuda.amp import {name} as old", "old"),
+            "from, the module": renamed("from torch.cuda import amp as old", "old.{name}"),
+            "import, as": renamed("import torch.cuda.amp as old", "old.{name}"),
+            "imported inside": renamed("from torch.cuda.amp import {name} as old", "old", True),
         },
     ),
     "parallel": ("AMP6", {"DataParallel": in_data_parallel}),
