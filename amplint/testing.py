@@ -166,6 +166,14 @@ class Fixture:
         with tempfile.TemporaryDirectory() as directory:
             return fixed(self.request(files, Path(directory)), unsafe)
 
+    def pruned(self, path: str, new: str) -> str:
+        """The new text of a file without the imports that it no longer needs, as `amplint fix`
+        writes it."""
+        with tempfile.TemporaryDirectory() as directory:
+            request = self.request(self.program("bad"), Path(directory))
+            files = fixing.Files(request, self.found.all_texts)
+            return fixing.without_orphans(path, self.found.texts[path], new, files)
+
     def request(
         self, files: Files, directory: Path, overlays: Mapping[str, str] | None = None
     ) -> Request:
@@ -295,9 +303,9 @@ def each_fix_removes_its_finding(fixture: Fixture, _: bool) -> None:
     for finding in outcome.findings:
         if finding.fix is None or finding.fix.safety not in APPLIED:
             continue
-        text = outcome.texts[finding.path].text
-        fixed = edited(text, finding.fix.edits)
-        demand(fixed != text, f"{at(finding)}: the fix changes nothing")
+        text = outcome.texts[finding.path]
+        fixed = fixture.pruned(finding.path, edited(text.text, finding.fix.edits))
+        demand(fixed != text.text, f"{at(finding)}: the fix changes nothing")
         ast.parse(fixed)
         after = fixture.lint(files, {finding.path: fixed})
         counted = Counter(map(identity, outcome.findings))

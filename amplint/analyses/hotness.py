@@ -9,10 +9,10 @@ calls it, or when it is a `forward` or a `training_step`. Some guards make what 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.call_guards import CallGuards
@@ -83,6 +83,8 @@ TRAINING_METHODS = frozenset({"forward", "training_step"})
 # Functions of these names use what has been trained.
 PREDICTOR = re.compile(r"Infer|Predict|Pipeline|Eval|Valid")
 PREDICTION = re.compile(r"^_*(predict|infer|inference|generate|validate|evaluate)(_|$)")
+# Ex) data_loader, self.val_loader, testloader, valid_dl
+LOADER = re.compile(r"loader|(^|_)dl$")
 # Ex) functools.lru_cache, functools.cached_property, cached, lru_cache_unless_export
 MEMOISES = re.compile(r"(^|_)cached?(_|$)")
 
@@ -176,6 +178,7 @@ class Hotness(PlaceFact[Heat]):
         self._per_call: set[str] = set()
         self._called_in_loops: set[str] = set()  # those of them
         self._over_loaders: dict[str, tuple[int, ...]] = {}  # by function: blocks
+        self._evaluated: dict[str, tuple[int, ...]] = {}  # of those that train nothing
         self._batch_loops: dict[str, dict[int, str]] = {}
         self._surroundings: dict[str, list[Surroundings]] = {}
         self._updating: dict[str, frozenset[int]] = {}
@@ -196,7 +199,11 @@ class Hotness(PlaceFact[Heat]):
             return True
         functions = inference.functions
         loops, surroundings = self._batch_loops, self._surroundings
-        for known in (self._evaluates, self._updating, self._without_gradients, self._over_loaders):
+        of_functions: tuple[dict[str, Any], ...] = (
+            self._evaluates, self._evaluated, self._updating, self._without_gradients,
+            self._over_loaders,
+        )  # fmt: skip
+        for known in of_functions:
             for function in edit.functions & known.keys():
                 del known[function]
         has_other_classes = edit.has_other_bases or any(
@@ -256,7 +263,12 @@ class Hotness(PlaceFact[Heat]):
         for function, state in self.inference.states.items():
             if function not in self._over_loaders:
                 self._over_loaders[function] = tuple(self._loops_over_loaders(state))
-            self._batch_loops[function] = dict.fromkeys(self._over_loaders[function], EVALUATION)
+            over = self._over_loaders[function]
+            if function not in self._backward_calls.trains:
+                if function not in self._evaluated:
+                    self._evaluated[function] = tuple(self._loops_of_evaluation(function, state))
+                over += self._evaluated[function]
+            self._batch_loops[function] = dict.fromkeys(over, EVALUATION)
         known = self._backward_calls
         stack: list[tuple[str, int, bool]] = []
         for function in self.inference.states.keys() & known.trains:
@@ -304,10 +316,13 @@ class Hotness(PlaceFact[Heat]):
 
     def _may_train(self, function: str, number: int) -> bool:
         """Whether what a call leads to trains there: it does not where gradients are off."""
+        block = self.inference.states[function].graph.nodes[number].block
+        return block not in self._blocks_without_gradients(function)
+
+    def _blocks_without_gradients(self, function: str) -> Collection[int]:
         if function not in self._without_gradients:
             self._without_gradients[function] = self._find_without_gradients(function)
-        block = self.inference.states[function].graph.nodes[number].block
-        return block not in self._without_gradients[function]
+        return self._without_gradients[function]
 
     def _returns_without_gradients(self, function: str) -> bool:
         """Whether all that a function returns is made where gradients are off: it trains nothing
@@ -350,6 +365,16 @@ class Hotness(PlaceFact[Heat]):
             is_loader(atom) or (isinstance(atom, Instance) and self.inference.is_loader(atom.cls))
             for atom in state.values[block.node]
         )
+
+    def _loops_of_evaluation(self, function: str, state: State) -> Iterator[int]:
+        """The loops over what is called a loader, and of which nothing else is known, where a
+        function evaluates: by its name, after `model.eval()`, or without gradients."""
+        is_named = PREDICTION.search(self.inference.functions[function].name) is not None
+        for number, block in enumerate(state.graph.blocks):
+            if block.kind in ("loop", "comprehension") and is_called_loader(state, block.node):
+                evaluates = is_named or self._evaluates_by_calls(function, state)
+                if evaluates or number in self._blocks_without_gradients(function):
+                    yield number
 
     def _over_few(self, state: State, block: int) -> bool:
         """A loop over the optimizers, the models or the parameters is not one over batches."""
@@ -768,8 +793,11 @@ class Hotness(PlaceFact[Heat]):
 
     def _switches_to_evaluation(self, function: str, state: State) -> bool:
         """Whether the function calls `model.eval()` first of all, and trains nothing."""
-        if function in self._backward_calls.trains:
-            return False
+        return function not in self._backward_calls.trains and self._evaluates_by_calls(
+            function, state
+        )
+
+    def _evaluates_by_calls(self, function: str, state: State) -> bool:
         if function not in self._evaluates:
             self._evaluates[function] = self._calls_eval(state)
         return self._evaluates[function]
@@ -787,6 +815,19 @@ class Hotness(PlaceFact[Heat]):
     def _is_cold_function(self, function: str) -> bool:
         facts = self.inference.functions[function]
         return is_cold_by_name(facts.name, facts.decorated)
+
+
+def is_called_loader(state: State, number: int) -> bool:
+    """Whether what a loop iterates is called a loader, or is made of one.
+
+    Ex) val_loader, enumerate(self.test_loader), tqdm(data_loader, desc="eval")
+    """
+    graph = state.graph
+    while number >= 0 and graph.nodes[number].op == ops.CALL:
+        number = graph.nodes[number].operands[1] if len(graph.nodes[number].operands) > 1 else -1
+    path = path_of(graph, number) if number >= 0 else None
+    unknown = number >= 0 and all(isinstance(atom, Unknown) for atom in state.values[number])
+    return path is not None and unknown and bool(LOADER.search(path.rpartition(".")[2]))
 
 
 def steps_by_name(state: State, node: Node) -> bool:

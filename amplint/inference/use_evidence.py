@@ -32,6 +32,10 @@ CALLED = "()"
 MODULE_USES_IF_CALLED = frozenset(
     {"train", "zero_grad", "state_dict", "load_state_dict", "half", "cuda", "module"}
 )
+# A module returns itself from these, so that what its result is used for, it is.
+RETURNING_ITSELF = frozenset(
+    "half bfloat16 float double cuda cpu to train eval requires_grad_".split()
+)
 # Only tensors (and arrays, which `forward` is not given) have these.
 TENSOR_USES = frozenset(
     """
@@ -138,6 +142,7 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
             loss = backpropagated(graph, node.operands, node.data)
             if loss is not None:
                 losses.setdefault(loss, number)
+    give_to_receivers(graph, uses)
     for number in graph.returns if returns_loss else ():
         losses.update(dict.fromkeys(returned_losses(graph, number), number))
     nodes: dict[int, str] = {}
@@ -216,6 +221,18 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
         no_nests,
         starts,
     )
+
+
+def give_to_receivers(graph: Graph, uses: dict[int, set[str]]) -> None:
+    """Count what is done with a result as done with the module that returned itself.
+
+    Ex) model = model.half(); optimizer = SGD(model.parameters(), lr=0.1)
+    """
+    for number in sorted(uses, reverse=True):
+        node = graph.nodes[number]
+        callee = graph.nodes[node.operands[0]] if node.op == ops.CALL else node
+        if node.op == ops.CALL and callee.op == ops.ATTR and callee.data in RETURNING_ITSELF:
+            uses[callee.operands[0]] |= uses[number] & (MODULE_USES | {CALLED})
 
 
 def results_used_as_tensors(graph: Graph, uses: Mapping[int, set[str]]) -> Iterator[int]:

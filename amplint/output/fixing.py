@@ -207,7 +207,7 @@ def fix_round(outcome: Outcome, request: Request, allow: frozenset[Safety]) -> C
         if result.applied and result.text != text.text:
             files = Files(request, outcome.all_texts)
             new = _in_style(path, text, result, files)
-            pruned = _without_orphans(path, text, new, files)
+            pruned = without_orphans(path, text, new, files)
             width = chosen_length((outcome.root / path).parent)
             done = pruned if width is None else wrapped(text, pruned, width)
             fixed[path] = replace(result, text=done)
@@ -281,7 +281,7 @@ def _in_style(path: str, before: Text, fixed: Fixed, files: Files) -> str:
     return fixed.text if objection(before, styled) else styled
 
 
-def _without_orphans(path: str, before: Text, new: str, files: Files) -> str:
+def without_orphans(path: str, before: Text, new: str, files: Files) -> str:
     """The new text without the imports that the fixes have left unused."""
     gone = [
         orphan

@@ -19,9 +19,10 @@ not fill the memory of the device, and metrics of other libraries take arrays.
 
 Fix safety: none is offered, since the memory of the device may be what the read is there for.
 
-Known limits: as for AMP101. A loop is one over batches of evaluation where it iterates a loader
-that is known as one, and neither it nor what it calls trains; `validation_step`, `test_step` and
-`predict_step` of a LightningModule run for every batch, too.
+Known limits: as for AMP101. A loop is one over batches of evaluation where it iterates a loader,
+and neither it nor what it calls trains; `validation_step`, `test_step` and `predict_step` of a
+LightningModule run for every batch, too. What is only called a loader counts in functions that
+evaluate: by their name, after `model.eval()`, or without gradients.
 """
 
 from __future__ import annotations

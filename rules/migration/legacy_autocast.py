@@ -16,7 +16,8 @@ its module, is a parameter's, and only the seen calls say that it is the old one
 means float16 (bfloat16 on the CPU) where none is given, the new one inherits the dtype of an
 enclosing region: `dtype=` is written out where the region is, or may be, inside another one, unless
 it is switched off and nothing in the project asks for its dtype. So is `cache_enabled=True` inside
-of a region where the project has one without a cache.
+of a region where the project has one without a cache. It is unsafe to remove an
+import that nobody uses: who is out of sight may take the name from the file.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), and code
 under a test of the version, are left alone. `autocast(*arguments)` and a bare decorator are
@@ -37,6 +38,7 @@ from .._shared.guards import is_fallback
 from .._shared.handed_on import handed_on, handing_on
 from .._shared.parameters import is_given
 from .._shared.suspensions import suspensions
+from .._shared.unused_imports import importing, unused_imports
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -68,7 +70,8 @@ rule = Rule(
     torch="1.12",
     candidates=calls(*LEGACY)
     | nodes("context") & (lambda at: symbol(at.value) in LEGACY)
-    | handing_on(LEGACY),
+    | handing_on(LEGACY)
+    | importing(LEGACY),
 )
 
 
@@ -194,3 +197,9 @@ BY_NAME = {"cuda": r"[\"']bf(loat)?16", "cpu": r"[\"'](fp|float)16"}
 TAKES_OVER = r"(?<!accelerator\.)\bautocast\((?!\s*False\b|[^)]*(dtype|enabled\s*=\s*False))"
 DTYPE_GETTERS = ("get_autocast_dtype", "get_autocast_gpu_dtype", "get_autocast_cpu_dtype")
 DTYPE_SETTERS = ("set_autocast_dtype", "set_autocast_gpu_dtype", "set_autocast_cpu_dtype")
+
+
+@rule.check
+def check_import(statement: cst.ImportFrom, src: Source) -> Iterator[Finding]:
+    """Ex) from torch.cuda.amp import autocast, and nothing that uses it"""
+    yield from unused_imports(rule, statement, LEGACY, src)

@@ -12,7 +12,8 @@ call.
     @torch.amp.custom_fwd(device_type="cuda")
     def forward(ctx, x): ...
 
-Fix safety: safe: the old function calls the new one with this very device type.
+Fix safety: safe: the old function calls the new one with this very device type. It is unsafe to
+remove an import that nobody uses: who is out of sight may take the name from the file.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), and code
 under a test of the version, are left alone, and so is what is handed on without a call
@@ -29,6 +30,7 @@ from amplint import libcst as cst
 from amplint.knowledge.libraries import LEGACY_CUSTOM
 
 from .._shared.guards import is_fallback
+from .._shared.unused_imports import importing, unused_imports
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 SAME = "the old function calls the new one with this device type"
 
 DEVICE = 'device_type="cuda"'
+IMPORTED = frozenset(LEGACY_CUSTOM)
 
 
 rule = Rule(
@@ -48,7 +51,8 @@ rule = Rule(
     safe_if=(SAME,),
     torch="2.4",
     candidates=calls(*LEGACY_CUSTOM)
-    | nodes("context") & (lambda at: symbol(at.value) in LEGACY_CUSTOM),
+    | nodes("context") & (lambda at: symbol(at.value) in LEGACY_CUSTOM)
+    | importing(IMPORTED),
 )
 
 
@@ -84,3 +88,9 @@ def migrate(
     text = spelled.text if called else f"{spelled.text}({DEVICE})"
     edits = (*spelled.edits, src.edits.replace(function, text), *([device] if device else []))
     return Fix.safe_if(f"Use `{new}`", edits, {SAME: True})
+
+
+@rule.check
+def check_import(statement: cst.ImportFrom, src: Source) -> Iterator[Finding]:
+    """Ex) from torch.cuda.amp import custom_fwd, and nothing that uses it"""
+    yield from unused_imports(rule, statement, IMPORTED, src)

@@ -18,7 +18,8 @@ Fix safety: safe for torch 2.3 and later, which have the new name: the old class
 the new one that only fills in the device. Unsafe where the project asks `isinstance(scaler,
 torch.cuda.amp.GradScaler)`, since the new object is no instance of the old class, where it puts
 another class in that place (`torch.cuda.amp.GradScaler = Other`), and where the class, or its
-module, is a parameter's, and only the seen calls say that it is the old one.
+module, is a parameter's, and only the seen calls say that it is the old one. It is unsafe to remove
+an import that nobody uses: who is out of sight may take the name from the file.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), code
 under a test of the version, and annotations in quotes are left alone. The class itself where it is
@@ -49,6 +50,7 @@ from amplint.knowledge.libraries import SCALERS
 from .._shared.guards import is_fallback
 from .._shared.handed_on import handed_on, handing_on
 from .._shared.parameters import is_given
+from .._shared.unused_imports import importing, unused_imports
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -90,7 +92,8 @@ rule = Rule(
     torch="2.3",
     candidates=calls(*LEGACY)
     | nodes("param", "annotation", "function") & is_annotated
-    | handing_on(LEGACY),
+    | handing_on(LEGACY)
+    | importing(LEGACY),
 )
 
 
@@ -169,3 +172,9 @@ def migrate(call: cst.Call, device: str, src: Source) -> Fix | None:
     }
     fix = Fix.safe_if("Use `torch.amp.GradScaler`", (*spelled.edits, rename, first), conditions)
     return fix.demoted() if src.matches(REPLACED, "GradScaler") else fix
+
+
+@rule.check
+def check_import(statement: cst.ImportFrom, src: Source) -> Iterator[Finding]:
+    """Ex) from torch.cuda.amp import GradScaler, and nothing that uses it"""
+    yield from unused_imports(rule, statement, LEGACY, src)
