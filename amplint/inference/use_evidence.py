@@ -481,12 +481,9 @@ def terms(graph: Graph, number: int) -> Iterator[tuple[int, str]]:
     elif node.op in (ops.BINOP, ops.AUG) and node.data == "Div":
         yield node.operands[0], "term"
     elif node.op in (ops.BINOP, ops.AUG) and node.data == "Mult":
-        # Of two factors of which nothing is known, either may be a weight, unless a name says it.
-        left, right = node.operands
-        for weights in (is_number, is_weight):
-            if weights(graph, left) != weights(graph, right):
-                yield (right if weights(graph, left) else left), "term"
-                break
+        factor = weighted(graph, *node.operands)
+        if factor is not None:
+            yield factor, "term"
     elif node.op == ops.UNARY and node.data == "USub":
         yield node.operands[0], "term"
     elif node.op == ops.CALL:
@@ -531,6 +528,28 @@ def is_key(graph: Graph, number: int, container: int) -> bool:
     if graph.nodes[callee].op == ops.ATTR and graph.nodes[callee].data == "keys":
         over = graph.nodes[callee].operands[0]
     return over == container
+
+
+def weighted(graph: Graph, left: int, right: int) -> int | None:
+    """The factor that is a term of a loss, where the other one is its weight; None where nothing
+    says which is which."""
+    for is_one in (is_number, is_weight):
+        if is_one(graph, left) != is_one(graph, right):
+            return right if is_one(graph, left) else left
+    for factor, other in ((left, right), (right, left)):
+        # Ex) scale * discriminator(fake).mean(), where `scale` is a parameter or a field
+        if is_average(graph, factor) and path_of(graph, other) is not None:
+            return factor
+    return None
+
+
+def is_average(graph: Graph, number: int) -> bool:
+    """Ex) x.mean()"""
+    node = graph.nodes[number]
+    if node.op != ops.CALL or node.operands[1:]:
+        return False
+    callee = graph.nodes[node.operands[0]]
+    return callee.op == ops.ATTR and callee.data in AVERAGES
 
 
 def is_weight(graph: Graph, number: int) -> bool:
