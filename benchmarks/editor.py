@@ -45,8 +45,8 @@ def statement(text: str, number: int) -> str:
     return "".join(lines)
 
 
-def constant(text: str, number: int) -> str:
-    """Another number in the largest function that has one; without one, the text as it is."""
+def constant(text: str, number: int) -> str | None:
+    """Another number in the largest function that has one; None where there is none."""
     lines = text.splitlines(keepends=True)
     functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
     functions.sort(key=lambda node: node.lineno - (node.end_lineno or 0))
@@ -59,7 +59,7 @@ def constant(text: str, number: int) -> str:
     )
     found = next(numbers, None)
     if found is None:
-        return text
+        return None
     line = lines[found.lineno - 1].encode()
     new = str(1_000 + number).encode()
     lines[found.lineno - 1] = (
@@ -73,7 +73,7 @@ def broken(text: str, number: int) -> str:
     return f"{text}\n# {number}\nx = ("
 
 
-EDITS: Mapping[str, Callable[[str, int], str]] = {
+EDITS: Mapping[str, Callable[[str, int], str | None]] = {
     "a comment": comment,
     "a constant": constant,
     "a function": function,
@@ -116,10 +116,16 @@ def main() -> None:
             for kind, edit in EDITS.items():
                 times, before = [], text
                 for number in range(given.edits):
-                    text = edit(text, number)
+                    edited = edit(text, number)
+                    if edited is None:
+                        break
+                    text = edited
                     times.append(waited(looker, opened, root / name, text))
                 if edit is broken:
                     waited(looker, opened, root / name, before)
+                if not times:
+                    print(f"  {kind}: there is no place for it")
+                    continue
                 least = min(own for own, _ in times)
                 real = statistics.median(real for _, real in times)
                 print(f"  {kind}: {least:.2f} s of processor time (median {real:.2f} s)")

@@ -31,6 +31,7 @@ from amplint.core.values import (
     Sequence,
     Shows,
     Super,
+    Symbol,
     Tensor,
     Unknown,
     Value,
@@ -83,8 +84,9 @@ TRAINING_METHODS = frozenset({"forward", "training_step"})
 # Functions of these names use what has been trained.
 PREDICTOR = re.compile(r"Infer|Predict|Pipeline|Eval|Valid")
 PREDICTION = re.compile(r"^_*(predict|infer|inference|generate|validate|evaluate)(_|$)")
-# Ex) data_loader, self.val_loader, testloader, valid_dl
-LOADER = re.compile(r"loader|(^|_)dl$")
+# Ex) data_loader, self.val_loader, testloader, loader_eval, valid_dl; not loader_args, loaders
+LOADER = re.compile(r"loader(_(train|val|valid|eval|test|dev)\w*)?$|(^|_)dl$")
+MAX_WRAPPERS = 4  # around a loader: `enumerate(tqdm(loader))`
 # Ex) functools.lru_cache, functools.cached_property, cached, lru_cache_unless_export
 MEMOISES = re.compile(r"(^|_)cached?(_|$)")
 
@@ -818,16 +820,24 @@ class Hotness(PlaceFact[Heat]):
 
 
 def is_called_loader(state: State, number: int) -> bool:
-    """Whether what a loop iterates is called a loader, or is made of one.
+    """Whether what a loop iterates is called a loader, be it in something that gives its batches.
 
     Ex) val_loader, enumerate(self.test_loader), tqdm(data_loader, desc="eval")
     """
-    graph = state.graph
-    while number >= 0 and graph.nodes[number].op == ops.CALL:
-        number = graph.nodes[number].operands[1] if len(graph.nodes[number].operands) > 1 else -1
-    path = path_of(graph, number) if number >= 0 else None
-    unknown = number >= 0 and all(isinstance(atom, Unknown) for atom in state.values[number])
+    for _ in range(MAX_WRAPPERS):
+        node = state.graph.nodes[number]
+        if node.op != ops.CALL or not node.operands[1:] or not passes_on(state, node.operands[0]):
+            break
+        number = node.operands[1]
+    path = path_of(state.graph, number)
+    unknown = all(isinstance(atom, Unknown) for atom in state.values[number])
     return path is not None and unknown and bool(LOADER.search(path.rpartition(".")[2]))
+
+
+def passes_on(state: State, callee: int) -> bool:
+    """Whether iterating the result of a function is iterating its first argument."""
+    names = (atom.name for atom in state.values[callee] if isinstance(atom, Symbol))
+    return any(name in libraries.PASS_THROUGH for name in names)
 
 
 def steps_by_name(state: State, node: Node) -> bool:

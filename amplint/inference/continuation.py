@@ -7,13 +7,14 @@ in more than their place.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
 from amplint.core.values import BOTTOM
 from amplint.inference.circles import Sites
-from amplint.inference.evaluation import EVERYWHERE, MOVING
+from amplint.inference.evaluation import MOVING
 from amplint.inference.fixpoint import Inference
 from amplint.inference.grafting import Graft, graft, unchanged
 from amplint.inference.interface import difference, interface
@@ -56,7 +57,7 @@ def continued(files: Files, before: Inference, changed: Collection[str]) -> Cont
     found = affected(
         project,
         seen,
-        (anew - grafts.keys()).union(*(rebound(each, before, project) for each in anew)),
+        (anew - grafts.keys()).union(rebound(anew, before, project)),
         before.states,
         lambda ids: holders(before, ids),
         {each for each in grafts if project.functions[each].kind == "module"},
@@ -135,6 +136,7 @@ def outcome(inference: Inference, function: str) -> object:
 
 
 NOTHING = File("", "")
+NO_NAMES: AbstractSet[str] = frozenset()
 
 
 def others(new: File, old: File) -> Iterator[str]:
@@ -176,23 +178,24 @@ def grafted(
             yield function, found
 
 
-def rebound(function: str, before: Inference, project: ProjectFacts) -> Iterator[str]:
-    """The scopes in a function that may mean another one's name now: it binds a name that it did
-    not bind before, or no longer does. Of a module the interface says so."""
-    facts, state = project.functions[function], before.states.get(function)
-    if facts.kind == "module" or state is None:
-        return
-    file = project.files[facts.path]
-    names = state.graph.bindings.keys() ^ file.graph(function).bindings.keys()
-    if not names:
-        return
-    functions = file.facts.functions
-    for each in functions.values():
-        around = each.parent
-        while around is not None and around != function:
-            around = functions[around].parent
-        if around is not None and not names.isdisjoint(each.words):
-            yield each.id
+def rebound(functions: Iterable[str], before: Inference, project: ProjectFacts) -> Iterator[str]:
+    """The scopes in some functions that may mean another one's name now: a function binds a name
+    that it did not bind before, or no longer does. Of a module the interface says so."""
+    names: dict[str, AbstractSet[str]] = {}  # by function: those that come or go
+    for function in functions:
+        facts, state = project.functions[function], before.states.get(function)
+        if facts.kind != "module" and state is not None:
+            graph = project.files[facts.path].graph(function)
+            names[function] = state.graph.bindings.keys() ^ graph.bindings.keys()
+    for path in {project.functions[function].path for function, of in names.items() if of}:
+        known = project.files[path].facts.functions
+        for each in known.values():
+            around = each.parent
+            while around is not None:
+                if not names.get(around, NO_NAMES).isdisjoint(each.words):
+                    yield each.id
+                    break
+                around = known[around].parent
 
 
 def told(facts: FunctionFacts) -> object:
@@ -323,20 +326,8 @@ class Continued(TakenUp):
         else:
             self.is_unique = True  # as it was: nothing but places has changed
 
-    def evaluate(
-        self,
-        function: str,
-        nodes: set[int],
-        scope: Container[int] = EVERYWHERE,
-        circle: Container[int] | None = None,
-        turn: int = 0,
-    ) -> None:
+    def will_change(self, function: str) -> None:
         self.known.note(function)
-        super().evaluate(function, nodes, scope, circle, turn)
-
-    def forget(self, function: str, nodes: Iterable[int]) -> None:
-        self.known.note(function)
-        super().forget(function, nodes)
 
     def _take_states(self, edited: Collection[str]) -> None:
         """Take the functions that are not left: the graph of one may stand in another place now."""

@@ -141,6 +141,17 @@ class Inference(ProjectFacts):
             state.rounds -= 1  # it is not for want of an end that the module is evaluated again
             self.later(module, number)
 
+    def will_change(self, function: str) -> None:
+        """Note that what is known of a function may be something else soon. Nobody needs that but a
+        fixpoint that goes on after an edit: `continuation.py`."""
+
+    def forget(self, function: str, nodes: Iterable[int]) -> None:
+        """Take the values of nodes for nothing: they are going to be evaluated."""
+        self.will_change(function)
+        values = self.states[function].values
+        for node in nodes:
+            values[node] = BOTTOM
+
     def evaluate(
         self,
         function: str,
@@ -150,6 +161,7 @@ class Inference(ProjectFacts):
         turn: int = 0,
     ) -> None:
         """Evaluate nodes of a function, and what depends on them there, within the scope."""
+        self.will_change(function)
         try:
             self._evaluate(function, nodes, scope, circle, turn)
         except Exception as error:

@@ -305,6 +305,8 @@ class TakenUp(Inference):
         self.complete()
 
     def _withdraw_gone(self) -> None:
+        if not self._gone:
+            return
         # A function that was evaluated from nothing is in no circle that is known: what it writes
         # again, in whatever place, keeps a key from resting on itself.
         again = {

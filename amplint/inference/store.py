@@ -336,12 +336,6 @@ class Store(ABC):
                 sites = ((function, WHOLE), (function, GLOBALS))
                 yield from ((known, site) for site in sites if site in known.parts)
 
-    def forget(self, function: str, nodes: Iterable[int]) -> None:
-        """Take the values of nodes for nothing: they are going to be evaluated."""
-        values = self.states[function].values
-        for node in nodes:
-            values[node] = BOTTOM
-
     def reset(self, parts: Iterable[tuple[Slot, SiteId]]) -> None:
         """Take parts of keys for nothing: their sites are going to be evaluated."""
         slots: dict[Slot, None] = {}

@@ -77,7 +77,7 @@ class Memory:
 
     def can_be_read(self, path: str, text: str) -> bool:
         """Whether Python can read a text; if so, it is remembered, and indexed: to parse it once
-        for this and once for the analysis took a fifth of the time of an edit of a large file."""
+        for this and once for the analysis took a sixth of the time of an edit of a large file."""
         if self.readable.get(path) != text:
             try:
                 if path.endswith(SUFFIX):  # JSON; what is indexed of it is the module that it makes

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from amplint import Source
 
 INIT = "__init__.py"
+MEANT = re.compile(r"#.*\b(noqa|pylint)\b")
 
 
 def importing(names: frozenset[str]) -> Candidates:
@@ -34,7 +35,8 @@ def unused_imports(
     """A finding for each of these names that a statement imports for nobody.
 
     An `__init__.py` imports for others, a cell of a notebook for what is typed in the next, and an
-    import in a `try` may be there to see whether it fails.
+    import in a `try` may be there to see whether it fails. A comment for another linter says that
+    the import is meant.
     """
     module = src.text(statement.module) if statement.module is not None else ""
     if statement.relative or isinstance(statement.names, cst.ImportStar):
@@ -43,13 +45,16 @@ def unused_imports(
         return
     if is_fallback(statement, src) or any(isinstance(a, cst.Try) for a in src.ancestors(statement)):
         return
+    line = src.statement(statement)
+    if line is None or MEANT.search(cst.Module([]).code_for_node(line)):
+        return
     unused = [
         alias
         for alias in statement.names
         if f"{module}.{alias.evaluated_name}" in names and is_unused(bound_by(alias), src)
     ]
     for alias in unused:
-        said = f"`{alias.evaluated_name}` of `{module}` is deprecated, and imported for nobody"
+        said = f"`{alias.evaluated_name}` of `{module}` is deprecated, and nothing uses this import"
         yield src.finding(rule, alias, said, without(statement, unused, src))
 
 
@@ -63,6 +68,7 @@ def is_unused(name: str, src: Source) -> bool:
     again = rf"(?<![.\w]){name}\b[\s\S]*(?<![.\w]){name}\b"
     if src.says(re.compile(again)):
         return False
+    # As `exported` in amplint/cst/imports.py, by lines: what is asked of other files are lines.
     stem = PurePosixPath(src.path).stem
     taken = rf"\b{re.escape(stem)}\s+import\b.*([*(\\]|\b{name}\b)|\b{re.escape(stem)}\.{name}\b"
     return not src.matches(taken, stem)
