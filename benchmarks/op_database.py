@@ -1,17 +1,19 @@
 """The tables and the back ends against the sample inputs of PyTorch's own op database.
 
-    python -m benchmarks.op_database [--every N]
+    python -m benchmarks.op_database [--every N] [--out DIRECTORY]
 
 `torch.testing._internal.common_methods_invocations` (private, used here and nowhere else) has
 arguments for some 700 operations. Each is called in a CUDA autocast region, float16, with all
 floating arguments in float32, all in float16, and mixed, on `sim` (PyTorch's kernels of CUDA
-autocast, no values) and on `policy` (amplint's, with values). Then
+autocast, no values), on `policy` (amplint's, with values) and, where torch sees a GPU, on `cuda`
+instead of `policy`. Then
 
 - both must give results of the same dtypes;
 - these must be what `amplint.knowledge` says of the name;
 - where unequal dtypes make a real kernel raise and a fake one does not, the recorder must flag it.
 
-Writes results/op_database.json when all of it was run; exits with 1 when anything is not as it
+Writes op_database.json to benchmarks/results or to a directory (of a GPU:
+op_database-GPU-torchVERSION.json) when all of it was run; exits with 1 when anything is not as it
 should be and is not listed below, with its reason.
 """
 
@@ -25,16 +27,19 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from amplint.knowledge.casts import AUTOCAST
 from amplint.knowledge.operations import RESULTS
 from amplint.verify import selftest
+from amplint.verify.backends.choice import missing
 from amplint.verify.recording.observation import Observation, RunOutcome
 from amplint.verify.runs.run import Runner, running
 from amplint.verify.runs.spec import Spec
+from benchmarks.verify_on_gpu import machine
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULT = Path(__file__).parent / "results" / "op_database.json"
@@ -46,7 +51,8 @@ MIXES = (
     ("float16", "float32"),
     ("float32", "float16"),
 )
-BACKENDS = ("sim", "policy")
+# What stands for a GPU, and what has kernels with values: a GPU, or amplint's policy.
+STAND_IN, REAL = "sim", ("cuda", "policy")
 
 # Operations and variants for which something else than the dtypes of CUDA autocast shows.
 STATISTICS = "the CPU's kernel has other dtypes for what it saves for the backward pass"
@@ -58,6 +64,8 @@ POLICY_DIFFERS = {
     "_batch_norm_with_update": STATISTICS,
     "normal": "the fake kernel promotes the mean and the deviation, the CPU's does not",
 }
+CUDA_DIFFERS = {"normal": "the fake kernel promotes the mean and the deviation, CUDA's does not"}
+DIFFERS: Mapping[str, Mapping[str, str]] = {"policy": POLICY_DIFFERS, "cuda": CUDA_DIFFERS}
 NOTHING_TO_DO = "the power 0 or 1 multiplies nothing"
 LAX = "the real kernel raises"
 TABLES_DIFFER = {
@@ -72,7 +80,7 @@ TABLES_DIFFER = {
     "grid_sampler_2d": LAX,
 }
 CPU_ALONE = "the CPU's kernel alone wants this"
-UNFLAGGED = {
+POLICY_UNFLAGGED = {
     "_batch_norm_with_update": CPU_ALONE,
     "_native_batch_norm_legit": CPU_ALONE,
     "native_batch_norm": CPU_ALONE,
@@ -84,6 +92,14 @@ UNFLAGGED = {
     "_softmax_backward_data": "no call of a program",
     "_unsafe_masked_index_put_accumulate": "no call of a program",
 }
+CUDNN = "the kernel of cuDNN alone wants this, which takes three dimensions and more"
+CUDA_UNFLAGGED = {
+    "nn.functional.batch_norm": CUDNN,
+    "nn.functional.instance_norm": CUDNN,
+    "_softmax_backward_data": "no call of a program",
+    "_unsafe_masked_index_put_accumulate": "no call of a program",
+}
+UNFLAGGED: Mapping[str, Mapping[str, str]] = {"policy": POLICY_UNFLAGGED, "cuda": CUDA_UNFLAGGED}
 UNEQUAL = ("did not match", "scalar type", "same dtype", "dtypes match", "different dtypes",
            "same type", "same scalar type")  # fmt: skip
 
@@ -97,6 +113,8 @@ def measure(device: str, every: int) -> str:
     """Call every N-th operation of the database. Rows as JSON; this runs on a back end."""
     torch = importlib.import_module("torch")
     selftest.without_expecttest()
+    # PyTorch's tests ask numba for a GPU, if it is there: one that `sim` hides crashes it.
+    sys.modules.setdefault("numba", cast("Any", None))
     database = importlib.import_module("torch.testing._internal.common_methods_invocations")
     rows: list[Row] = []
     for op in database.op_db[::every]:
@@ -156,24 +174,28 @@ def row(op: Any, mix: tuple[str, str], device: str, arguments: Any) -> Row:
 # ------------------------------------------------------------------------------- in the parent
 
 
-def measured(runner: Runner, every: int) -> tuple[list[Row], list[Row], set[str]]:
-    """The rows of both back ends, and the operations that the recorder flagged on `sim`."""
-    target, seen = f"{__name__}:{measure.__name__}", {}
-    for name in BACKENDS:
+def measured(runner: Runner, every: int, real: str) -> tuple[list[Row], list[Row], set[str]]:
+    """The rows of `sim` and of a back end with values, and the operations that were flagged."""
+    target = f"{__name__}:{measure.__name__}"
+
+    def run(name: str) -> Observation:
         spec = Spec(str(ROOT), target, name, ("{device}", every), seconds=1800, memory=32 << 30)
-        seen[name] = runner.run(spec)
-        if seen[name].outcome is not RunOutcome.OK:
-            raise RuntimeError(f"{name}: {seen[name].error}: {seen[name].text}")
-    flagged = {flag.op.split(".")[1].rstrip("_") for flag in seen["sim"].flags}
-    sim, policy = (rows(seen[name]) for name in BACKENDS)
-    return sim, policy, flagged
+        seen = runner.run(spec)
+        if seen.outcome is not RunOutcome.OK:
+            raise RuntimeError(f"{name}: {seen.error}: {seen.text}")
+        return seen
+
+    with ThreadPoolExecutor() as pool:
+        sim, other = pool.map(run, (STAND_IN, real))
+    flagged = {flag.op.split(".")[1].rstrip("_") for flag in sim.flags}
+    return rows(sim), rows(other), flagged
 
 
 def rows(seen: Observation) -> list[Row]:
     return list(json.loads(ast.literal_eval(seen.result[0].text)))
 
 
-def pairs(sim: Sequence[Row], policy: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
+def pairs(sim: Sequence[Row], real: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
     """The rows of the same calls; samples that one back end could not make are left out."""
 
     def keyed(rows: Sequence[Row]) -> dict[tuple[Any, ...], Row]:
@@ -185,7 +207,7 @@ def pairs(sim: Sequence[Row], policy: Sequence[Row]) -> Iterator[tuple[Row, Row]
             counts[key] += 1
         return found
 
-    ours, others = keyed(sim), keyed(policy)
+    ours, others = keyed(sim), keyed(real)
     for key in ours.keys() & others.keys():
         if ours[key]["operands"] == others[key]["operands"]:
             yield ours[key], others[key]
@@ -242,7 +264,9 @@ def meant(word: str, operands: Sequence[Any], torch: Any) -> Any:
     return known[word] if word in known else getattr(torch, word)
 
 
-def compared(sim: Sequence[Row], policy: Sequence[Row], flagged: set[str]) -> dict[str, Any]:
+def compared(
+    sim: Sequence[Row], others: Sequence[Row], flagged: set[str], real: str
+) -> dict[str, Any]:
     """Counts of what agrees, and all that does not and has no reason above."""
     counts: Counter[str] = Counter()
     problems: list[str] = []
@@ -253,18 +277,18 @@ def compared(sim: Sequence[Row], policy: Sequence[Row], flagged: set[str]) -> di
         if not right and not listed:
             problems.append(f"{what}: {told(each, other)}")
 
-    for ours, theirs in pairs(sim, policy):
+    for ours, theirs in pairs(sim, others):
         if ours["error"]:
             counts["raises on sim"] += 1
             continue
         if not theirs["error"]:
             right = ours["gives"] == theirs["gives"]
-            count("policy and sim", right, POLICY_DIFFERS, theirs, ours["gives"])
+            count(f"{real} and sim", right, DIFFERS[real], theirs, ours["gives"])
         elif len(set(ours["mix"])) == 2 and any(text in theirs["error"] for text in UNEQUAL):
             right = any(ours["op"].rpartition(".")[2] in name for name in flagged)
-            count("flagged on sim", right, UNFLAGGED, theirs, "flagged")
+            count("flagged on sim", right, UNFLAGGED[real], theirs, "flagged")
         else:
-            counts["no kernel of the CPU for it"] += 1
+            counts[f"raises on {real}, for another reason"] += 1
         says = of_tables(ours)
         if says is not None and ours["gives"]:
             count("tables and sim", says == ours["gives"][0], TABLES_DIFFER, ours, says)
@@ -279,14 +303,17 @@ def compared(sim: Sequence[Row], policy: Sequence[Row], flagged: set[str]) -> di
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--every", type=int, default=1, help="only every N-th operation")
-    every = parser.parse_args(arguments).every
+    parser.add_argument("--out", type=Path, default=RESULT.parent, help="where the result goes")
+    options = parser.parse_args(arguments)
+    real = next(name for name in REAL if missing(name) is None)
     with running() as runner:
-        found = compared(*measured(runner, every))
+        found = compared(*measured(runner, options.every, real), real)
     version = importlib.import_module("torch").__version__
-    text = json.dumps({"torch": version, **found}, indent=1)
+    text = json.dumps({"torch": version, "with values": real, **found}, indent=1)
     print(text)
-    if every == 1:
-        RESULT.write_text(text + "\n", encoding="utf-8")
+    if options.every == 1:
+        name = f"{RESULT.stem}-{machine()}.json" if real == "cuda" else RESULT.name
+        (options.out / name).write_text(text + "\n", encoding="utf-8")
     return 1 if found["problems"] else 0
 
 

@@ -75,11 +75,9 @@ def run(archive: Path, out: Path, arguments: Sequence[str]) -> int:
         site, report = Path(name, INSIDE), Path(name, "report")
         command = [sys.executable, "-m", "amplint", "verify", *(arguments or ARGUMENTS)]
         path = os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH"))))
-        environment = {**os.environ, "PYTHONPATH": path}
-        # Not where it is called: a checkout of amplint there would be imported in its place.
-        done = subprocess.run(
-            [*command, "--report", str(report)], env=environment, cwd=name, check=False
-        )
+        # Where it is called, a checkout of amplint would be imported in the place of this one.
+        environment = {**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+        done = subprocess.run([*command, "--report", str(report)], env=environment, check=False)
         stem = out / f"verify-{machine()}"
         for suffix in (".json", ".html"):
             written = report / f"verify{suffix}"

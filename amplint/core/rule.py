@@ -30,6 +30,7 @@ class Raises(Witness):
 
     Args:
         text: in upper or lower case.
+        on_gpu: what CUDA's kernels say in its place, where they have other words.
         devices: whether the error is about devices, and not about dtypes.
         policy: whether it is CUDA autocast that raises it, and no kernel.
         backward: whether it is the backward pass that raises it: back ends without values only
@@ -37,6 +38,7 @@ class Raises(Witness):
     """
 
     text: str
+    on_gpu: str = ""
     devices: bool = False
     policy: bool = False
     backward: bool = False

@@ -113,7 +113,7 @@ NO_BFLOAT16: frozenset[str] = frozenset(
 # come to one of them inside. `F.interpolate` is fp32 on CUDA but for mode="area".
 # Read in the source, not run: the recurrent names on CUDA (cudnn has its own cast, in
 # AutocastRNN.cpp), cov, corrcoef and the attention forward; "unknown" on CUDA for what its kernels
-# call inside.
+# call inside, and for what only newer versions cast (versions.CAST_SINCE).
 _CUDA = {
     "half": """
         addbmm addmm addmv addr baddbmm bmm corrcoef cov matmul matrix_power mm mv prelu
@@ -138,22 +138,22 @@ _CUDA = {
     torch.binary_cross_entropy_with_logits torch.cdist torch.cosine_embedding_loss
     torch.cosine_similarity torch.cumulative_trapezoid torch.group_norm torch.hinge_embedding_loss
     torch.kl_div torch.layer_norm torch.margin_ranking_loss torch.norm_except_dim torch.nuclear_norm
-    torch.pairwise_distance torch.pdist torch.poisson_nll_loss torch.rms_norm torch.trapezoid
-    torch.trapz torch.triplet_margin_loss
+    torch.pairwise_distance torch.pdist torch.poisson_nll_loss torch.trapezoid torch.trapz
+    torch.triplet_margin_loss
     F.binary_cross_entropy_with_logits F.cosine_embedding_loss F.cosine_similarity F.cross_entropy
     F.gaussian_nll_loss F.group_norm F.gumbel_softmax F.hinge_embedding_loss F.huber_loss
     F.interpolate F.kl_div F.l1_loss F.layer_norm F.linear_cross_entropy F.local_response_norm
     F.lp_pool1d F.lp_pool2d F.lp_pool3d F.margin_ranking_loss F.mse_loss F.multi_margin_loss
     F.multilabel_margin_loss F.multilabel_soft_margin_loss F.nll_loss F.normalize
-    F.pairwise_distance F.pdist F.poisson_nll_loss F.rms_norm F.smooth_l1_loss F.soft_margin_loss
-    F.softplus F.triplet_margin_loss F.triplet_margin_with_distance_loss F.upsample
+    F.pairwise_distance F.pdist F.poisson_nll_loss F.smooth_l1_loss F.soft_margin_loss F.softplus
+    F.triplet_margin_loss F.triplet_margin_with_distance_loss F.upsample
     F.upsample_bilinear F.upsample_nearest
     nn.BCEWithLogitsLoss nn.CosineEmbeddingLoss nn.CosineSimilarity nn.CrossEntropyLoss
     nn.GaussianNLLLoss nn.GroupNorm nn.HingeEmbeddingLoss nn.HuberLoss nn.KLDivLoss nn.L1Loss
     nn.LPPool1d nn.LPPool2d nn.LPPool3d nn.LayerNorm nn.LinearCrossEntropyLoss nn.LocalResponseNorm
     nn.MSELoss nn.MarginRankingLoss nn.MultiLabelMarginLoss nn.MultiLabelSoftMarginLoss
-    nn.MultiMarginLoss nn.NLLLoss nn.NLLLoss2d nn.PairwiseDistance nn.PoissonNLLLoss nn.RMSNorm
-    nn.SmoothL1Loss nn.SoftMarginLoss nn.Softplus nn.TripletMarginLoss
+    nn.MultiMarginLoss nn.NLLLoss nn.NLLLoss2d nn.PairwiseDistance nn.PoissonNLLLoss nn.SmoothL1Loss
+    nn.SoftMarginLoss nn.Softplus nn.TripletMarginLoss
     nn.TripletMarginWithDistanceLoss nn.Upsample nn.UpsamplingBilinear2d nn.UpsamplingNearest2d
     nn.utils.get_total_norm
     special.erfinv special.expm1 special.log1p special.logsumexp
@@ -174,11 +174,11 @@ _CUDA = {
     "banned": "F.binary_cross_entropy nn.BCELoss",
     "unknown": """
     trace
-    torch.affine_grid_generator torch.lobpcg
-    F.affine_grid
+    torch.affine_grid_generator torch.lobpcg torch.rms_norm
+    F.affine_grid F.rms_norm
     linalg.lstsq
-    nn.AdaptiveLogSoftmaxWithLoss nn.Transformer nn.TransformerDecoder nn.TransformerDecoderLayer
-    nn.TransformerEncoder nn.TransformerEncoderLayer
+    nn.AdaptiveLogSoftmaxWithLoss nn.RMSNorm nn.Transformer nn.TransformerDecoder
+    nn.TransformerDecoderLayer nn.TransformerEncoder nn.TransformerEncoderLayer
     """,
 }
 _CPU = {

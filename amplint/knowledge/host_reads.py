@@ -38,18 +38,21 @@ HOST_READS: dict[str, str] = {
 WAITS: frozenset[str] = frozenset(
     names(
         """
-        corrcoef cov inverse istft pinverse
-        torch.cuda.synchronize torch.lobpcg
-        F.gaussian_nll_loss
+        cholesky corrcoef cov histc inverse istft matrix_exp pinverse svd
+        torch.ctc_loss torch.cuda.synchronize torch.isin torch.lobpcg torch.normal torch.pca_lowrank
+        torch.svd_lowrank
+        F.ctc_loss F.gaussian_nll_loss
         linalg.cholesky linalg.cond linalg.eig linalg.eigh linalg.eigvals linalg.eigvalsh linalg.inv
-        linalg.ldl_factor linalg.lstsq linalg.lu_factor linalg.matrix_rank linalg.pinv linalg.solve
-        linalg.svdvals
-        nn.GaussianNLLLoss
+        linalg.ldl_factor linalg.lstsq linalg.lu_factor linalg.matrix_exp linalg.matrix_rank
+        linalg.pinv linalg.solve linalg.svd linalg.svdvals linalg.tensorinv linalg.tensorsolve
+        nn.CTCLoss nn.GaussianNLLLoss
         """
     )
 )
 """Operations that wait for the device inside, to check their operands or their success, and give a
-tensor all the same (their documentation, and FakeTensor); of linalg, those without `_ex`."""
+tensor all the same (their documentation, FakeTensor, and torch 2.11's sync debug mode on a GPU; not
+on all operands: normal with a tensor of deviations, isin of many elements); of linalg, those
+without `_ex`."""
 
 _DEVICES = ("accelerator", "cuda", "mps", "mtia", "xpu")
 SYNCHRONIZES: frozenset[str] = frozenset(f"torch.{device}.synchronize" for device in _DEVICES)

@@ -22,6 +22,10 @@ OLDER_DIFFERS: dict[str, str] = {
 }
 """What torch 2.4.1 does otherwise than these tables say (run)."""
 
+CAST_SINCE: dict[str, str] = dict.fromkeys(names("torch.rms_norm F.rms_norm nn.RMSNorm"), "2.12")
+"""Names that a CUDA region casts from this version on; `casts` has "unknown" for them, since nobody
+knows which torch a program meets (verify/backends/autocast-VERSION.json; 2.11 run on a GPU)."""
+
 NEWER_DIFFERS: dict[str, str] = {
     "Tensor.cholesky": "raises: removed",
     "Tensor.qr": "raises: removed",

@@ -8,6 +8,7 @@ the rule's witness demands must hold of the first and not of the second.
 from __future__ import annotations
 
 import ast
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -156,7 +157,8 @@ def aspect_of_error(witness: Raises) -> Aspect:
 def raises(witness: Raises, bad: Observation, _: Observation) -> tuple[bool, str]:
     if bad.outcome is RunOutcome.EXCEPTION:
         error = f"{bad.error}: {bad.text}"
-        return witness.text.casefold() in error.casefold(), error.partition("\n")[0]
+        text = (bad.backend == "cuda" and witness.on_gpu) or witness.text
+        return text.casefold() in error.casefold(), error.partition("\n")[0]
     if bad.flags:
         flag = bad.flags[0]
         return True, f"flagged: {flag.op} of {' and '.join(flag.dtypes)}"
@@ -269,7 +271,8 @@ def judged(
 # ------------------------------------------------------------------------------- the table
 
 
-BESIDE_EACH_OTHER = 4  # programs
+# Programs. On a GPU each holds some 500 MB for itself, so more would not fit on small ones.
+BESIDE_EACH_OTHER = min(os.cpu_count() or 1, 8)
 
 
 def verify(rules: Sequence[Rule], backends: Sequence[Backend], runner: Runner) -> Iterator[Result]:

@@ -1,13 +1,15 @@
 """A number that is beyond the range of float16 is written into a tensor that is float16.
 
 float16 ends at 65504. Filling with a larger number raises (`value cannot be converted to type
-c10::Half without overflow`); where it is chosen, added or multiplied, it silently becomes infinite.
-A row of scores that is masked with -inf throughout is nan after a softmax. Under autocast scores
-are half, although everything that they are computed from is float32.
+c10::Half without overflow`), and so does choosing it on a GPU, by `torch.where` (on the CPU it is
+infinite); where it is written by an index, added or multiplied, it silently becomes infinite. A row
+of scores that is masked with -inf throughout is nan after a softmax. Under autocast scores are
+half, although everything that they are computed from is float32.
 
     scores = q @ k.transpose(-2, -1)                    # float16 in an autocast region
     scores = scores.masked_fill(mask == 0, -1e9)        # RuntimeError
-    scores = torch.where(mask, scores, -1e9)            # -inf
+    scores = torch.where(mask, scores, -1e9)            # RuntimeError on a GPU
+    scores[mask == 0] = -1e9                            # -inf
 
     scores = scores.masked_fill(mask == 0, torch.finfo(scores.dtype).min)
 
@@ -75,7 +77,7 @@ FILLING = {
     "pad": ("value", 2),
 }
 WITHOUT_TENSOR = frozenset({"full"})
-CHOSEN = frozenset({"masked_fill", "masked_fill_", "where"})
+MASKING = frozenset({"masked_fill", "masked_fill_"})
 
 
 def fills_half(at: Spot) -> bool:
@@ -127,21 +129,25 @@ def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
         return
     result = src.tensor(call)
     number = beyond(given.value, result, CONVERTS, src)
-    if number is not None and result is not None:
-        dtype = half_on_a_path(result.dtype)
-        message = f"`{src.brief(given.value)}` does not convert to {dtype}: this raises"
+    if number is not None:
         filled = call.args[0].value if function and call.args else receiver(call)
-        fix = within(given.value, filled, number, src) if name in CHOSEN else None
-        places, anywhere = dtype_places(src, result), result.dtype in CHOICES
-        yield src.finding(rule, call, message, fix, places, anywhere=anywhere)
+        fix = within(given.value, filled, number, src) if name in MASKING else None
+        yield from loud(call, given.value, "this raises", result, fix, src)
 
 
 def check_where(call: cst.Call, src: Source) -> Iterator[Finding]:
-    """Ex) torch.where(mask, scores, -1e9)"""
+    """Ex) torch.where(mask, scores, -1e9)
+
+    Both are made tensors on the device of the other (where of ATen/native/TensorCompare.cpp, which
+    calls scalar_tensor): on CUDA that converts as `full` does, on the CPU it does not look.
+    """
     result = src.tensor(call)
     branches = [arg.value for arg in call.args[-2:]] if len(call.args) == 3 else []
     for branch, other in zip(branches, reversed(branches), strict=True):
-        yield from silent(call, branch, other, result, src)
+        number = beyond(branch, result, CONVERTS, src)
+        if number is not None:
+            how = "this raises on a GPU"
+            yield from loud(call, branch, how, result, within(branch, other, number, src), src)
 
 
 @rule.check
@@ -159,6 +165,23 @@ def check_write(node: cst.Assign, src: Source) -> Iterator[Finding]:
         if isinstance(each.target, cst.Subscript):
             written = each.target.value
             yield from silent(each.target, node.value, written, src.tensor(written), src)
+
+
+def loud(
+    call: cst.Call,
+    value: cst.BaseExpression,
+    how: str,
+    result: Tensor | None,
+    fix: Fix | None,
+    src: Source,
+) -> Iterator[Finding]:
+    """The finding on a number that is converted, which does not go unnoticed."""
+    if result is None:
+        return
+    dtype = half_on_a_path(result.dtype)
+    message = f"`{src.brief(value)}` does not convert to {dtype}: {how}"
+    places, anywhere = dtype_places(src, result), result.dtype in CHOICES
+    yield src.finding(rule, call, message, fix, places, anywhere=anywhere)
 
 
 def silent(

@@ -107,7 +107,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="0.1",
     help="cast inputs and states to the dtype of the parameters",
-    witness=Raises("must have the same dtype"),
+    witness=Raises("must have the same dtype", on_gpu="are not the same dtype"),
     safe_if=(RAISES, TENSOR, UNCAUGHT),
     changes=frozenset({Change.DTYPE}),
     presumes=False,

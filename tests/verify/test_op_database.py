@@ -13,7 +13,7 @@ op_database = pytest.importorskip("benchmarks.op_database")
 
 def test_a_part_of_the_database_gives_what_the_tables_say() -> None:
     with running() as runner:
-        found = op_database.compared(*op_database.measured(runner, every=29))
+        found = op_database.compared(*op_database.measured(runner, 29, "policy"), "policy")
     assert found["problems"] == []
     assert found["counts"]["policy and sim: equal"] > 100
     assert found["counts"]["tables and sim: equal"] > 100
@@ -48,7 +48,7 @@ def row(gives: str, error: str = "", op: str = "add", **changes: object) -> dict
 def test_what_disagrees_is_a_problem(
     sim: dict[str, object], policy: dict[str, object], flagged: set[str], problem: str | None
 ) -> None:
-    problems = op_database.compared([sim], [policy], flagged)["problems"]
+    problems = op_database.compared([sim], [policy], flagged, "policy")["problems"]
     assert len(problems) == (problem is not None)
     assert problem is None or problems[0].startswith(problem)
 

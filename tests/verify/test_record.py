@@ -1,6 +1,7 @@
 """What the recorder writes down, with whose line."""
 
 import contextlib
+import operator
 import warnings
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,11 @@ READS: dict[str, tuple[Any, Wait]] = {
     "masked_select": (lambda x: x.masked_select(x > 0), Wait.SHAPE_READ),
     "repeat_interleave": (lambda x: x.repeat_interleave(x.long()), Wait.SHAPE_READ),
     "mask": (lambda x: x[x > 0], Wait.BOOL_INDEX),
+    "histc": (lambda x: x.histc(), Wait.SCALAR_READ),
+    "inv": (lambda x: torch.linalg.inv(x.diag()), Wait.SCALAR_READ),
+    "masked_fill": (lambda x: x.masked_fill(x > 0, x[0]), Wait.SCALAR_READ),
+    "normal": (lambda x: torch.normal(0.0, x), Wait.SCALAR_READ),
+    "linspace": (lambda x: torch.linspace(0, x[0], 4), Wait.SCALAR_READ),
     "tolist": (lambda x: x.tolist(), Wait.SCALAR_READ),
     "cpu": (lambda x: x.cpu(), Wait.TO_HOST),
     "numpy": (lambda x: x.numpy(), Wait.TO_HOST),
@@ -146,6 +152,10 @@ def test_a_read_is_counted_once_and_is_the_users(name: str) -> None:
         lambda x: x.where(x > 0, 0.0),
         lambda x: x.repeat_interleave(torch.ones(4).long(), output_size=4),
         lambda x: x.shape[0],
+        lambda x: x.index_put_((x > 0,), torch.tensor(1.0)),
+        lambda x: operator.setitem(x, x > 0, 1.0),
+        lambda x: x.masked_fill(x > 0, 1.0),
+        lambda x: torch.normal(x, 1.0),
     ],
 )
 def test_what_reads_nothing_is_no_wait(call: Any) -> None:

@@ -49,6 +49,18 @@ def test_what_it_runs_by_itself_are_options_of_verify() -> None:
     assert options >= {*verify_on_gpu.ARGUMENTS, "--report"}
 
 
+def test_what_was_run_on_a_gpu_says_what_the_documentation_says() -> None:
+    results = verify_on_gpu.ROOT / "benchmarks" / "results"
+    (found,) = [json.loads(path.read_text("utf-8")) for path in results.glob("verify-*.json")]
+    verdicts = [row["verdict"] for row in found["rules"] if row["backend"] == "cuda"]
+    calls = [row["verdict"] for row in found["self-test"]["cuda"]["calls"]]
+    assert set(verdicts) == {"verified"}
+    assert set(calls) == {"right"}
+    page = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
+    assert f"All {len(verdicts)} rules whose claims can be run are verified" in page
+    assert f"{len(calls)} of {len(calls)} calls" in page
+
+
 CLAIM = re.compile(r"(?:checked|verified|tested|run) on an? (?:NVIDIA )?(GPU|[A-Z]+\d+\w*)")
 
 

@@ -1,6 +1,6 @@
 """`cuda`: a GPU, with two counters of waits beside the recorder's.
 
-The recorder knows operations and lines, and misses what waits inside one kernel. PyTorch's
+The recorder knows operations and lines, and misses some that wait inside one kernel. PyTorch's
 `set_sync_debug_mode` warns of what synchronizes, and misses copies of pageable memory that are
 asked for as non-blocking. The callbacks of its GPU trace see every synchronization of a stream, a
 device or an event; they are private, so they are used where they are found.
@@ -10,17 +10,24 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest import mock
 
 import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
+from amplint.verify.recording.observation import Wait
 from amplint.verify.recording.record import Recorder, on_cuda, waiting_functions
 
 DEBUG_MODE = "called a synchronizing CUDA operation"  # c10/cuda/CUDAFunctions.cpp
 ABOUT_DEBUG_MODE = "Synchronization debug mode is a prototype feature"
 TRACED = ("stream", "device", "event")
+# What makes a tensor of numbers and of nests of them; of a tensor or an array, dispatched.
+BUILDERS = (torch.tensor, torch.as_tensor, torch.Tensor.new_tensor)
+PLAIN = (bool, int, float, complex, list, tuple)
 
 
 class Trace:
@@ -50,6 +57,73 @@ class Trace:
         return count
 
 
+class Reads(TorchFunctionMode):
+    """Counts what reads the device, or copies to it, and passes no dispatcher.
+
+    Printing switches the modes off that see operations, and so does making a tensor of a list
+    (torch/_tensor_str.py, torch/csrc/utils/tensor_new.cpp).
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.Tensor.__repr__ and args[0].is_cuda:
+            self.recorder.waited(Wait.SCALAR_READ, "Tensor.__repr__", args[0])
+        result = func(*args, **kwargs)
+        data = kwargs.get("data", args[-1] if args else None)
+        if func in BUILDERS and isinstance(data, PLAIN):
+            for leaf in tree_leaves(data):
+                if isinstance(leaf, torch.Tensor) and leaf.is_cuda:
+                    self.recorder.waited(Wait.SCALAR_READ, "torch.tensor", leaf)
+            if result.is_cuda:
+                size = result.numel() * result.element_size()
+                self.recorder.waited(Wait.TO_DEVICE, "torch.tensor", result, size)
+        return result
+
+
+def synchronizing(recorder: Recorder, of: type) -> Any:
+    """Have the method `synchronize` of a class counted."""
+    method: Any = of.synchronize  # type: ignore[attr-defined]
+
+    def counted(self: Any) -> Any:
+        recorder.waited(Wait.SYNCHRONIZE, f"torch.cuda.{of.__name__}.synchronize")
+        return method(self)
+
+    return mock.patch.object(of, "synchronize", counted)
+
+
+def as_without_determinism(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is called as if no deterministic algorithms were asked for."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        torch.use_deterministic_algorithms(False)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            torch.use_deterministic_algorithms(True, warn_only=True)
+
+    return called
+
+
+@contextmanager
+def deterministic() -> Iterator[None]:
+    """Have results repeat themselves, as far as that leaves dtypes as they are.
+
+    `interpolate` would take another path, of operations that autocast does not know: half stayed
+    half, where it becomes float32 (seen with torch 2.11 on a GPU).
+    """
+    # What chooses kernels by timing them would differ from run to run.
+    torch.backends.cudnn.benchmark = False
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    functional = torch.nn.functional
+    plain = as_without_determinism(functional.interpolate)
+    with mock.patch.object(functional, "interpolate", plain):
+        yield
+
+
 def limit_memory(size: int) -> None:
     """Let the process have that many bytes of GPU memory.
 
@@ -68,5 +142,8 @@ def on_gpu(recorder: Recorder) -> Iterator[None]:
         stack.callback(torch.cuda.set_sync_debug_mode, before)
         torch.cuda.set_sync_debug_mode("warn")
         stack.enter_context(recorder)
+        stack.enter_context(Reads(recorder))
+        for each in (torch.cuda.Stream, torch.cuda.Event):
+            stack.enter_context(synchronizing(recorder, each))
         stack.enter_context(waiting_functions(recorder, call=True))
         yield

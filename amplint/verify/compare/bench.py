@@ -12,7 +12,9 @@ import json
 import shutil
 import statistics
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +151,10 @@ class Bench:
         asked = replace(subject, program=replace(subject.program, given=given))
         empty = Point(subject.name, backend.name, precision, size)
         args = (to_json(asked.program), str(subject.of), "{device}", precision)
-        runs = [self.observe(asked, backend, "count", args, fixed) for fixed in (False, True)]
+        # Counts do not depend on what else runs, and a process for CUDA takes seconds to start.
+        with ThreadPoolExecutor() as pool:
+            counting = partial(self.observe, asked, backend, "count", args)
+            runs = list(pool.map(counting, (False, True)))
         for run, name in zip(runs, ("the original", "the fixed program"), strict=True):
             if run.outcome is not RunOutcome.OK:
                 return replace(empty, missing=f"{name} {ending(run)}")
@@ -173,7 +178,7 @@ class Bench:
         fixed: bool = False,
     ) -> Observation:
         """Run a function of `measure` in a copy of one version, or of both for durations."""
-        place = self.directory / "bench"
+        place = self.directory / f"{what}-{'after' if fixed else 'before'}"
         before, after = place / "before", place / "after"
         both = what == "durations"
         if both:

@@ -54,6 +54,31 @@ aten = torch.ops.aten
 SCALAR_READS = frozenset({aten._local_scalar_dense, aten.item, aten.is_nonzero})
 SHAPE_READS = frozenset({aten.equal, aten.allclose})
 INDEXED = frozenset({aten.index, aten.index_put, aten.index_put_})
+# Those that read a number which they are given as a tensor: where they take it. `normal` looks
+# whether a deviation is negative. These, and what follows, wait inside of a kernel: found by torch
+# 2.11's sync debug mode on a GPU (benchmarks/results).
+NUMBERS: Mapping[Any, tuple[int, ...]] = {
+    aten.masked_fill: (2,),
+    aten.masked_fill_: (2,),
+    aten.index_fill: (3,),
+    aten.index_fill_: (3,),
+    aten.linspace: (0, 1),
+    aten.logspace: (0, 1),
+    aten.normal: (1,),
+}
+# Those that look whether they came to an end, or for the range of their operands.
+CHECKS = frozenset(
+    {
+        aten.cholesky,
+        aten.histc,
+        aten.linalg_eig,
+        aten.linalg_matrix_exp,
+        aten.linalg_pinv,
+        aten._linalg_check_errors,
+        aten._linalg_eigh,
+        aten._linalg_svd,
+    }
+)
 COPIES = frozenset({aten._to_copy, aten.copy_, aten.copy, aten._copy_from})
 MASKS = (torch.bool, torch.uint8)
 
@@ -129,11 +154,29 @@ def wait_of(
     if packet in SHAPE_READS:
         return Wait.SHAPE_READ
     if packet in INDEXED:
-        indices = [index for index in args[1] if index is not None]
-        return Wait.BOOL_INDEX if any(index.dtype in MASKS for index in indices) else None
+        masked = any(index is not None and index.dtype in MASKS for index in args[1])
+        return Wait.BOOL_INDEX if masked and not fills(packet, args) else None
+    if packet in NUMBERS:
+        numbers = [args[at] for at in NUMBERS[packet] if at < len(args)]
+        reads = any(isinstance(each, torch.Tensor) and on_device(each) for each in numbers)
+        return Wait.SCALAR_READ if reads else None
+    if packet in CHECKS:
+        return Wait.SCALAR_READ
     if torch.Tag.dynamic_output_shape in func.tags and kwargs.get("output_size") is None:
         return Wait.SHAPE_READ
     return None
+
+
+def fills(packet: Any, args: tuple[Any, ...]) -> bool:
+    """Whether an operation writes a number of the host where a mask is true: that is a masked_fill.
+
+    As canDispatchToMaskedFill of ATen/native/TensorAdvancedIndexingUtils.h (torch 2.13) has it.
+    """
+    if packet is aten.index or (len(args) > 3 and args[3]):
+        return False
+    indices = [index for index in args[1] if index is not None]
+    value = args[2]
+    return len(indices) == 1 and value.numel() == 1 and value.device.type == "cpu"
 
 
 def copy_of(
@@ -297,11 +340,14 @@ class Recorder(TorchDispatchMode):
         self._write(Row(path, row, str(func), inputs, described(result), wait, direct))
         return result
 
-    def waited(self, wait: Wait, op: str, tensor: torch.Tensor | None = None) -> None:
-        """Write down a wait that no dispatcher sees."""
+    def waited(
+        self, wait: Wait, op: str, tensor: torch.Tensor | None = None, size: int = 0
+    ) -> None:
+        """Write down a wait that no dispatcher sees, and how many bytes it copied."""
         path, row, direct, of_host = self.places.here()
         if of_host and self.on_device is anywhere:
             return
+        self.bytes[wait] += size
         inputs = () if tensor is None else described(tensor)
         self._write(Row(path, row, op, inputs, (), wait, direct))
 

@@ -217,15 +217,13 @@ def on_cuda(recorder: Any, spec: Spec, extra: dict[str, Any]) -> Iterator[None]:
     from amplint.verify.backends import cuda  # noqa: PLC0415
 
     cuda.limit_memory(spec.memory)
-    # What chooses kernels by timing them would differ from run to run.
-    torch.backends.cudnn.benchmark = False
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    if not spec.record:
-        yield
-        return
-    extra["trace"] = cuda.Trace()
-    with cuda.on_gpu(recorder):
-        yield
+    with cuda.deterministic():
+        if not spec.record:
+            yield
+            return
+        extra["trace"] = cuda.Trace()
+        with cuda.on_gpu(recorder):
+            yield
 
 
 BACKEND_CONTEXTS = {"cpu": on_cpu, "policy": on_policy, "sim": on_sim, "cuda": on_cuda}
