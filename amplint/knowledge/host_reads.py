@@ -128,6 +128,10 @@ NUMBER_PARAMETERS: dict[str, tuple[str, ...]] = dict(
         addmm beta= alpha=
         baddbmm beta= alpha=
         sub alpha=
+        masked_fill _ value
+        index_fill _ _ value
+        .masked_fill_ _ value
+        .index_fill_ _ _ value
         F.dropout _ p
         F.interpolate _ size
         F.one_hot _ num_classes
@@ -136,8 +140,10 @@ NUMBER_PARAMETERS: dict[str, tuple[str, ...]] = dict(
         """
     )
 )
-"""The parameters that take Python numbers alone, or tuples of them: a tensor given for one is read.
+"""The parameters that take Python numbers, or tuples of them: a tensor given for one is read.
 
+Most take nothing else; masked_fill and index_fill read it in their kernel (run on a GPU, torch
+2.11).
 `*size` takes the rest of the positional arguments, `alpha=` is a keyword only, and `_` is not
 spoken of. The sizes and ranges of FACTORIES are numbers, too."""
 
@@ -200,7 +206,7 @@ TAKES_TENSOR: dict[str, frozenset[int | str]] = {
 that may be a 0-dim tensor of the same device as well, without reading it.
 
 `alpha=`, `value=` and what factories fill in are read from a tensor, and so is what `masked_fill`
-and `index_fill` fill in on CUDA. `clamp` reads one bound if the other is a number."""
+and `index_fill` fill in. `clamp` reads one bound if the other is a number."""
 
 HOST_ATTRIBUTES: frozenset[str] = words_of(
     """

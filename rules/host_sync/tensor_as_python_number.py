@@ -1,8 +1,8 @@
 """A tensor on the device is used where Python or torch needs a number.
 
-An index, a slice bound, a size, the end of a `range` or of a `torch.arange`: where a number is
-needed, a tensor is read back without a word, and the host waits until the device has computed it.
-It is an `.item()` that nobody wrote.
+An index, a slice bound, a size, the end of a `range` or of a `torch.arange`, what `masked_fill`
+fills in: where a number is needed, a tensor is read back without a word, and the host waits until
+the device has computed it. It is an `.item()` that nobody wrote.
 
     for x, mask in loader:
         x, mask = x.cuda(), mask.cuda()

@@ -1622,6 +1622,8 @@ LEADING = {
     **dict.fromkeys(spelled("addcdiv addcmul addmm .addcdiv_ .addcmul_ .addmm_"), "x, x, x"),
     **dict.fromkeys(spelled("baddbmm .baddbmm_"), "z, z, z"),
     **dict.fromkeys(spelled("repeat_interleave"), "x, 2, 0"),
+    **dict.fromkeys(spelled("masked_fill .masked_fill_"), "x, x > 0"),
+    **dict.fromkeys(spelled("index_fill .index_fill_"), "x, 0, j"),
     "torch.nn.functional.interpolate": "z",
     "torch.nn.functional.one_hot": "j",
     "torch.nn.utils.clip_grad_norm_": "[p]",
