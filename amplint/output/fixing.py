@@ -25,7 +25,7 @@ from amplint.cst.imports import (
     without,
 )
 from amplint.cst.quotes import in_quotes
-from amplint.output.wrapping import wrapped
+from amplint.output.wrapping import own_width, wrapped
 from amplint.output.writing import write_texts
 from amplint.project.line_length import chosen_length
 from amplint.run import engine
@@ -208,9 +208,8 @@ def fix_round(outcome: Outcome, request: Request, allow: frozenset[Safety]) -> C
             files = Files(request, outcome.all_texts)
             new = _in_style(path, text, result, files)
             pruned = without_orphans(path, text, new, files)
-            width = chosen_length((outcome.root / path).parent)
-            done = pruned if width is None else wrapped(text, pruned, width)
-            fixed[path] = replace(result, text=done)
+            width = chosen_length((outcome.root / path).parent) or own_width(text)
+            fixed[path] = replace(result, text=wrapped(text, pruned, width))
     return Changes(fixed, problems)
 
 

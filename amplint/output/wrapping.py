@@ -1,4 +1,4 @@
-"""Wrap the lines that fixes have made longer than the project's formatter allows.
+"""Wrap the lines that fixes have made longer than the project's formatter, or the file, allows.
 
 As ruff and black do it: the content of a bracket goes to a line of its own, or, where that is still
 too long, each of its elements does, with a comma behind the last one. A tuple that is assigned or
@@ -23,12 +23,14 @@ from tokenize import TokenInfo
 from amplint.core.finding import Edit, edited
 from amplint.core.line_diff import changes
 from amplint.core.text import Text
+from amplint.project.line_length import DEFAULT
 
 OPENING, CLOSING = "([{", ")]}"
 STARTS, ENDS = {"FSTRING_START", "TSTRING_START"}, {"FSTRING_END", "TSTRING_END"}
 NOT_SPLIT = {"for", "lambda", "async"}  # a comma of theirs is none between elements
 NOT_IN_TUPLE = {"lambda", "yield", ";", ":"}  # their commas may be no tuple's
 STEP = "    "
+NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE}  # the two last end behind a comment
 FMT_OFF = re.compile(r"#\s*(fmt:\s*off|yapf:\s*disable)\s*")
 FMT_ON = re.compile(r"#\s*(fmt:\s*on|yapf:\s*enable)\s*")
 FMT_SKIP = re.compile(r"#\s*fmt:\s*skip\b")
@@ -49,6 +51,16 @@ class Bracket:
     commas: tuple[int, ...]
     splits: bool
     ends_with_comma: bool
+
+
+def own_width(text: Text) -> int:
+    """How long a file lets its lines be, where no settings say so: as its longest line of code is,
+    and at least as formatters do by themselves. They split no string: a line with one says nothing.
+    """
+    tokens = _tokens(text)
+    strings = {row for t in tokens if _is_string(t) for row in range(t.start[0], t.end[0] + 1)}
+    ends = (t.end[1] for t in tokens if t.type not in NO_CODE and t.end[0] not in strings)
+    return max(DEFAULT, *ends)
 
 
 def wrapped(before: Text, after: str, width: int) -> str:
@@ -94,6 +106,10 @@ def _tokens(text: Text) -> Sequence[TokenInfo]:
     except (tokenize.TokenError, SyntaxError):
         return []
     return found
+
+
+def _is_string(token: TokenInfo) -> bool:
+    return token.type == tokenize.STRING or tokenize.tok_name[token.type].endswith("STRING_MIDDLE")
 
 
 def _by_row(tokens: Iterable[TokenInfo]) -> Mapping[int, Sequence[TokenInfo]]:

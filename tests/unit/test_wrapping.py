@@ -171,7 +171,21 @@ def train(model, loader, use_amp, growth_interval):
     assert done.returncode == 0, done.stderr
 
 
-def test_without_settings_lines_are_not_wrapped(tmp_path: Path) -> None:
-    program = f"import torch\nscaler = torch.cuda.amp.GradScaler(enabled={'x' * 60})\n"
+@pytest.mark.parametrize(
+    ("line", "enabled", "rows"),
+    [
+        ("pass", 40, 1),
+        ("pass", 60, 3),
+        (f"{'a' * 60} = {'b' * 60}", 60, 1),
+        (f"# {'a' * 110}", 60, 3),
+        (f"a = '{'a' * 110}'", 60, 3),
+        (f"a = f'{'a' * 110}'", 60, 3),
+    ],
+)
+def test_without_settings_the_longest_line_of_code_is_the_measure(
+    line: str, enabled: int, rows: int, tmp_path: Path
+) -> None:
+    flag = "x" * enabled
+    program = f"import torch\n{line}\nscaler = torch.cuda.amp.GradScaler(enabled={flag})\n"
     after = fix({"train.py": program.encode()}, tmp_path, unsafe=False)["train.py"]
-    assert after.decode().count("\n") == 2
+    assert after.decode().count("\n") == 2 + rows
