@@ -180,6 +180,7 @@ SUITES = (
                 for name in "fairness gan bleu rouge ndcg dill psnr ssim vision".split()
             ),
         ),
+        ("scikit-learn",),
     ),
 )
 
