@@ -671,7 +671,7 @@ HANDLERS: Mapping[Op, Callable[[Evaluation, Node], Value]] = {
 }
 
 
-@lru_cache(maxsize=10_000)  # a sixth of all nodes are constants, most of them the same few
+@lru_cache(maxsize=2_000)  # a sixth of all nodes are constants, most of them the same few
 def of_constant(kind: str, value: bool | float | str) -> Value:
     """The value that is a constant. (The kind tells True and 1.0 from 1.)"""
     return one(Host(kind, value, True))

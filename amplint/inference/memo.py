@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 
-from amplint.core.lattice import shallow, with_inside
+from amplint.core.lattice import inner, shallow, with_inside
 from amplint.core.values import BOTTOM, Atom, Value
+
+GROWTH, LEAST = 1.25, 2_000  # times the entries of the last look, and more, that are worth another
 
 
 class Memo:
@@ -19,6 +21,36 @@ class Memo:
         self._values: dict[Value, Value] = {BOTTOM: BOTTOM}
         self._atoms: dict[Atom, Atom] = {}
         self._results: dict[Hashable, Value] = {}
+        self._room: int | None = None  # how many entries there may be before a look at them
+
+    def has_grown(self) -> bool:
+        """Whether there are a quarter more entries than when this was first asked, or at `keep`."""
+        if self._room is None:
+            self._make_room()
+        assert self._room is not None
+        return self._size > self._room
+
+    def keep(self, values: Iterable[Value]) -> None:
+        """Forget all values but these and what lies in them, and all results."""
+        waiting = [*values]
+        kept, atoms = {BOTTOM: self._values[BOTTOM]}, {}
+        while waiting:
+            value = waiting.pop()
+            if value not in kept:
+                kept[value] = self._values.get(value, value)
+                for atom in value:
+                    if atom not in atoms:
+                        atoms[atom] = self._atoms.get(atom, atom)
+                        waiting.extend(inner(atom))
+        self._values, self._atoms, self._results = kept, atoms, {}
+        self._make_room()
+
+    @property
+    def _size(self) -> int:
+        return len(self._values) + len(self._atoms) + len(self._results)
+
+    def _make_room(self) -> None:
+        self._room = int(GROWTH * self._size) + LEAST
 
     def interned(self, value: Value) -> Value:
         """The one object that is this value, or what is left of it where it nests too deep."""

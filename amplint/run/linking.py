@@ -187,4 +187,5 @@ class LiveLinker:
         if found is None:
             return None
         self.changed = len(changed)
+        found.forget_unused()
         return before.after(found, found.edit)

@@ -13,8 +13,10 @@ import pytest
 
 pytest.importorskip("msgspec")
 
+from amplint.inference import memo
 from amplint.server import worker
-from amplint.server.messages import Answer, Done, Look
+from amplint.server.looking import Looker as Looking
+from amplint.server.messages import Answer, Done, Judged, Look, Open
 from benchmarks.robustness import server
 
 
@@ -72,6 +74,28 @@ def test_findings_after_many_edits_and_no_growth(tmp_path: Path) -> None:
     outcome = server.edited(tmp_path, 60, 120.0)
     assert outcome["failures"] == []
     assert outcome["samples"]
+
+
+def test_what_edits_have_named_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The values and keys of names and numbers that are in the text no more."""
+    monkeypatch.setattr(memo, "LEAST", 50)
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "helpers.py").write_text(server.HELPERS)
+    (tmp_path / "train.py").write_text(server.TRAIN)
+    uri = (tmp_path / "train.py").as_uri()
+    looker, findings, sizes = Looking(), set(), []
+    for number, text in enumerate(server.texts(300)):
+        answers = [*looker.look(Look(number, uri, {uri: Open(text)}, "utf-16"))]
+        (judged,) = (each for each in answers if isinstance(each, Judged))
+        findings.add(len(judged.items))
+        known = looker._memory.linker._known
+        assert known is not None
+        store = known.inference
+        sizes.append(len(store.slots) + store.memo._size)
+    assert findings == {1}
+    assert max(sizes[150:]) <= max(sizes[:150]) + 50
 
 
 def test_growth_is_told() -> None:

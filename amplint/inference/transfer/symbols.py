@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 from amplint.core.values import UNKNOWN, DType, Symbol, Value, one
 from amplint.inference.transfer.kinds import FLOAT
@@ -19,7 +19,7 @@ PRIVATE_MODULES = {
 }
 
 
-@cache
+@lru_cache(maxsize=10_000)
 def canonical(name: str) -> str:
     """The public name of what torch keeps in a private module."""
     for private, public in PRIVATE_MODULES.items():
