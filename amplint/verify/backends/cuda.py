@@ -25,8 +25,9 @@ from amplint.verify.recording.record import Recorder, on_cuda, waiting_functions
 DEBUG_MODE = "called a synchronizing CUDA operation"  # c10/cuda/CUDAFunctions.cpp
 ABOUT_DEBUG_MODE = "Synchronization debug mode is a prototype feature"
 TRACED = ("stream", "device", "event")
-# What makes a tensor of numbers and of nests of them; of a tensor or an array, dispatched.
-BUILDERS = (torch.tensor, torch.as_tensor, torch.Tensor.new_tensor)
+# What makes a tensor of numbers and of nests of them, and where it takes them; of a tensor or an
+# array, it is dispatched.
+BUILDERS = {torch.tensor: 0, torch.as_tensor: 0, torch.Tensor.new_tensor: 1}
 PLAIN = (bool, int, float, complex, list, tuple)
 
 
@@ -73,7 +74,7 @@ class Reads(TorchFunctionMode):
         if func is torch.Tensor.__repr__ and args[0].is_cuda:
             self.recorder.waited(Wait.SCALAR_READ, "Tensor.__repr__", args[0])
         result = func(*args, **kwargs)
-        data = kwargs.get("data", args[-1] if args else None)
+        data = kwargs.get("data", next(iter(args[BUILDERS.get(func, len(args)) :]), None))
         if func in BUILDERS and isinstance(data, PLAIN):
             for leaf in tree_leaves(data):
                 if isinstance(leaf, torch.Tensor) and leaf.is_cuda:
@@ -96,9 +97,12 @@ def synchronizing(recorder: Recorder, of: type) -> Any:
 
 
 def as_without_determinism(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that is called as if no deterministic algorithms were asked for."""
+    """A function that is called as if no deterministic algorithms were asked for, unless the
+    program itself has: that is not by warnings alone."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
+        if not torch.is_deterministic_algorithms_warn_only_enabled():
+            return function(*args, **kwargs)
         torch.use_deterministic_algorithms(False)
         try:
             return function(*args, **kwargs)
