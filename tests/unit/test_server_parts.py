@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amplint.cli.main import main
@@ -124,7 +124,12 @@ def test_differences_are_lines() -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="names are no bytes there")
-@given(name=st.binary(min_size=1).filter(lambda name: not {0, ord("/")} & {*name}))
+@example(name=b"...")
+@given(
+    name=st.binary(min_size=1).filter(
+        lambda name: not {0, ord("/")} & {*name} and name not in (b".", b"..")
+    )
+)
 def test_a_path_and_back(name: bytes) -> None:
     """Whatever bytes a file is called by."""
     path = Path("/") / os.fsdecode(name)
