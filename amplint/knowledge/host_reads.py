@@ -50,9 +50,8 @@ WAITS: frozenset[str] = frozenset(
     )
 )
 """Operations that wait for the device inside, to check their operands or their success, and give a
-tensor all the same (their documentation, FakeTensor, and torch 2.11's sync debug mode on a GPU; not
-on all operands: normal with a tensor of deviations, isin of many elements); of linalg, those
-without `_ex`."""
+tensor all the same (their documentation, FakeTensor, and torch 2.11's sync debug mode on a GPU), if
+not for all operands: normal does for a tensor of deviations. Of linalg, those without `_ex`."""
 
 _DEVICES = ("accelerator", "cuda", "mps", "mtia", "xpu")
 SYNCHRONIZES: frozenset[str] = frozenset(f"torch.{device}.synchronize" for device in _DEVICES)

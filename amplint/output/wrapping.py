@@ -60,7 +60,7 @@ def own_width(text: Text) -> int:
     tokens = _tokens(text)
     strings = {row for t in tokens if _is_string(t) for row in range(t.start[0], t.end[0] + 1)}
     ends = (t.end[1] for t in tokens if t.type not in NO_CODE and t.end[0] not in strings)
-    return max(DEFAULT, *ends)
+    return max((DEFAULT, *ends))
 
 
 def wrapped(before: Text, after: str, width: int) -> str:

@@ -271,7 +271,7 @@ def judged(
 # ------------------------------------------------------------------------------- the table
 
 
-# Programs. On a GPU each holds some 500 MB for itself, so more would not fit on small ones.
+# Programs. On a GPU each has a context of its own, and more of them may not fit on a small one.
 BESIDE_EACH_OTHER = min(os.cpu_count() or 1, 8)
 
 

@@ -15,7 +15,7 @@ the device has computed it. It is an `.item()` that nobody wrote.
 
 What the host needs, compute on the host: lengths in the collate function, sizes from `x.shape`.
 What only the device needs stays there: `x.index_select(0, i)` and `torch.gather` take tensors, as
-does an index with dimensions, `torch.where` or `clamp`.
+does an index with dimensions, `torch.where`, or `clamp` where both bounds are tensors.
 
 A variable that is used so several times is reported once: where it is used first.
 

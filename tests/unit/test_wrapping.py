@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amplint.core.text import Text
-from amplint.output.wrapping import wrapped
+from amplint.output.wrapping import own_width, wrapped
+from amplint.project.line_length import DEFAULT
 from tests.helpers import fix
 
 SHORT = "x = 1\n"
@@ -189,3 +190,8 @@ def test_without_settings_the_longest_line_of_code_is_the_measure(
     program = f"import torch\n{line}\nscaler = torch.cuda.amp.GradScaler(enabled={flag})\n"
     after = fix({"train.py": program.encode()}, tmp_path, unsafe=False)["train.py"]
     assert after.decode().count("\n") == 2 + rows
+
+
+@pytest.mark.parametrize("text", ["", "x = (", "x = 1\n"])
+def test_a_file_without_tokens_has_the_width_of_formatters(text: str) -> None:
+    assert own_width(Text(text)) == DEFAULT

@@ -74,20 +74,26 @@ class Reads(TorchFunctionMode):
         if func is torch.Tensor.__repr__ and args[0].is_cuda:
             self.recorder.waited(Wait.SCALAR_READ, "Tensor.__repr__", args[0])
         result = func(*args, **kwargs)
-        data = kwargs.get("data", next(iter(args[BUILDERS.get(func, len(args)) :]), None))
-        if func in BUILDERS and isinstance(data, PLAIN):
-            for leaf in tree_leaves(data):
-                if isinstance(leaf, torch.Tensor) and leaf.is_cuda:
-                    self.recorder.waited(Wait.SCALAR_READ, "torch.tensor", leaf)
-            if result.is_cuda:
-                size = result.numel() * result.element_size()
-                self.recorder.waited(Wait.TO_DEVICE, "torch.tensor", result, size)
+        if func in BUILDERS:
+            at = BUILDERS[func]
+            self._built(args[at] if at < len(args) else kwargs.get("data"), result)
         return result
 
+    def _built(self, data: Any, result: Any) -> None:
+        """Note what was read and copied to make a tensor of some data."""
+        if not isinstance(data, PLAIN):
+            return
+        for leaf in tree_leaves(data):
+            if isinstance(leaf, torch.Tensor) and leaf.is_cuda:
+                self.recorder.waited(Wait.SCALAR_READ, "torch.tensor", leaf)
+        if result.is_cuda:
+            size = result.numel() * result.element_size()
+            self.recorder.waited(Wait.TO_DEVICE, "torch.tensor", result, size)
 
-def synchronizing(recorder: Recorder, of: type) -> Any:
+
+def synchronizing(recorder: Recorder, of: Any) -> Any:
     """Have the method `synchronize` of a class counted."""
-    method: Any = of.synchronize  # type: ignore[attr-defined]
+    method = of.synchronize
 
     def counted(self: Any) -> Any:
         recorder.waited(Wait.SYNCHRONIZE, f"torch.cuda.{of.__name__}.synchronize")
