@@ -12,6 +12,7 @@ may not reach the parameters of an optimizer), the checker keeps the state of ea
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -152,8 +153,13 @@ class OptimizerState(NamedTuple):
     lost: bool = False
 
 
+@functools.cache
 def advance(at: OptimizerState, call: Call) -> tuple[OptimizerState, Verdict]:
-    """One call that concerns the optimizer, for an enabled scaler that knows its scale."""
+    """One call that concerns the optimizer, for an enabled scaler that knows its scale.
+
+    Remembered: there are some thousands of states, and the checker of a large function asks for
+    one and a half million steps.
+    """
     match call:
         case Call.BACKWARD:
             return add(at, Contribution.PLAIN), RIGHT

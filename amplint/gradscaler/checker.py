@@ -9,8 +9,9 @@ one only if nothing that is possible is right. `certainty` keeps the mistakes th
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -357,21 +358,24 @@ class Turn:
         return Situation(
             frozenset(self.optimizers.items()),
             self.checked,
-            frozenset(each for each in self.last.items() if self.may_be_asked_for(each[0])),
+            self.asked_for(),
             frozenset(self.scaler_of.items()),
             frozenset(self.halved.items()),
             self.has_trained,
             self.scheduled,
         )
 
-    def may_be_asked_for(self, last: Last) -> bool:
-        """Whether a later mistake can have this call at its other end."""
-        call, symbol = last
-        if symbol in self.optimizers:
-            return any(is_recalled(call, state) for state in self.optimizers[symbol])
-        if call is Call.UPDATE:
-            return self.checked is False
-        return any(is_recalled(call, each) for all_ in self.optimizers.values() for each in all_)
+    def asked_for(self) -> frozenset[tuple[Last, int]]:
+        """The calls that a later mistake can have at its other end, each with its last step."""
+        of_optimizers = {symbol: recalled(states) for symbol, states in self.optimizers.items()}
+        of_scalers = frozenset[Call]().union(*of_optimizers.values()) - {Call.UPDATE}
+        if self.checked is False:  # a second update would find nothing to do
+            of_scalers |= {Call.UPDATE}
+        return frozenset(
+            (last, number)
+            for last, number in self.last.items()
+            if last[0] in of_optimizers.get(last[1], of_scalers)
+        )
 
     def reset(self) -> None:
         """Forget all: anything may have been changed."""
@@ -615,28 +619,36 @@ def cleared(at: OptimizerState, call: Call) -> OptimizerState:
     return after
 
 
-def is_recalled(call: Call, state: OptimizerState) -> bool:
-    """Whether a mistake of an optimizer in this state can have an earlier call at its other end."""
-    gradient = state.gradient or frozenset()
-    match call:
-        case Call.SCALED_BACKWARD:
-            return not gradient.isdisjoint(LARGE)
-        case Call.BACKWARD:
-            return not gradient.isdisjoint({Contribution.PLAIN, Contribution.DIVIDED})
-        case Call.UNSCALE:
-            twice = {Contribution.UNSCALED, Contribution.TWICE}
-            return state.phase is Phase.UNSCALED or not gradient.isdisjoint(twice)
-        case Call.STEP:
-            return state.phase is Phase.STEPPED
-        case Call.UPDATE:
-            old = {Contribution.UNSCALED, Contribution.TWICE, Contribution.STALE}
-            return not gradient.isdisjoint(old)
-        case Call.CLEAR:
-            return state.lost
-        case _:
-            return False
+@functools.cache
+def recalled(states: frozenset[OptimizerState]) -> frozenset[Call]:
+    """The earlier calls that a mistake of an optimizer, in one of these states, can have at its
+    other end.
+
+    Remembered, as `advance` is: the states are few, and a large function asks 200,000 times.
+    """
+    return frozenset(
+        call for state in states for call, is_recalled in RECALLED.items() if is_recalled(state)
+    )
 
 
+def contributions(state: OptimizerState) -> frozenset[Contribution]:
+    return state.gradient or frozenset()
+
+
+TWICE = frozenset({Contribution.UNSCALED, Contribution.TWICE})
+# By call: the states of which a mistake can have it at its other end.
+RECALLED: dict[Call, Callable[[OptimizerState], bool]] = {
+    Call.SCALED_BACKWARD: lambda state: not LARGE.isdisjoint(contributions(state)),
+    Call.BACKWARD: lambda state: (
+        not {Contribution.PLAIN, Contribution.DIVIDED}.isdisjoint(contributions(state))
+    ),
+    Call.UNSCALE: lambda state: (
+        state.phase is Phase.UNSCALED or not TWICE.isdisjoint(contributions(state))
+    ),
+    Call.STEP: lambda state: state.phase is Phase.STEPPED,
+    Call.UPDATE: lambda state: not (TWICE | {Contribution.STALE}).isdisjoint(contributions(state)),
+    Call.CLEAR: lambda state: state.lost,
+}
 FRESH = frozenset({OptimizerState()})
 UNSEEN = Verdict(Effect.RAISES, None, NO_CHECKS)
 LOOKS = {Kind.CLIP: Call.CLIP, Kind.READ: Call.READ}

@@ -51,7 +51,7 @@ from amplint.ir.model import Node
 LIMITS = {
     "paths": 64,  # that are kept apart at one place
     "conditions": 50_000,  # nodes of decision diagrams; then paths are not kept apart any more
-    "nodes": 60_000,  # that are run, over all paths; then calls are not followed, either
+    "nodes": 20_000,  # that are run, over all paths; then calls are not followed, either
     "calls": 5,  # calls within calls
     "runs": 8,  # until one teaches nothing new
 }
