@@ -15,6 +15,10 @@ from amplint.ir.file_set import Files
 from amplint.knowledge import libraries
 
 MAX_BY_NAME = 200  # methods of one name, above which a call by name says nothing
+# Overriding methods, above which a call is that of the class's own one: what so many do has nothing
+# in common, and each call would be a call of all. (32 instead of any number: the values of fairseq
+# in 20 instead of 27 s, the heat of one part of transformers in 3 instead of 64 s.)
+MAX_OVERRIDING = 32
 # Beginnings of the names of classes that derive from torch.nn.Module (documentation of each).
 MODULE_BASES = (
     "torch.nn.",
@@ -282,9 +286,13 @@ class Hierarchy(Bindings):
                 found.update(dict.fromkeys(ids))
                 break
         if overridden:
-            for sub in self.subclasses(order[0]):
-                found.update(dict.fromkeys(self.classes[sub].methods.get(name, ())))
+            overriding = self._overriding(order[0], name)
+            found.update(dict.fromkeys(overriding if len(overriding) <= MAX_OVERRIDING else ()))
         return list(found)
+
+    def _overriding(self, cls: str, name: str) -> list[str]:
+        """The methods of that name of subclasses."""
+        return [f for sub in self.subclasses(cls) for f in self.classes[sub].methods.get(name, ())]
 
     def module_methods(self, name: str) -> list[str]:
         """The methods of that name, where every definition of it is a method of a torch module."""

@@ -153,6 +153,17 @@ class Slot:
         yield from self.part_readers
 
 
+def gone(before: Sequence[Slot], now: Sequence[Slot]) -> list[Slot]:
+    """The slots of an evaluation that are not among those of the next one, in their order.
+
+    A call that may mean hundreds of methods writes to thousands of keys: hence a set.
+    """
+    if before == now:
+        return []
+    kept = set(now)
+    return [slot for slot in before if slot not in kept]
+
+
 # A key and a site, and whether the site reads it (or writes to it).
 Edge = tuple[Slot, SiteId, bool]
 
@@ -364,16 +375,15 @@ class Store(ABC):
         """Note that the site was evaluated: what it has read or written before, and has not now,
         has nothing to do with it any more."""
         reading, writing = self._reading, self._writing
+        for slot in gone(self._read.get(site, ()), reading):
+            if site in slot.readers:
+                slot.readers.discard(site)
+                self._toggle((slot, site, True))
         if reading or site in self._read:
-            for slot in self._read.get(site, ()):
-                if slot not in reading and site in slot.readers:
-                    slot.readers.discard(site)
-                    self._toggle((slot, site, True))
             self._read[site] = reading
+        for slot in gone(self._written.get(site, ()), writing):
+            self.withdraw(slot, site)
         if writing or site in self._written:
-            for slot in self._written.get(site, ()):
-                if slot not in writing:
-                    self.withdraw(slot, site)
             self._written[site] = writing
 
     def _toggle(self, edge: Edge) -> None:
