@@ -656,6 +656,34 @@ def callbacks(size: int) -> Texts:
     return {"main.py": lines(base, *classes)}
 
 
+def overriding(size: int) -> Texts:
+    """Many classes that override the method of one base, which many functions call."""
+    classes = [
+        f"""
+        class Net{n}(Net):
+            def encode(self, x):
+                print(x.mean().item())
+                return x * {n}
+        """
+        for n in range(20 * size)
+    ]
+    callers = [
+        f"""
+        def main{n}(net: Net, loader, optimizer):
+            for x in loader:
+                net.encode(x.cuda()).mean().backward()
+                optimizer.step()
+        """
+        for n in range(20 * size)
+    ]
+    base = """
+        class Net(nn.Module):
+            def encode(self, x):
+                return x
+        """
+    return {"main.py": lines(base, *classes, *callers)}
+
+
 def subclasses(size: int) -> Texts:
     """Hierarchies of eight classes, each of which derives from the one before and calls its method.
 
@@ -963,9 +991,9 @@ SHAPES: dict[str, Callable[[int], Texts]] = {
         for shape in (
             call_chain, call_diamonds, double_calls, recursion, everyone_calls_everyone, fan_out,
             fan_in, hot_loops, many_files, long_function, long_module, elif_chain, guards,
-            nested_tests, nested_expression, long_expression, same_methods, callbacks, subclasses,
-            fields, nested_containers, star_imports, decorators, flags, returned_losses, workers,
-            threads, passed_down, accumulators, chosen_contexts,
+            nested_tests, nested_expression, long_expression, same_methods, callbacks, overriding,
+            subclasses, fields, nested_containers, star_imports, decorators, flags,
+            returned_losses, workers, threads, passed_down, accumulators, chosen_contexts,
         )
     },
     "doubled_tensors": TENSORS.doubled,

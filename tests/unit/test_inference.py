@@ -1355,3 +1355,27 @@ def test_a_pair_is_assigned_element_by_element() -> None:
         """
     assert tensor("a", program).dtype == "float64"
     assert tensor("b", program).dtype == "float32"
+
+
+@pytest.mark.parametrize(("count", "followed"), [(32, True), (33, False)])
+def test_a_method_that_very_many_override_is_the_own_one(count: int, followed: bool) -> None:
+    classes = "".join(
+        f"class Net{n}(Net):\n    def encode(self, x):\n        return x.item()\n"
+        for n in range(count)
+    )
+    main = f"""
+import torch
+
+class Net:
+    def encode(self, x):
+        return 1
+
+{classes}
+
+def train(net: Net, loader, optimizer):
+    for x in loader:
+        net.encode(x.cuda()).backward()
+        optimizer.step()
+"""
+    _, facts = linked(main)
+    assert facts.fact(Hotness).is_hot(f"main.py::Net{count - 1}.encode") is followed
