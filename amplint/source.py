@@ -291,6 +291,9 @@ class Source:
         if condition is not None:
             message = f"{CONDITION}{condition}: {message}"
         fix = self._offered(fix, rule, node, condition is not None)
+        if fix is not None and fix.newer is not None:
+            newer = self._offered(fix.newer, rule, node, condition is not None)
+            fix = replace(fix, newer=newer)
         group = group or rule.group
         return Finding(
             code=rule.code,
@@ -310,7 +313,7 @@ class Source:
     def _offered(
         self, fix: Fix | None, rule: Rule, node: cst.CSTNode, presumes: bool
     ) -> Fix | None:
-        """A fix as `finding` offers it, and so the one for a newer torch."""
+        """A fix as `finding` offers it, if it does."""
         if fix is None or REFUSED in fix.edits:
             return None
         if not set(fix.proven) <= set(rule.safe_if):
@@ -319,8 +322,8 @@ class Source:
         if requoted is None:
             return None
         if fix.safety is Safety.SAFE and (presumes or self._removes_comment(requoted)):
-            requoted = requoted.demoted()
-        return replace(requoted, newer=self._offered(fix.newer, rule, node, presumes))
+            return requoted.demoted()
+        return requoted
 
     def presumes(self, finding: Finding) -> bool:
         """Whether a finding rests on a region that is presumed."""
