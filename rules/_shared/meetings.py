@@ -11,7 +11,7 @@ from amplint import FLOATS, reachable
 from amplint import libcst as cst
 from amplint.knowledge.operations import SHAPE_METHODS
 
-from .classes import bases_around, method_beside
+from .classes import AUTOGRAD_FUNCTION, bases_around, method_beside
 from .dtypes import SAME_DTYPE
 from .growth import growth_of
 from .local_values import definition, method_of, shaped, variables
@@ -19,7 +19,6 @@ from .local_values import definition, method_of, shaped, variables
 if TYPE_CHECKING:
     from amplint import Source
 
-AUTOGRAD_FUNCTION = "torch.autograd.Function"
 SHAPE_FUNCTIONS = frozenset({"torch.triu", "torch.tril"})
 JOINS = frozenset(
     {
