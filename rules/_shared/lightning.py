@@ -79,9 +79,8 @@ def successor(
     if src.has_star(call):
         return
     if name in DEVICES:
-        # A variable may be -1, "0,1" or a list elsewhere.
-        counted = isinstance(arg.value, cst.Integer) and arg.value.evaluated_value > 0
-        if counted and not given & {"accelerator", "devices"} and len(given & DEVICES.keys()) == 1:
+        is_alone = len(given & {"accelerator", "devices", *DEVICES}) == 1
+        if names_devices(arg.value) and is_alone:
             yield src.edits.name_argument(arg, f'accelerator="{DEVICES[name]}", devices')
     elif name in ("distributed_backend", "accelerator"):
         if value in STRATEGIES and "strategy" not in given:
@@ -89,6 +88,14 @@ def successor(
     elif name == "profile" and value is True and "profiler" not in given:
         yield src.edits.name_argument(arg, "profiler")
         yield src.edits.replace(arg.value, '"simple"')
+
+
+def names_devices(given: cst.BaseExpression) -> bool:
+    """Ex) 2, [0, 1]; a variable may be -1, "0,1" or None elsewhere"""
+    if isinstance(given, cst.List):
+        indices = [element.value for element in given.elements]
+        return bool(indices) and all(isinstance(each, cst.Integer) for each in indices)
+    return isinstance(given, cst.Integer) and given.evaluated_value > 0
 
 
 def renewed(removed: list[Removed], release: tuple[int, int]) -> tuple[Edit, ...] | None:

@@ -1,4 +1,4 @@
-"""What a tensor that is built by itself meets: the tensor whose dtype it should have."""
+"""The tensor that one that is built by itself meets, and whose dtype it should have."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def still_the_buffer(use: cst.BaseExpression, src: Source) -> cst.BaseExpression
 def operands_met(
     result: cst.BaseExpression, src: Source
 ) -> Iterator[tuple[cst.BaseExpression, cst.CSTNode]]:
-    """What stands beside the new tensor in operations, and these."""
+    """The expressions beside the new tensor in operations, and these."""
     for reading in readings(result, src):
         for use in reachable([reading], lambda part: same_tensor(part, src)):
             yield from (pair for pair in beside(use, src.parent(use), src) if pair[0] is not use)
@@ -232,7 +232,7 @@ def named_before(
 
 
 def same_dtype(part: cst.BaseExpression, src: Source) -> Iterable[cst.BaseExpression]:
-    """What an expression has its dtype from, in one step."""
+    """The expression that gives another one its dtype, in one step."""
     made = definition(part, src)
     if made is not None:
         return (made,)

@@ -207,7 +207,7 @@ def parameter_of(call: cst.Call, src: Source) -> cst.Call | None:
 
 
 def remark(met: Met, function: str, src: Source) -> Related:
-    """What to say of a tensor that a new one of float32 meets."""
+    """A tensor that a new one of float32 meets, as a place to show."""
     written = src.brief(met.tensor)
     said = f"takes its size from `{written}`" if met.gives_size else f"meets `{written}` here"
     if met.is_float:
