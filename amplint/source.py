@@ -290,13 +290,10 @@ class Source:
         condition = next((self._presumed[each] for each in places if each in self._presumed), None)
         if condition is not None:
             message = f"{CONDITION}{condition}: {message}"
-            fix = fix and fix.demoted()
-        if fix is not None:
-            fix = self._requoted(fix, node) if REFUSED not in fix.edits else None
-        if fix is not None and fix.safety is Safety.SAFE and self._removes_comment(fix):
-            fix = fix.demoted()
-        if fix is not None and not set(fix.proven) <= set(rule.safe_if):
-            raise ValueError(f"{rule.code} does not declare {set(fix.proven) - set(rule.safe_if)}")
+        fix = self._offered(fix, rule, node, condition is not None)
+        if fix is not None and fix.newer is not None:
+            newer = self._offered(fix.newer, rule, node, condition is not None)
+            fix = replace(fix, newer=newer)
         group = group or rule.group
         return Finding(
             code=rule.code,
@@ -312,6 +309,21 @@ class Source:
             cost=cost_of(rule, group, self.heat(node)),
             url=rule.url,
         )
+
+    def _offered(
+        self, fix: Fix | None, rule: Rule, node: cst.CSTNode, presumes: bool
+    ) -> Fix | None:
+        """A fix as `finding` offers it, if it does."""
+        if fix is None or REFUSED in fix.edits:
+            return None
+        if not set(fix.proven) <= set(rule.safe_if):
+            raise ValueError(f"{rule.code} does not declare {set(fix.proven) - set(rule.safe_if)}")
+        requoted = self._requoted(fix, node)
+        if requoted is None:
+            return None
+        if fix.safety is Safety.SAFE and (presumes or self._removes_comment(requoted)):
+            return requoted.demoted()
+        return requoted
 
     def presumes(self, finding: Finding) -> bool:
         """Whether a finding rests on a region that is presumed."""

@@ -101,12 +101,15 @@ class Fix:
         edits: what it replaces.
         safety: what applying it may change.
         proven: of a safe fix, the conditions that make it one, which hold here; else none.
+        newer: the fix to offer in its place where the lowest torch that has to do is no older than
+            the one that the rule's fixes are for (`Rule.fixes_torch`).
     """
 
     title: str
     edits: tuple[Edit, ...]
     safety: Safety
     proven: tuple[str, ...] = ()
+    newer: Fix | None = None
 
     def __post_init__(self) -> None:
         if (self.safety is Safety.SAFE) != bool(self.proven):

@@ -204,13 +204,19 @@ class Edits:
 
     # ---------------------------------------------------------------------------- statements
 
-    def insert_statement_before(self, statement: cst.BaseStatement, text: str) -> Edit | None:
-        """Insert a line above a statement, with its indentation."""
+    def insert_statement_before(
+        self, statement: cst.BaseStatement, text: str, header: str = ""
+    ) -> Edit | None:
+        """Insert a line above a statement, with its indentation; with a header, in a block that
+        this line opens."""
         rows = self._rows(statement)
         if rows is None:
             return None
-        start = self._content.start(rows[0])
-        return Edit(start, start, f"{self._indent(rows[0])}{text}{self._content.newline}")
+        start, newline = self._content.start(rows[0]), self._content.newline
+        indentation = self._indent(rows[0])
+        if header:
+            text = f"{header}{newline}{indentation}{_unit(indentation)}{text}"
+        return Edit(start, start, f"{indentation}{text}{newline}")
 
     def insert_statement_after(self, statement: cst.BaseStatement, text: str) -> Edit | None:
         """Insert a line below a statement, with its indentation."""
@@ -293,7 +299,7 @@ class Edits:
         if first is None or last is None:
             return ()
         indentation = self._indent(first[0])
-        unit = "\t" if "\t" in indentation else "    "
+        unit = _unit(indentation)
         strings = set(self._rows_within_strings(statements))
         start = self._content.start(first[0])
         opening = Edit(start, start, f"{indentation}{header}{self._content.newline}{unit}")
@@ -394,6 +400,11 @@ class Edits:
 
     def _edit(self, span: tuple[int, int] | None, text: str) -> Edit:
         return REFUSED if span is None else Edit(*span, text)
+
+
+def _unit(indentation: str) -> str:
+    """By how much a block is indented that stands in one with this indentation."""
+    return "\t" if "\t" in indentation else "    "
 
 
 def _indentation(line: str) -> str:

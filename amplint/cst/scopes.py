@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -64,12 +65,35 @@ class Scopes:
         if scope is not self.scope(earlier):
             return False
         here = [each for each in self.bindings(name) if each.scope is scope]
+        if any(
+            self._is_within(place, each.scope)
+            for each in self._comprehended(name)
+            for place in (earlier, later)
+        ):
+            return False
         if not here:
             # A closure's or the module's; nobody promises that it stays, unless it never changes.
             return len(self.bindings(name)) <= 1
         if any(_start(earlier) <= _start(each.node) <= _start(later) for each in here):
             return False
         return any(self._reaches(each.node, earlier) for each in here)
+
+    def is_bound(self, name: str, place: ast.AST) -> bool:
+        """Whether a name has a value where a node stands: its function binds it on every path to
+        there, a comprehension or a scope around does, it is a builtin, or a star may bring it."""
+        scope = self.scope(place)
+        bindings = self.bindings(name)
+        if any(self._is_within(place, each.scope) for each in self._comprehended(name)):
+            return True
+        here = [each for each in bindings if each.scope is scope]
+        if here:
+            return any(self._reaches(each.node, place) for each in here)
+        around = (*Function, ast.Module)
+        outer = any(
+            isinstance(each.scope, around) and self._is_within(place, each.scope)
+            for each in bindings
+        )
+        return outer or hasattr(builtins, name) or bool(self.bindings("*"))
 
     def written_into(self, name: str, place: ast.AST) -> bool:
         """Whether the function around a place writes into what a variable holds, at any time.
@@ -87,6 +111,16 @@ class Scopes:
             and not isinstance(node.ctx, ast.Load)
             and _start(earlier) <= _start(node) <= _start(later)
         )
+
+    def _comprehended(self, name: str) -> Iterator[Binding]:
+        """The bindings of a name by comprehensions, which end with these."""
+        return (each for each in self.bindings(name) if isinstance(each.scope, Comprehension))
+
+    def _is_within(self, node: ast.AST, around: ast.AST) -> bool:
+        inner: ast.AST | None = node
+        while inner is not None and inner is not around:
+            inner = self._parents.get(inner)
+        return inner is around
 
     def _reaches(self, binding: ast.AST, node: ast.AST) -> bool:
         """Whether every path to `node` comes through the binding: its block is around `node`."""

@@ -170,17 +170,35 @@ class Variables:
             for each in ast.walk(thing)
         )
 
+    def same_at(self, node: cst.CSTNode, place: cst.CSTNode) -> bool:
+        """Whether all that an expression reads is bound at another place in its function too,
+        before it or behind it, and to the same values, as far as names go: an edit may use them
+        there. Its calls may give something else."""
+        if isinstance(place, cst.SimpleStatementLine):
+            place = place.body[0]
+        thing, other = self._layout.ast_of(node), self._layout.ast_around(place)
+        if thing is None or other is None:
+            return False
+        is_behind = self._layout.span(place).start > self._layout.span(node).start
+        earlier, later = (thing, other) if is_behind else (other, thing)
+        names = (each.id for each in ast.walk(thing) if isinstance(each, ast.Name))
+        bound = all(self._scopes.is_bound(name, other) for name in names)
+        return bound and self._reads_the_same(thing, earlier, later)
+
+    def _reads_the_same(self, thing: ast.AST, earlier: ast.AST, later: ast.AST) -> bool:
+        changing = self._scopes.attributes_change(earlier, later)
+        return all(
+            self._scopes.same_value(part.id, earlier, later)
+            if isinstance(part, ast.Name)
+            else not (isinstance(part, ast.Attribute) and part.attr in changing)
+            for part in ast.walk(thing)
+        )
+
     def _means_the_same(self, thing: ast.AST, earlier: ast.AST) -> bool:
         parts = list(ast.walk(thing))
         plain = (ast.Name, ast.Attribute, ast.Constant, ast.expr_context)
-        if not all(isinstance(part, plain) for part in parts):
-            return False
-        changing = self._scopes.attributes_change(earlier, thing)
-        return all(
-            self._scopes.same_value(part.id, earlier, part)
-            if isinstance(part, ast.Name)
-            else not (isinstance(part, ast.Attribute) and part.attr in changing)
-            for part in parts
+        return all(isinstance(part, plain) for part in parts) and self._reads_the_same(
+            thing, earlier, thing
         )
 
     def _uses(self, node: cst.CSTNode) -> list[cst.CSTNode | None]:

@@ -196,6 +196,28 @@ TRAINER_REMOVED: dict[str, str] = {
 }
 """Arguments that raise in lightning 2.6.6 (run), and what to use instead (its changelog)."""
 
+TRAINER_REMOVED_EARLY: dict[str, tuple[int, int]] = {
+    "profile": (0, 7),
+    "max_nb_epochs": (0, 8),
+    "nb_gpu_nodes": (0, 8),
+    "early_stop_callback": (1, 0),
+    "log_save_interval": (1, 0),
+    "row_log_interval": (1, 0),
+    "distributed_backend": (1, 5),
+    "truncated_bptt_steps": (1, 5),
+    "checkpoint_callback": (1, 7),
+    "flush_logs_every_n_steps": (1, 7),
+    "log_gpu_memory": (1, 7),
+    "prepare_data_per_node": (1, 7),
+    "process_position": (1, 7),
+    "progress_bar_refresh_rate": (1, 7),
+    "stochastic_weight_avg": (1, 7),
+    "terminate_on_nan": (1, 7),
+    "weights_summary": (1, 7),
+}
+"""Of these, the first release without it where that is not 2.0 (`Trainer.__init__` of the tags from
+0.7.0 to 2.0.0 of Lightning-AI/pytorch-lightning)."""
+
 # --------------------------------------------------------------------------- objects
 
 LOADERS: frozenset[str] = frozenset(

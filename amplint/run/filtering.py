@@ -95,16 +95,20 @@ def solve(
 
 
 def _allowed(finding: Finding, rules: Sequence[Rule], settings: Settings) -> Finding:
-    """The finding; of a migration, with a fix that is a suggestion where it needs a newer torch
-    than the lowest one that has to do. Other rules speak of code that is on the new one already."""
+    """The finding with the fix for the lowest torch that has to do. Of a migration, a fix that
+    needs a newer one is a suggestion. Other rules speak of code that is on the new one already,
+    unless they have a fix of their own for each."""
     fix, lowest = finding.fix, settings.lowest_torch
     rule = next((rule for rule in rules if rule.code == finding.code), None)
     needed = (rule.fixes_torch or rule.torch) if rule is not None else None
     migrates = finding.group is Group.MIGRATION
-    if fix is None or lowest is None or needed is None or not migrates:
+    if fix is None or needed is None or not (migrates or fix.newer):
         return finding
-    allowed, origin = lowest
-    if registry.version(needed) <= registry.version(allowed):
+    allowed, origin = lowest or (ANY, "")
+    has_it = registry.version(needed) <= registry.version(allowed)
+    if fix.newer is not None:
+        return replace(finding, fix=fix.newer if has_it else replace(fix, newer=None))
+    if lowest is None or has_it:
         return finding
     older = "older ones" if allowed == ANY else allowed
     title = f"{fix.title}, which needs torch {needed} ({origin} allows {older})"

@@ -12,6 +12,8 @@ from amplint import libcst as cst
 if TYPE_CHECKING:
     from amplint import Source
 
+AUTOGRAD_FUNCTION = "torch.autograd.Function"
+
 
 def method_beside(node: cst.CSTNode, name: str, src: Source) -> ast.FunctionDef | None:
     """The method of a name that the class around a node defines."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,12 @@ def scaler_of(call: cst.Call | None) -> cst.BaseExpression | None:
     return function.value
 
 
+def scaler_for(misuse: Misuse, call: cst.Call, src: Source) -> cst.BaseExpression | None:
+    """The scaler of the call that makes it wrong, if that name means it at this call, too."""
+    scaler = scaler_of(other(misuse, call, src))
+    return scaler if scaler is not None and src.variables.same_at(scaler, call) else None
+
+
 def methods(scaler: str, name: str, call: cst.Call, src: Source) -> list[cst.Call]:
     """The calls of a method of the scaler in the function around a call, in order."""
     function = src.function(call)
@@ -94,6 +101,27 @@ def methods(scaler: str, name: str, call: cst.Call, src: Source) -> list[cst.Cal
         and each.func.attr.value == name
         and src.text(each.func.value) == scaler
     ]
+
+
+def tests_of(node: cst.CSTNode, src: Source) -> dict[tuple[str, bool], cst.BaseExpression]:
+    """The tests around a node in its function, by how they are written and have to come out."""
+    found, inner = {}, node
+    for around in around_in_function(node, src):
+        if isinstance(around, cst.If) and inner is not around.test:
+            found[src.text(around.test), inner is around.body] = around.test
+        inner = around
+    return found
+
+
+def loops_of(node: cst.CSTNode, src: Source) -> list[cst.CSTNode]:
+    """The loops around a node in its function, from the inside out."""
+    loops = (cst.For, cst.While, cst.CompFor)
+    return [each for each in around_in_function(node, src) if isinstance(each, loops)]
+
+
+def around_in_function(node: cst.CSTNode, src: Source) -> Iterator[cst.CSTNode]:
+    function = src.function(node)
+    return itertools.takewhile(lambda each: each is not function, src.ancestors(node))
 
 
 def is_statement(call: cst.Call, src: Source) -> bool:

@@ -34,12 +34,11 @@ from typing import TYPE_CHECKING
 from amplint import WITHIN_REGION, Finding, Group, Raises, Rule, calls
 from amplint import libcst as cst
 
-from .._shared.classes import bases_around, method_beside
+from .._shared.classes import AUTOGRAD_FUNCTION, bases_around, method_beside
 
 if TYPE_CHECKING:
     from amplint import Source
 
-BASE = "torch.autograd.Function"
 PRODUCTS = frozenset({"matmul", "mm", "bmm"})
 # What keeps the dtype of a tensor, and is in no list of autocast.
 TURNING = frozenset({"t", "transpose", "T", "mT", "contiguous", "view", "reshape", "permute"})
@@ -60,7 +59,7 @@ rule = Rule(
 
 @rule.check
 def check(forward: cst.FunctionDef, src: Source) -> Iterator[Finding]:
-    if forward.name.value != "forward" or BASE not in bases_around(forward, src):
+    if forward.name.value != "forward" or AUTOGRAD_FUNCTION not in bases_around(forward, src):
         return
     written = method_beside(forward, "backward", src)
     backward = src.layout.node_for(written) if written is not None else None

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from amplint import MISUSED, Change, Fix, Group, Misuse, Raises, Rule, Safety, Violation
 from amplint import libcst as cst
 
-from .._shared.steps import other, report, scaler_of
+from .._shared.steps import report, scaler_for
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -48,7 +48,7 @@ rule = Rule(
 
 def scaled(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
     """Ex) loss.backward() -> scaler.scale(loss).backward()"""
-    scaler = scaler_of(other(misuse, call, src))
+    scaler = scaler_for(misuse, call, src)
     function = call.func
     if scaler is None or not isinstance(function, cst.Attribute):
         return None

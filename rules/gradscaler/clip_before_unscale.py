@@ -18,17 +18,30 @@ Fix safety: unsafe, since the weights change: they become those that were meant.
 
 Known limits: reported only where every path from the backward pass to the clipping goes wrong; an
 unknown function that is given the optimizer or the scaler is assumed to unscale. Of several
-optimizers, any one that is unscaled is taken to be the one that is clipped.
+optimizers, any one that is unscaled is taken to be the one that is clipped. No fix where there are
+several, nor where the step does not come each time that the gradients are clipped.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from amplint import MISUSED, Change, Differs, Fix, Group, Misuse, Rule, Safety, Violation
+from amplint import (
+    MISUSED,
+    Change,
+    Differs,
+    Fix,
+    Group,
+    Misuse,
+    Rule,
+    Safety,
+    Violation,
+    reachable,
+)
 from amplint import libcst as cst
 
-from .._shared.steps import methods, other, report, scaler_of
+from .._shared.steps import loops_of, methods, other, report, scaler_of, tests_of
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -47,17 +60,82 @@ rule = Rule(
 
 
 def unscaled(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
-    """Ex) clip_grad_norm_(...) -> scaler.unscale_(optimizer); clip_grad_norm_(...)"""
-    scaler, line = scaler_of(other(misuse, call, src)), src.statement(call)
-    if scaler is None or not isinstance(line, cst.SimpleStatementLine):
+    """Ex) clip_grad_norm_(...) -> scaler.unscale_(optimizer); clip_grad_norm_(...)
+
+    Once before all that is clipped before the step: a second `unscale_` raises.
+    """
+    backward = other(misuse, call, src)
+    scaler = scaler_of(backward)
+    if backward is None or scaler is None or methods(src.text(scaler), "unscale_", call, src):
         return None
-    name = src.text(scaler)
-    steps = methods(name, "step", call, src)
+    steps = methods(src.text(scaler), "step", call, src)
     optimizers = {src.text(step.args[0].value) for step in steps if len(step.args) == 1}
-    if len(optimizers) != 1 or methods(name, "unscale_", call, src):
+    line = line_above(clippings(misuse, call, src), src)
+    step = next((each for each in steps if line is not None and starts(line, each, src)), None)
+    if len(optimizers) != 1 or line is None or step is None or not leads(line, step, misuse, src):
         return None
-    edit = src.edits.insert_statement_before(line, f"{name}.unscale_({optimizers.pop()})")
+    # Where the scaler is used under a condition alone, it may be None without that.
+    around = tests_of(line, src)
+    tests = {key: test for key, test in tests_of(step, src).items() if key not in around}
+    used = (scaler, step.args[0].value, *tests.values())
+    if len(tests) > 1 or not tests.keys() <= tests_of(backward, src).keys():
+        return None
+    if not all(src.variables.same_at(each, line) for each in used):
+        return None
+    header = "".join(f"if {src.text(test)}:" for test in tests.values())
+    text = f"{src.text(scaler)}.unscale_({optimizers.pop()})"
+    edit = src.edits.insert_statement_before(line, text, header)
     return Fix("Unscale the gradients first", (edit,), Safety.UNSAFE) if edit is not None else None
+
+
+def clippings(misuse: Misuse, call: cst.Call, src: Source) -> list[cst.Call]:
+    """The calls around a call, and itself, that clip what the same backward pass has left."""
+    function = src.function(call)
+    return [
+        each
+        for each in (src.calls(function) if function is not None else ())
+        if (found := src.misuse(each, rule.violation)) and found.other.place == misuse.other.place
+    ]
+
+
+def line_above(calls: list[cst.Call], src: Source) -> cst.BaseStatement | None:
+    """The first statement with one of the calls in it, in the innermost block with all of them."""
+    blocks = [{id(each) for each in src.ancestors(call)} for call in calls]
+    for around in src.ancestors(calls[0]):
+        block = src.parent(around)
+        if not isinstance(around, cst.BaseStatement) or not isinstance(block, cst.IndentedBlock):
+            continue
+        if all(id(block) in ids for ids in blocks):
+            return around
+    return None
+
+
+def leads(line: cst.BaseStatement, step: cst.Call, misuse: Misuse, src: Source) -> bool:
+    """Whether the step comes once for each time that the line does, with no other backward pass to
+    be clipped in between."""
+    function = src.function(step)
+    assert function is not None
+    nodes: Iterable[cst.CSTNode] = reachable([function.body], children)
+    between = (each for each in nodes if starts(line, each, src) and starts(each, step, src))
+    same_loops = loops_of(line, src) == loops_of(step, src)
+    return same_loops and not any(
+        isinstance(each, cst.Break | cst.Continue | cst.Return)
+        or (
+            isinstance(each, cst.Call)
+            and (found := src.misuse(each, rule.violation)) is not None
+            and found.other.place != misuse.other.place
+        )
+        for each in between
+    )
+
+
+def children(node: cst.CSTNode) -> Sequence[cst.CSTNode]:
+    return node.children
+
+
+def starts(one: cst.CSTNode, other: cst.CSTNode, src: Source) -> bool:
+    """Whether one node begins before another."""
+    return src.span(one).start < src.span(other).start
 
 
 report(rule, "`{call}` clips gradients that are still multiplied by the scale", unscaled)

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 from amplint import MISUSED, Change, Differs, Edit, Fix, Group, Misuse, Rule, Safety, Violation
 from amplint import libcst as cst
 
-from .._shared.steps import is_statement, methods, other, report, scaler_of
+from .._shared.steps import is_statement, methods, report, scaler_for
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -57,7 +57,7 @@ rule = Rule(
 
 def through_scaler(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
     """Ex) optimizer.step() -> scaler.step(optimizer); scaler.update()"""
-    scaler = scaler_of(other(misuse, call, src))
+    scaler = scaler_for(misuse, call, src)
     line = src.statement(call)
     if scaler is None or call.args or not isinstance(call.func, cst.Attribute):
         return None

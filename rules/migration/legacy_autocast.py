@@ -14,8 +14,12 @@ no instance of the old one, or puts another class there (`torch.cuda.amp.autocas
 `**arguments`, of which nobody can tell what they leave to be inherited; and where the function, or
 its module, is a parameter's, and only the seen calls say that it is the old one. The old API always
 means float16 (bfloat16 on the CPU) where none is given, the new one inherits the dtype of an
-enclosing region: `dtype=` is written out where the region is, or may be, inside another one, unless
-it is switched off and nothing in the project asks for its dtype. So is `cache_enabled=True` inside
+enclosing region. Inside a region that is known to have another dtype, the fix is unsafe and lets
+that decide: the old name goes back to float16 there, which hardly anybody wants. So it is where the
+`backward` of an autograd function computes anew what its `forward` did in such a region, of which
+nothing is left to inherit: its dtype is written out. Where the region may be inside another one,
+`dtype=` is written out as it was, unless it is switched off and nothing in the project asks for its
+dtype. So is `cache_enabled=True` inside
 of a region where the project has one without a cache. It is unsafe to remove an
 import that nobody uses: who is out of sight may take the name from the file.
 
@@ -30,10 +34,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint import Finding, Fix, Group, Rule, Warns, calls, nodes, symbol
+from amplint import (
+    Change,
+    Finding,
+    Fix,
+    Group,
+    Region,
+    Rule,
+    Safety,
+    Warns,
+    calls,
+    nodes,
+    symbol,
+)
 from amplint import libcst as cst
 from amplint.knowledge.libraries import AUTOCASTS, AutocastApi
 
+from .._shared.classes import AUTOGRAD_FUNCTION, bases_around, method_beside
 from .._shared.guards import is_fallback
 from .._shared.handed_on import handed_on, handing_on
 from .._shared.parameters import is_given
@@ -67,6 +84,7 @@ rule = Rule(
     help="use `torch.amp.autocast(device_type, ...)`",
     witness=Warns("autocast(args...)` is deprecated"),
     safe_if=(MEANT, CERTAIN, NOT_ASKED, INHERITS),
+    changes=frozenset({Change.DTYPE, Change.ROUNDING}),
     torch="1.12",
     candidates=calls(*LEGACY)
     | nodes("context") & (lambda at: symbol(at.value) in LEGACY)
@@ -79,7 +97,10 @@ rule = Rule(
 def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
     api = legacy(call.func, src)
     if api is not None and not is_fallback(call, src):
-        yield src.finding(rule, call, message(call.func, api, src), migrate(call, api, src))
+        around = decided_around(call, api, src)
+        related = src.reasons(around.evidence) if around is not None else ()
+        fix = migrate(call, api, around, src)
+        yield src.finding(rule, call, message(call.func, api, src), fix, related)
 
 
 @rule.check
@@ -110,13 +131,18 @@ def message(node: cst.BaseExpression, api: AutocastApi, src: Source) -> str:
     return f'`{src.text(node)}` is deprecated: use `torch.amp.autocast("{api.device}", ...)`'
 
 
-def migrate(call: cst.Call, api: AutocastApi, src: Source) -> Fix | None:
-    """Ex) autocast(use_amp, dtype=d) -> torch.amp.autocast("cuda", enabled=use_amp, dtype=d)"""
+def migrate(call: cst.Call, api: AutocastApi, around: Region | None, src: Source) -> Fix | None:
+    """Ex) autocast(use_amp, dtype=d) -> torch.amp.autocast("cuda", enabled=use_amp, dtype=d)
+
+    Args:
+        around: a region of another dtype, which is to decide.
+    """
     positional = [arg for arg in call.args if arg.keyword is None and not arg.star]
     if any(arg.star == "*" for arg in call.args) or len(positional) > len(api.parameters):
         return None
     spelled = src.imports.spell("torch.amp.autocast")
-    explicit = (explicit_dtype(call, api, src), explicit_cache(call, src))
+    dtype = dtype_of(around, call, src) if around is not None else explicit_dtype(call, api, src)
+    explicit = (dtype, explicit_cache(call, src))
     opening = src.edits.insert_argument(call, f'"{api.device}"', *filter(None, explicit))
     if spelled is None or opening is None:
         return None
@@ -125,21 +151,60 @@ def migrate(call: cst.Call, api: AutocastApi, src: Source) -> Fix | None:
         for arg, name in zip(positional, api.parameters, strict=False)
     ]
     edits = (*spelled.edits, src.edits.replace(call.func, spelled.text), opening, *others)
+    title = "Use `torch.amp.autocast`"
+    if around is not None:
+        title += f", in the {around.dtype} of the region, and no longer in {api.dtype}"
+        return Fix(title, edits, Safety.UNSAFE)
+    if dtype:
+        title += f", still in {api.dtype}"
     conditions = {
         MEANT: not src.has_star(call),
         CERTAIN: not is_given(call.func, src),
         NOT_ASKED: not src.matches(CHECKED_BY_CLASS, "autocast"),
         INHERITS: True,
     }
-    fix = Fix.safe_if("Use `torch.amp.autocast`", edits, conditions)
+    fix = Fix.safe_if(title, edits, conditions)
     return fix.demoted() if src.matches(REPLACED, "autocast") else fix
+
+
+def decided_around(call: cst.Call, api: AutocastApi, src: Source) -> Region | None:
+    """The region around a call, or the one that is computed anew, if it is known to have another
+    dtype than the old name goes back to."""
+    if takes_dtype(call, src):
+        return None
+    region = src.region(recomputed(call, src) or call)
+    if region is None or region.presumed or region.enabled is False:
+        return None
+    differs = region.device == api.device and region.dtype == OTHER[api.device or "cuda"]
+    return region if differs else None
+
+
+def recomputed(call: cst.Call, src: Source) -> cst.Call | None:
+    """The first call in the `forward` beside the `backward` of an autograd function that a call
+    stands in. Nobody opens the region of the one again for the other."""
+    backward = src.function(call)
+    if not isinstance(backward, cst.FunctionDef) or backward.name.value != "backward":
+        return None
+    if AUTOGRAD_FUNCTION not in bases_around(backward, src):
+        return None
+    written = method_beside(backward, "forward", src)
+    forward = src.layout.node_for(written) if written is not None else None
+    return next(src.calls(forward), None) if forward is not None else None
+
+
+def dtype_of(region: Region, call: cst.Call, src: Source) -> str:
+    """`dtype=torch.bfloat16` where there is no region to inherit it from."""
+    return dtype_argument(region.dtype, src) if recomputed(call, src) is not None else ""
+
+
+def takes_dtype(call: cst.Call, src: Source) -> bool:
+    """Whether the call gives a dtype, or needs none."""
+    given = src.keyword(call, "dtype") is not None or any(arg.star for arg in call.args)
+    return given or len([a for a in call.args if a.keyword is None]) > 1 or is_off(call, src)
 
 
 def explicit_dtype(call: cst.Call, api: AutocastApi, src: Source) -> str:
     """`dtype=torch.float16` where the new API might inherit another one."""
-    given = src.keyword(call, "dtype") is not None or any(arg.star for arg in call.args)
-    given |= len([arg for arg in call.args if arg.keyword is None]) > 1
-    given |= is_off(call, src)
     region = src.region(call)
     nested = region is not None and region.dtype != api.dtype
     elsewhere = (
@@ -147,10 +212,13 @@ def explicit_dtype(call: cst.Call, api: AutocastApi, src: Source) -> str:
         or src.matches(BY_NAME[api.device or "cuda"], "bf", "16")
         or any(src.mentions(word) for word in DTYPE_SETTERS)
     )
-    if given or not (nested or elsewhere or may_be_inside(call, src)):
+    if takes_dtype(call, src) or not (nested or elsewhere or may_be_inside(call, src)):
         return ""
-    torch = src.imports.bound_as("torch") or "torch"
-    return f"dtype={torch}.{api.dtype}"
+    return dtype_argument(api.dtype, src)
+
+
+def dtype_argument(dtype: str | None, src: Source) -> str:
+    return f"dtype={src.imports.bound_as('torch') or 'torch'}.{dtype}"
 
 
 def is_off(call: cst.Call, src: Source) -> bool:

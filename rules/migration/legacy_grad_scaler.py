@@ -23,7 +23,8 @@ an import that nobody uses: who is out of sight may take the name from the file.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), code
 under a test of the version, and annotations in quotes are left alone. The class itself where it is
-handed on, for somebody else to call, is reported without a fix.
+handed on, for somebody else to call, is reported without a fix, and so is a call that gives the old
+class a device (AMP417).
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ from amplint.knowledge.libraries import SCALERS
 from .._shared.guards import is_fallback
 from .._shared.handed_on import handed_on, handing_on
 from .._shared.parameters import is_given
+from .._shared.scalers import device_out_of_place
 from .._shared.unused_imports import importing, unused_imports
 
 if TYPE_CHECKING:
@@ -160,7 +162,7 @@ def widen(named: cst.CSTNode, old: str, new: str, src: Source) -> Fix | None:
 def migrate(call: cst.Call, device: str, src: Source) -> Fix | None:
     """Ex) GradScaler(1024.) -> torch.amp.GradScaler("cuda", 1024.)"""
     spelled = src.imports.spell("torch.amp.GradScaler")
-    if spelled is None:
+    if spelled is None or device_out_of_place(call, src) is not None:
         return None
     rename: Edit = src.edits.replace(call.func, spelled.text)
     first = src.edits.insert_argument(call, f'"{device}"')

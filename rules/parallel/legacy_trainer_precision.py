@@ -7,7 +7,8 @@ with a warning.
 
     Trainer(precision="16-mixed")
 
-Fix safety: unsafe: Lightning before 2.0 refuses the new words.
+Fix safety: unsafe: Lightning before 2.0 refuses the new words. The fix writes the successors of
+arguments that 2.0 refuses (AMP611), too, and waits where one has none: no release takes both.
 
 Known limits: only what is written in the call is seen.
 """
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING
 from amplint import Finding, Fix, Group, Rule, Safety, Unrun, calls, constant
 from amplint import libcst as cst
 from amplint.knowledge.libraries import TRAINERS
+
+from .._shared.lightning import MIXED, removed_arguments, renewed
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -50,5 +53,11 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if new is None or src.name(call.func) not in TRAINERS:
         return
     message = f'`precision={src.text(given.value)}` is discouraged: say "{new}"'
-    fix = Fix("Say that it is mixed", (src.edits.replace(given.value, f'"{new}"'),), Safety.UNSAFE)
+    # No release has both the new words and what went when they came.
+    renewal = renewed(removed_arguments(call, src), MIXED)
+    fix = None
+    if renewal is not None:
+        title = "Say that it is mixed" + (", and use the successors" if renewal else "")
+        edits = (src.edits.replace(given.value, f'"{new}"'), *renewal)
+        fix = Fix(title, edits, Safety.UNSAFE)
     yield src.finding(rule, given, message, fix)

@@ -1,4 +1,4 @@
-"""An argument that Lightning's Trainer lost in version 2.0.
+"""An argument that Lightning's Trainer has lost by version 2.0.
 
     Trainer(gpus=2, distributed_backend="ddp")     # TypeError: unexpected keyword argument 'gpus'
 
@@ -8,7 +8,8 @@ So are the strategies `dp` and `ddp2`, and a strategy that is given as the accel
 are refused.
 
 Fix safety: unsafe: writes the successor where there is one that means the same, which Lightning
-before 1.7 does not know. The others are named in the message alone.
+before 1.7 does not know. The others are named in the message alone. All successors in a call are
+one fix, and there is none where another argument is left that no release has beside them.
 
 Known limits: arguments of subclasses, of command lines and of configuration files are not seen.
 """
@@ -18,17 +19,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint import Edit, Finding, Fix, Group, Rule, Safety, Unrun, calls, constant
+from amplint import Finding, Fix, Group, Rule, Safety, Unrun, calls
 from amplint import libcst as cst
 from amplint.knowledge.libraries import TRAINER_REMOVED, TRAINERS
+
+from .._shared.lightning import ASKING, SUCCESSORS, removed_arguments, renewed
 
 if TYPE_CHECKING:
     from amplint import Source
 
-DEVICES = {"gpus": "gpu", "tpu_cores": "tpu", "num_processes": "cpu"}
-STRATEGIES = frozenset({"ddp", "ddp_spawn", "ddp_notebook", "ddp_fork"})  # as an accelerator, once
-WITHOUT_SUCCESSOR = frozenset({"dp", "ddp2"})
-ASKING = frozenset({"strategy", "accelerator", "distributed_backend"})
 ASKED = ASKING | TRAINER_REMOVED.keys()
 
 
@@ -50,37 +49,8 @@ rule = Rule(
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if src.name(call.func) not in TRAINERS:
         return
-    for arg in call.args:
-        name = arg.keyword.value if arg.keyword is not None else ""
-        value = constant(src.value(arg.value))
-        if name in ASKING and value in WITHOUT_SUCCESSOR:
-            message = f'the strategy "{value}" is gone since Lightning 2.0, use "ddp"'
-        elif name == "accelerator" and value in STRATEGIES:
-            message = f'`accelerator="{value}"` is refused since Lightning 2.0, use `strategy=`'
-        elif name in TRAINER_REMOVED:
-            message = f"`{name}=` is gone since Lightning 2.0{TRAINER_REMOVED[name]}"
-        else:
-            continue
-        edits = [edit for edit in successor(call, arg, name, value, src) if edit is not None]
-        fix = Fix("Use its successor", tuple(edits), Safety.UNSAFE) if edits else None
-        yield src.finding(rule, arg, message, fix)
-
-
-def successor(
-    call: cst.Call, arg: cst.Arg, name: str, value: object, src: Source
-) -> Iterator[Edit | None]:
-    """Ex) gpus=2 -> accelerator="gpu", devices=2"""
-    given = {each.keyword.value for each in call.args if each.keyword is not None}
-    if src.has_star(call):
-        return
-    if name in DEVICES:
-        # A variable may be -1, "0,1" or a list elsewhere.
-        counted = isinstance(arg.value, cst.Integer) and arg.value.evaluated_value > 0
-        if counted and not given & {"accelerator", "devices"} and len(given & DEVICES.keys()) == 1:
-            yield src.edits.name_argument(arg, f'accelerator="{DEVICES[name]}", devices')
-    elif name in ("distributed_backend", "accelerator"):
-        if value in STRATEGIES and "strategy" not in given:
-            yield src.edits.name_argument(arg, "strategy")
-    elif name == "profile" and value is True and "profiler" not in given:
-        yield src.edits.name_argument(arg, "profiler")
-        yield src.edits.replace(arg.value, '"simple"')
+    removed = removed_arguments(call, src)
+    edits = renewed(removed, SUCCESSORS)
+    for each in removed:
+        fix = Fix("Use its successor", edits, Safety.UNSAFE) if edits and each.edits else None
+        yield src.finding(rule, each.arg, each.message, fix)

@@ -25,9 +25,12 @@ type where it may have been one of CUDA, for `x.new(n)` where the project has te
 their own, whose `new_empty` may be another one, and where the new tensor is still moved afterwards,
 since what is done to it before may differ on the device. `fill_` of a number, `zero_` and the move
 become one call: `torch.LongTensor(b, n).fill_(0).to(d)` is `torch.zeros((b, n), dtype=torch.int64,
-device=d)`. No fix for a constructor given a tensor, whose memory it shares, for `x.new` where two
-first arguments may be indices and values, for a name that stands for several types, nor for a
-default type of CUDA, which has no exact equal.
+device=d)`. Where a tensor of float32 meets one of floats that may have another dtype (it is added,
+joined, written, or given to a kernel with it, or has its size), the fix is unsafe and follows that:
+`x.new_zeros(...)`. Otherwise its title says that the dtype stays; what is added up should keep it.
+No fix for a constructor given a tensor, whose memory it shares, for `x.new` where two first
+arguments may be indices and values, for a name that stands for several types, nor for a default
+type of CUDA, which has no exact equal.
 
 Known limits: what runs only on an old torch (`except AttributeError:`) is left alone, and so is
 `x.new(...)` where x is not known to be a tensor, or what it is given is not known. So are tensors
@@ -44,6 +47,7 @@ from typing import TYPE_CHECKING
 from amplint import (
     ACCELERATOR,
     FLOATS,
+    Change,
     Edit,
     Finding,
     Fix,
@@ -51,6 +55,7 @@ from amplint import (
     Host,
     Related,
     Rule,
+    Safety,
     Sequence,
     Symbol,
     Tensor,
@@ -67,6 +72,7 @@ from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 from .._shared.factories import SETS_OTHER_TYPE, changes_default_device
 from .._shared.guards import is_fallback
 from .._shared.local_values import has_kind, is_local, method_of, resolved, shaped, surely_int
+from .._shared.meetings import Met, readings, tensor_met
 from .._shared.moves import bound_before, move_of, without_move
 from .._shared.reads import device_places
 from .._shared.tensors import has_own_classes, surely_shape, surely_tensor, surely_vector
@@ -83,6 +89,7 @@ PLAIN = "the project has no tensors of a class of their own"
 TO_CPU = "the type is one of the CPU"
 CERTAIN = "it is moved to what certainly is a device"
 CPU_DEFAULT = "the default type is nowhere one of CUDA"
+PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 NAMED_AFTER_DTYPE = LEGACY_CONSTRUCTORS.keys() - {"torch.Tensor"}
 
 
@@ -108,6 +115,7 @@ rule = Rule(
     since="0.1",
     help="name the dtype and the device: `torch.tensor`, `torch.empty`, `x.to(...)`",
     witness=Warns("torch.set_default_tensor_type() is deprecated"),
+    changes=frozenset({Change.DTYPE, Change.ROUNDING}),
     # What it is rewritten to may be another mistake.
     safe_if=(SIZES, DATA, SAME_TYPE, TENSOR, PLAIN, CERTAIN, TO_CPU, CPU_DEFAULT),
     supersedes=("AMP101", "AMP102", "AMP201", "AMP202", "AMP501", "AMP502", "AMP503", "AMP508"),
@@ -177,9 +185,36 @@ def constructor(call: cst.Call, types: list[str], src: Source) -> Iterator[Findi
         message += " on the CPU, and its result is then moved"
     elif not {"float16", "bfloat16"} & set(dtypes):
         group = Group.PEDANTIC
-    fix = factory(call, types[0], move, src) if len(types) == 1 else None
-    moved = () if move is None else (src.related_node(move, "moved here"),)
-    yield src.finding(rule, call.func, message, fix, moved, group)
+    related = [] if move is None else [src.related_node(move, "moved here")]
+    parameter = parameter_of(call, src) if {*dtypes} == {"float16"} else None
+    if parameter is not None:
+        of_half = "builds a float16 parameter, whose gradients a GradScaler refuses"
+        message = f"`{src.brief(call.func)}(...)` {of_half}"
+        related.append(src.related_node(parameter, "made a parameter here"))
+    fix, met = factory(call, types[0], move, src) if len(types) == 1 else (None, ())
+    related += met
+    yield src.finding(rule, call.func, message, fix, related, group)
+
+
+def parameter_of(call: cst.Call, src: Source) -> cst.Call | None:
+    """Ex) nn.Parameter(torch.cuda.HalfTensor(3))"""
+    for read in readings(call, src):
+        arg = src.parent(read)
+        made = src.parent(arg) if isinstance(arg, cst.Arg) else None
+        if isinstance(made, cst.Call) and src.name(made.func) in PARAMETERS:
+            return made
+    return None
+
+
+def remark(met: Met, function: str, src: Source) -> Related:
+    """A tensor that a new one of float32 meets, as a place to show."""
+    written = src.brief(met.tensor)
+    said = f"takes its size from `{written}`" if met.gives_size else f"meets `{written}` here"
+    if met.is_float:
+        said += ", which need not be float32"
+    else:
+        said += f": `{written}.new_{function}(...)` would follow it, if it is of floats"
+    return src.related_node(met.place, said)
 
 
 def move_after(call: cst.Call, src: Source) -> cst.Call | None:
@@ -193,38 +228,78 @@ def move_after(call: cst.Call, src: Source) -> cst.Call | None:
     return None
 
 
-def factory(call: cst.Call, name: str, move: cst.Call | None, src: Source) -> Fix | None:
-    """Ex) torch.cuda.FloatTensor(n) -> torch.empty(n, dtype=torch.float32, device="cuda")
-    Ex) torch.LongTensor(n).fill_(0).to(d) -> torch.zeros(n, dtype=torch.int64, device=d)"""
-    what, torch = arguments(call, src), src.imports.spell("torch")
-    if what is None or torch is None:
-        return None
+def factory(
+    call: cst.Call, name: str, move: cst.Call | None, src: Source
+) -> tuple[Fix | None, tuple[Related, ...]]:
+    """The fix, and where the new tensor meets one that may have another dtype.
+
+    Ex) torch.cuda.FloatTensor(n) -> torch.empty(n, dtype=torch.float32, device="cuda")
+    Ex) torch.LongTensor(n).fill_(0).to(d) -> torch.zeros(n, dtype=torch.int64, device=d)
+    Ex) torch.cuda.FloatTensor(n) -> x.new_empty(n), where it is added to x
+    """
+    what = arguments(call, src)
+    if what is None:
+        return None, ()
     dtype, place = LEGACY_CONSTRUCTORS[name]
     plain = Filling(call, "empty" if what.sizes else "tensor")
     filled = (filling(call, dtype, src) if what.sizes else None) or plain
     moved = moving(filled.call, src) if place == "cpu" and move is not None else None
     if moved is not None and moved.dtype is not None and filled.function not in CONVERTIBLE:
         moved = None  # devices differ in what does not fit into the other dtype
+    rest = behind(call, filled.call, moved, src)
+    if rest is None:
+        return None, ()
+    result = filled.call if moved is None else moved.call
+    takes_any = dtype == "float32" and (moved is None or moved.dtype is None)
+    met = tensor_met(call, result, src) if takes_any else None
+    if met is not None and met.dtype == dtype:
+        met = None
+    meeting = () if met is None else (remark(met, filled.function, src),)
+    if met is not None and met.is_float:
+        return like(call, met, filled, rest, src), meeting
     device = moved.device if moved is not None else f'"{place}"'
     written = moved is not None or place != "cpu" or changes_default_device(src)
-    arguments_added = (
+    torch = src.imports.spell("torch")
+    if torch is None:
+        return None, meeting
+    added = src.edits.add_argument(
+        call,
         *filled.value,
         *(() if call.args else ("0",)),
         f"dtype={torch.text}.{dtype}",
         *((f"device={device}",) if written else ()),
     )
-    added = src.edits.add_argument(call, *arguments_added)
-    rest = behind(call, filled.call, moved, src)
-    if added is None or rest is None:
-        return None
+    if added is None:
+        return None, meeting
     name_edit = src.edits.replace(call.func, f"{torch.text}.{filled.function}")
     edits = (name_edit, *filled.shape, added, *rest, *torch.edits)
     conditions = {**what.conditions, SAME_TYPE: is_local(call.func, src)}
     if moved is not None:
         conditions[CERTAIN] = moved.certain
-    fix = Fix.safe_if(f"Call `torch.{filled.function}`", edits, conditions)
+    stays = ", still of float32" if takes_any else ""
+    fix = Fix.safe_if(f"Call `torch.{filled.function}`{stays}", edits, conditions)
     # It would leave half of what the finding is about.
-    return fix.demoted() if place == "cpu" and move is not None and moved is None else fix
+    if place == "cpu" and move is not None and moved is None:
+        fix = fix.demoted()
+    return fix, meeting
+
+
+def like(
+    call: cst.Call, met: Met, filled: Filling, rest: tuple[Edit, ...], src: Source
+) -> Fix | None:
+    """Ex) torch.cuda.FloatTensor(n).zero_() -> x.new_zeros(n)"""
+    function = f"{src.text(met.tensor)}.new_{filled.function}"
+    values = (*filled.value, *(() if call.args else ("0",)))
+    added = src.edits.add_argument(call, *values) if values else None
+    if values and added is None:
+        return None
+    edits = (
+        src.edits.replace(call.func, function),
+        *filled.shape,
+        *((added,) if added is not None else ()),
+        *rest,
+    )
+    return Fix(f"Call `{function}`, which follows its dtype and device", edits, Safety.UNSAFE)
 
 
 @dataclass(frozen=True)

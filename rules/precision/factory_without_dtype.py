@@ -42,10 +42,10 @@ from amplint import (
 )
 from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES
-from amplint.knowledge.operations import SHAPE_METHODS
 
 from .._shared.dtypes import default_may_be_half, dtype_places, enabled_region
 from .._shared.guards import is_caught
+from .._shared.meetings import JOINS, readings
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -58,17 +58,6 @@ ONLY = "nothing else reads the buffer"
 FACTORIES = frozenset({"torch.zeros", "torch.ones", "torch.full", "torch.empty"})
 # These demand equal dtypes, the second kind only where no region casts their operands.
 STRICT = frozenset({"torch.lerp"})
-SHAPE_FUNCTIONS = frozenset({"torch.triu", "torch.tril"})
-JOINS = frozenset(
-    {
-        "torch.cat",
-        "torch.concat",
-        "torch.concatenate",
-        "torch.stack",
-        "torch.hstack",
-        "torch.vstack",
-    }
-)
 
 
 def is_float32_buffer(at: Spot) -> bool:
@@ -125,34 +114,6 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     )
     message = f"`{src.text(call.func)}` makes float32, which {place} where it meets half data"
     yield src.finding(rule, call, message, follow(call, meeting, src), related)
-
-
-def readings(made: cst.BaseExpression, src: Source, depth: int = 4) -> Iterator[cst.BaseExpression]:
-    """The expressions that are the buffer: where it is made, where it is read, and what in-place
-    methods, shapes and slice assignments leave of it."""
-    for use in (made, *src.uses(made)):
-        yield use
-        kept = still_the_buffer(use, src) if depth else None
-        if kept is not None:
-            yield from readings(kept, src, depth - 1)
-
-
-def still_the_buffer(use: cst.BaseExpression, src: Source) -> cst.BaseExpression | None:
-    """Ex) buffer.normal_(), buffer.unsqueeze(0), torch.triu(buffer), buffer[:n] = x"""
-    parent = src.parent(use)
-    if isinstance(parent, cst.Attribute) and parent.value is use:
-        call = src.parent(parent)
-        name = parent.attr.value
-        if isinstance(call, cst.Call) and call.func is parent:
-            return call if name.endswith("_") or name in SHAPE_METHODS else None
-    if isinstance(parent, cst.Arg):
-        call = src.parent(parent)
-        if isinstance(call, cst.Call) and src.name(call.func) in SHAPE_FUNCTIONS:
-            return call
-    if isinstance(parent, cst.Subscript) and parent.value is use:
-        target = src.parent(parent)
-        return parent if isinstance(target, cst.AssignTarget) else None
-    return None
 
 
 def meets_half(use: cst.BaseExpression, src: Source) -> Meeting | None:

@@ -119,6 +119,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "rules/_shared/factories.py": {"built built_under": STEPS, "is_host_atom": VALUES},
     "rules/_shared/growth.py": {"begins_anew": SYNTAX, "growths": SYNTAX, "names_in": SYNTAX},
     "rules/_shared/guards.py": {"operands_of": SYNTAX},
+    "rules/_shared/meetings.py": {"readings": STEPS},
     "rules/_shared/parameters.py": {"is_given": ONE_PATH},
     "rules/_shared/host_copies.py": {"built_from": STEPS},
     "rules/_shared/tensors.py": {"tensor_operands": SYNTAX},
@@ -133,7 +134,6 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "rules/placement/async_copy_read_on_host.py": {"read_by_method reads_of": SYNTAX},
     "rules/placement/host_data_to_device_in_hot_path.py": {"is_shape": SYNTAX},
     "rules/placement/tensor_attribute_not_buffer.py": {"kept_tensor": STEPS},
-    "rules/precision/factory_without_dtype.py": {"readings": STEPS},
     "rules/precision/integers_cast_to_half.py": {"all_exact": VALUES},
     "rules/precision/mixed_dtype_write.py": {"is_advanced": SYNTAX},
 }

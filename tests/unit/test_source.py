@@ -375,6 +375,39 @@ def test_same_meaning_at_an_earlier_place(body: str, same: bool) -> None:
     assert src.variables.same_meaning(call_in(src, "later"), call_in(src, "here")) is same
 
 
+@pytest.mark.parametrize(
+    ("body", "same"),
+    [
+        pytest.param("here()\nlater(x[0] > len(y))", True, id="whatever is made of them"),
+        pytest.param("later(x)\nhere()", True, id="behind it"),
+        pytest.param("v = 1\nlater(v)\nv = 2\nhere()", False, id="bound anew in between"),
+        pytest.param("if y:\n    v = 1\n    later(v)\nhere()", False, id="not on every path"),
+        pytest.param("here()\nfor v in y:\n    later(v)", False, id="bound by a later loop"),
+        pytest.param("for v in y:\n    here()\n    later(v)", True, id="in the same loop"),
+        pytest.param("here()\n[later(v) for v in y]", False, id="in a comprehension"),
+        pytest.param("[later(v) for v in y]\nhere()", False, id="after a comprehension"),
+        pytest.param("here()\n[later(x) for v in y]", True, id="from around it"),
+        pytest.param("here()\nlater(nowhere)", False, id="bound nowhere"),
+        pytest.param("here()\nlater(lambda v: v)", False, id="a parameter of its own"),
+    ],
+)
+def test_names_of_an_expression_at_another_place(body: str, same: bool) -> None:
+    lines = "".join(f"    {line}\n" for line in body.split("\n"))
+    src = source(f"def f(x, y):\n{lines}")
+    given = call_in(src, "later").args[0].value
+    assert src.variables.same_at(given, call_in(src, "here")) is same
+    statement = src.statement(call_in(src, "here"))
+    assert statement is not None and src.variables.same_at(given, statement) is same
+
+
+def test_a_statement_in_a_block_of_its_own() -> None:
+    src = source("if a:\n\tb\n")
+    statement = src.statement(find(src, "b"))
+    assert statement is not None
+    edit = src.edits.insert_statement_before(statement, "new", "if c:")
+    assert after(src, edit) == "if a:\n\tif c:\n\t\tnew\n\tb\n"
+
+
 def test_bound_before() -> None:
     src = source("def f(a):\n    b = a\n    here()\n    c = a\n    g(a, b, c)\n")
     bound = {}

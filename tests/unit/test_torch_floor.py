@@ -142,6 +142,31 @@ def test_a_fix_that_needs_a_newer_torch_is_a_suggestion(
     assert (project / "a.py").read_text() == (NEW if is_fixed else PROGRAM)
 
 
+@pytest.mark.parametrize(
+    ("required", "option", "written"),
+    [
+        ("torch>=2.3", "--target-torch=2.3", 'torch.amp.GradScaler("cuda", enabled=on)'),
+        ("torch>=2.0", "--target-torch=2.0", "torch.cuda.amp.GradScaler(enabled=on)"),
+        ("torch>=1.13", "--select=ALL", "torch.cuda.amp.GradScaler(enabled=on)"),
+        ("torch<3", "--select=ALL", "torch.cuda.amp.GradScaler(enabled=on)"),
+        ("torch>=2.4", "--select=ALL", 'torch.amp.GradScaler("cuda", enabled=on)'),
+        # AMP702 goes on from there, where nothing says how old a torch may be.
+        ("torch", "--select=ALL", 'torch.amp.GradScaler("cuda", enabled=on)'),
+        ("torch", "--select=AMP417", "torch.cuda.amp.GradScaler(enabled=on)"),
+        # It is no rename, whoever else is switched off.
+        ("torch>=2.4", "--select=AMP702", 'torch.cuda.amp.GradScaler("cuda:0", enabled=on)'),
+    ],
+)
+def test_a_fix_of_its_own_for_a_newer_torch(
+    amplint: Amplint, project: Path, required: str, option: str, written: str
+) -> None:
+    program = 'import torch\non = True\nscaler = torch.cuda.amp.GradScaler("cuda:0", enabled=on)\n'
+    (project / "requirements.txt").write_text(required)
+    (project / "a.py").write_text(program)
+    amplint("fix", "--apply", "--unsafe", option, "a.py")
+    assert (project / "a.py").read_text() == f"import torch\non = True\nscaler = {written}\n"
+
+
 TAKES_GRADIENTS = """import torch
 
 
