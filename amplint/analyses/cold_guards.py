@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
+from amplint.analyses import random_draws
 from amplint.analyses.fact import Fact
 from amplint.core.lattice import known
 from amplint.core.values import NONE, Host, Symbol, Tensor, TensorTree, Unknown, Value
@@ -284,6 +285,8 @@ class ColdGuards(Fact):
         if node.op == ops.COMPARE:
             return self._cold_comparison(function, state, node)
         if node.op == ops.CALL:
+            if random_draws.drawn(state, number) is not None:
+                return "else"  # `if not random.randrange(100)`
             return self._cold_call(function, state, number, node, inner)
         if self._off_by_default(function, state, number):
             return "if"
@@ -335,7 +338,11 @@ class ColdGuards(Fact):
             if self._is_wish(state, node.operands[0]):
                 return "if" if operator == "IsNot" else "else"
             return None
-        side = self._host_only_side(state, node) or self._empty_side(state, node)
+        side = (
+            self._host_only_side(state, node)
+            or self._empty_side(state, node)
+            or random_draws.rare_side(state, node)
+        )
         if side is not None:
             return side
         rare = any(self._has_modulo(state, n, 0) for n in node.operands)

@@ -85,13 +85,11 @@ def tensor_of_training(
 ) -> Tensor | TensorTree | None:
     """The tensor on the device that an expression is, where the place runs for every batch.
 
-    Where nothing says where it lives, it has to be a tensor by more than a guess (what is compared
-    with a number may be one).
+    It has to be a tensor by more than a guess: what is compared with a number may be one, also
+    where it is a parameter of `forward`.
     """
     tensor = device_tensor(src.value(node), not receiver, receiver, presumed=True)
-    if tensor is None or tensor.device.kind == ACCELERATOR:
-        return tensor
-    return tensor if receiver or src.ask(TensorCertainty, node) else None
+    return tensor if receiver or tensor is None or src.ask(TensorCertainty, node) else None
 
 
 def tensor_read(call: cst.Call, src: Source) -> Tensor | TensorTree | None:
@@ -254,9 +252,7 @@ def device_places(tensor: Tensor | TensorTree, src: Source) -> tuple[Related, ..
 def presumed_tensor(at: Spot, number: int) -> Tensor | TensorTree | None:
     """As `tensor_of_training`, of what is no receiver."""
     tensor = device_tensor(at.of(number), certain=True, presumed=True)
-    if tensor is None or tensor.device.kind == ACCELERATOR:
-        return tensor
-    return tensor if at.surely_tensor(number) else None
+    return tensor if tensor is not None and at.surely_tensor(number) else None
 
 
 def goes_to_host(at: Spot) -> bool:
