@@ -65,8 +65,8 @@ _EXPORTS = {
     "analyses.cast_cache": "CastCache Stale",
     "analyses.classes": "Classes",
     "analyses.grad_mode": "GradSurelyOn",
-    "analyses.hotness": "EVALUATION TRAINING",
-    "analyses.inferred": "OutsideRegions",
+    "analyses.hotness": "EVALUATION OncePerEpoch TRAINING",
+    "analyses.inferred": "OutsideRegions PackedLengths",
     "analyses.loader_workers": "Workers",
     "analyses.loop_invariance": "ConstantTensors LoopInvariance",
     "analyses.host_built": "HostBuilt",
@@ -106,7 +106,9 @@ if TYPE_CHECKING:
     from amplint.analyses.host_built import HostBuilt as HostBuilt
     from amplint.analyses.hotness import EVALUATION as EVALUATION
     from amplint.analyses.hotness import TRAINING as TRAINING
+    from amplint.analyses.hotness import OncePerEpoch as OncePerEpoch
     from amplint.analyses.inferred import OutsideRegions as OutsideRegions
+    from amplint.analyses.inferred import PackedLengths as PackedLengths
     from amplint.analyses.loader_workers import Workers as Workers
     from amplint.analyses.loop_invariance import ConstantTensors as ConstantTensors
     from amplint.analyses.loop_invariance import LoopInvariance as LoopInvariance

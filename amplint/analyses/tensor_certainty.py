@@ -117,6 +117,9 @@ class TensorCertainty(NodeFact[bool]):
         ]
         if returned:
             return together([ask(at) for at in returned])
+        callee = state.graph.nodes[node.operands[0]]
+        if callee.op == ops.ATTR and is_nest(state.values[callee.operands[0]]):
+            return ask((function, callee.operands[0]))  # an element of it, as `batch.get("n", 1)`
         of_python = any(
             isinstance(atom, Symbol) and atom.name.startswith("builtins.")
             for atom in state.values[node.operands[0]]
@@ -136,7 +139,9 @@ class TensorCertainty(NodeFact[bool]):
         if number in self._used_as_tensors(function, state):
             return SURE
         reasons = self._explanations.of_devices(function, number)
-        guesses = [at for evidence in reasons if evidence for at in self._guessed(evidence)]
+        if not reasons and is_nest(state.values[number]):
+            return GUESS  # a nest that nobody but a circle of calls hands on
+        guesses = [at for evidence in reasons for at in self._guessed(evidence)]
         own = (function, number)
         return together([GUESS if own == at else ask(at) for at in guesses] or [SURE])
 
@@ -217,3 +222,8 @@ def may_hold(value: Value) -> bool:
         or (isinstance(atom, Sequence | Mapping) and any(map(may_hold, inner(atom))))
         for atom in value
     )
+
+
+def is_nest(value: Value) -> bool:
+    """Whether a value is a nest of tensors, and no tensor by itself."""
+    return any(isinstance(atom, TensorTree) for atom in value) and not holds_tensor(value)

@@ -18,7 +18,7 @@ from amplint.cst.scopes import Scopes, assignments
 
 
 class Tried(NamedTuple):
-    """What a `try` tries, and the names of what its handlers catch ("Exception" if all)."""
+    """The text of what a `try` tries, and the names of what it catches: "Exception" if all."""
 
     caught: frozenset[str]
     text: str

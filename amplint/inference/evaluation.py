@@ -379,6 +379,8 @@ class Evaluation(Calls):
             )
         if not is_unknown(declared):
             return None
+        if self.number in self.marks.lengths:
+            return None
         parameter = next(p for p in facts.params if p.name == node.data)
         if parameter.has_default and not (parameter.constant_default and parameter.default is None):
             return None  # a number, by its default
