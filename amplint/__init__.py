@@ -72,7 +72,7 @@ _EXPORTS = {
     "analyses.host_built": "HostBuilt",
     "analyses.loss_terms": "LossTerms",
     "analyses.provenance": "ReplicatedModules UnpinnedMoves",
-    "analyses.tensor_certainty": "TensorCertainty",
+    "analyses.tensor_certainty": "NotGuessed TensorCertainty",
     "analyses.texts": "CalledTexts FunctionTexts ProjectText",
     "analyses.thin_readers": "HandedReads ReadsOfCallers",
     "analyses.thread_escape": "ThreadWork",
@@ -115,6 +115,7 @@ if TYPE_CHECKING:
     from amplint.analyses.loss_terms import LossTerms as LossTerms
     from amplint.analyses.provenance import ReplicatedModules as ReplicatedModules
     from amplint.analyses.provenance import UnpinnedMoves as UnpinnedMoves
+    from amplint.analyses.tensor_certainty import NotGuessed as NotGuessed
     from amplint.analyses.tensor_certainty import TensorCertainty as TensorCertainty
     from amplint.analyses.texts import CalledTexts as CalledTexts
     from amplint.analyses.texts import FunctionTexts as FunctionTexts

@@ -36,6 +36,8 @@ from amplint.ir.model import Graph, Location, Node
 OF_THE_FIRST = frozenset({ops.SUBSCRIPT, ops.ITER, ops.UNPACK, ops.NARROW, ops.STARRED, ops.AWAIT})
 # One tensor among the operands makes the result one.
 OF_ANY = frozenset({ops.BINOP, ops.AUG, ops.UNARY, ops.COMPARE})
+# What these give is an element of a nest of tensors, or holds some of them.
+OF_MAPPINGS = frozenset({"get", "items", "pop", "popitem", "setdefault", "values"})
 # What they give is what they were given: the same tensor, after a write, a test or a loop.
 CARRYING = frozenset({ops.NARROW, ops.PUT, ops.PHI})
 # These are known from elsewhere: a field, a name of the module, an attribute of a tensor.
@@ -47,10 +49,12 @@ class Grounds(NamedTuple):
 
     sure: something that it is made of is a tensor for certain.
     guessed: something that decides what it is may be a guess.
+    nested: it is out of a nest of tensors, such as a batch, which may hold numbers besides.
     """
 
     sure: bool = False
     guessed: bool = False
+    nested: bool = False
 
 
 At = tuple[str, int]  # a function, and a node of it
@@ -76,10 +80,19 @@ class TensorCertainty(NodeFact[bool]):
         self._used: dict[str, Collection[int]] = {}
 
     def of(self, at: NodePlace) -> bool:
+        return self.grounds(at) == SURE
+
+    def grounds(self, at: NodePlace) -> Grounds:
         value = self.inference.states[at.function].values[at.node]
-        return holds_tensor(value) and self._grounds(at[:2]) == SURE
+        return self._grounds(at[:2]) if holds_tensor(value) else GUESS
 
     def _find(self, at: At, ask: Ask) -> Grounds:
+        state = self.inference.states.get(at[0])
+        found = self._find_by_node(at, ask)
+        is_nested = state is not None and is_nest(state.values[at[1]])
+        return found._replace(nested=True) if is_nested else found
+
+    def _find_by_node(self, at: At, ask: Ask) -> Grounds:
         function, number = at
         state = self.inference.states.get(function)
         if state is None or not may_hold(state.values[number]):
@@ -103,7 +116,11 @@ class TensorCertainty(NodeFact[bool]):
             return SURE  # a batch of a loader, say
         found = [ask((function, n)) for n in holding]
         if node.op in OF_ANY:
-            return Grounds(any(g.sure for g in found), all(g.guessed for g in found))
+            return Grounds(
+                any(g.sure for g in found),
+                all(g.guessed for g in found),
+                all(g.nested for g in found),
+            )
         return together(found)
 
     def _of_call(self, function: str, state: State, number: int, ask: Ask) -> Grounds:
@@ -118,8 +135,9 @@ class TensorCertainty(NodeFact[bool]):
         if returned:
             return together([ask(at) for at in returned])
         callee = state.graph.nodes[node.operands[0]]
-        if callee.op == ops.ATTR and is_nest(state.values[callee.operands[0]]):
-            return ask((function, callee.operands[0]))  # an element of it, as `batch.get("n", 1)`
+        if callee.op == ops.ATTR and callee.data in OF_MAPPINGS:
+            receiver = callee.operands[0]
+            return ask((function, receiver)) if is_nest(state.values[receiver]) else SURE
         of_python = any(
             isinstance(atom, Symbol) and atom.name.startswith("builtins.")
             for atom in state.values[node.operands[0]]
@@ -177,6 +195,21 @@ class TensorCertainty(NodeFact[bool]):
         return self._parameters[path]
 
 
+class NotGuessed(NodeFact[bool]):
+    """Whether an expression is a tensor by more than a guess, or out of a nest of tensors: where
+    that was moved to the device, so was what it holds."""
+
+    requires = (TensorCertainty,)
+
+    def __init__(self, inference: Inference, certainty: TensorCertainty) -> None:
+        super().__init__(inference)
+        self._certainty = certainty
+
+    def of(self, at: NodePlace) -> bool:
+        found = self._certainty.grounds(at)
+        return found.sure and not found.guessed
+
+
 def sole_origin(graph: Graph, number: int) -> int:
     """The node that a value comes from, whatever was written into it, and whatever a test has left
     of it; itself where that is not one alone."""
@@ -198,7 +231,9 @@ def carried(node: Node) -> tuple[int, ...]:
 def together(found: Iterable[Grounds]) -> Grounds:
     """The grounds of a value that all of these decide."""
     found = list(found)
-    return Grounds(any(g.sure for g in found), any(g.guessed for g in found))
+    return Grounds(
+        any(g.sure for g in found), any(g.guessed for g in found), any(g.nested for g in found)
+    )
 
 
 def tensors_held(value: Value, depth: int = 4) -> Iterator[Tensor]:
