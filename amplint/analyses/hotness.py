@@ -85,6 +85,8 @@ TRAINING_METHODS = frozenset({"forward", "training_step"})
 # Functions of these names use what has been trained.
 PREDICTOR = re.compile(r"Infer|Predict|Pipeline|Eval|Valid")
 PREDICTION = re.compile(r"^_*(predict|infer|inference|generate|validate|evaluate)(_|$)")
+# What makes something new of what was learnt, rather than learning.
+GENERATION = re.compile(r"(^|_)(generate|sample|sampling|synthesi[sz]e)(_|$)")
 # Ex) data_loader, self.val_loader, testloader, loader_eval, valid_dl; not loader_args, loaders
 LOADER = re.compile(r"loader(_(train|val|valid|eval|test|dev)\w*)?$|(^|_)dl$")
 MAX_WRAPPERS = 4  # around a loader: `enumerate(tqdm(loader))`
@@ -324,7 +326,7 @@ class Hotness(PlaceFact[Heat]):
 
     def is_once_per_epoch(self, function: str, block: int) -> bool:
         """Whether a block runs once an epoch, wherever it is seen to be called."""
-        waiting, seen = [(function, block)], {function}
+        waiting, seen, found = [(function, block)], {function}, False
         while waiting:
             function, block = waiting.pop()
             state = self.inference.states.get(function)
@@ -333,6 +335,7 @@ class Hotness(PlaceFact[Heat]):
             around = [b for b in chain_of(state, block) if state.graph.blocks[b].kind in LOOPS]
             if around and around[0] not in self._epoch_loops.get(function, ()):
                 return False
+            found |= bool(around)
             if not around:
                 sites = self._callers.get(function, ())
                 if not sites or function in self._definitions:
@@ -342,7 +345,7 @@ class Hotness(PlaceFact[Heat]):
                         seen.add(caller)
                         node = self.inference.states[caller].graph.nodes[number]
                         waiting.append((caller, node.block))
-        return True
+        return found
 
     def _is_in_loader(self, function: str, number: int) -> bool:
         """Whether a node stands in a loop over a loader: its function is an epoch, and what else
@@ -769,10 +772,21 @@ class Hotness(PlaceFact[Heat]):
             around.evaluation
             or self.inference.functions[function].name in EVALUATION_METHODS
             or self._switches_to_evaluation(function, state)
+            or (found is not None and self._generates(function, found))
         )
         if found is not None and evaluation and found.temperature == TRAINING:
             return replace(found, temperature=EVALUATION)
         return found
+
+    def _generates(self, function: str, found: Reached) -> bool:
+        """Whether a function generates or samples, without gradients, and no loop that trains is
+        seen to call it."""
+        name = self.inference.functions[function].name
+        return (
+            found.chain[-1].kind == DEFINED
+            and GENERATION.search(name) is not None
+            and self._returns_without_gradients(function)
+        )
 
     def _is_left_out(self, function: str, block: int) -> bool:
         """Whether no hot call of a function runs a block of it, by the constants that it gives."""
