@@ -85,6 +85,8 @@ class Marks:
         no_nests: nodes that are asked for what a nest of tensors, such as a batch, does not have.
         lengths: nodes that `pack_padded_sequence` is given for its lengths, which have to be on the
             CPU, and what these are copied or sorted from.
+        own_networks: calls of what the graph itself makes, asks for its parameters and hands to
+            nobody, so that nothing else can move it.
         starts: joins of a name that a loop changes, with what it starts with: the loop is taken
             to run (`accumulators`).
     """
@@ -101,6 +103,7 @@ class Marks:
     results: frozenset[int]
     no_nests: frozenset[int]
     lengths: frozenset[int]
+    own_networks: frozenset[int]
     starts: Mapping[int, int]
 
     def path(self, number: int) -> str | None:
@@ -224,6 +227,7 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
         frozenset(results_used_as_tensors(graph, uses)),
         no_nests,
         frozenset(lengths_of_packing(graph)),
+        frozenset(calls_of_own_networks(graph, uses)),
         starts,
     )
 
@@ -298,6 +302,30 @@ def copies_data(graph: Graph, callee: int) -> bool:
         return True
     path = path_of(graph, callee)
     return path is not None and path.startswith(TORCH_NAMES) and path.endswith(".tensor")
+
+
+# What moves a module, or gives one that may be moved.
+MOVES = frozenset({"to", "cuda", "xpu", "cpu", "half", "bfloat16", "module", "to_empty"})
+
+
+def calls_of_own_networks(graph: Graph, uses: Mapping[int, set[str]]) -> Iterator[int]:
+    """The calls of the networks that a graph makes, trains and hands to nobody.
+
+    Ex) net(x) after `net = Net(); optimizer = SGD(net.parameters(), lr=0.1)`
+    """
+    made = {
+        number
+        for number, names in uses.items()
+        if graph.nodes[number].op == ops.CALL and "parameters" in names and not names & MOVES
+    }
+    if not made:
+        return
+    for node in graph.nodes:
+        handed_on = node.operands[1:] if node.op in (ops.ATTR, ops.CALL) else node.operands
+        made.difference_update(handed_on)
+    for number, node in enumerate(graph.nodes):
+        if node.op == ops.CALL and node.operands[0] in made:
+            yield number
 
 
 # It raises for lengths on another device (torch 2.13, torch/nn/utils/rnn.py).
