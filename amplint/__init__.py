@@ -65,14 +65,14 @@ _EXPORTS = {
     "analyses.cast_cache": "CastCache Stale",
     "analyses.classes": "Classes",
     "analyses.grad_mode": "GradSurelyOn",
-    "analyses.hotness": "EVALUATION TRAINING",
-    "analyses.inferred": "OutsideRegions",
+    "analyses.hotness": "EVALUATION OncePerEpoch TRAINING",
+    "analyses.inferred": "OutsideRegions PackedLengths",
     "analyses.loader_workers": "Workers",
     "analyses.loop_invariance": "ConstantTensors LoopInvariance",
     "analyses.host_built": "HostBuilt",
     "analyses.loss_terms": "LossTerms",
     "analyses.provenance": "ReplicatedModules UnpinnedMoves",
-    "analyses.tensor_certainty": "TensorCertainty",
+    "analyses.tensor_certainty": "NotGuessed TensorCertainty",
     "analyses.texts": "CalledTexts FunctionTexts ProjectText",
     "analyses.thin_readers": "HandedReads ReadsOfCallers",
     "analyses.thread_escape": "ThreadWork",
@@ -106,13 +106,16 @@ if TYPE_CHECKING:
     from amplint.analyses.host_built import HostBuilt as HostBuilt
     from amplint.analyses.hotness import EVALUATION as EVALUATION
     from amplint.analyses.hotness import TRAINING as TRAINING
+    from amplint.analyses.hotness import OncePerEpoch as OncePerEpoch
     from amplint.analyses.inferred import OutsideRegions as OutsideRegions
+    from amplint.analyses.inferred import PackedLengths as PackedLengths
     from amplint.analyses.loader_workers import Workers as Workers
     from amplint.analyses.loop_invariance import ConstantTensors as ConstantTensors
     from amplint.analyses.loop_invariance import LoopInvariance as LoopInvariance
     from amplint.analyses.loss_terms import LossTerms as LossTerms
     from amplint.analyses.provenance import ReplicatedModules as ReplicatedModules
     from amplint.analyses.provenance import UnpinnedMoves as UnpinnedMoves
+    from amplint.analyses.tensor_certainty import NotGuessed as NotGuessed
     from amplint.analyses.tensor_certainty import TensorCertainty as TensorCertainty
     from amplint.analyses.texts import CalledTexts as CalledTexts
     from amplint.analyses.texts import FunctionTexts as FunctionTexts

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
+from amplint.analyses import random_draws
 from amplint.analyses.fact import Fact
 from amplint.core.lattice import known
 from amplint.core.values import NONE, Host, Symbol, Tensor, TensorTree, Unknown, Value
@@ -50,6 +51,7 @@ READS = frozenset({"item", "clone", "detach", "cpu", "float"})
 # What a block does besides reporting.
 CHANGES = frozenset({ops.STORE, ops.PUT, ops.ADD, ops.AUG, ops.RETURN, ops.BREAK, ops.CONTINUE})
 NONFINITE = frozenset({"isnan", "isinf"})
+ORDERS = frozenset({"Gt", "GtE", "Lt", "LtE", "Eq"})
 # Modes, phases and splits that train nothing, as they are written.
 EVALUATIONS = frozenset(
     """
@@ -165,6 +167,7 @@ class ColdGuards(Fact):
             return True
         if block.kind == "if" and (
             self._sets_what_it_tests(function, state, number)
+            or self._moves_on(function, state, number)
             or self._reports_value(function, state, number)
         ):
             return True
@@ -193,6 +196,39 @@ class ColdGuards(Fact):
         return constants == 1 and any(
             node.op == ops.STORE and f"{path_of(graph, node.operands[0])}.{node.data}" in compared
             for node in (graph.nodes[each] for each in self._inside(function, state, number))
+        )
+
+    def _moves_on(self, function: str, state: State, number: int) -> bool:
+        """A block that moves on one of the numbers that its test compares: it runs now and then.
+
+        Ex) if step - last >= every: last = step
+        Ex) if self.steps > self.next_report: self.next_report += 100
+        """
+        graph = state.graph
+        block = graph.blocks[number]
+        test = graph.nodes[block.node]
+        if test.op != ops.COMPARE or not ORDERS.issuperset(test.data):
+            return False
+        parts = list(reachable(test.operands, lambda at: summands(graph, at)))
+        if any(isinstance(a, Tensor | TensorTree) for each in parts for a in state.values[each]):
+            return False
+        stored = {
+            f"{path_of(graph, node.operands[0])}.{node.data}"
+            for node in (graph.nodes[each] for each in self._inside(function, state, number))
+            if node.op == ops.STORE
+        }
+        if any(path_of(graph, each) in stored for each in parts):
+            return True
+        carried = {graph.nodes[n].data: n for n in parts if graph.nodes[n].op == ops.PHI}
+        later = (
+            node
+            for node in graph.nodes[block.node :]
+            if node.op == ops.PHI and node.block == block.parent and node.data in carried
+        )
+        joined = next(later, None)  # of the two sides of the test
+        return joined is not None and any(
+            carried[joined.data] not in reachable([operand], lambda at: summands(graph, at))
+            for operand in joined.operands
         )
 
     def _field_of(self, graph: Graph, number: int) -> int:
@@ -284,6 +320,8 @@ class ColdGuards(Fact):
         if node.op == ops.COMPARE:
             return self._cold_comparison(function, state, node)
         if node.op == ops.CALL:
+            if random_draws.drawn(state, number) is not None:
+                return "else"  # `if not random.randrange(100)`
             return self._cold_call(function, state, number, node, inner)
         if self._off_by_default(function, state, number):
             return "if"
@@ -335,7 +373,11 @@ class ColdGuards(Fact):
             if self._is_wish(state, node.operands[0]):
                 return "if" if operator == "IsNot" else "else"
             return None
-        side = self._host_only_side(state, node) or self._empty_side(state, node)
+        side = (
+            self._host_only_side(state, node)
+            or self._empty_side(state, node)
+            or random_draws.rare_side(state, node)
+        )
         if side is not None:
             return side
         rare = any(self._has_modulo(state, n, 0) for n in node.operands)
@@ -348,6 +390,8 @@ class ColdGuards(Fact):
             # `if step >= next_log`, which moves on each time.
             moving = state.graph.nodes[node.operands[1]].op == ops.PHI
             rare = moving and self._is_counter((function, node.operands[0]))
+        if not rare and operator in ("Lt", "LtE"):
+            rare = self._counts_first_batches(function, state, node)
         if not rare:
             # `if args.log_interval > 0` is a wish for output as much as the flag itself.
             return self._flag_comparison(state, node)
@@ -406,8 +450,19 @@ class ColdGuards(Fact):
         return is_none and bool(value) and NONE not in value and Unknown() not in value
 
     def _flag_comparison(self, state: State, node: Node) -> str | None:
-        wished = self._is_wish(state, node.operands[0])
-        return "if" if wished and node.data[0] in ("Gt", "GtE", "Eq") else None
+        """`log_interval > 0`, and `steps_since >= log_interval`, which holds at that interval."""
+        held = node.data[0] in ("Gt", "GtE", "Eq")
+        return "if" if held and any(self._is_wish(state, n) for n in node.operands) else None
+
+    def _counts_first_batches(self, function: str, state: State, node: Node) -> bool:
+        """`step < 3`, where the number is written there; not of epochs, which have many batches."""
+        count, limit = node.operands[:2]
+        return (
+            isinstance(state.graph.nodes[limit].data, int)
+            and state.graph.nodes[limit].op == ops.CONST
+            and self._is_counter((function, count))
+            and "epoch" not in self._last_name(state, count)
+        )
 
     def _cold_call(
         self, function: str, state: State, number: int, node: Node, depth: int
@@ -525,6 +580,14 @@ class ColdGuards(Fact):
             off = Host("bool", False, True)
             return off in value and known(value) <= {off, NONE}
         return False
+
+
+def summands(graph: Graph, number: int) -> tuple[int, ...]:
+    """The numbers that a number is the sum or the difference of."""
+    node = graph.nodes[number]
+    if node.op in (ops.BINOP, ops.AUG) and node.data in ("Add", "Sub"):
+        return node.operands
+    return node.operands[:1] if node.op == ops.NARROW else ()
 
 
 def draws(state: State, node: Node) -> bool:

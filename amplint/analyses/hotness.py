@@ -24,6 +24,7 @@ from amplint.core.values import (
     NO_DEVICE,
     Evidence,
     Heat,
+    Host,
     Instance,
     NoGrad,
     Object,
@@ -37,7 +38,7 @@ from amplint.core.values import (
     Value,
 )
 from amplint.core.walks import reachable
-from amplint.inference import Inference, SiteId, State, annotated
+from amplint.inference import Inference, SiteId, State, annotated, transfer
 from amplint.inference.continuation import Edit
 from amplint.inference.transfer import is_loader
 from amplint.inference.use_evidence import path_of
@@ -84,6 +85,8 @@ TRAINING_METHODS = frozenset({"forward", "training_step"})
 # Functions of these names use what has been trained.
 PREDICTOR = re.compile(r"Infer|Predict|Pipeline|Eval|Valid")
 PREDICTION = re.compile(r"^_*(predict|infer|inference|generate|validate|evaluate)(_|$)")
+# What makes something new of what was learnt, rather than learning.
+GENERATION = re.compile(r"(^|_)(generate|sample|sampling|synthesi[sz]e)(_|$)")
 # Ex) data_loader, self.val_loader, testloader, loader_eval, valid_dl; not loader_args, loaders
 LOADER = re.compile(r"loader(_(train|val|valid|eval|test|dev)\w*)?$|(^|_)dl$")
 MAX_WRAPPERS = 4  # around a loader: `enumerate(tqdm(loader))`
@@ -182,6 +185,7 @@ class Hotness(PlaceFact[Heat]):
         self._over_loaders: dict[str, tuple[int, ...]] = {}  # by function: blocks
         self._evaluated: dict[str, tuple[int, ...]] = {}  # of those that train nothing
         self._batch_loops: dict[str, dict[int, str]] = {}
+        self._epoch_loops: dict[str, set[int]] = {}
         self._surroundings: dict[str, list[Surroundings]] = {}
         self._updating: dict[str, frozenset[int]] = {}
         self._without_gradients: dict[str, Collection[int]] = {}  # by function: blocks
@@ -306,6 +310,42 @@ class Hotness(PlaceFact[Heat]):
                     loops[loop] = TRAINING
                 parent = graph.blocks[loop].parent
                 loop = around[parent] if parent >= 0 else -1
+        self._epoch_loops = {function: set() for function, _ in climbed}
+        for function, loop in climbed:
+            if self._goes_over_epochs(function, loop):
+                self._epoch_loops[function].add(loop)
+
+    def _goes_over_epochs(self, function: str, loop: int) -> bool:
+        """Whether a loop around training counts epochs: `for epoch in range(n)`, around loops over
+        batches that count nothing, or around calls of what has such loops."""
+        loops, state = self._batch_loops[function], self.inference.states[function]
+        if loop in loops or not counts(state, loop):
+            return False
+        within = (each for each in loops if loop in chain_of(state, each))
+        return not any(counts(state, each) for each in within)
+
+    def is_once_per_epoch(self, function: str, block: int) -> bool:
+        """Whether a block runs once an epoch, wherever it is seen to be called."""
+        waiting, seen, found = [(function, block)], {function}, False
+        while waiting:
+            function, block = waiting.pop()
+            state = self.inference.states.get(function)
+            if state is None:
+                return False
+            around = [b for b in chain_of(state, block) if state.graph.blocks[b].kind in LOOPS]
+            if around and around[0] not in self._epoch_loops.get(function, ()):
+                return False
+            found |= bool(around)
+            if not around:
+                sites = self._callers.get(function, ())
+                if not sites or function in self._definitions:
+                    return False
+                for caller, number in sites:
+                    if caller in self.inference.states and caller not in seen:
+                        seen.add(caller)
+                        node = self.inference.states[caller].graph.nodes[number]
+                        waiting.append((caller, node.block))
+        return found
 
     def _is_in_loader(self, function: str, number: int) -> bool:
         """Whether a node stands in a loop over a loader: its function is an epoch, and what else
@@ -732,10 +772,21 @@ class Hotness(PlaceFact[Heat]):
             around.evaluation
             or self.inference.functions[function].name in EVALUATION_METHODS
             or self._switches_to_evaluation(function, state)
+            or (found is not None and self._generates(function, found))
         )
         if found is not None and evaluation and found.temperature == TRAINING:
             return replace(found, temperature=EVALUATION)
         return found
+
+    def _generates(self, function: str, found: Reached) -> bool:
+        """Whether a function generates or samples, without gradients, and no loop that trains is
+        seen to call it."""
+        name = self.inference.functions[function].name
+        return (
+            found.chain[-1].kind == DEFINED
+            and GENERATION.search(name) is not None
+            and self._returns_without_gradients(function)
+        )
 
     def _is_left_out(self, function: str, block: int) -> bool:
         """Whether no hot call of a function runs a block of it, by the constants that it gives."""
@@ -817,6 +868,38 @@ class Hotness(PlaceFact[Heat]):
     def _is_cold_function(self, function: str) -> bool:
         facts = self.inference.functions[function]
         return is_cold_by_name(facts.name, facts.decorated)
+
+
+class OncePerEpoch(PlaceFact[bool]):
+    """Whether a node runs once an epoch, wherever it is seen to run: in a loop around one over
+    batches, or in what is called there."""
+
+    requires = (Hotness,)
+
+    def __init__(self, inference: Inference, hotness: Hotness) -> None:
+        super().__init__(inference)
+        self._hotness = hotness
+
+    def of(self, at: NodePlace) -> bool:
+        return self._hotness.is_once_per_epoch(at.function, at.block)
+
+
+def counts(state: State, loop: int) -> bool:
+    """Whether a loop counts its rounds: `while`, `for epoch in range(n)`."""
+    block = state.graph.blocks[loop]
+    return block.kind == "while" or all(
+        isinstance(atom, Host) and atom.kind == "int"
+        for atom in transfer.iterate(state.values[block.node])
+    )
+
+
+def chain_of(state: State, block: int) -> list[int]:
+    """A block and those around it, the innermost first."""
+    found = []
+    while block >= 0:
+        found.append(block)
+        block = state.graph.blocks[block].parent
+    return found
 
 
 def is_called_loader(state: State, number: int) -> bool:

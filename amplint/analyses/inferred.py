@@ -62,3 +62,13 @@ class OutsideRegions(PlaceFact[bool]):
     def of(self, at: NodePlace) -> bool:
         region = self._regions.of(at)
         return region is None or (region.enabled is False and not region.inherited)
+
+
+class PackedLengths(NodeFact[bool]):
+    """Whether an expression holds the lengths of packed sequences, which have to be on the CPU.
+
+    Ex) `lengths.cpu()` of `pack_padded_sequence(x, lengths.cpu())`
+    """
+
+    def of(self, at: NodePlace) -> bool:
+        return at.node in self.inference.marks_of(at.function).lengths

@@ -15,18 +15,31 @@ from typing import NamedTuple
 from amplint.analyses.fact import NodeFact
 from amplint.analyses.inferred import Reasons
 from amplint.core.lattice import inner
-from amplint.core.values import Device, Evidence, Mapping, Sequence, Symbol, Tensor, Value
-from amplint.core.walks import Solver
-from amplint.inference import HOT_METHODS, Inference, State, annotated
+from amplint.core.values import (
+    Device,
+    Evidence,
+    Mapping,
+    Sequence,
+    Symbol,
+    Tensor,
+    TensorTree,
+    Value,
+)
+from amplint.core.walks import Solver, reachable
+from amplint.inference import Inference, State, annotated
 from amplint.inference.use_evidence import TENSOR_USES
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import Location, Node
+from amplint.ir.model import Graph, Location, Node
 
 # What their first operand is decides about these; a call that is none of these speaks for itself.
 OF_THE_FIRST = frozenset({ops.SUBSCRIPT, ops.ITER, ops.UNPACK, ops.NARROW, ops.STARRED, ops.AWAIT})
 # One tensor among the operands makes the result one.
 OF_ANY = frozenset({ops.BINOP, ops.AUG, ops.UNARY, ops.COMPARE})
+# What these give is an element of a nest of tensors, or holds some of them.
+OF_MAPPINGS = frozenset({"get", "items", "pop", "popitem", "setdefault", "values"})
+# What they give is what they were given: the same tensor, after a write, a test or a loop.
+CARRYING = frozenset({ops.NARROW, ops.PUT, ops.PHI})
 # These are known from elsewhere: a field, a name of the module, an attribute of a tensor.
 KNOWN = frozenset({ops.ATTR, ops.NAME, ops.IMPORT})
 
@@ -36,10 +49,12 @@ class Grounds(NamedTuple):
 
     sure: something that it is made of is a tensor for certain.
     guessed: something that decides what it is may be a guess.
+    nested: it is out of a nest of tensors, such as a batch, which may hold numbers besides.
     """
 
     sure: bool = False
     guessed: bool = False
+    nested: bool = False
 
 
 At = tuple[str, int]  # a function, and a node of it
@@ -65,16 +80,26 @@ class TensorCertainty(NodeFact[bool]):
         self._used: dict[str, Collection[int]] = {}
 
     def of(self, at: NodePlace) -> bool:
-        return self._grounds(at[:2]) == SURE
+        return self.grounds(at) == SURE
+
+    def grounds(self, at: NodePlace) -> Grounds:
+        value = self.inference.states[at.function].values[at.node]
+        return self._grounds(at[:2]) if holds_tensor(value) else GUESS
 
     def _find(self, at: At, ask: Ask) -> Grounds:
+        state = self.inference.states.get(at[0])
+        found = self._find_by_node(at, ask)
+        is_nested = state is not None and is_nest(state.values[at[1]])
+        return found._replace(nested=True) if is_nested else found
+
+    def _find_by_node(self, at: At, ask: Ask) -> Grounds:
         function, number = at
         state = self.inference.states.get(function)
-        if state is None or not holds_tensor(state.values[number]):
+        if state is None or not may_hold(state.values[number]):
             return GUESS
         node = state.graph.nodes[number]
-        if node.op in KNOWN:
-            return SURE
+        if node.op in KNOWN or number in self.inference.marks_of(function).nodes:
+            return SURE  # or a part of a loss that is backpropagated
         if node.op == ops.PARAM:
             return self._of_parameter(function, state, number, ask)
         if node.op == ops.CALL:
@@ -86,10 +111,16 @@ class TensorCertainty(NodeFact[bool]):
     ) -> Grounds:
         if node.op in OF_THE_FIRST:
             operands = operands[:1]
-        holding = [n for n in operands if n >= 0 and holds_tensor(state.values[n])]
+        holding = [n for n in operands if n >= 0 and may_hold(state.values[n])]
+        if not holding:
+            return SURE  # a batch of a loader, say
         found = [ask((function, n)) for n in holding]
         if node.op in OF_ANY:
-            return Grounds(any(g.sure for g in found), all(g.guessed for g in found))
+            return Grounds(
+                any(g.sure for g in found),
+                all(g.guessed for g in found),
+                all(g.nested for g in found),
+            )
         return together(found)
 
     def _of_call(self, function: str, state: State, number: int, ask: Ask) -> Grounds:
@@ -99,10 +130,14 @@ class TensorCertainty(NodeFact[bool]):
             (callee, n)
             for callee in sorted(callees & states.keys())
             for n in states[callee].graph.returns
-            if holds_tensor(states[callee].values[n])
+            if may_hold(states[callee].values[n])
         ]
         if returned:
             return together([ask(at) for at in returned])
+        callee = state.graph.nodes[node.operands[0]]
+        if callee.op == ops.ATTR and callee.data in OF_MAPPINGS:
+            receiver = callee.operands[0]
+            return ask((function, receiver)) if is_nest(state.values[receiver]) else SURE
         of_python = any(
             isinstance(atom, Symbol) and atom.name.startswith("builtins.")
             for atom in state.values[node.operands[0]]
@@ -122,7 +157,9 @@ class TensorCertainty(NodeFact[bool]):
         if number in self._used_as_tensors(function, state):
             return SURE
         reasons = self._explanations.of_devices(function, number)
-        guesses = [at for evidence in reasons if evidence for at in self._guessed(evidence)]
+        if not reasons and is_nest(state.values[number]):
+            return GUESS  # a nest that nobody but a circle of calls hands on
+        guesses = [at for evidence in reasons for at in self._guessed(evidence)]
         own = (function, number)
         return together([GUESS if own == at else ask(at) for at in guesses] or [SURE])
 
@@ -130,28 +167,27 @@ class TensorCertainty(NodeFact[bool]):
         """The nodes of which an attribute is read that only tensors have, be it in a part of the
         code where a test has narrowed them."""
         if function not in self._used:
-            self._used[function] = {
-                state.graph.narrowed(node.operands[0])
+            asked = (
+                node.operands[0]
                 for node in state.graph.nodes
                 if node.op == ops.ATTR and node.data in TENSOR_USES
-            }
+            )
+            self._used[function] = {sole_origin(state.graph, each) for each in asked}
         return self._used[function]
 
     def _guessed(self, evidence: Evidence) -> Iterator[At]:
         """The parameter whose device is a guess, and this the reason: that of `forward`."""
-        for function, number in self._of_hot_methods(evidence.place.path).get(
-            evidence.place[1:], ()
-        ):
+        for function, number in self._of_forwards(evidence.place.path).get(evidence.place[1:], ()):
             if evidence in self._explanations.of_devices(function, number):
                 yield function, number
 
-    def _of_hot_methods(self, path: str) -> dict[Location, list[At]]:
-        """The parameters of a file's hot methods, by their places."""
+    def _of_forwards(self, path: str) -> dict[Location, list[At]]:
+        """The parameters of the `forward` methods of a file, by their places."""
         if path not in self._parameters:
             found = self._parameters[path] = {}
             for function, facts in self.inference.files[path].facts.functions.items():
                 state = self.inference.states.get(function)
-                if facts.name not in HOT_METHODS or state is None:
+                if facts.name != "forward" or state is None:
                     continue
                 for number, node in enumerate(state.graph.nodes):
                     if node.op == ops.PARAM:
@@ -159,10 +195,45 @@ class TensorCertainty(NodeFact[bool]):
         return self._parameters[path]
 
 
+class NotGuessed(NodeFact[bool]):
+    """Whether an expression is a tensor by more than a guess, or out of a nest of tensors: where
+    that was moved to the device, so was what it holds."""
+
+    requires = (TensorCertainty,)
+
+    def __init__(self, inference: Inference, certainty: TensorCertainty) -> None:
+        super().__init__(inference)
+        self._certainty = certainty
+
+    def of(self, at: NodePlace) -> bool:
+        found = self._certainty.grounds(at)
+        return found.sure and not found.guessed
+
+
+def sole_origin(graph: Graph, number: int) -> int:
+    """The node that a value comes from, whatever was written into it, and whatever a test has left
+    of it; itself where that is not one alone."""
+    sources = [
+        each
+        for each in reachable([number], lambda at: carried(graph.nodes[at]))
+        if graph.nodes[each].op not in CARRYING
+    ]
+    return sources[0] if len(sources) == 1 else number
+
+
+def carried(node: Node) -> tuple[int, ...]:
+    """The operands that a node hands on."""
+    if node.op == ops.PHI:
+        return node.operands
+    return node.operands[:1] if node.op in CARRYING else ()
+
+
 def together(found: Iterable[Grounds]) -> Grounds:
     """The grounds of a value that all of these decide."""
     found = list(found)
-    return Grounds(any(g.sure for g in found), any(g.guessed for g in found))
+    return Grounds(
+        any(g.sure for g in found), any(g.guessed for g in found), any(g.nested for g in found)
+    )
 
 
 def tensors_held(value: Value, depth: int = 4) -> Iterator[Tensor]:
@@ -177,3 +248,17 @@ def tensors_held(value: Value, depth: int = 4) -> Iterator[Tensor]:
 
 def holds_tensor(value: Value) -> bool:
     return next(tensors_held(value), None) is not None
+
+
+def may_hold(value: Value) -> bool:
+    """Whether a value is, or holds, a tensor or a nest of them."""
+    return any(
+        isinstance(atom, Tensor | TensorTree)
+        or (isinstance(atom, Sequence | Mapping) and any(map(may_hold, inner(atom))))
+        for atom in value
+    )
+
+
+def is_nest(value: Value) -> bool:
+    """Whether a value is a nest of tensors, and no tensor by itself."""
+    return any(isinstance(atom, TensorTree) for atom in value) and not holds_tensor(value)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+import itertools
+import re
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import libcst as cst
 
@@ -12,6 +15,13 @@ from amplint.analyses.data_flow import DataFlow
 from amplint.cst.literals import literal
 from amplint.cst.navigation import Layout
 from amplint.cst.scopes import Scopes, assignments
+
+
+class Tried(NamedTuple):
+    """The text of what a `try` tries, and the names of what it catches: "Exception" if all."""
+
+    caught: frozenset[str]
+    text: str
 
 
 class Variables:
@@ -85,6 +95,21 @@ class Variables:
             for statement in self._layout.module.body
             if isinstance(statement, ast.Assign) and len(statement.targets) == 1
         }
+
+    def tried(self, name: str) -> Iterator[Tried]:
+        """The `try` statements in which the module binds a variable, in whatever part of them.
+
+        Ex) try: from torch.amp import autocast; NEW = True except ImportError: NEW = False
+        """
+        for statement in self._scopes.module.body:
+            if isinstance(statement, ast.Try) and any(
+                each.scope is self._scopes.module and within(statement, each.node)
+                for each in self._scopes.bindings(name)
+            ):
+                types = [each.type for each in statement.handlers]
+                words = (re.findall(r"\w+", ast.unparse(t)) if t else ("Exception",) for t in types)
+                text = "\n".join(map(ast.unparse, statement.body))
+                yield Tried(frozenset(itertools.chain.from_iterable(words)), text)
 
     def bound_once(self, name: cst.Name) -> bool:
         """Whether one place alone binds a variable in its function."""
@@ -219,3 +244,8 @@ class Variables:
             self._assigned[scope] = found
         held = self._flow.same(name)
         return self._assigned[scope].get((name.id, held), ()) if held is not None else ()
+
+
+def within(statement: ast.stmt, node: ast.AST) -> bool:
+    """Whether a node is in a statement."""
+    return any(each is node for each in ast.walk(statement))

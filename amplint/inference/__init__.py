@@ -7,8 +7,8 @@ frame, calls, evaluation            one function: its regions; calls; every othe
 """
 
 from amplint.inference.annotations import annotated
-from amplint.inference.evaluation import HOT_METHODS, Evaluation
+from amplint.inference.evaluation import Evaluation
 from amplint.inference.fixpoint import Inference
 from amplint.inference.state import SiteId, State
 
-__all__ = ["HOT_METHODS", "Evaluation", "Inference", "SiteId", "State", "annotated"]
+__all__ = ["Evaluation", "Inference", "SiteId", "State", "annotated"]

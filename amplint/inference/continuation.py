@@ -18,7 +18,7 @@ from amplint.inference.evaluation import MOVING
 from amplint.inference.fixpoint import Inference
 from amplint.inference.grafting import Graft, graft, unchanged
 from amplint.inference.interface import difference, interface
-from amplint.inference.project import ProjectFacts, makes_idle_scaler
+from amplint.inference.project import ProjectFacts, makes_idle_scaler, speaks_of_devices
 from amplint.inference.snapshot import GONE, TakenUp, affected, naming, updated
 from amplint.inference.state import GLOBALS, SiteId, State
 from amplint.inference.store import Slot
@@ -144,6 +144,9 @@ def others(new: File, old: File) -> Iterator[str]:
     if makes_idle_scaler(new.text) != makes_idle_scaler(old.text):
         yield from new.facts.functions  # see `Frame.is_scaled`
         return
+    if speaks_of_devices(new) != speaks_of_devices(old):
+        yield from new.facts.functions  # see `Evaluation.is_never_moved`
+        return
     for function, facts in new.facts.functions.items():
         known = old.facts.functions.get(function)
         same = known is not None and told(facts) == told(known) and facts.words == known.words
@@ -162,6 +165,8 @@ def grafted(
         old, new = before.functions[function], project.functions[function]
         if told(old) != told(new) or not MOVING.isdisjoint(old.words ^ new.words):
             continue  # of words, see `Evaluation.hot_parameter`
+        if speaks_of_devices(before.files[old.path]) != speaks_of_devices(project.files[new.path]):
+            continue  # see `Evaluation.is_never_moved`
         graph = project.files[new.path].graph(function)
         if shape(state.graph) == shape(graph):  # the words of a class are those of its methods, too
             yield function, unchanged(graph)

@@ -32,6 +32,7 @@ from amplint.core.values import (
     Unknown,
     Value,
     constant,
+    moved,
     one,
     ordered,
 )
@@ -40,6 +41,7 @@ from amplint.inference import custom_ops, ranks, transfer
 from amplint.inference.annotations import annotated, annotation_subscript
 from amplint.inference.calls import CONTEXT_MAKERS, Calls
 from amplint.inference.narrowing import narrow
+from amplint.inference.project import speaks_of_devices
 from amplint.inference.state import GLOBALS, MAX_TURNS, WHOLE, Key
 from amplint.inference.use_evidence import CONTAINERS
 from amplint.ir import ops
@@ -176,9 +178,28 @@ class Evaluation(Calls):
             value = self.settled(value)
         if self.marks.nodes.get(number) in CONTAINERS:
             value = self.settled(self.with_terms(number, value))
+        if number in self.marks.own_networks and self.is_never_moved(node.operands[0]):
+            value = frozenset(
+                moved(a, CPU) if isinstance(a, Tensor | TensorTree) else a for a in value
+            )
         if number in self.marks.no_nests:
             value = self.settled(transfer.without_nests(value))
         return value
+
+    def is_never_moved(self, network: int) -> bool:
+        """Whether a module that the function makes stays on the CPU: its file speaks of no device.
+
+        A module of another file may be moved there, and what that says is no part of its interface.
+        """
+        infer, made, path = self.inference, self.of(network), self.facts.path
+
+        def is_own(atom: Atom) -> bool:
+            if isinstance(atom, Instance):
+                files = {infer.classes[each].path for each in infer.mro(atom.cls)}
+                return infer.is_module(atom.cls) and files == {path}
+            return isinstance(atom, Object) and atom.kind == "module" and atom.device.kind is None
+
+        return bool(made) and all(map(is_own, made)) and not speaks_of_devices(infer.files[path])
 
     def publish(self, whole: bool) -> None:
         """Write what others may read of this function, where it has changed."""
@@ -378,6 +399,8 @@ class Evaluation(Calls):
                 for a in declared
             )
         if not is_unknown(declared):
+            return None
+        if self.number in self.marks.lengths:
             return None
         parameter = next(p for p in facts.params if p.name == node.data)
         if parameter.has_default and not (parameter.constant_default and parameter.default is None):

@@ -50,6 +50,10 @@ from amplint.inference.fixpoint import Inference
 from amplint.inference.state import Key, KeyKind, SiteId, State
 from amplint.ir.model import FunctionFacts, Node
 
+# The steps of a path that lead to a tensor, or to a nest of tensors.
+HOLDERS = frozenset({("Tensor",), ("TensorTree",)})
+
+
 MAX_WAYS = 8  # from one node
 MAX_WRITERS = 32  # of a key that are told apart
 MAX_GOALS = 40  # forks on the way to the answer
@@ -214,9 +218,9 @@ class Explanations:
         return marked(value, (), lambda path, _: self._lazy(At(function, node, path)))
 
     def of_devices(self, function: str, node: int) -> set[Evidence]:
-        """The evidence for the devices of the tensors that a value is or holds."""
+        """The evidence for the devices of the tensors, and their nests, that a value holds."""
         value = self._inference.states[function].values[node]
-        paths = [p for p in places(value) if p[-1] == DEVICE and p[-2] == ("Tensor",)]
+        paths = [p for p in places(value) if p[-1] == DEVICE and p[-2] in HOLDERS]
         found = (self.find(At(function, node, path)) for path in paths)
         return {evidence for evidence in found if evidence is not None}
 

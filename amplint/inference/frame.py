@@ -155,6 +155,9 @@ class Frame:
                     "output",
                 )
             )
+        if kind is None and number in self.marks.lengths:
+            text = "the lengths of packed sequences have to be on the CPU"
+            return one(Tensor(device=Device("cpu", self.evidence(node, text, Shows.CONVENTION))))
         if kind is None:
             return one(Tensor()) if number in self.marks.results else None
         return self.mark_value(kind)

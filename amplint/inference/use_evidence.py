@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from amplint.core.lattice import MAX_KEYS
+from amplint.core.walks import reachable
 from amplint.inference import accumulators
 from amplint.ir import ops
-from amplint.ir.model import CallShape, Graph
+from amplint.ir.model import CallShape, Graph, Node, argument
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.libraries import CONFIGURATION
 
@@ -82,6 +83,10 @@ class Marks:
         called: nodes that are called.
         results: what calls give that can only be tensors, by what is done with them.
         no_nests: nodes that are asked for what a nest of tensors, such as a batch, does not have.
+        lengths: nodes that `pack_padded_sequence` is given for its lengths, which have to be on the
+            CPU, and what these are copied or sorted from.
+        own_networks: calls of what the graph itself makes, asks for its parameters and hands to
+            nobody, so that nothing else can move it.
         starts: joins of a name that a loop changes, with what it starts with: the loop is taken
             to run (`accumulators`).
     """
@@ -97,6 +102,8 @@ class Marks:
     called: frozenset[int]
     results: frozenset[int]
     no_nests: frozenset[int]
+    lengths: frozenset[int]
+    own_networks: frozenset[int]
     starts: Mapping[int, int]
 
     def path(self, number: int) -> str | None:
@@ -219,6 +226,8 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
         called,
         frozenset(results_used_as_tensors(graph, uses)),
         no_nests,
+        frozenset(lengths_of_packing(graph)),
+        frozenset(calls_of_own_networks(graph, uses)),
         starts,
     )
 
@@ -293,6 +302,76 @@ def copies_data(graph: Graph, callee: int) -> bool:
         return True
     path = path_of(graph, callee)
     return path is not None and path.startswith(TORCH_NAMES) and path.endswith(".tensor")
+
+
+# What moves a module, or gives one that may be moved.
+MOVES = frozenset({"to", "cuda", "xpu", "cpu", "half", "bfloat16", "module", "to_empty"})
+
+
+def calls_of_own_networks(graph: Graph, uses: Mapping[int, set[str]]) -> Iterator[int]:
+    """The calls of the networks that a graph makes, trains and hands to nobody.
+
+    Ex) net(x) after `net = Net(); optimizer = SGD(net.parameters(), lr=0.1)`
+    """
+    made = {
+        number
+        for number, names in uses.items()
+        if graph.nodes[number].op == ops.CALL and "parameters" in names and not names & MOVES
+    }
+    if not made:
+        return
+    for node in graph.nodes:
+        handed_on = node.operands[1:] if node.op in (ops.ATTR, ops.CALL) else node.operands
+        made.difference_update(handed_on)
+    for number, node in enumerate(graph.nodes):
+        if node.op == ops.CALL and node.operands[0] in made:
+            yield number
+
+
+# It raises for lengths on another device (torch 2.13, torch/nn/utils/rnn.py).
+PACKING = "pack_padded_sequence"
+# What gives the same lengths: copied to the CPU, converted, sorted, of another shape.
+OF_LENGTHS = frozenset(
+    """
+    cpu to tolist numpy long int type view reshape squeeze flatten clone detach contiguous sort
+    """.split()
+)
+
+
+def lengths_of_packing(graph: Graph) -> Iterator[int]:
+    """The nodes that hold the lengths of packed sequences; a call only if it copies or sorts them.
+
+    Ex) `lengths` and `lengths.cpu()` of `pack_padded_sequence(x, lengths.cpu())`
+    """
+    given = [
+        argument(node, "lengths", 1)
+        for node in graph.nodes
+        if node.op == ops.CALL and graph.nodes[node.operands[0]].data == PACKING
+    ]
+    for number in reachable([n for n in given if n >= 0], lambda at: same_lengths(graph, at)):
+        if graph.nodes[number].op != ops.CALL or same_lengths(graph, number):
+            yield number
+
+
+def same_lengths(graph: Graph, number: int) -> tuple[int, ...]:
+    """The nodes that hold the lengths that a node holds."""
+    node = graph.nodes[number]
+    first = graph.nodes[node.operands[0]] if node.operands else node
+    if node.op == ops.PHI:
+        return node.operands
+    if node.op == ops.CALL and first.op == ops.ATTR and first.data in OF_LENGTHS:
+        return first.operands
+    is_same = (
+        node.op == ops.NARROW
+        or (node.op == ops.SUBSCRIPT and graph.nodes[node.operands[1]].op != ops.CONST)
+        or (node.op == ops.UNPACK and node.data[0] == 0 and is_sorting(graph, first))
+    )
+    return node.operands[:1] if is_same else ()
+
+
+def is_sorting(graph: Graph, node: Node) -> bool:
+    """Ex) lengths.sort(descending=True)"""
+    return node.op == ops.CALL and graph.nodes[node.operands[0]].data == "sort"
 
 
 def kind_of(uses: set[str]) -> str | None:

@@ -483,6 +483,14 @@ EXPORTING: frozenset[str] = frozenset(
     }
 )
 
+# Numbers drawn from an interval, and whole ones from a range, by the last part of the name: of the
+# modules, and of generators (random.Random, numpy.random.Generator and RandomState). Sources:
+# docs.python.org/3/library/random.html, numpy.org/doc/stable/reference/random,
+# docs.pytorch.org/docs/stable/torch.html#random-sampling
+DRAWN_FROM: frozenset[str] = frozenset({"random", "numpy.random", "torch"})
+UNIT_DRAWS: frozenset[str] = frozenset({"random", "rand", "random_sample"})
+RANGE_DRAWS: frozenset[str] = frozenset({"uniform", "randint", "randrange", "integers"})
+
 THREADS: dict[str, tuple[str, int, int | None]] = {
     "asyncio.to_thread": ("func", 0, None),
     "threading.Thread": ("target", 1, 3),

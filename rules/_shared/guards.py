@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
+from functools import partial
+from operator import is_not
 from typing import TYPE_CHECKING
 
 from amplint import libcst as cst
@@ -14,37 +17,101 @@ if TYPE_CHECKING:
 # What a test of the version, or of whether a name is there, says.
 # Ex) torch.__version__ >= "2.4", hasattr(torch.amp, "GradScaler"), TORCH_GE_2_4, is_torch_2_4
 ASKS_VERSION = re.compile(r"version|hasattr\(|getattr\(|\bparse\(|torch\w*\d", re.IGNORECASE)
-# The same of what a variable is made of, where `getattr(args, "amp")` is no such thing.
-MADE_OF_VERSION = re.compile(r"__version__|version\.|(get|has)attr\(\s*torch|torch\w*\d")
+# The same where more than the code under the test depends on it: `getattr(args, "amp")` asks torch
+# for nothing.
+ASKS_TORCH = re.compile(
+    r"__version__|\bversion\.|torch_?version|((get|has)attr|\bdir)\(\s*torch|torch\w*(\d|\(\s*[\"'\d])",
+    re.IGNORECASE,
+)
+# The new names of torch, of which old ones are the fallback.
+NEW_NAME = re.compile(r"\btorch\.(amp|autocast)\b|from torch import [^\n]*\b(amp|autocast)\b")
 CATCHES = re.compile(r"\b(suppress|raises)\(")
 MISSING_NAME = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "Exception"})
+# How many variables are followed, each made of the next: `IS_OLD = V < Version("2.4")`
+MAX_VARIABLES = 4
 
 
 def is_fallback(node: cst.CSTNode, src: Source) -> bool:
     """Whether the node runs only on a torch that lacks a name, or has it.
 
     Ex) try: torch.amp.GradScaler("cuda") except AttributeError: <node>
+    Ex) if hasattr(torch.amp, "autocast"): return ...; <node>
     """
+    inner = node
     for ancestor in src.ancestors(node):
         if isinstance(ancestor, cst.ExceptHandler):
-            if ancestor.type is None or MISSING_NAME & set(
-                re.findall(r"\w+", src.text(ancestor.type))
-            ):
+            if catches_missing(ancestor, src):
                 return True
-        elif isinstance(ancestor, cst.If | cst.IfExp) and asks_version(ancestor.test, src):
-            return True
+        elif isinstance(ancestor, cst.If | cst.IfExp):
+            if asks_version(ancestor.test, ASKS_VERSION, src):
+                return True
+        elif isinstance(ancestor, cst.BooleanOperation):
+            if inner is not ancestor.left and asks_version(ancestor.left, ASKS_TORCH, src):
+                return True
+        elif isinstance(ancestor, cst.IndentedBlock):
+            before = itertools.takewhile(partial(is_not, inner), ancestor.body)
+            if any(leaves_by_version(each, src) for each in before):
+                return True
+        inner = ancestor
     return False
 
 
-def asks_version(test: cst.BaseExpression, src: Source) -> bool:
+def catches_missing(handler: cst.ExceptHandler, src: Source) -> bool:
+    """Ex) except (ImportError, AttributeError):"""
+    if handler.type is None:
+        return True
+    return not MISSING_NAME.isdisjoint(re.findall(r"\w+", src.text(handler.type)))
+
+
+def leaves_by_version(statement: cst.CSTNode, src: Source) -> bool:
+    """Whether what comes after a statement runs only on a torch that lacks a name, or has it.
+
+    Ex) if hasattr(torch.amp, "autocast"): return torch.amp.autocast("cuda")
+    Ex) try: return torch.amp.autocast("cuda") except AttributeError: pass
+    """
+    if isinstance(statement, cst.If):
+        return leaves(statement.body) and asks_version(statement.test, ASKS_TORCH, src)
+    if isinstance(statement, cst.Try):
+        caught = any(catches_missing(each, src) for each in statement.handlers)
+    elif isinstance(statement, cst.With):
+        caught = any(
+            CATCHES.search(text) and not MISSING_NAME.isdisjoint(re.findall(r"\w+", text))
+            for text in (src.text(item.item) for item in statement.items)
+        )
+    else:
+        return False
+    body = statement.body
+    return caught and leaves(body) and NEW_NAME.search(src.text(body)) is not None
+
+
+def leaves(body: cst.BaseSuite) -> bool:
+    """Whether a block ends by leaving what it stands in, for another reason than an error."""
+    last = body.body[-1] if body.body else None
+    if isinstance(last, cst.SimpleStatementLine):
+        last = last.body[-1]
+    return isinstance(last, cst.Return | cst.Continue | cst.Break)
+
+
+def asks_version(
+    test: cst.BaseExpression, asks: re.Pattern[str], src: Source, variables: int = MAX_VARIABLES
+) -> bool:
     """Whether a test asks for the version of torch, or for a name of it, itself or by a variable.
 
     Ex) new = getattr(torch, "get_autocast_dtype", None), and then `if new is not None`
+    Ex) try: from torch.amp import autocast; NEW = True except ImportError: NEW = False
     """
-    made = (src.origin(name) or src.variables.global_value(name) for name in src.layout.names(test))
-    return ASKS_VERSION.search(src.text(test)) is not None or any(
-        each is not None and MADE_OF_VERSION.search(src.text(each)) for each in made
-    )
+    if asks.search(src.text(test)):
+        return True
+    for name in src.layout.names(test) if variables else ():
+        made = src.origin(name) or src.variables.global_value(name)
+        if made is not None and asks_version(made, ASKS_TORCH, src, variables - 1):
+            return True
+        if any(
+            not MISSING_NAME.isdisjoint(each.caught) and NEW_NAME.search(each.text)
+            for each in src.variables.tried(name.value)
+        ):
+            return True
+    return False
 
 
 def is_caught(node: cst.CSTNode, src: Source) -> bool:

@@ -12,6 +12,7 @@ from amplint import (
     Heat,
     Host,
     Mapping,
+    NotGuessed,
     Related,
     Sequence,
     Shows,
@@ -85,13 +86,18 @@ def tensor_of_training(
 ) -> Tensor | TensorTree | None:
     """The tensor on the device that an expression is, where the place runs for every batch.
 
-    Where nothing says where it lives, it has to be a tensor by more than a guess (what is compared
-    with a number may be one).
+    It has to be a tensor by more than a guess: what is compared with a number may be one, also
+    where it is a parameter of `forward`. So may what is out of a nest, where nothing says that this
+    was moved.
     """
     tensor = device_tensor(src.value(node), not receiver, receiver, presumed=True)
-    if tensor is None or tensor.device.kind == ACCELERATOR:
+    if tensor is None or receiver:
         return tensor
-    return tensor if receiver or src.ask(TensorCertainty, node) else None
+    return tensor if src.ask(NotGuessed if on_device(tensor) else TensorCertainty, node) else None
+
+
+def on_device(tensor: Tensor | TensorTree) -> bool:
+    return tensor.device.kind == ACCELERATOR
 
 
 def tensor_read(call: cst.Call, src: Source) -> Tensor | TensorTree | None:
@@ -254,9 +260,9 @@ def device_places(tensor: Tensor | TensorTree, src: Source) -> tuple[Related, ..
 def presumed_tensor(at: Spot, number: int) -> Tensor | TensorTree | None:
     """As `tensor_of_training`, of what is no receiver."""
     tensor = device_tensor(at.of(number), certain=True, presumed=True)
-    if tensor is None or tensor.device.kind == ACCELERATOR:
+    if tensor is None or number < 0:
         return tensor
-    return tensor if at.surely_tensor(number) else None
+    return tensor if at.ask(NotGuessed if on_device(tensor) else TensorCertainty, number) else None
 
 
 def goes_to_host(at: Spot) -> bool:

@@ -18,11 +18,15 @@ Fix safety: unsafe: joins a sigmoid that is applied at the call with the loss. T
 the loss of probabilities is cut off at 100 for each element, that of logits is not. Not offered
 where the sigmoid is elsewhere, as in a layer of the model.
 
-Known limits: a region whose device type is not known is taken for one of the CPU.
+Known limits: a region whose device type is not known is taken for one of the CPU. Nothing is said
+where the region is dropped for what chooses this loss (`nullcontext() if self.loss == "bce" else
+torch.autocast("cuda")`, and the loss under `if self.loss == "bce":`).
 """
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -38,18 +42,37 @@ from amplint import (
     Rule,
     Safety,
     calls,
+    evidence_of,
     only,
 )
 from amplint import libcst as cst
 from amplint.knowledge.casts import AUTOCAST, policy
 
+from .._shared.code_texts import text_around
+
 if TYPE_CHECKING:
-    from amplint import Source
+    from amplint import Region, Source
 
 BANNED = frozenset(name for name, how in AUTOCAST["cuda"].items() if how == "banned")
 REFUSING = frozenset({"cuda", "xpu"})  # types of devices (registrations in autocast_mode.cpp)
 LOSS = "torch.nn.functional.binary_cross_entropy"
 SIGMOIDS = frozenset({"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"})
+
+Case = tuple[str, str]  # an attribute, and the string that it is
+
+NOTHING = r"(?:\w+\.)*nullcontext\(\)"
+# What decides whether a region is opened, and whether it is none where that holds.
+CHOICES = (
+    (re.compile(rf"{NOTHING}\s+if\s+(?P<test>[^\n]+?)\s+else\b"), True),
+    (re.compile(rf"\bif\s+(?P<test>[^\n]+?):\s*\w[\w.]*\s*=\s*{NOTHING}"), True),
+    (re.compile(rf"\bif\s+(?P<test>[^\n]+?)\s+else\s+{NOTHING}"), False),
+    (re.compile(r"\benabled\s*=\s*(?P<test>[^\n]+)"), False),
+)
+COMPARED = re.compile(
+    r"(?P<name>\w+)[\"'\])]*\s*(?P<how>==|!=|\bnot in\b|\bin\b)\s*[\[({]?"
+    r"(?P<values>(?:\s*[\"']\w+[\"'],?)+)"
+)
+STRING = re.compile(r"\w+")
 
 
 rule = Rule(
@@ -73,9 +96,58 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         return
     if region.device not in REFUSING or policy(name, region.device) != "banned":
         return
+    if is_dropped_for_loss(call, region, src):
+        return
     message = f"`{src.brief(call)}` raises in a CUDA autocast region; on the CPU it runs"
     related = src.reasons(region.evidence)
     yield src.finding(rule, call, message, take_logits(call, src), related)
+
+
+def is_dropped_for_loss(call: cst.Call, region: Region, src: Source) -> bool:
+    """Whether no region is opened for this loss, by the attribute that chooses both."""
+    evidence = evidence_of(region.evidence)
+    dropped = set(dropping(text_around(evidence, src))) if evidence is not None else set()
+    return bool(dropped) and any(
+        not dropped.isdisjoint(cases(test, holds=True)) for test in choosing(call, src)
+    )
+
+
+def choosing(call: cst.Call, src: Source) -> Iterator[str]:
+    """The tests that hold where a loss is computed, or where the field that it is was set."""
+    yield from (src.text(test) for test in held(call, src))
+    cls = src.class_around(call)
+    field = re.escape(src.text(call.func))
+    if cls is not None and isinstance(call.func, cst.Attribute):
+        set_where = re.compile(rf"\bif\s+([^\n]+):\s*{field}\s*=")
+        yield from set_where.findall(ast.unparse(cls))
+
+
+def held(node: cst.CSTNode, src: Source) -> Iterator[cst.BaseExpression]:
+    """The tests that hold where a node runs, within its function."""
+    inner = node
+    for ancestor in src.ancestors(node):
+        if isinstance(ancestor, cst.FunctionDef | cst.Lambda):
+            return
+        if isinstance(ancestor, cst.If | cst.IfExp) and inner is ancestor.body:
+            yield ancestor.test
+        inner = ancestor
+
+
+def dropping(text: str) -> Iterator[Case]:
+    """The cases in which a function opens no region."""
+    for pattern, holds in CHOICES:
+        for found in pattern.finditer(text):
+            yield from cases(found["test"], holds)
+
+
+def cases(test: str, holds: bool) -> Iterator[Case]:
+    """The values of attributes for which a test holds, or does not.
+
+    Ex) ("loss", "bce") of `self.loss == "bce"`, of `config["loss"] in ("bce", "ce")`
+    """
+    for found in COMPARED.finditer(test):
+        if ("!" not in found["how"] and "not" not in found["how"]) is holds:
+            yield from ((found["name"], value) for value in STRING.findall(found["values"]))
 
 
 def loss_of(call: cst.Call, src: Source) -> str | None:

@@ -30,6 +30,7 @@ nobody is seen to call, the result of an unknown function) is left alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amplint import (
@@ -41,6 +42,7 @@ from amplint import (
     Group,
     HandedReads,
     Host,
+    PackedLengths,
     ReadsOfCallers,
     Rule,
     Safety,
@@ -56,6 +58,10 @@ from .._shared.reads import READS, hot_evidence, tensor_read
 
 if TYPE_CHECKING:
     from amplint import Source, Spot
+
+
+# `pack_padded_sequence` takes them from the CPU alone, so that one read at the end is no way out.
+OF_LENGTHS = "keep the lengths on the CPU from the start: `pack_padded_sequence` reads them there"
 
 
 def hands_to_reader(at: Spot) -> bool:
@@ -82,7 +88,8 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if evidence is None or src.ask(ReadsOfCallers, call):
         return
     message = f"`{src.brief(call)}` makes the host wait for the device in every iteration"
-    yield src.finding(rule, call, message, keep_on_device(call, src), evidence)
+    found = src.finding(rule, call, message, keep_on_device(call, src), evidence)
+    yield replace(found, help=OF_LENGTHS) if src.ask(PackedLengths, call) else found
 
 
 @rule.check

@@ -31,9 +31,9 @@ function builds it, nor for a bool, since `torch.jit.trace` cannot record `torch
 
 Known limits: `torch.tensor(data).cuda()` is no finding, for `device=` saves no copy there (AMP510);
 where it runs for every batch, a constant is one of AMP502. Nothing is said of what is made once and
-kept (`if self.window is None: self.window = ...`) or to see whether a device is there, nor of
-`.cuda(index)` with an index that may be None, nor of a call
-with `out=`, `pin_memory=True`, `generator=` or `names=`.
+kept (`if self.window is None: self.window = ...`), once an epoch, or to see whether a device is
+there, nor of `.cuda(index)` with an index that may be None, nor of a call with `out=`,
+`pin_memory=True`, `generator=` or `names=`.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ from amplint import (
     Fix,
     Group,
     HostBuilt,
+    OncePerEpoch,
     Rule,
     Same,
     Spot,
@@ -114,7 +115,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if move is None or not isinstance(call.func, cst.Attribute):
         return
     made = built(call.func.value, src, refused=["device"])
-    if made is None or is_kept(call, src) or is_probe(call, src):
+    if made is None or is_made_once(call, src):
         return
     message = f"`{src.text(made.call.func)}(...)` is built on the CPU and then moved"
     fix = create_there(call, call.func.value, made, move, src)
@@ -134,8 +135,9 @@ def check_helper(call: cst.Call, src: Source) -> Iterator[Finding]:
     if isinstance(made, cst.Name):
         made = bound_before(made, src)
     place = src.ask(HostBuilt, made) if isinstance(made, cst.Call) else None
-    once = is_kept(call, src) or is_probe(call, src)
-    if made is not None and place is not None and not once and not changes_default_device(src):
+    if made is None or place is None or is_made_once(call, src):
+        return
+    if not changes_default_device(src):
         message = f"`{src.brief(made)}` builds a tensor on the CPU, which is then moved"
         yield src.finding(rule, call, message, None, (src.related(place),))
 
@@ -146,7 +148,7 @@ def check_constant(call: cst.Call, src: Source) -> Iterator[Finding]:
     copy = copy_by(call, src)
     if copy is None or copy.move is copy.made or move_of(call, src) is None:
         return
-    if is_kept(call, src) or is_probe(call, src):
+    if is_made_once(call, src):
         return
     constant = constant_of(copy.data.value, src)
     name = src.name(copy.made.func)
@@ -165,6 +167,12 @@ def check_constant(call: cst.Call, src: Source) -> Iterator[Finding]:
         fix = Fix.safe_if("Fill the number in on the device", made.edits, conditions)
     message = f"`{src.brief(copy.made)}` is built on the CPU and then moved"
     yield src.finding(rule, copy.made, message, fix)
+
+
+def is_made_once(call: cst.Call, src: Source) -> bool:
+    """Whether a tensor is made so seldom that the copy does not count: it is kept, or is there to
+    see whether it can be made, or a loop makes it once an epoch."""
+    return is_kept(call, src) or is_probe(call, src) or src.ask(OncePerEpoch, call) is True
 
 
 def create_there(

@@ -1,0 +1,110 @@
+"""Tests of a number that is drawn at random: on which side of one the code runs rarely.
+
+Rare is what happens in half of all cases or fewer, as under `step % 2 == 0`. A chance that is not
+known (`random.random() < self.p`) is taken to be small: that is what one is drawn for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from amplint.core.lattice import known
+from amplint.core.values import Symbol, constant
+from amplint.inference import State
+from amplint.ir import ops
+from amplint.ir.model import Node
+from amplint.knowledge.libraries import DRAWN_FROM, RANGE_DRAWS, UNIT_DRAWS
+
+MAX_DEPTH = 4  # of what is done to a draw: float(torch.rand(1)[0])
+NUMBERS_OF = frozenset({"builtins.float", "builtins.int", "builtins.bool"})
+RARE = 0.5
+MIRRORED = {"Lt": "Gt", "LtE": "GtE", "Gt": "Lt", "GtE": "LtE"}
+
+
+def rare_side(state: State, test: Node) -> str | None:
+    """The side of a comparison with a draw on which the code runs rarely: "if", "else" or neither.
+
+    Ex) random.random() < 0.002, torch.rand(1).item() > 0.99, random.randint(0, 99) == 0
+    """
+    left, right = test.operands[:2]
+    operator = test.data[0] if len(test.operands) == 2 else ""
+    draw, limit = drawn(state, left), right
+    if draw is None:
+        draw, limit, operator = drawn(state, right), left, MIRRORED.get(operator, operator)
+    if draw is None:
+        return None
+    if operator in ("Eq", "NotEq"):
+        return "if" if operator == "Eq" else "else"
+    chance = share_below(state, draw, limit)
+    if operator in ("Lt", "LtE"):
+        return "if" if chance is None or chance <= RARE else "else"
+    if operator in ("Gt", "GtE"):
+        return "else" if chance is None or chance <= RARE else "if"
+    return None
+
+
+def drawn(state: State, number: int) -> Node | None:
+    """The call that draws the one number that a node is; None if it is anything else."""
+    nodes = state.graph.nodes
+    for _ in range(MAX_DEPTH):
+        node = nodes[state.graph.narrowed(number)]
+        if node.op == ops.SUBSCRIPT:
+            number = node.operands[0]
+            continue
+        if node.op != ops.CALL:
+            return None
+        callee = nodes[node.operands[0]]
+        if draws_of(state, node):
+            return node
+        if callee.op == ops.ATTR and callee.data == "item":
+            number = callee.operands[0]
+        elif node.operands[1:] and names(state, node) & NUMBERS_OF:
+            number = node.operands[1]
+        else:
+            return None
+    return None
+
+
+def draws_of(state: State, call: Node) -> bool:
+    """Whether a call draws one number. Ex) random.random(), rng.uniform(0, 1), torch.rand(1)"""
+    callee = state.graph.nodes[call.operands[0]]
+    known = {each.rpartition(".") for each in names(state, call)}
+    if known:
+        words = {word for module, _, word in known if module in DRAWN_FROM}
+    else:
+        words = {str(callee.data)} if callee.op == ops.ATTR else set()
+    if words & RANGE_DRAWS:
+        return True
+    given = call.operands[1 : 1 + call.data.positional]
+    return bool(words & UNIT_DRAWS) and all(is_of_one(state, each) for each in given)
+
+
+def is_of_one(state: State, number: int) -> bool:
+    """Whether an argument asks for one number: 1, (1,), ()"""
+    node = state.graph.nodes[number]
+    if node.op in (ops.TUPLE, ops.LIST):
+        return all(is_of_one(state, each) for each in node.operands)
+    return constant(state.values[number]) == 1
+
+
+def names(state: State, call: Node) -> set[str]:
+    """The names of what a library has that a call may call."""
+    callee = state.values[call.operands[0]]
+    return {atom.name for atom in callee if isinstance(atom, Symbol)}
+
+
+def share_below(state: State, draw: Node, limit: int) -> float | None:
+    """The share of draws below a limit; None where that is not known."""
+    given = draw.operands[1 : 1 + draw.data.positional]
+    sized = all(is_of_one(state, each) for each in given)  # rand(1), and random() without arguments
+    bounds = [0, 1] if sized else numbers(state, given)
+    told = numbers(state, [limit])
+    if not told or len(bounds) != 2 or bounds[0] >= bounds[1]:
+        return None
+    return (told[0] - bounds[0]) / (bounds[1] - bounds[0])
+
+
+def numbers(state: State, given: Iterable[int]) -> list[float]:
+    """The values of those nodes that are known numbers, as far as anything is known of them."""
+    held = (constant(known(state.values[each])) for each in given)
+    return [each for each in held if isinstance(each, int | float)]
