@@ -242,8 +242,11 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
         for _ in range(6):
             if current.op == ops.ITER:
                 return True
-            if current.op == ops.CALL and len(current.operands) > 1:
-                current = nodes[current.operands[1]]  # getattr(callback, event)
+            if current.op == ops.CALL:
+                given = current.argument(0)
+                if given < 0:
+                    return False
+                current = nodes[given]  # getattr(callback, event)
             elif current.op in (ops.ATTR, ops.UNPACK, ops.NARROW, ops.SUBSCRIPT):
                 current = nodes[current.operands[0]]
             else:

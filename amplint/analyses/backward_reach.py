@@ -143,13 +143,7 @@ class Backpropagated:
             nodes = state.graph.nodes
             for number in state.graph.returns:
                 given = nodes[number].operands[0] if nodes[number].op == ops.RETURN else number
-                row = nodes[given] if given >= 0 else None
-                if index is None:
-                    yield callee, given
-                elif row is not None and row.op == ops.TUPLE and index < len(row.operands):
-                    yield callee, row.operands[index]
-                else:
-                    yield callee, -1
+                yield callee, given if index is None else state.graph.element(given, index)
 
     @cached_property
     def _losses(self) -> dict[Key, Evidence]:
@@ -171,14 +165,13 @@ class Backpropagated:
 
     def _loss(self, call: Node) -> int:
         """Ex) `loss` of loss.backward(), of accelerator.backward(loss); -1 where it is unknown"""
-        callee, shape = self._graph.nodes[call.operands[0]], call.data
+        callee = self._graph.nodes[call.operands[0]]
         if callee.op != ops.ATTR:
             return -1
         receiver: int = callee.operands[0]
-        if not shape.positional or self._is_tensor(self._state.values[receiver]):
+        if not call.positional or self._is_tensor(self._state.values[receiver]):
             return receiver
-        loss: int = call.operands[1]
-        return -1 if shape.stars else loss
+        return call.argument(0)
 
     def _into(self, number: int) -> Iterator[int]:
         """The terms of a loss that certainly have a graph too."""
@@ -196,12 +189,12 @@ class Backpropagated:
         elif node.op == ops.NARROW:
             yield node.operands[0]
         elif node.op == ops.CALL and self._collects(node):
-            yield node.operands[1]
+            yield node.argument(0)
         elif node.op == ops.CALL:
             scaled = self._receiver(node, frozenset({"scale"}))
             kept = self._receiver(node, KEEPING)
-            if scaled is not None and node.data.positional == 1:
-                yield node.operands[1]
+            if scaled is not None and len(node.positional) == 1:
+                yield node.argument(0)
             elif scaled is None and kept is not None:
                 yield kept
 
@@ -228,7 +221,7 @@ class Backpropagated:
     def _collects(self, call: Node) -> bool:
         """Ex) sum(losses)"""
         callee = self._state.values[call.operands[0]] or frozenset()
-        return call.data.positional > 0 and any(
+        return bool(call.positional) and any(
             isinstance(atom, Symbol) and atom.name in COLLECTING for atom in callee
         )
 

@@ -12,7 +12,7 @@ from amplint.core.values import Class, Function, constant
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.continuation import Edit
 from amplint.ir import ops
-from amplint.ir.model import CallShape, Node
+from amplint.ir.model import Node
 
 UNKNOWN = object()  # the constant of what is none
 NEGATED = {"IsNot": "Is", "NotEq": "Eq", "NotIn": "In"}
@@ -85,7 +85,7 @@ class CallGuards(Fact):
         """Ex) mode == "train", keep is False, reduction in ("mean", "sum")"""
         graph = self.inference.states[function].graph
         left = self._constant(site, function, graph.nodes[graph.narrowed(node.operands[0])])
-        right = graph.nodes[node.operands[1]]
+        right = graph.nodes[node.second]
         (operator,) = node.data
         negated, operator = operator in NEGATED, NEGATED.get(operator, operator)
         if left is UNKNOWN:
@@ -130,21 +130,18 @@ class CallGuards(Fact):
         node = caller.graph.nodes[number]
         if node.op != ops.CALL:
             return None  # a property is read, an object is iterated
-        shape: CallShape = node.data
         callees = caller.values[node.operands[0]]
         partial = any(isinstance(a, Function) and (a.given or a.given_names) for a in callees)
-        if shape.stars or "**" in shape.keywords or partial:
+        if node.data.stars or partial:
             return None
-        if name in shape.keywords:
-            return node.operands[1 + shape.positional + shape.keywords.index(name)]
         facts = self.inference.functions[function]
         names = [p.name for p in facts.params if p.kind == "positional"]
         if name not in names:
-            return -1
+            return node.argument(None, name)
         position = names.index(name) - self._bound(caller, node, function)
         if position < 0:
             return None
-        return node.operands[1 + position] if position < shape.positional else -1
+        return node.argument(position, name)
 
     def _bound(self, caller: State, node: Node, function: str) -> int:
         """How many parameters the call does not write: `self` of a method of an object."""

@@ -52,7 +52,7 @@ from amplint.inference.transfer import canonical
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.file_set import Files
-from amplint.ir.model import CallShape, FunctionFacts, Graph, Location, Node
+from amplint.ir.model import FunctionFacts, Graph, Location, Node
 
 NEAREST = 64  # nodes that are asked on the way from a value to its sources
 
@@ -232,25 +232,17 @@ class Spot:
     @property
     def arguments(self) -> tuple[int, ...]:
         """The arguments of a call, in whatever way they are given."""
-        return self.node.operands[1:]
+        return self.node.arguments
 
     @property
     def given_arguments(self) -> Iterator[tuple[str | None, int]]:
         """The arguments with the keywords that they are given by: None for positional ones."""
-        shape: CallShape = self.node.data
-        keywords = (*(None for _ in range(shape.positional)), *shape.keywords)
-        return zip(keywords, self.arguments, strict=True)
+        yield from ((None, number) for number in self.node.positional)
+        yield from self.node.named
 
     def given(self, name: str, position: int | None = None) -> int:
         """As `Source.argument`: the argument for a parameter; -1 where there is none."""
-        shape: CallShape = self.node.data
-        if name in shape.keywords:
-            return self.node.operands[1 + shape.positional + shape.keywords.index(name)]
-        if position is None or position >= shape.positional:
-            return -1
-        before = self.node.operands[1 : position + 2]
-        stars = any(self.graph.nodes[number].op == ops.STARRED for number in before)
-        return -1 if stars else before[-1]
+        return self.node.argument(position, name)
 
     def runs_backward(self, call: int) -> tuple[Evidence, ...] | None:
         """As `Source.backward`."""

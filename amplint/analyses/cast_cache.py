@@ -324,7 +324,7 @@ class CastCache(Fact):
             return None if half or path_of(state.graph, callee) in self._halved(function) else True
         if value and Unknown() not in value:
             return None
-        given = state.graph.nodes[number].operands[1:]
+        given = state.graph.nodes[number].arguments
         tensors = any(
             isinstance(a, Tensor | TensorTree) for n in (number, *given) for a in state.values[n]
         )
@@ -451,9 +451,10 @@ def autocast_of(state: State, block: int) -> Autocast | None:
 def optimises_tensors(state: State, optimizer: int) -> bool:
     """Whether an optimizer was given tensors one by one, which no layer holds: `Adam([latent])`"""
     made = state.graph.nodes[state.graph.narrowed(optimizer)]
-    if made.op != ops.CALL or len(made.operands) < 2:
+    number = made.argument(0, "params") if made.op == ops.CALL else -1
+    if number < 0:
         return False
-    given = state.graph.nodes[made.operands[1]]
+    given = state.graph.nodes[number]
     return given.op == ops.LIST and all(
         any(isinstance(atom, Tensor) for atom in state.values[element])
         for element in given.operands

@@ -139,7 +139,7 @@ class ColdGuards(Fact):
     def _names_evaluation(self, state: State, test: Node, holds: bool) -> bool:
         """Ex) `mode == "predict"`, `split in ("dev", "test")`; the other side of
         `mode == "train"`"""
-        right = state.graph.nodes[test.operands[1]]
+        right = state.graph.nodes[test.second]
         if right.op in (ops.TUPLE, ops.LIST, ops.SET):
             named = [state.graph.nodes[each] for each in right.operands]
         else:
@@ -279,7 +279,8 @@ class ColdGuards(Fact):
         """Ex) warnings.warn(...), logger.warning(...), logging.error(...), check(False, ...)"""
         if node.op != ops.CALL:
             return False
-        first = state.graph.nodes[node.operands[1]] if len(node.operands) > 1 else None
+        number = node.argument(0)
+        first = state.graph.nodes[number] if number >= 0 else None
         if first is not None and first.op == ops.CONST and first.data is False:
             name = self._last_name(state, node.operands[0])
             return bool(CHECK.search(name))
@@ -388,7 +389,7 @@ class ColdGuards(Fact):
             )
         if not rare and operator in ("Gt", "GtE"):
             # `if step >= next_log`, which moves on each time.
-            moving = state.graph.nodes[node.operands[1]].op == ops.PHI
+            moving = state.graph.nodes[node.second].op == ops.PHI
             rare = moving and self._is_counter((function, node.operands[0]))
         if not rare and operator in ("Lt", "LtE"):
             rare = self._counts_first_batches(function, state, node)
@@ -430,7 +431,7 @@ class ColdGuards(Fact):
         """`total is None`, where a loop goes on to give it a value: true once."""
         number = test.operands[0]
         node = state.graph.nodes[number]
-        none = state.graph.nodes[test.operands[1]]
+        none = state.graph.nodes[test.second]
         return (
             node.op == ops.PHI
             and none.op == ops.CONST
@@ -445,7 +446,7 @@ class ColdGuards(Fact):
     def _never_none(self, state: State, test: Node) -> bool:
         """`size is None`, where every call that is seen gives a size."""
         value = state.values[test.operands[0]]
-        none = state.graph.nodes[test.operands[1]]
+        none = state.graph.nodes[test.second]
         is_none = none.op == ops.CONST and none.data is None
         return is_none and bool(value) and NONE not in value and Unknown() not in value
 
@@ -470,7 +471,7 @@ class ColdGuards(Fact):
         callee = state.graph.nodes[node.operands[0]]
         name = str(callee.data) if callee.op in (ops.ATTR, ops.NAME) else ""
         if name in ("any", "all", "bool", "item") and depth < 6:
-            inner = [*node.operands[1:], *callee.operands]
+            inner = [*node.arguments, *callee.operands]
             sides = [self._cold_side(function, state, n, depth) for n in inner]
             return next((side for side in sides if side), None)
         asked = {a.name for a in state.values[node.operands[0]] if isinstance(a, Symbol)}

@@ -909,9 +909,10 @@ def is_called_loader(state: State, number: int) -> bool:
     """
     for _ in range(MAX_WRAPPERS):
         node = state.graph.nodes[number]
-        if node.op != ops.CALL or not node.operands[1:] or not passes_on(state, node.operands[0]):
+        first = node.argument(0) if node.op == ops.CALL else -1
+        if first < 0 or not passes_on(state, node.operands[0]):
             break
-        number = node.operands[1]
+        number = first
     path = path_of(state.graph, number)
     unknown = all(isinstance(atom, Unknown) for atom in state.values[number])
     return path is not None and unknown and bool(LOADER.search(path.rpartition(".")[2]))

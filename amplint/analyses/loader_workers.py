@@ -25,7 +25,7 @@ from amplint.inference import Inference, State, transfer
 from amplint.inference.continuation import Edit
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import Node, argument
+from amplint.ir.model import Node
 from amplint.knowledge import libraries
 
 # What workers call of a dataset; one that can be indexed is not iterated.
@@ -108,7 +108,7 @@ class Workers(PlaceFact[tuple[Evidence, ...]]):
 
     def _has_workers(self, state: State, call: Node) -> bool:
         """Whether a call makes a loader whose workers are forked, as far as it says."""
-        given = argument(call, "num_workers", 5)
+        given = call.argument(5, "num_workers")
         if given < 0:  # as of nearly all calls of a project, which need no look at what they call
             return False
         names = (
@@ -116,7 +116,7 @@ class Workers(PlaceFact[tuple[Evidence, ...]]):
             for atom in state.values[call.operands[0]]
             if isinstance(atom, Symbol)
         )
-        if libraries.LOADERS.isdisjoint(names) or argument(call, CONTEXT, CONTEXT_AT) >= 0:
+        if libraries.LOADERS.isdisjoint(names) or call.argument(CONTEXT_AT, CONTEXT) >= 0:
             return False
         return self._is_positive(state, given)
 
@@ -145,6 +145,6 @@ class Workers(PlaceFact[tuple[Evidence, ...]]):
 
 
 def given(state: State, call: Node, name: str, position: int) -> Iterator[Value]:
-    number = argument(call, name, position)
+    number = call.argument(position, name)
     if number >= 0:
         yield state.values[number]

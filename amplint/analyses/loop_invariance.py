@@ -271,7 +271,7 @@ class Step:
         for related in [*infer.mro(cls), *infer.subclasses(cls)]:
             for method in infer.writers_of_field(related, name):
                 graph = infer.files[infer.functions[method].path].graph(method)
-                values = [graph.nodes[number].operands[1] for number in graph.stores.get(name, ())]
+                values = [graph.nodes[number].second for number in graph.stores.get(name, ())]
                 if values and infer.functions[method].name not in CONSTRUCTORS:
                     return [None]
                 stored += [(method, n) if self._is_plain(method, n) else None for n in values]
@@ -322,7 +322,7 @@ class Step:
         facts = FACTORIES.get(name)
         if DRAWN.search(name) or (facts is not None and facts.values in ("random", "none")):
             return None
-        given = [n for n in node.operands[1:] if not is_placement(self._state.values[n])]
+        given = [n for n in node.arguments if not is_placement(self._state.values[n])]
         of_data = name in OF_DATA or name in LEGACY_CONSTRUCTORS
         if of_data and given:
             given[0] = repeated(self._state, given[0])

@@ -29,7 +29,7 @@ from amplint.core.values import (
 from amplint.inference import Inference, transfer
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import Node, argument
+from amplint.ir.model import Node
 from amplint.knowledge import libraries
 
 MAX_NODES = 200  # that are looked at for one use
@@ -97,8 +97,8 @@ class Origins(Fact):
         return (
             any(n.startswith(libraries.PINNING_LOADERS) for n in names & libraries.LOADERS)
             and not node.data.stars
-            and argument(node, "pin_memory", 7) < 0
-            and argument(node, "collate_fn", 6) < 0
+            and node.argument(7, "pin_memory") < 0
+            and node.argument(6, "collate_fn") < 0
         )
 
     def _replicates(self, at: At) -> bool:
@@ -106,7 +106,7 @@ class Origins(Fact):
         node = self._node(at)
         if node.op != ops.CALL or self._names(at).isdisjoint(libraries.DATA_PARALLEL):
             return False
-        given = argument(node, "device_ids", 1)
+        given = node.argument(1, "device_ids")
         devices = self._node((at[0], given)) if given >= 0 else None
         return (
             devices is None or devices.op not in (ops.LIST, ops.TUPLE) or len(devices.operands) > 1
@@ -165,8 +165,8 @@ class Origins(Fact):
             passed = any(libraries.PASS_THROUGH.get(n) in ("elements", "enumerate") for n in names)
             if callee.op == ops.ATTR and callee.data in DRAWING:
                 yield function, callee.operands[0]
-            elif (passed or "builtins.next" in names) and node.data.positional:
-                yield function, node.operands[1]
+            elif passed or "builtins.next" in names:
+                yield function, node.argument(0)
 
     def _sources(self, at: At) -> Iterator[At]:
         """The nodes from which the value of a node may come, unchanged."""
@@ -188,13 +188,12 @@ class Origins(Fact):
                     yield function, callee.operands[0]
                 else:
                     yield from self._returned(function, number, None)
-                    if node.data.positional:
-                        yield from self._kept(function, node)
+                    yield from self._kept(function, node)
             case ops.UNPACK:
                 of, (index, _, starred) = node.operands[0], node.data
                 source = self._node((function, of))
-                if not starred and source.op == ops.TUPLE and index < len(source.operands):
-                    yield function, source.operands[index]
+                if not starred and source.op == ops.TUPLE:
+                    yield function, self.inference.states[function].graph.element(of, index)
                 elif not starred and source.op == ops.CALL:
                     yield from self._returned(function, of, index)
 
@@ -203,7 +202,7 @@ class Origins(Fact):
         for atom in self.inference.states[function].values[node.operands[0]]:
             name = transfer.canonical(atom.name) if isinstance(atom, Symbol) else ""
             if libraries.MODULE_WRAPPERS.get(name) == "same":
-                yield function, node.operands[1]
+                yield function, node.argument(0)
 
     def _stored(self, at: At) -> Iterator[At]:
         """The values that methods store in a field: self.model"""
@@ -214,7 +213,7 @@ class Origins(Fact):
                 for method in infer.writers_of_field(related, str(node.data)):
                     if (state := infer.states.get(method)) is not None:
                         for store in state.graph.stores.get(node.data, ()):
-                            yield method, state.graph.nodes[store].operands[1]
+                            yield method, state.graph.nodes[store].second
 
     def _given(self, function: str, name: str) -> Iterator[At]:
         """The values that callers pass for a parameter."""
@@ -224,7 +223,7 @@ class Origins(Fact):
             positional = positional[1:]
         position = positional.index(name) if name in positional else None
         for caller, number in self._callers.get(function, ()):
-            given = argument(self._node((caller, number)), name, position)
+            given = self._node((caller, number)).argument(position, name)
             if given >= 0:
                 yield caller, given
 
@@ -243,15 +242,12 @@ class Origins(Fact):
         """The values that a call returns; of a tuple, one of its elements."""
         for callee in sorted(self.inference.edges.get((function, number), ())):
             state = self.inference.states.get(callee)
-            for returned in state.graph.returns if state is not None else ():
-                node = self._node((callee, returned))
+            if state is None:
+                continue
+            for returned in state.graph.returns:
+                node = state.graph.nodes[returned]
                 value = node.operands[0] if node.op == ops.RETURN else returned
-                if index is None:
-                    yield callee, value
-                    continue
-                row = self._node((callee, value)) if value >= 0 else None
-                if row is not None and row.op == ops.TUPLE and index < len(row.operands):
-                    yield callee, row.operands[index]
+                yield callee, value if index is None else state.graph.element(value, index)
 
 
 class ReplicatedModules(NodeFact[Evidence]):

@@ -58,8 +58,8 @@ def drawn(state: State, number: int) -> Node | None:
             return node
         if callee.op == ops.ATTR and callee.data == "item":
             number = callee.operands[0]
-        elif node.operands[1:] and names(state, node) & NUMBERS_OF:
-            number = node.operands[1]
+        elif node.argument(0) >= 0 and names(state, node) & NUMBERS_OF:
+            number = node.argument(0)
         else:
             return None
     return None
@@ -75,8 +75,7 @@ def draws_of(state: State, call: Node) -> bool:
         words = {str(callee.data)} if callee.op == ops.ATTR else set()
     if words & RANGE_DRAWS:
         return True
-    given = call.operands[1 : 1 + call.data.positional]
-    return bool(words & UNIT_DRAWS) and all(is_of_one(state, each) for each in given)
+    return bool(words & UNIT_DRAWS) and all(is_of_one(state, each) for each in call.positional)
 
 
 def is_of_one(state: State, number: int) -> bool:
@@ -95,7 +94,7 @@ def names(state: State, call: Node) -> set[str]:
 
 def share_below(state: State, draw: Node, limit: int) -> float | None:
     """The share of draws below a limit; None where that is not known."""
-    given = draw.operands[1 : 1 + draw.data.positional]
+    given = draw.positional
     sized = all(is_of_one(state, each) for each in given)  # rand(1), and random() without arguments
     bounds = [0, 1] if sized else numbers(state, given)
     told = numbers(state, [limit])

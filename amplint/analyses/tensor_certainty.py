@@ -143,7 +143,7 @@ class TensorCertainty(NodeFact[bool]):
             for atom in state.values[node.operands[0]]
         )
         # `max(a, b)`, `zip(heights, widths)` give what they are given.
-        given = node.operands[1:]
+        given = node.arguments
         return self._of_operands(function, state, node, given, ask) if of_python else SURE
 
     def _of_parameter(self, function: str, state: State, number: int, ask: Ask) -> Grounds:

@@ -53,13 +53,14 @@ class HandedReads(CallFact[Evidence]):
     def of(self, at: NodePlace) -> Evidence | None:
         state = self.inference.states[at.function]
         node = state.graph.nodes[at.node]
-        if node.op != ops.CALL or len(node.operands) != 2 or node.data.positional != 1:
+        given = node.argument(0) if node.op == ops.CALL else -1
+        if given < 0 or node.arguments != (given,):
             return None
         callees = state.values[node.operands[0]]
         if not callees or not all(isinstance(a, Function) and is_whole(a) for a in callees):
             return None
         reads = [self.read_in(id_) for id_ in sorted(self.inference.edges.get(at[:2], ()))]
-        if not reads or None in reads or not self._is_on_device(at.function, node.operands[1]):
+        if not reads or None in reads or not self._is_on_device(at.function, given):
             return None
         return reads[0]
 
@@ -160,11 +161,11 @@ def call_of(state: State, node: Node, made: set[int]) -> str | None:
     """Whether a call reads a tensor ("read"), keeps it as it is ("keep"), or asks what it is
     ("ask"); None for anything else."""
     callee = state.graph.nodes[node.operands[0]]
-    if callee.op == ops.ATTR and callee.operands[0] in made and len(node.operands) == 1:
+    if callee.op == ops.ATTR and callee.operands[0] in made and not node.arguments:
         return "read" if callee.data in READS else "keep" if callee.data in KEEPING else None
     names = {atom.name for atom in state.values[node.operands[0]] if isinstance(atom, Symbol)}
-    if len(names) != 1 or len(node.operands) < 2 or node.operands[1] not in made:
+    if len(names) != 1 or node.argument(0) not in made:
         return None
     if names <= ASKING_FUNCTIONS:
         return "ask"
-    return "read" if names <= READING_FUNCTIONS and len(node.operands) == 2 else None
+    return "read" if names <= READING_FUNCTIONS and len(node.arguments) == 1 else None

@@ -19,7 +19,7 @@ from amplint.core.lattice import inner
 from amplint.core.values import Instance, Mapping, Method, Object, Sequence, Symbol, Unknown, Value
 from amplint.core.walks import reachable
 from amplint.gradscaler.event_index import EventIndex
-from amplint.gradscaler.events import Kind, Role, argument, role, role_of, surely_scaler
+from amplint.gradscaler.events import Kind, Role, role, role_of, surely_scaler
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.store import TEST_PATH
 from amplint.inference.transfer import canonical
@@ -156,10 +156,10 @@ class Unsaved:
     def _saved(self, function: str, number: int, node: Node, state: State) -> Iterator[int]:
         """The nodes that a call saves, or hands to a function that saves them."""
         if self._saves(state.values[node.operands[0]]):
-            yield argument(node, 0, "obj")
+            yield node.argument(0, "obj")
         for callee in sorted(self._inference.edges.get((function, number), ())):
             for position, name in self._saved_parameters(callee):
-                yield argument(node, position, name)
+                yield node.argument(position, name)
 
     def _saved_parameters(self, function: str) -> list[tuple[int, str]]:
         """The parameters that a function saves: their positions in a call, and their names."""
@@ -173,7 +173,7 @@ class Unsaved:
                 if state is None or node.op != ops.CALL:
                     continue
                 saves = self._saves(state.values[node.operands[0]])
-                given = argument(node, 0, "obj") if saves else -1
+                given = node.argument(0, "obj") if saves else -1
                 kept = state.graph.nodes[given] if given >= 0 else None
                 if kept is not None and kept.op == ops.PARAM:
                     position = names.index(kept.data) if kept.data in names else len(names)
@@ -193,7 +193,7 @@ class Unsaved:
         def parts(number: int) -> tuple[int, ...]:
             node = nodes[number]
             if node.op == ops.PUT:
-                return (node.operands[0], node.operands[2])
+                return (node.operands[0], node.operands[-1])
             united = node.op in (ops.BINOP, ops.AUG) and node.data == "BitOr"
             given = node.operands if united or node.op in HOLDING else ()
             return tuple(each for each in given if each >= 0)
@@ -244,7 +244,7 @@ class Unsaved:
         where it is made anew by the first one, which has ended by then."""
         graph = self._inference.states[stepping].graph
         values = self._inference.states[stepping].values
-        stored = {node.operands[1] for node in graph.nodes if node.op == ops.STORE}
+        stored = {node.second for node in graph.nodes if node.op == ops.STORE}
         made = any(
             node.op == ops.CALL
             and number not in stored
@@ -336,7 +336,7 @@ class Unsaved:
             if node.op in KEEPING or (node.op == ops.ATTR and node.data == "__dict__"):
                 given = node.operands
             elif node.op == ops.CALL and not self._is_followed(function, number, node, state):
-                given = node.operands[1:]
+                given = node.arguments
             else:
                 continue
             if any(op >= 0 and self._contains(state.values[op], holders) for op in given):

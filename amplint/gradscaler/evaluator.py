@@ -154,17 +154,15 @@ class Evaluator:
         receiver = self._receiver(frame, path, number, node, function)
         if receiver is not None and names:
             given[names.pop(0)] = receiver
-        shape = node.data
-        operands = node.operands[1:]
-        if not shape.stars:
+        if not node.data.stars:
             given.update(
                 (name, self.at(frame, path, operand))
-                for name, operand in zip(names, operands[: shape.positional], strict=False)
+                for name, operand in zip(names, node.positional, strict=False)
             )
             for p in facts.params:
                 if p.constant_default:
                     given.setdefault(p.name, self.symbols.constant(p.default))
-        for name, operand in zip(shape.keywords, operands[shape.positional :], strict=True):
+        for name, operand in node.named:
             if name != "**":
                 given[name] = self.at(frame, path, operand)
         return given

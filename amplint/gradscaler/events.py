@@ -30,7 +30,7 @@ from amplint.core.values import (
 from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
-from amplint.ir.model import CallShape, Node
+from amplint.ir.model import Node
 from amplint.knowledge import libraries
 from amplint.knowledge.casts import EPSILONS, HALF_OF_LEAST
 
@@ -165,11 +165,11 @@ def event(inference: Inference, state: State, number: int) -> TrainingEvent | No
         for atom in state.values[node.operands[0]]
         if isinstance(atom, Symbol) and atom.name.rpartition(".")[2] in NAMES
     }
-    first = argument(node, 0)
+    first = node.argument(0)
     if symbols & CLIPPING:
-        return TrainingEvent(Kind.CLIP, -1, argument(node, 0, "parameters"))
+        return TrainingEvent(Kind.CLIP, -1, node.argument(0, "parameters"))
     if symbols & BACKWARD:
-        return TrainingEvent(Kind.BACKWARD, argument(node, 0, "tensors"))
+        return TrainingEvent(Kind.BACKWARD, node.argument(0, "tensors"))
     if callee.op != ops.ATTR:
         return None
     thing = callee.operands[0]
@@ -181,12 +181,12 @@ def event(inference: Inference, state: State, number: int) -> TrainingEvent | No
         return TrainingEvent(cast, thing) if cast is not None else None
     owner = role(value, inference)
     scaler = owner in (Role.SCALER, Role.DISABLED, Role.UNKNOWN)
-    optimizer = argument(node, 0, "optimizer")
+    optimizer = node.argument(0, "optimizer")
     match callee.data:
         case "backward" if first < 0 or is_loss(value):
             return TrainingEvent(Kind.BACKWARD, thing) if not symbols else None
         case "scale" if scaler and first >= 0 and node.data.positional == 1:
-            return TrainingEvent(Kind.SCALE, thing, argument(node, 0, "outputs"))
+            return TrainingEvent(Kind.SCALE, thing, node.argument(0, "outputs"))
         case "unscale_" if scaler and optimizer >= 0:
             return TrainingEvent(Kind.UNSCALE, thing, optimizer)
         case "step" if owner is Role.SCHEDULER:
@@ -198,7 +198,7 @@ def event(inference: Inference, state: State, number: int) -> TrainingEvent | No
         case "is_enabled" if owner is Role.SCALER:
             return TrainingEvent(Kind.IS_ENABLED, thing)
         case "zero_grad":
-            return TrainingEvent(Kind.ZERO, thing, argument(node, 0, "set_to_none"))
+            return TrainingEvent(Kind.ZERO, thing, node.argument(0, "set_to_none"))
         case name if name in ELSEWHERE and not symbols:
             return TrainingEvent(Kind.ELSEWHERE, thing)
     return None
@@ -216,7 +216,7 @@ def is_size_of_gradient(state: State, node: Node) -> bool:
     nodes = state.graph.nodes
     callee = nodes[node.operands[0]]
     symbol = any(isinstance(atom, Symbol) for atom in state.values[node.operands[0]])
-    number = argument(node, 0) if symbol or callee.op != ops.ATTR else callee.operands[0]
+    number = node.argument(0) if symbol or callee.op != ops.ATTR else callee.operands[0]
     while number >= 0:
         each = nodes[number]
         if each.op == ops.ATTR and each.data == "grad":
@@ -253,7 +253,7 @@ def cast_by(state: State, node: Node, method: str) -> Kind | None:
         return Kind.HALF
     moved = all(
         isinstance(atom, Device | Host)
-        for operand in node.operands[1:]
+        for operand in node.arguments
         for atom in state.values[operand]
     )
     return Kind.CAST if found or not moved else None
@@ -267,7 +267,7 @@ def may_recast(state: State, number: int, known: set[str]) -> list[int]:
     """
     node = state.graph.nodes[number]
     callee = state.graph.nodes[node.operands[0]]
-    given = list(node.operands[1:])
+    given = list(node.arguments)
     if all(is_harmless(atom) for atom in state.values[node.operands[0]]) and not known:
         given = []
     if callee.op == ops.ATTR and callee.data in VISITS:
@@ -280,13 +280,13 @@ def may_recast(state: State, number: int, known: set[str]) -> list[int]:
 
 def dtypes(state: State, node: Node) -> set[str]:
     """The dtypes that a call is given."""
-    given = (atom for operand in node.operands[1:] for atom in state.values[operand])
+    given = (atom for operand in node.arguments for atom in state.values[operand])
     return {atom.name for atom in given if isinstance(atom, DType)}
 
 
 def parameters_of(state: State, node: Node) -> int:
     """The module of `torch.optim.SGD(module.parameters())`; -1 without one."""
-    first = argument(node, 0, "params")
+    first = node.argument(0, "params")
     if first < 0 or state.graph.nodes[first].op != ops.CALL:
         return -1
     callee = state.graph.nodes[state.graph.nodes[first].operands[0]]
@@ -305,19 +305,9 @@ def divides_by_zero(state: State, number: int) -> bool:
     if node.data.stars or OTHERWISE & set(node.data.keywords):
         return False
     position, default = EPSILONS[atom.type]
-    given = argument(node, position, "eps")
+    given = node.argument(position, "eps")
     epsilon = constant(state.values[given]) if given >= 0 else default
     return isinstance(epsilon, float) and 0 < epsilon <= HALF_OF_LEAST
-
-
-def argument(node: Node, position: int, keyword: str = "") -> int:
-    """The node of an argument of a call; -1 where it is not given, or where stars hide it."""
-    shape: CallShape = node.data
-    if keyword in shape.keywords:
-        return node.operands[1 + shape.positional + shape.keywords.index(keyword)]
-    if position < shape.positional and not shape.stars:
-        return node.operands[1 + position]
-    return -1
 
 
 def surely_scaler(inference: Inference, state: State, number: int, found: TrainingEvent) -> bool:

@@ -175,7 +175,7 @@ class Incompletes:
             any(self._inference.library_bases(each) - PLAIN_BASES for each in family)
             or not family.isdisjoint(self._handed_on)
             or any(
-                not is_new(self._inference.states[function], node.operands[1])
+                not is_new(self._inference.states[function], node.second)
                 for function, number in self._sites(variable)
                 if (node := self._inference.states[function].graph.nodes[number]).op == ops.STORE
             )
@@ -252,7 +252,7 @@ class Incompletes:
                 if callee not in harmless:
                     harmless[callee] = all(map(is_harmless, callee))
                 if not harmless[callee]:
-                    given.update(state.values[operand] for operand in node.operands[1:])
+                    given.update(state.values[operand] for operand in node.arguments)
         return frozenset(a.cls for value in given for a in value if isinstance(a, Instance))
 
     def _local(self, variable: Variable) -> Iterator[SiteId]:
@@ -307,7 +307,7 @@ class Incompletes:
                             return False  # a method that somebody may call
                         calls.setdefault(node.data, []).append((function, call))
                 elif node.op == ops.STORE:
-                    if node.operands[1] == alias and not is_made(state, alias):
+                    if node.second == alias and not is_made(state, alias):
                         return False
                 elif node.op == ops.CALL:
                     callee = symbols(state.values[node.operands[0]])

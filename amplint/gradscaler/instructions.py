@@ -26,7 +26,6 @@ from amplint.gradscaler.events import (
     Kind,
     Role,
     TrainingEvent,
-    argument,
     is_scaler_step,
     parameters_of,
 )
@@ -219,7 +218,7 @@ def handed_losses(index: EventIndex, site: SiteId) -> set[int]:
             loss = graph.nodes[loss_of(graph, each.object)]
             if loss.op != ops.PARAM or loss.data not in names:
                 return set()
-            losses.add(argument(node, names.index(loss.data), loss.data))
+            losses.add(node.argument(names.index(loss.data), loss.data))
     return losses - {-1}
 
 
@@ -228,7 +227,7 @@ def loss_of(graph: Graph, number: int) -> int:
     node = graph.nodes[number]
     if node.op == ops.CALL:
         callee = graph.nodes[node.operands[0]]
-        scaled = argument(node, 0, "outputs")
+        scaled = node.argument(0, "outputs")
         if callee.op == ops.ATTR and callee.data == "scale" and scaled >= 0:
             number, node = scaled, graph.nodes[scaled]
     while node.op == ops.NARROW:

@@ -350,7 +350,7 @@ class Explorer:
         if path.half:
             for other in may_recast(frame.state, number, known):
                 self.cast(frame, path, number, self.at(frame, path, other))
-        roles = {self.evaluator.role(frame, path, operand) for operand in node.operands[1:]}
+        roles = {self.evaluator.role(frame, path, operand) for operand in node.arguments}
         if known and roles & {Role.SCALER, Role.OPTIMIZER}:
             return None
         kind = None if known else unknown_event(frame.state, number, roles)

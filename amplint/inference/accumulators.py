@@ -30,7 +30,7 @@ def starts(graph: Graph) -> Mapping[int, int]:
         if node.op == ops.PHI
         and len(node.operands) > 1
         and is_number(graph.nodes[node.operands[0]])
-        and any(n > number for n in node.operands[1:])  # the `phi` of a loop
+        and any(n > number for n in node.operands)  # the `phi` of a loop
     ]
     adding = {
         number

@@ -329,7 +329,7 @@ class Calls(Frame):
         shape: CallShape = node.data
         positional: list[Value] = []
         counted = True
-        for number, value in zip(node.operands[1 : 1 + shape.positional], values, strict=False):
+        for number, value in zip(node.positional, values, strict=False):
             if graph.nodes[number].op == ops.STARRED:
                 atom = only(value)
                 if isinstance(atom, Sequence) and atom.items is not None:
@@ -340,7 +340,7 @@ class Calls(Frame):
             else:
                 positional.append(value)
         keywords: dict[str, Value] = {}
-        for name, value in zip(shape.keywords, values[shape.positional :], strict=True):
+        for (name, _), value in zip(node.named, values[shape.positional :], strict=True):
             if name == "**":
                 for atom in ordered(value):
                     if isinstance(atom, MappingValue):
@@ -494,11 +494,12 @@ class Calls(Frame):
             if isinstance(attribute, str):
                 found = [self.attribute(a, attribute, node) for a in ordered(owner)]
                 return join([*found, *arguments.positional[2:3]])
-            names = self.names_given(node.operands[2])
+            written = self.name_written(node)
+            names = self.names_given(written)
             if names:
-                self.dispatch(owner, names, node)
+                self.dispatch(owner, names, self.graph.nodes[written].data)
                 return UNKNOWN
-            return self.attribute_by_prefix(owner, self.prefix(node.operands[2]), node)
+            return self.attribute_by_prefix(owner, self.prefix(written), node)
         if (
             name in ("builtins.iter", "builtins.next", "builtins.enumerate", "tqdm.tqdm")
             or name in libraries.PASS_THROUGH
@@ -570,14 +571,17 @@ class Calls(Frame):
                 self.inference.need(function.id)
         return one(Symbol(operator)) if how in custom_ops.DEFINES else frozenset(functions)
 
-    def dispatch(self, owner: Value, names: list[str], node: Node) -> None:
+    def name_written(self, call: Node) -> int:
+        """The node of the second argument of a `getattr`, behind tests of it; -1 where it is not
+        seen: behind a star, or where something else is called, which calls `getattr` in turn."""
+        callees = self.of(call.operands[0])
+        number = call.argument(1) if Symbol("builtins.getattr") in callees else -1
+        return self.graph.narrowed(number) if number >= 0 else -1
+
+    def dispatch(self, owner: Value, names: list[str], parameter: str) -> None:
         """`getattr(callback, event)`: which methods are meant is up to what each call gives, so
         it is at those calls that the methods are entered. Of an unknown object, it may be that of
         any class: a list of callbacks holds more classes than a value can name."""
-        given = self.graph.nodes[node.operands[2]]
-        while given.op == ops.NARROW:
-            given = self.graph.nodes[given.operands[0]]
-        parameter = given.data
         for name in names:
             ids = {identity for identity, _ in self.many_methods(owner, name, 0)}
             if is_open(owner):
@@ -611,19 +615,18 @@ class Calls(Frame):
 
     def names_given(self, number: int) -> list[str]:
         """The constants that calls give for a parameter: the events that a trainer fires."""
-        node = self.graph.nodes[number]
-        while node.op == ops.NARROW:
-            node = self.graph.nodes[node.operands[0]]
-        if node.op != ops.PARAM:
+        if number < 0 or self.graph.nodes[number].op != ops.PARAM:
             return []
-        given = self.inference.given_strings(self.facts.id, node.data)
+        given = self.inference.given_strings(self.facts.id, self.graph.nodes[number].data)
         return given if len(given) <= MAX_EVENTS else []
 
     def prefix(self, number: int) -> str:
         """The constant that a computed name starts with: "loss_" of `f"loss_{name}"`."""
-        node = self.graph.nodes[number]
+        node = self.graph.nodes[number] if number >= 0 else None
+        if node is None or node.op not in (ops.FSTRING, ops.BINOP):
+            return ""
         first = constant(self.of(node.operands[0])) if node.op == ops.BINOP else node.data
-        return first if node.op in (ops.FSTRING, ops.BINOP) and isinstance(first, str) else ""
+        return first if isinstance(first, str) else ""
 
     def attribute_by_prefix(self, owner: Value, prefix: str, node: Node) -> Value:
         """`getattr(self, f"loss_{name}")`: any method of the class whose name starts so."""
@@ -725,7 +728,7 @@ class Calls(Frame):
         names = [a.name for a in state.values[node.operands[0]] if isinstance(a, Symbol)]
         if len(names) != 1 or transfer.canonical(names[0]) not in libraries.AUTOCASTS:
             return None
-        values = [self.substituted(state, n, given) for n in node.operands[1:]]
+        values = [self.substituted(state, n, given) for n in node.arguments]
         arguments = self.arguments_of(state.graph, node, values)
         site = Site(None, partial(self.evidence_in, function, node))
         return one(transfer.autocast(transfer.canonical(names[0]), arguments, site))

@@ -437,7 +437,7 @@ class Evaluation(Calls):
 
     def op_store(self, node: Node) -> Value:
         target, value = self.operands(node)
-        if self.graph.nodes[node.operands[1]].op in (ops.ADD, ops.PUT):
+        if self.graph.nodes[node.second].op in (ops.ADD, ops.PUT):
             # `self.xs.append(x)`: what is unknown of the list must not come back as its own proof.
             value = known(value)
         for atom in ordered(target):
@@ -511,7 +511,7 @@ class Evaluation(Calls):
 
     def op_subscript(self, node: Node) -> Value:
         container, index = self.operands(node)
-        keys = self.between_brackets(node.operands[1], index)
+        keys = self.between_brackets(node.second, index)
         results: list[Value] = []
         for atom in ordered(container):
             if isinstance(atom, Symbol):

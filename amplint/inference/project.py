@@ -151,18 +151,20 @@ class ProjectFacts(Hierarchy):
         self, function: str, marks: use_evidence.Marks, call: Node
     ) -> Iterator[int]:
         """The arguments that what is called, by its name, backpropagates."""
-        cls, shape = self.functions[function].cls, call.data
-        callee, arguments = marks.graph.nodes[call.operands[0]], call.operands[1:]
+        cls = self.functions[function].cls
+        callee = marks.graph.nodes[call.operands[0]]
         ids: list[str] = []
         if callee.op == ops.NAME:
             ids = self.functions_called(callee.data)
         elif cls is not None and marks.path(call.operands[0]) == f"self.{callee.data}":
             ids = self.methods(cls, callee.data)
-        if not ids or shape.stars:
+        if not ids or call.data.stars:
             return
-        for at, number in enumerate(arguments):
-            keyword = shape.keywords[at - shape.positional] if at >= shape.positional else None
-            if all((keyword or self._positional(f, at)) in self.backpropagates(f) for f in ids):
+        for at, number in enumerate(call.positional):
+            if all(self._positional(f, at) in self.backpropagates(f) for f in ids):
+                yield number
+        for keyword, number in call.named:
+            if all(keyword in self.backpropagates(f) for f in ids):
                 yield number
 
     def _positional(self, function: str, at: int) -> str | None:

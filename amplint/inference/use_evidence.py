@@ -16,7 +16,7 @@ from amplint.core.lattice import MAX_KEYS
 from amplint.core.walks import reachable
 from amplint.inference import accumulators
 from amplint.ir import ops
-from amplint.ir.model import CallShape, Graph, Node, argument
+from amplint.ir.model import CallShape, Graph, Node
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.libraries import CONFIGURATION
 
@@ -146,7 +146,7 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
             uses.setdefault(node.operands[0], set()).add(node.data)
         elif node.op == ops.CALL:
             uses.setdefault(node.operands[0], set()).add(CALLED)
-            loss = backpropagated(graph, node.operands, node.data)
+            loss = backpropagated(graph, node)
             if loss is not None:
                 losses.setdefault(loss, number)
     give_to_receivers(graph, uses)
@@ -184,33 +184,32 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
     asked = frozenset(n for n in surely if graph.nodes[n].op == ops.PARAM)
     for node in graph.nodes:
         if node.op == ops.CALL and calls_torch(graph, node.operands[0]):
-            surely.update(node.operands[1:2])
+            surely.add(node.argument(0))
+    surely.discard(-1)
     used = set(surely)
     for node in graph.nodes:
         if node.op == ops.BINOP or (node.op == ops.COMPARE and not NO_ARITHMETIC & set(node.data)):
             used.update(node.operands)
-        elif node.op == ops.SUBSCRIPT and not by_name(graph, node.operands[1]):
+        elif node.op == ops.SUBSCRIPT and not by_name(graph, node.second):
             used.add(node.operands[0])
         elif node.op == ops.CALL and calls_torch(graph, node.operands[0]):
-            used.update(node.operands[1:])
+            used.update(node.arguments)
     for number in list(used):
         # `q, k = q.half(), k.half()`: what is read is what stands in the tuple.
         node = graph.nodes[number]
-        if node.op == ops.UNPACK and graph.nodes[node.operands[0]].op == ops.TUPLE:
-            elements = graph.nodes[node.operands[0]].operands
-            if len(elements) == node.data[1]:
-                used.add(elements[node.data[0]])
-    tensors = frozenset(used)
+        if node.op == ops.UNPACK:
+            index, count, _ = node.data
+            if len(graph.nodes[node.operands[0]].operands) == count:
+                used.add(graph.element(node.operands[0], index))
+    tensors = frozenset(used) - {-1}
     copied = frozenset(
-        node.operands[1]
+        node.argument(0)
         for node in graph.nodes
-        if node.op == ops.CALL and node.operands[1:] and copies_data(graph, node.operands[0])
-    ).difference(surely)
+        if node.op == ops.CALL and copies_data(graph, node.operands[0])
+    ).difference(surely, {-1})
     called = frozenset(n for n, names in uses.items() if CALLED in names)
     keyed = {
-        n.operands[0]
-        for n in graph.nodes
-        if n.op == ops.SUBSCRIPT and by_name(graph, n.operands[1])
+        n.operands[0] for n in graph.nodes if n.op == ops.SUBSCRIPT and by_name(graph, n.second)
     }
     no_nests = frozenset(n for n, names in uses.items() if names & SHAPING_USES) - keyed
     starts = {**accumulators.starts(graph), **accumulators.entries(graph)}
@@ -256,9 +255,9 @@ def results_used_as_tensors(graph: Graph, uses: Mapping[int, set[str]]) -> Itera
         if callee.op != ops.ATTR:
             continue
         path = path_of(graph, node.operands[0]) or ""
-        functional = path.startswith("F.") and path.count(".") == 1 and node.data.positional > 0
+        functional = path.startswith("F.") and path.count(".") == 1 and node.argument(0) >= 0
         reduced = callee.data in REDUCTIONS and "dim" in node.data.keywords
-        number = node.operands[1] if functional else callee.operands[0]
+        number = node.argument(0) if functional else callee.operands[0]
         if (functional or reduced) and is_given_by_call(graph, number):
             yield number
 
@@ -321,7 +320,7 @@ def calls_of_own_networks(graph: Graph, uses: Mapping[int, set[str]]) -> Iterato
     if not made:
         return
     for node in graph.nodes:
-        handed_on = node.operands[1:] if node.op in (ops.ATTR, ops.CALL) else node.operands
+        handed_on = node.arguments if node.op in (ops.ATTR, ops.CALL) else node.operands
         made.difference_update(handed_on)
     for number, node in enumerate(graph.nodes):
         if node.op == ops.CALL and node.operands[0] in made:
@@ -344,7 +343,7 @@ def lengths_of_packing(graph: Graph) -> Iterator[int]:
     Ex) `lengths` and `lengths.cpu()` of `pack_padded_sequence(x, lengths.cpu())`
     """
     given = [
-        argument(node, "lengths", 1)
+        node.argument(1, "lengths")
         for node in graph.nodes
         if node.op == ops.CALL and graph.nodes[node.operands[0]].data == PACKING
     ]
@@ -363,7 +362,7 @@ def same_lengths(graph: Graph, number: int) -> tuple[int, ...]:
         return first.operands
     is_same = (
         node.op == ops.NARROW
-        or (node.op == ops.SUBSCRIPT and graph.nodes[node.operands[1]].op != ops.CONST)
+        or (node.op == ops.SUBSCRIPT and graph.nodes[node.second].op != ops.CONST)
         or (node.op == ops.UNPACK and node.data[0] == 0 and is_sorting(graph, first))
     )
     return node.operands[:1] if is_same else ()
@@ -382,21 +381,24 @@ def kind_of(uses: set[str]) -> str | None:
     return "optimizer" if {"zero_grad", "step"} <= uses else None
 
 
-def backpropagated(graph: Graph, operands: tuple[int, ...], shape: CallShape) -> int | None:
+def backpropagated(graph: Graph, call: Node) -> int | None:
     """The node whose backward pass a call runs: `loss.backward()`, `engine.backward(loss)`,
     `scaler.scale(loss).backward()`."""
-    callee = graph.nodes[operands[0]]
+    shape: CallShape = call.data
+    callee = graph.nodes[call.operands[0]]
     if callee.op != ops.ATTR or callee.data not in ("backward", "manual_backward"):
         return None
     if callee.data == "manual_backward" or shape.positional == 1:
         # `loss.backward(gradient)` is rare and has a tensor for its loss, too.
-        return operands[1] if shape.positional >= 1 and not shape.stars else None
+        loss = call.argument(0)
+        return loss if loss >= 0 else None
     if shape.positional == 0 and set(shape.keywords) <= BACKWARD_KEYWORDS:
         receiver = graph.nodes[callee.operands[0]]
-        if receiver.op == ops.CALL and len(receiver.operands) == 2:
+        scaled = receiver.argument(0) if receiver.op == ops.CALL else -1
+        if scaled >= 0 and receiver.arguments == (scaled,):
             scale = graph.nodes[receiver.operands[0]]
             if scale.op == ops.ATTR and scale.data == "scale":
-                return receiver.operands[1]
+                return scaled
         return callee.operands[0]
     return None
 
@@ -421,8 +423,8 @@ def parts_read(graph: Graph) -> Iterator[tuple[Part, int]]:
     for number, node in enumerate(graph.nodes):
         if node.op == ops.ATTR:
             yield (node.operands[0], f".{node.data}"), number
-        elif node.op == ops.SUBSCRIPT and by_name(graph, node.operands[1]):
-            key = graph.nodes[node.operands[1]].data
+        elif node.op == ops.SUBSCRIPT and by_name(graph, node.second):
+            key = graph.nodes[node.second].data
             yield (holder(graph, node.operands[0], key), key), number
 
 
@@ -433,12 +435,12 @@ def parts_stored(graph: Graph) -> Iterator[tuple[Part, int]]:
     """
     for number, node in enumerate(graph.nodes):
         if node.op == ops.STORE:
-            yield (node.operands[0], f".{node.data}"), node.operands[1]
+            yield (node.operands[0], f".{node.data}"), node.second
         elif node.op == ops.DICT:
             named = zip(node.data, node.operands, strict=True)
             yield from (((number, key), value) for key, value in named if isinstance(key, str))
-        elif node.op == ops.PUT and by_name(graph, node.operands[1]):
-            yield (number, graph.nodes[node.operands[1]].data), node.operands[2]
+        elif node.op == ops.PUT and by_name(graph, node.second):
+            yield (number, graph.nodes[node.second].data), node.operands[-1]
 
 
 def holder(graph: Graph, container: int, key: str) -> int:
@@ -448,9 +450,9 @@ def holder(graph: Graph, container: int, key: str) -> int:
     """
     for _ in range(MAX_KEYS):
         node = graph.nodes[container]
-        if node.op != ops.PUT or not by_name(graph, node.operands[1]):
+        if node.op != ops.PUT or not by_name(graph, node.second):
             break
-        if graph.nodes[node.operands[1]].data == key:
+        if graph.nodes[node.second].data == key:
             break
         container = node.operands[0]
     return container
@@ -508,7 +510,7 @@ def mark_loss(
         nodes.setdefault(current, kind)
         if graph.nodes[current].op == ops.CALL:
             # `loss = criterion(model(x), y)`: what the loss is made of is a model's output.
-            for operand in graph.nodes[current].operands[1:]:
+            for operand in graph.nodes[current].arguments:
                 if graph.nodes[operand].op == ops.CALL:
                     nodes.setdefault(operand, "output")
         backward.setdefault(current, call)
@@ -569,15 +571,16 @@ def terms(graph: Graph, number: int) -> Iterator[tuple[int, str]]:
         callee = graph.nodes[node.operands[0]]
         path = path_of(graph, node.operands[0]) or ""
         library, _, name = path.rpartition(".")
-        if node.operands[1:] and (path == "sum" or (library in TORCH and name in ("stack", "cat"))):
-            yield from summed(graph, node.operands[1])
-        elif node.operands[1:] and library in TORCH and name in AVERAGES:
-            yield node.operands[1], "term"
-        elif callee.op == ops.ATTR and callee.data in AVERAGES and not node.operands[1:]:
+        first = node.argument(0)
+        if first >= 0 and (path == "sum" or (library in TORCH and name in ("stack", "cat"))):
+            yield from summed(graph, first)
+        elif first >= 0 and library in TORCH and name in AVERAGES:
+            yield first, "term"
+        elif callee.op == ops.ATTR and callee.data in AVERAGES and not node.arguments:
             yield callee.operands[0], "term"
     elif node.op == ops.ITER:
         yield from summed(graph, node.operands[0])
-    elif node.op == ops.SUBSCRIPT and is_key(graph, node.operands[1], node.operands[0]):
+    elif node.op == ops.SUBSCRIPT and is_key(graph, node.second, node.operands[0]):
         yield node.operands[0], NAMED
 
 
@@ -625,7 +628,7 @@ def weighted(graph: Graph, left: int, right: int) -> int | None:
 def is_average(graph: Graph, number: int) -> bool:
     """Ex) x.mean()"""
     node = graph.nodes[number]
-    if node.op != ops.CALL or node.operands[1:]:
+    if node.op != ops.CALL or node.arguments:
         return False
     callee = graph.nodes[node.operands[0]]
     return callee.op == ops.ATTR and callee.data in AVERAGES

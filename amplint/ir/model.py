@@ -7,7 +7,7 @@ Only `phi` operands may point forward (to the end of a loop's body). Everything 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -19,10 +19,27 @@ NARROWING = frozenset({ops.NARROW})
 Location = tuple[int, int, int, int]  # row, UTF-8 column, end row, end column, as `ast` counts
 
 
+class CallShape(NamedTuple):
+    """How the operands of a `call` node after the callee are to be read.
+
+    `stars`: whether `*args` or `**kwargs` is among them (then positions are uncertain).
+    `hint`: the last identifier of the first argument (`device` of `x.to(self.device)`).
+    `leading`: how many positional ones stand before the first `*args`.
+    """
+
+    positional: int
+    keywords: tuple[str, ...]
+    stars: bool
+    hint: str
+    leading: int
+
+
 class Node(NamedTuple):
     """One operation.
 
-    `Op` lists the operands of each operation, and what `data` holds.
+    `Op` lists the operands of each operation, and what `data` holds. The operands of a call are not
+    its arguments one by one, for one behind a star may be any number of them. So nothing but this
+    class counts the operands of a call (tests/fuzz/test_starred_calls.py).
     """
 
     op: Op
@@ -31,28 +48,38 @@ class Node(NamedTuple):
     block: int
     location: Location
 
+    @property
+    def arguments(self) -> tuple[int, ...]:
+        """Of a call: the nodes of what it is given, in whatever way; of `*args` that of `args`."""
+        return self.operands[1:]
 
-class CallShape(NamedTuple):
-    """How the operands of a `call` node after the callee are to be read.
+    @property
+    def positional(self) -> tuple[int, ...]:
+        """Of a call: those of them that are given by position, be it behind a star."""
+        shape: CallShape = self.data
+        return self.operands[1 : 1 + shape.positional]
 
-    `stars`: whether `*args` or `**kwargs` is among them (then positions are uncertain).
-    `hint`: the last identifier of the first argument (`device` of `x.to(self.device)`).
-    """
+    @property
+    def named(self) -> Iterator[tuple[str, int]]:
+        """Of a call: those that are given by keyword, with it; of `**kwargs` it is `**`."""
+        shape: CallShape = self.data
+        return zip(shape.keywords, self.operands[1 + shape.positional :], strict=True)
 
-    positional: int
-    keywords: tuple[str, ...]
-    stars: bool
-    hint: str
+    def argument(self, position: int | None, keyword: str = "") -> int:
+        """Of a call: the node of the argument of that keyword or position, from 0; -1 where it is
+        not given, and behind a star, where nobody can tell which one it is."""
+        shape: CallShape = self.data
+        for name, number in self.named:
+            if name == keyword:
+                return number
+        told = position is not None and position < shape.leading
+        return self.operands[1 + position] if told and position is not None else -1
 
-
-def argument(call: Node, name: str, position: int | None) -> int:
-    """The node of an argument of a `call`; -1 where it is not given, or not to be told."""
-    shape: CallShape = call.data
-    given = call.operands[1:]
-    if name in shape.keywords:
-        return given[shape.positional + shape.keywords.index(name)]
-    told = position is not None and position < shape.positional and not shape.stars
-    return given[position] if told and position is not None else -1
+    @property
+    def second(self) -> int:
+        """Of anything but a call: the second operand, such as the index of a subscript."""
+        assert self.op != ops.CALL, "see `argument`"
+        return self.operands[1]
 
 
 class Block(NamedTuple):
@@ -151,6 +178,14 @@ class Graph:
         return {
             node.data: node.operands[0] for node in reversed(self.nodes) if node.op == ops.DEFAULT
         }
+
+    def element(self, row: int, index: int) -> int:
+        """The node of an element of a tuple that is written out; -1 for anything else, and behind a
+        star, where nobody can tell which one it is."""
+        node = self.nodes[row] if row >= 0 else None
+        before = node.operands[: index + 1] if node is not None and node.op == ops.TUPLE else ()
+        told = len(before) == index + 1 and all(self.nodes[n].op != ops.STARRED for n in before)
+        return before[index] if told else -1
 
     def narrowed(self, number: int) -> int:
         """The node of which tests have left the value of a node: itself, if none has."""

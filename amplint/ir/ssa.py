@@ -559,7 +559,10 @@ class Builder:
         for keyword in node.keywords:
             if keyword.arg == "device":
                 first = keyword.value
-        shape = CallShape(len(positional), names, stars, last_name(first) if first else "")
+        starred = (n for n, arg in enumerate(node.args) if isinstance(arg, ast.Starred))
+        leading = next(starred, len(positional))
+        hint = last_name(first) if first else ""
+        shape = CallShape(len(positional), names, stars, hint, leading)
         return self.emit(ops.CALL, (callee, *positional, *keywords), shape, where(node))
 
     def on_Subscript(self, node: ast.Subscript) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 import tokenize
 from collections.abc import Callable
 from random import Random
@@ -27,6 +28,32 @@ WORDS = (
     b"import", b"from", b"with", b"f'{x}'", b"t'{x}'", b"...", b"0x1f", b"1_0.j", b"*a", b"**a",
     b"print",
 )  # fmt: skip
+
+EXPRESSIONS = (
+    b"NAME(*NAME, **kwargs)", b"NAME(NAME, *args, key=1, **kwargs)", b"getattr(*NAME)",
+    b"NAME(*args, *NAME, NAME)", b"(found := NAME)", b"[y for x in NAME if (y := x)]",
+    b"[[b for b in a(*NAME)] for a in [*NAME, *(c for c in NAME)]]", b"(lambda *a: NAME)(*NAME)",
+    b"{**NAME, 'NAME': {k: v for k, v in zip(*NAME)}}", b"(NAME, *NAME)", b"(NAME or NAME)[0, ...]",
+    *((b"NAME[*NAME]", b"NAME[0, *NAME, 1:]") if sys.version_info >= (3, 11) else ()),
+    *((b"f'{NAME['x']!r:>{len(f'{NAME}')}}'",) if sys.version_info >= (3, 12) else ()),
+)  # fmt: skip
+STATEMENTS = (
+    b"match NAME:\n    case [a, *rest] if rest:\n        a(*rest)\n    case _:\n        NAME\n",
+    b"match NAME(*NAME):\n    case {'loss': loss, **others}:\n        print(loss.item())\n",
+    b"while (chunk := NAME(*args)):\n    first, *others = chunk\n",
+    b"def inner(*args, **kwargs):\n    return NAME(*args, **kwargs)\n",
+    b"for first, (second, *others) in zip(*NAME):\n    NAME(*others)\n",
+    *(
+        (b"def inner(*args: *NAME):\n    return args[*args]\n",)
+        if sys.version_info >= (3, 11)
+        else ()
+    ),
+    *(
+        (b"class Inner[T, *Ts]:\n    def go[U](self, *a: *Ts) -> U:\n        return NAME(*a)\n",)
+        if sys.version_info >= (3, 12)
+        else ()
+    ),
+)
 
 
 def lines(data: bytes) -> list[bytes]:
@@ -180,6 +207,19 @@ def huge(random: Random, name: bytes) -> bytes:
     )
 
 
+def in_an_expression(random: Random, name: bytes) -> bytes:
+    """What real code holds: calls with stars, walruses, comprehensions in each other ..."""
+    return random.choice(EXPRESSIONS).replace(b"NAME", name)
+
+
+def with_a_statement(random: Random, some: list[bytes], at: int) -> None:
+    """A block of a few statements around nothing of the file but a name."""
+    indent = some[at][: len(some[at]) - len(some[at].lstrip(b" \t"))]
+    names = NAME.findall(some[at]) or [b"x"]
+    block = random.choice(STATEMENTS).replace(b"NAME", random.choice(names))
+    some[at:at] = [indent + line for line in block.splitlines(keepends=True)]
+
+
 def byte_order_mark(_: Random, data: bytes) -> bytes:
     return b"\xef\xbb\xbf" + data
 
@@ -234,12 +274,12 @@ MUTATIONS: tuple[Mutation, ...] = (
         at_line,
         (
             delete_line, duplicate_line, move_line, indent_line, dedent_line, end_line, insert_line,
-            nest_block,
+            nest_block, with_a_statement,
         ),
     ),
     delete_token, delete_token, delete_bytes, cut_off, insert_odd, insert_odd, flip_byte,
     name_for_name, name_for_name, swap_names, word_for_name,
-    *map(for_a_name, (brackets, chain, huge)),
+    *map(for_a_name, (brackets, chain, huge, in_an_expression)),
     byte_order_mark, cookie, told_cookie, carriage_returns, crlf, mixed, tabs, form_feeds,
     unicode_names, twice,
 )  # fmt: skip

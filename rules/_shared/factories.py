@@ -422,6 +422,6 @@ def alone(at: Spot, number: int) -> Iterator[int]:
         callee = at.graph.nodes[node.operands[0]]
         function = (at.name_of(number) or "").startswith("torch.")
         if function:
-            yield from node.operands[1:2]
+            yield from node.arguments[:1]
         elif callee.op == "attr":
             yield callee.operands[0]

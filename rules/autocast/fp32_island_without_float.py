@@ -117,7 +117,8 @@ def half_operand(node: cst.Call | cst.BinaryOperation, src: Source) -> cst.BaseE
     dtypes = [dtype_of(operand, src) for operand in found.operands[:2]]
     if len(dtypes) < 2 or not differ(*dtypes):
         return None
-    return found.operands[0] if dtypes[0] in HALF else found.operands[1]
+    first, second, *_ = found.operands
+    return first if dtypes[0] in HALF else second
 
 
 def dtype_of(operand: cst.BaseExpression, src: Source) -> str | None:

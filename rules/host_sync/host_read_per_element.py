@@ -84,8 +84,8 @@ def asks_element(at: Spot) -> bool:
         asked = at.graph.nodes[asked.operands[0]]
     if asked.op not in ("compare", "call"):
         return False
-    operands = asked.operands[:1] if asked.op == "compare" else asked.operands[1:2]
-    return any(takes_element(at, each) for each in operands)
+    read = asked.operands[0] if asked.op == "compare" else asked.argument(0)
+    return read >= 0 and takes_element(at, read)
 
 
 rule = Rule(

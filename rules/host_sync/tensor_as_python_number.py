@@ -76,7 +76,7 @@ MASKS = frozenset({"bool", "uint8"})
 
 def is_index(at: Spot) -> bool:
     """Ex) x[:longest], logits[best]"""
-    index = at.node.operands[1]
+    index = at.node.second
     inner = at.graph.nodes[index]
     parts = inner.operands if inner.op == "tuple" else (index,)
     bounds = [n for part in parts for n in slice_bounds(at, part)]

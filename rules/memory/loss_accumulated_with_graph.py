@@ -81,7 +81,7 @@ rule = Rule(
     witness=Same(),
     safe_if=("all that is read of it are numbers",),
     candidates=(
-        nodes("aug") & (lambda at: keeps(at, at.node.operands[1]))
+        nodes("aug") & (lambda at: keeps(at, at.node.second))
         | nodes("binop") & (lambda at: any(keeps(at, each) for each in at.node.operands))
         | calls(".append") & (lambda at: any(keeps(at, each) for each in at.arguments))
     )

@@ -97,7 +97,7 @@ rule = Rule(
     supersedes=("AMP201",),
     presumes=False,
     candidates=(
-        nodes("put") & (lambda at: clash(at, at.node.operands[0], at.node.operands[2]))
+        nodes("put") & (lambda at: clash(at, at.node.operands[0], at.node.operands[-1]))
         | calls(*(f".{name}" for name in METHODS)) & writes_mixed
     )
     & WITH_HALF,

@@ -67,15 +67,35 @@ SYNTAX: dict[tuple[int, int], dict[str, str]] = {
         "with of a call": "with (a), (b): ...\nwith (a)(b) as c: ...\n",
         "with and comma": "with (a as b, c as d): ...\nwith a as (b), c as [d]: ...\n",
         "async for outside": "async for a in b: ...\n",
+        "starred calls": (
+            "def f(*a, **k):\n"
+            "    g = getattr(*a)\n"
+            "    return g(*a, **k) or g(1, *a, b=2, **k, **{}) or zip(*zip(*a)) or super(*a)\n"
+        ),
+        "walrus in a comprehension": "x = [y for z in w if (y := z(*v)) is not None and any(y)]\n",
+        "nested comprehensions": (
+            "x = {a: [{c for c in b(*a)} for b in [*a, *y]] for a in z for y in (d for d in a)}\n"
+        ),
+        "match of what is called": (
+            "def f(*a):\n"
+            "    match g(*a):\n"
+            "        case [x, *rest] | {'x': x, 'rest': [*rest]}: return x(*rest)\n"
+            "        case int(real=n) as m if (k := n): return k, *m\n"
+        ),
     },
     (3, 11): {
         "except*": "try: a\nexcept* (B, C) as d: e\n",
         "star in index": "a[*b]\na[1:2, *b, c]\ndef f(*args: *T): ...\n",
+        "star in index of a result": "def f(*x: *T): return x[*x](*x)[0, *x].item(), x[*x[*x]]\n",
     },
     (3, 12): {
         "type parameters": ("def f[T: (int, str), *Ts, **P](a: T) -> T: ...\nclass A[T]: ...\n"),
+        "type parameters of a method": (
+            "class A[T]:\n    def f[*Ts](self, *a: *Ts) -> tuple[*Ts]: return self.f(*a)[*a]\n"
+        ),
         "type statement": "type X[T] = list[T] | None\ntype Y = int\n",
         "f-string with its own quotes": "f'{a['b']}'\n",
+        "f-string with a call": "f'{f(*a, **{'k': f'{b!r:>{c}}'})}'\n",
         "f-string nested": "f'{f'{f'{1}'}'}'\n",
         "f-string with a backslash": "f'{'\\n'.join(a)}'\n",
         "f-string with a comment": "f'''{\n    a  # why\n}'''\n",
