@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from amplint import FLOATS, reachable
+from amplint import FLOATS, Tensor, reachable
 from amplint import libcst as cst
 from amplint.knowledge.operations import SHAPE_METHODS
 
@@ -263,9 +263,14 @@ def dtype_of(node: cst.BaseExpression, src: Source) -> str | None:
 
 def is_float(node: cst.BaseExpression, src: Source) -> bool:
     """Whether a tensor is of floats: by its dtype, or since it has gradients, or is one."""
-    tensor = src.tensor(node)
-    known = tensor is not None and (tensor.dtype in FLOATS or tensor.grad is True)
-    return known or is_differentiated(node, src)
+    return any(
+        of_floats(src.tensor(part)) or is_differentiated(part, src)
+        for part in reachable([node], lambda part: same_dtype(part, src))
+    )
+
+
+def of_floats(tensor: Tensor | None) -> bool:
+    return tensor is not None and (tensor.dtype in FLOATS or tensor.grad is True)
 
 
 def is_differentiated(node: cst.BaseExpression, src: Source) -> bool:

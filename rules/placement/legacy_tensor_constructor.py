@@ -251,7 +251,9 @@ def factory(
         return None, ()
     result = filled.call if moved is None else moved.call
     takes_any = dtype == "float32" and (moved is None or moved.dtype is None)
-    met = tensor_met(call, result, src) if takes_any else None
+    # `fill_(1e10)`, which is left as it is, is beyond the range of half.
+    fits_half = filled is not plain or method_of(call_on(call, src)) != "fill_"
+    met = tensor_met(call, result, src) if takes_any and fits_half else None
     if met is not None and met.dtype == dtype:
         met = None
     meeting = () if met is None else (remark(met, filled.function, src),)
