@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 from amplint import HOT, Differs, Finding, Group, Rule, Spot, calls
 from amplint import libcst as cst
 
+from .._shared.classes import in_backward_of_function
 from .._shared.reads import heat_places, training_heat
 from .._shared.steps import region_dtype, regions_before
 
@@ -67,6 +68,9 @@ rule = Rule(
 @rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if src.backward(call) != () or not isinstance(call.func, cst.Attribute):
+        return
+    # Within the backward pass of a function, gradients are scaled, or not, by who has begun it.
+    if call.func.attr.value != "backward" or in_backward_of_function(call, src):
         return
     heat = training_heat(call, src)
     regions = regions_before(call, src) if heat is not None else ()

@@ -50,7 +50,7 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.libraries import AUTOCASTS, AutocastApi
 
-from .._shared.classes import AUTOGRAD_FUNCTION, bases_around, method_beside
+from .._shared.classes import in_backward_of_function, method_beside
 from .._shared.guards import is_fallback
 from .._shared.handed_on import handed_on, handing_on
 from .._shared.parameters import is_given
@@ -182,12 +182,9 @@ def decided_around(call: cst.Call, api: AutocastApi, src: Source) -> Region | No
 def recomputed(call: cst.Call, src: Source) -> cst.Call | None:
     """The first call in the `forward` beside the `backward` of an autograd function that a call
     stands in. Nobody opens the region of the one again for the other."""
-    backward = src.function(call)
-    if not isinstance(backward, cst.FunctionDef) or backward.name.value != "backward":
+    if not in_backward_of_function(call, src):
         return None
-    if AUTOGRAD_FUNCTION not in bases_around(backward, src):
-        return None
-    written = method_beside(backward, "forward", src)
+    written = method_beside(call, "forward", src)
     forward = src.layout.node_for(written) if written is not None else None
     return next(src.calls(forward), None) if forward is not None else None
 
