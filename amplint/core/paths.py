@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
 
 
 def slashes(path: str) -> str:
@@ -27,6 +30,32 @@ def upward(directory: str) -> Iterator[str]:
     while above is not None:
         yield above
         above = parent_of(above)
+
+
+def inherited(
+    directory: str, known: dict[str, Answer], own: Callable[[str], Answer | None], top: Answer
+) -> Answer:
+    """The answer of the nearest directory upward that has one of its own.
+
+    Args:
+        directory: the one that is asked about.
+        known: the answers so far; those of the directories on the way are added.
+        own: gives the answer of one directory, None where it has none.
+        top: the answer where none of them has one.
+    """
+    passed: list[str] = []
+    answer = top
+    for each in upward(directory):
+        if each in known:
+            answer = known[each]
+            break
+        passed.append(each)
+        found = own(each)
+        if found is not None:
+            answer = found
+            break
+    known.update(dict.fromkeys(passed, answer))
+    return answer
 
 
 def join(directory: str, name: str) -> str:

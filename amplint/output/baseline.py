@@ -218,8 +218,11 @@ class Ledger:
     def enter(self, found: Sequence[Identity], text: Text | None) -> list[bool]:
         """Whether each finding of a file is a known one. A known one is entered once."""
         own = self._own[found[0].path] if found else Counter()
-        lines = map(_shortened, lines_of(text)) if text is not None and +own else ()
-        result = match(found, own, frozenset(lines), self._gone)
+
+        def lines() -> frozenset[str]:
+            return frozenset(map(_shortened, lines_of(text))) if text is not None else frozenset()
+
+        result = match(found, own, lines, self._gone)
         for identity, entry in zip(found, result, strict=True):
             (self.new if entry is None else self.found)[identity] += 1
         return [entry is not None for entry in result]
@@ -238,9 +241,8 @@ class Ledgers:
         paths: dict[Path, list[str]] = defaultdict(list)
         for path, baseline in baselines.items():
             paths[baseline.file].append(_relative(root / path, baseline.file))
-        ledgers = {
-            baseline.file: Ledger(baseline, paths[baseline.file]) for baseline in baselines.values()
-        }
+        by_file = {baseline.file: baseline for baseline in baselines.values()}
+        ledgers = {file: Ledger(baseline, paths[file]) for file, baseline in by_file.items()}
         self._of = {path: ledgers[baseline.file] for path, baseline in baselines.items()}
         self.all = tuple(ledgers.values())
 

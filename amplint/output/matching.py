@@ -29,7 +29,7 @@ MOST = 100
 def match(
     found: Sequence[Identity],
     known: Counter[Identity],
-    lines: Collection[str],
+    lines: Callable[[], Collection[str]],
     gone: Counter[Identity],
 ) -> list[Identity | None]:
     """The known finding that each finding of a file is, None for a new one. Of equal findings, the
@@ -38,7 +38,7 @@ def match(
     Args:
         found: in the order of their places.
         known: how many are known of each identity in this file; those that are found are taken out.
-        lines: all that stand in the file: one of these was not edited.
+        lines: gives all that stand in the file: one of these was not edited.
         gone: the known findings in files that are no more; those that are found are taken out.
     """
     result: list[Identity | None] = [_take(known, identity) for identity in found]
@@ -72,10 +72,13 @@ def _settle(result: list[Identity | None], pair: Pair, left: Counter[Identity]) 
 
 
 def _edited(
-    found: Iterable[Pair], known: Counter[Identity], lines: Collection[str]
+    found: Collection[Pair], known: Counter[Identity], lines: Callable[[], Collection[str]]
 ) -> Iterator[Pair]:
     """Findings with the known ones whose lines they may have, edited; the most similar first."""
-    old = [each for each in sorted(+known) if each.line not in lines]
+    if not found or not +known:
+        return
+    there = lines()
+    old = [each for each in sorted(+known) if each.line not in there]
     by_place = _grouped(old, lambda each: (each.code, each.scope))
     words = {each: WORD.findall(each.line) for each in old}
     pairs: list[tuple[float, int, Identity]] = []

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from amplint.core import files
-from amplint.core.paths import join, lies_in, parent_of, slashes, upward
+from amplint.core.paths import inherited, join, lies_in, parent_of, slashes, upward
 from amplint.project.config import (
     COMMAND_LINE,
     NOTHING,
@@ -27,6 +27,8 @@ from amplint.project.config import (
 )
 from amplint.project.places import OWN_FILES, PYPROJECT, Places
 from amplint.project.torch_floor import ANY, Floor, TorchFloors
+
+NO_FILE = Path()
 
 
 class Hierarchy:
@@ -51,7 +53,7 @@ class Hierarchy:
         self._start = start
         self._places = Places()
         self._floors = TorchFloors(self._places)
-        self._nearest: dict[str, Path | None] = {}
+        self._nearest: dict[str, Path] = {}
         self._written: dict[Path, Written] = {}
         self._at: dict[str, Settings] = {}
         self._all: dict[Key, Settings] = {}
@@ -125,12 +127,8 @@ class Hierarchy:
         return floor if says_lowest and not is_of_project else None
 
     def _nearest_file(self, directory: str) -> Path | None:
-        if directory not in self._nearest:
-            parent = parent_of(directory)
-            own = self._file_in(directory)
-            above = self._nearest_file(parent) if own is None and parent is not None else None
-            self._nearest[directory] = own or above
-        return self._nearest[directory]
+        found = inherited(directory, self._nearest, self._file_in, NO_FILE)
+        return found if found is not NO_FILE else None
 
     def _file_in(self, directory: str) -> Path | None:
         """The file in a directory that has settings."""
@@ -206,12 +204,8 @@ class Projects:
     def top(self, directory: str) -> str | None:
         """The top of the repository that a directory lies in; where there is none, the uppermost
         directory where a project begins."""
-        repository = next((one for one in upward(directory) if self.is_repository(one)), None)
-        if repository is not None:
-            return repository
-        root = self._places.root(directory)
-        above = root and parent_of(root)
-        return (above and self.top(above)) or root
+        repository = next(filter(self.is_repository, upward(directory)), None)
+        return repository or self._places.uppermost(directory)
 
     def is_repository(self, directory: str) -> bool:
         """Whether a directory is the top of a repository of git."""

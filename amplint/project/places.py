@@ -1,4 +1,4 @@
-"""What stands in directories, and where a project begins."""
+"""The names of what stands in directories, and where a project begins."""
 
 # Paths are strings, as in `discover`, and for the same reasons.
 # ruff: noqa: PTH111, PTH113, PTH208
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from amplint.core.paths import join, parent_of, slashes
+from amplint.core.paths import inherited, join, parent_of, slashes, upward
 
 PYPROJECT = "pyproject.toml"  # has settings in its table [tool.amplint]
 OWN_FILES = (".amplint.toml", "amplint.toml")  # have them without a table
@@ -18,7 +18,7 @@ class Places:
 
     def __init__(self) -> None:
         self._names: dict[str, frozenset[str]] = {}
-        self._roots: dict[str, str | None] = {}
+        self._roots: dict[str, str] = {}
         self._home = slashes(os.path.expanduser("~"))
 
     def names(self, directory: str) -> frozenset[str]:
@@ -42,19 +42,26 @@ class Places:
         Never the root of the file system, and the home directory only if it has a pyproject.toml:
         a home under version control is not one project.
         """
-        if directory not in self._roots:
-            self._roots[directory] = self._root(directory)
-        return self._roots[directory]
+        found = inherited(directory, self._roots, self._own_root, "")
+        if found:
+            return found
+        own = (one for one in upward(directory) if self._has_own_settings(one))
+        return min(own, key=len, default=None)
 
-    def _root(self, directory: str) -> str | None:
-        parent = parent_of(directory)
-        if parent is None:
+    def uppermost(self, directory: str) -> str | None:
+        """The uppermost directory upward where a project begins."""
+        begins = (
+            one for one in upward(directory) if self._own_root(one) or self._has_own_settings(one)
+        )
+        return min(begins, key=len, default=None)
+
+    def _own_root(self, directory: str) -> str | None:
+        if parent_of(directory) is None:
             return None
-        if self.has_file(directory, PYPROJECT):
-            return directory
-        if directory == self._home:
-            return self.root(parent)
-        if ".git" in self.names(directory):
-            return directory
-        own = any(self.has_file(directory, name) for name in OWN_FILES)
-        return self.root(parent) or (directory if own else None)
+        is_repository = ".git" in self.names(directory) and directory != self._home
+        return directory if is_repository or self.has_file(directory, PYPROJECT) else None
+
+    def _has_own_settings(self, directory: str) -> bool:
+        """Whether it is no home and no root of a file system, and has an amplint.toml."""
+        is_own = directory != self._home and parent_of(directory) is not None
+        return is_own and any(self.has_file(directory, name) for name in OWN_FILES)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from amplint.core import files
-from amplint.core.paths import join, parent_of, upward
+from amplint.core.paths import inherited, join, upward
 from amplint.core.registry import version
 from amplint.project.places import Places
 from amplint.project.toml import tomllib
@@ -42,6 +42,9 @@ class Floor:
     file: Path
 
 
+NO_FLOOR = Floor("", Path())
+
+
 @dataclass
 class TorchFloors:
     """The floors of directories, given in full with forward slashes, each found once.
@@ -51,20 +54,20 @@ class TorchFloors:
     """
 
     places: Places = field(default_factory=Places)
-    _known: dict[str, Floor | None] = field(default_factory=dict)
+    _known: dict[str, Floor] = field(default_factory=dict)
 
     def of(self, directory: str) -> Floor | None:
         """The floor of the project around a directory: of the nearest directory upward that
         requires torch, no further than where a project begins. None if nothing has a bound."""
-        if directory not in self._known:
-            self._known[directory] = self._found(directory)
-        return self._known[directory]
+        found = inherited(directory, self._known, self._own, NO_FLOOR)
+        return found if found is not NO_FLOOR else None
 
     def start(self, directory: str) -> str | None:
         """The nearest directory upward where a project begins that may have requirements."""
         return next((one for one in upward(directory) if self._begins(one)), None)
 
-    def _found(self, directory: str) -> Floor | None:
+    def _own(self, directory: str) -> Floor | None:
+        """The floor that a directory sets, be it that there is none."""
         found = [
             Floor(lowest, file)
             for file, read in self._files(directory)
@@ -73,10 +76,7 @@ class TorchFloors:
         ]
         if found:
             return min(found, key=lambda floor: version(floor.version))
-        if self._begins(directory):
-            return None
-        parent = parent_of(directory)
-        return None if parent is None else self.of(parent)
+        return NO_FLOOR if self._begins(directory) else None
 
     def _begins(self, directory: str) -> bool:
         return not self.places.names(directory).isdisjoint(ENDS)

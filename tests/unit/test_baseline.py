@@ -367,7 +367,7 @@ IDENTITIES = st.builds(
 @given(st.lists(IDENTITIES, max_size=6), st.lists(IDENTITIES, max_size=6))
 def test_each_known_finding_is_taken_once(found: list[Identity], known: list[Identity]) -> None:
     left, gone = Counter(known), Counter[Identity]()
-    result = match(found, left, (), gone)
+    result = match(found, left, tuple, gone)
     taken = Counter(each for each in result if each is not None)
     assert taken + left == Counter(known)
     assert {one.code for one in result if one} <= {one.code for one in found}
@@ -378,7 +378,7 @@ def test_each_known_finding_is_taken_once(found: list[Identity], known: list[Ide
 
 @given(st.lists(IDENTITIES, max_size=6))
 def test_what_is_written_down_is_known(found: list[Identity]) -> None:
-    assert None not in match(found, Counter(found), (), Counter())
+    assert None not in match(found, Counter(found), tuple, Counter())
 
 
 def test_many_edited_lines_take_no_square_of_their_number() -> None:
@@ -386,7 +386,7 @@ def test_many_edited_lines_take_no_square_of_their_number() -> None:
     known = Counter(Identity("a.py", "AMP101", f"x{n} = loss.item()", "f") for n in range(20_000))
     found = [Identity("a.py", "AMP101", f"y{n} = loss.item()", "f") for n in range(2_000)]
     begun = time.process_time()
-    match(found, known, (), Counter())
+    match(found, known, tuple, Counter())
     assert time.process_time() - begun < 10
 
 

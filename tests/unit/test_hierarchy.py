@@ -410,6 +410,16 @@ def test_a_template_that_is_no_toml_stops_nothing(amplint: Amplint, mono: Path) 
     assert amplint("check").status == 2
 
 
+def test_no_nesting_of_directories_is_too_deep(mono: Path) -> None:
+    """As deep as a path may be long."""
+    deep = f"{mono}/tools/{'a/' * 1900}b"
+    hierarchy = Hierarchy()
+    assert hierarchy.at(deep) == hierarchy.at(str(mono / "tools"))
+    assert Projects(hierarchy).of(deep) == Projects(hierarchy).top(deep) == str(mono)
+    outside = f"/{'a/' * 1900}b"
+    assert Projects(hierarchy).of(outside) is Projects(hierarchy).top(outside) is None
+
+
 # ---------------------------------------------------------------------------------- what is shown
 
 
