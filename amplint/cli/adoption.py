@@ -6,7 +6,6 @@ which end with status 1, and which become suppression comments."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,7 +18,7 @@ from amplint.core.registry import UNPARSABLE, did_you_mean
 from amplint.output.console import CLEAN, ENDED_BY, FAILED, FINDINGS, STDIN
 
 if TYPE_CHECKING:
-    from amplint.output.baseline import Baseline
+    from amplint.output.baseline import Known
     from amplint.run.request import Outcome, Request
     from amplint.run.supervision import Limit
 
@@ -125,7 +124,9 @@ class Adoption:
             limit: when the run is ended.
             found: is called with what is to be reported of each file, as in `supervision.run`.
         """
-        known = None if self.no_baseline else baseline_of(request)  # its errors come before work
+        from amplint.output import baseline
+
+        known = {} if self.no_baseline else baseline.of_run(request)  # errors come before work
         if self.add_ignores is None:
             return self._reported(request, known, limit, found)
         outcome = self._reported(request, known, limit)
@@ -146,20 +147,22 @@ class Adoption:
     def _reported(
         self,
         request: Request,
-        known: Baseline | None,
+        known: Known,
         limit: Limit | None = None,
         found: Callable[[Outcome], object] | None = None,
     ) -> Outcome:
+        from amplint.output import baseline
         from amplint.run import supervision
 
         new = self._new_alone(request)
+        ledgers = baseline.Ledgers(request.project.root, known)
 
         def found_in_file(outcome: Outcome) -> None:
             assert found is not None
-            found(new(without_known(outcome, known)))
+            found(new(ledgers.without_known(outcome)))
 
         outcome = supervision.run(request, limit, found and found_in_file)
-        return new(with_baseline(outcome, known, request))
+        return new(baseline.without_known(outcome, known, request))
 
     def _new_alone(self, request: Request) -> Callable[[Outcome], Outcome]:
         """Leaves out findings that are older than the revision, if one is named."""
@@ -172,7 +175,7 @@ class Adoption:
         changes = git.changes_since(revision, request.project.root)
         return lambda outcome: changed.since(outcome, changes, revision)
 
-    def _suppressed(self, outcome: Outcome, request: Request, known: Baseline | None) -> Outcome:
+    def _suppressed(self, outcome: Outcome, request: Request, known: Known) -> Outcome:
         from amplint.output import ignoring, writing
 
         assert self.add_ignores is not None
@@ -190,43 +193,11 @@ class Adoption:
             count += len(done)
             paths |= {finding.path for finding in done}
             outcome = self._reported(request, known)
+        from amplint.output.formats.text import counted
+
         said = f"suppressed {counted(count, 'finding')} in {counted(len(paths), 'file')}"
         return replace(
             outcome,
             problems=(*outcome.problems, *problems),
             notices=(*outcome.notices, said),
         )
-
-
-def baseline_of(request: Request) -> Baseline | None:
-    """The known findings; None if no file of them is named, and there is none."""
-    from amplint.output import baseline
-
-    file = baseline.file_of(request)
-    if request.settings.baseline is None and not os.path.lexists(file):
-        return None
-    return baseline.read(file)
-
-
-def with_baseline(outcome: Outcome, known: Baseline | None, request: Request) -> Outcome:
-    """The outcome without the known findings; a notice says if some of them are gone."""
-    from amplint.output import baseline
-
-    if known is None or outcome.stopped:
-        return without_known(outcome, known)
-    fixed = sum(baseline.fixed(outcome, known, request).values())
-    if fixed:
-        are = f"{counted(fixed, 'finding')} {'is' if fixed == 1 else 'are'} fixed or ignored by now"
-        hint = f"{baseline.shown(known.file)}: {are}; `amplint baseline --update` drops them"
-        outcome = replace(outcome, notices=(*outcome.notices, hint))
-    return without_known(outcome, known)
-
-
-def without_known(outcome: Outcome, known: Baseline | None) -> Outcome:
-    from amplint.output import baseline
-
-    return outcome if known is None else baseline.without_known(outcome, known)
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

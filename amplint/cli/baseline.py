@@ -9,14 +9,17 @@ import os
 import sys
 from collections import Counter
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from amplint.cli.adoption import counted
 from amplint.cli.options import make_request, settings_options
 from amplint.core.errors import Failure
 from amplint.output.console import CLEAN, STDIN, tell_notices
+
+if TYPE_CHECKING:
+    from amplint.output.baseline import Baseline
+    from amplint.output.fingerprint import Identity
 
 
 @click.command()
@@ -30,9 +33,9 @@ from amplint.output.console import CLEAN, STDIN, tell_notices
 def baseline(update: bool, **given: Any) -> int:
     """Write down the known findings, which `check` then leaves out.
 
-    The file is `.amplint-baseline.json` beside the configuration, unless [tool.amplint] or
-    --baseline name another one. Commit it. With PATHS, findings in other files stay as they were
-    written down.
+    The file is `.amplint-baseline.json` beside the settings, unless these or --baseline name
+    another one; several projects have one each. Commit it. With PATHS, findings in other files stay
+    as they were written down.
 
     Without --update, new findings are added, and those that are fixed or ignored by now are
     dropped. With it, none is added.
@@ -44,22 +47,40 @@ def baseline(update: bool, **given: Any) -> int:
     if STDIN in given["paths"]:
         raise click.UsageError("a baseline is of files, not of `-`")
     request, _ = make_request(**given)
-    file = known.file_of(request)
-    there = os.path.lexists(file)
-    before = known.read(file) if there or update else known.Baseline(file, {})
+    before: dict[str, known.Baseline] = {}
+    for file, paths in known.files_of(request).items():
+        there = os.path.lexists(file)
+        one = known.read(file) if there or update else known.Baseline(file, {})
+        before |= dict.fromkeys(paths, one)
     with progress.shown(sys.stderr) as shown:
         outcome = engine.run(replace(request, progress=shown))
     tell_notices(outcome.notices)
+    ledgers = known.Ledgers(outcome.root, before)
     if outcome.problems:
-        raise Failure("\n".join((*outcome.problems, f"{known.shown(file)} was not written")))
-    dropped = known.fixed(outcome, before, request)
-    added = Counter() if update else known.found(outcome, file) - Counter(before.known)
-    after = known.Baseline(file, Counter(before.known) - dropped + added)
-    name, total = known.shown(file), counted(after.total, "known finding")
-    if there and not dropped and not added:
-        click.echo(f"{name}: {total}, as before", err=True)
-        return CLEAN
-    known.write(after)
-    change = f"{sum(added.values())} added, {sum(dropped.values())} dropped"
-    click.echo(f"{name}: {total}, {change}", err=True)
+        unwritten = [f"{known.shown(each.baseline.file)} was not written" for each in ledgers.all]
+        raise Failure("\n".join((*outcome.problems, *unwritten)))
+    ledgers.without_known(outcome)
+    for ledger in ledgers.all:
+        dropped = known.fixed(ledger, outcome, request)
+        added = Counter() if update else ledger.new
+        now = known.total([ledger.left - dropped, ledger.found, added])
+        if not now and len(ledgers.all) > 1 and not os.path.lexists(ledger.baseline.file):
+            continue  # of several projects, one without findings needs no file
+        settle(ledger.baseline, known.Baseline(ledger.baseline.file, now), added, dropped)
     return CLEAN
+
+
+def settle(
+    before: Baseline, after: Baseline, added: Counter[Identity], dropped: Counter[Identity]
+) -> None:
+    """Write a baseline, unless it is as before, and say what has changed."""
+    from amplint.output import baseline as known
+    from amplint.output.formats.text import counted
+
+    name, count = known.shown(after.file), counted(after.total, "known finding")
+    if os.path.lexists(after.file) and after.known == before.known:
+        click.echo(f"{name}: {count}, as before", err=True)
+        return
+    known.write(after)
+    change = f"{added.total()} added, {dropped.total()} dropped"
+    click.echo(f"{name}: {count}, {change}", err=True)

@@ -23,13 +23,7 @@ from typing import Any
 import click
 
 from amplint import __version__
-from amplint.cli.adoption import (
-    Adoption,
-    adoption_options,
-    baseline_of,
-    baseline_options,
-    with_baseline,
-)
+from amplint.cli.adoption import Adoption, adoption_options, baseline_options
 from amplint.cli.options import (
     PROGRAM,
     Running,
@@ -222,7 +216,7 @@ def fix(
     named by --entry, --script or --pytest is run, with your rights; see `amplint verify --help`.
     """
     from amplint.core import progress
-    from amplint.output import fixing
+    from amplint.output import baseline, fixing
 
     program = {name: given.pop(name) for name in PROGRAM}
     if verify and not write:
@@ -230,18 +224,21 @@ def fix(
     if not verify and any(program[name] for name in ("entry", "script", "pytest")):
         raise click.UsageError("what to run is for --verify")
     request, text = make_request(**given)
+    known = {} if no_baseline else baseline.of_run(request)
     if verify:
         from amplint.verify import projects
 
         options = projects.options(request, unsafe=unsafe, arguments=behind(), **program)
-        return projects.fix(request, options)
-    known = None if no_baseline else baseline_of(request)
+        return projects.fix(request, options, known)
     with progress.shown(sys.stderr, wanted=not quiet) as shown:
         fixed = fixing.fix_project(replace(request, progress=shown), unsafe)
     problems: tuple[str, ...] = ()
     if write and text is None:
         fixed, problems = fixing.write_project(request, fixed, unsafe)
-    fixed = replace(fixed, outcome=with_baseline(fixed.outcome, known, request))
+        if fixed.after:
+            known, left = baseline.keep_in_step(fixed.first, fixed.outcome, known)
+            fixed = replace(fixed, outcome=left)
+    fixed = replace(fixed, outcome=baseline.without_known(fixed.outcome, known, request))
     if text is not None:
         return write_to_stdout(fixed, text, request, quiet)
     if not write:

@@ -182,7 +182,7 @@ def settings_options(command: Command) -> Command:
             "--config",
             metavar="FILE",
             type=click.Path(path_type=Path),
-            help="Take [tool.amplint] from this file, not from the nearest pyproject.toml.",
+            help="Take the settings of all files from this one, not from those nearest to them.",
         ),
         click.option(
             "--force-exclude",
@@ -276,7 +276,7 @@ def make_request(
     """The request that the command line makes, and the text if it came from standard input."""
     from amplint.core import registry, replacing
     from amplint.project import discover
-    from amplint.project.config import load
+    from amplint.project.hierarchy import Hierarchy
     from amplint.run import cache
     from amplint.run.request import Request
 
@@ -291,7 +291,7 @@ def make_request(
         paths = (stdin_filename,) if stdin_filename else ()
     else:
         paths = paths or (".",)
-    settings = load(starting_point(paths), given, config)
+    settings = Hierarchy(given, config, starting_point(paths))
     if not from_stdin:
         project = discover.project(paths, settings, force_exclude)
         kept = None if no_cache else cache.Cache(project.root / cache.NAME)
@@ -311,8 +311,8 @@ def make_request(
 
 
 def starting_point(paths: Sequence[str]) -> Path:
-    """The directory from which the configuration is looked for."""
-    first = Path(paths[0]) if paths else Path.cwd()
+    """The directory that patterns are relative to where no project is."""
+    first = Path(paths[0]).absolute() if paths else Path.cwd()
     return first if os.path.isdir(first) else first.parent  # noqa: PTH112  (never raises)
 
 

@@ -1,62 +1,80 @@
-"""The output of `check --show-settings`: each setting, where it comes from, and the files."""
+"""The output of `check --show-settings`: each setting of the files, and where it comes from."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
 from amplint.core import rule_packages
-from amplint.core.paths import seen_from
+from amplint.core.paths import seen_from, slashes
 from amplint.core.registry import all_rules
 from amplint.output.baseline import file_of
 from amplint.output.console import CLEAN, FAILED, tell, tell_notices
 from amplint.output.formats import path_from
 from amplint.project.config import KEYS, Settings, check_selectors
+from amplint.project.hierarchy import Projects
 from amplint.project.torch_floor import ANY
 from amplint.run.request import Request
 
 
 def show(request: Request) -> int:
-    """Print the settings of a run on standard output, as they would stand in [tool.amplint].
+    """Print the settings of the files on standard output, as they would stand in [tool.amplint]:
+    once for all files that have the same, with the project that they are analysed with.
 
     Raises ConfigError for settings that name a rule which does not exist.
     """
-    check_selectors(request.settings, all_rules())
     project = request.project
-    click.echo("\n".join(lines(request)))
+    projects = Projects(request.settings)
+    groups: dict[tuple[Settings, str, Path], list[str]] = {}
+    for settings, paths in request.settings_in_use().items():
+        check_selectors(settings, all_rules())
+        for path in paths or [""]:
+            baseline = file_of(request, request.directory_of(path), projects)
+            key = settings, request.part_of(path), baseline
+            groups.setdefault(key, []).extend(filter(None, [path]))
+    click.echo("\n\n".join("\n".join(lines(request, *key, groups[key])) for key in groups))
     tell_notices(project.notices)
     tell(project.problems)
     return FAILED if project.problems else CLEAN
 
 
-def lines(request: Request) -> Iterator[str]:
+def lines(
+    request: Request, settings: Settings, part: str, baseline: Path, paths: Sequence[str]
+) -> Iterator[str]:
     """A line for each setting, in the order of the documentation, and those about the files."""
-    settings, project = request.settings, request.project
+    project = request.project
     here = Path.cwd()
     yield f"# configuration: {'none' if settings.config is None else path_of(settings.config)}"
-    yield f"# root of the project: {path_from(here, project.root, '.')}"
+    yield f"# root of the project: {path_from(here, Path(part or project.root), '.')}"
     if packages := rule_packages.installed().packages:
         yield f"# packages with rules: {', '.join(map(str, packages))}"
-    yield f"# files: {len(project.reported)} to report on, {len(project.files)} to analyse"
-    origins = dict(settings.origins)
+    together = sum(request.part_of(path) == part for path in project.files)
+    yield f"# files: {len(paths)} to report on, {together} to analyse"
+    directory = part or slashes(str(project.root))
+    start = Projects(request.settings).root(directory) or directory
+    places = {"roots": start, "assume-autocast": directory}  # settings of a project, not of a file
     for key in KEYS:
+        of = request.settings.at(places[key]) if key in places else settings
+        origins = dict(of.origins)
         origin = origins.get(key, "default")
         if os.path.isabs(origin):  # noqa: PTH117  (a string that may be no path)
             origin = path_of(Path(origin))
         if key == "baseline":
-            file = file_of(request)
-            there = "" if os.path.lexists(file) else ", not there"
-            yield f"baseline = {toml(path_of(file))}  # {origin}{there}"
+            there = "" if os.path.lexists(baseline) else ", not there"
+            yield f"baseline = {toml(path_of(baseline))}  # {origin}{there}"
         elif key == "target-torch" and settings.torch_floor is not None:
             floor = settings.torch_floor
             lowest = "any" if floor.version == ANY else floor.version
-            yield f"# {key} is not set: the lowest torch is {lowest}, by {path_of(floor.file)}"
+            why = f"of {origin} does not hold here" if key in origins else "is not set"
+            yield f"# {key} {why}: the lowest torch is {lowest}, by {path_of(floor.file)}"
+        elif key == "roots" and of.roots is None:
+            yield "# roots is not set: a directory with a pyproject.toml or a .git is a project"
         else:
-            yield f"{written(key, settings)}  # {origin}"
+            yield f"{written(key, of)}  # {origin}"
 
 
 def written(key: str, settings: Settings) -> str:

@@ -3,10 +3,63 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
 
 
 def slashes(path: str) -> str:
     return path.replace(os.sep, "/")
+
+
+def lies_in(path: str, directory: str) -> bool:
+    """Whether a path, with forward slashes as the directory, is the directory or lies below it."""
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def parent_of(directory: str) -> str | None:
+    """The directory above; None for the root of a file system."""
+    parent = slashes(os.path.dirname(directory))  # noqa: PTH120  (hundreds are asked for)
+    return None if parent == directory else parent
+
+
+def upward(directory: str) -> Iterator[str]:
+    """The directory and all above it, the nearest first."""
+    above: str | None = directory
+    while above is not None:
+        yield above
+        above = parent_of(above)
+
+
+def inherited(
+    directory: str, known: dict[str, Answer], own: Callable[[str], Answer | None], top: Answer
+) -> Answer:
+    """The answer of the nearest directory upward that has one of its own.
+
+    Args:
+        directory: the one that is asked about.
+        known: the answers so far; those of the directories on the way are added.
+        own: gives the answer of one directory, None where it has none.
+        top: the answer where none of them has one.
+    """
+    passed: list[str] = []
+    answer = top
+    for each in upward(directory):
+        if each in known:
+            answer = known[each]
+            break
+        passed.append(each)
+        found = own(each)
+        if found is not None:
+            answer = found
+            break
+    known.update(dict.fromkeys(passed, answer))
+    return answer
+
+
+def join(directory: str, name: str) -> str:
+    return f"{directory.rstrip('/')}/{name}"
 
 
 def seen_from(directory: str | os.PathLike[str], path: str | os.PathLike[str]) -> str:

@@ -1,5 +1,7 @@
 """The known findings of a project, in a file: `check` reports those that are not among them.
 
+Each file has the baseline of its own settings, so that a run over several projects has several.
+
 An entry is what a fingerprint rests on, in clear: the path, the code, the line and the definition
 around it, and how many such findings there are. So an entry survives lines that move, one more
 finding of the same kind is a new one, and a diff of the file can be read. (Digests were tempting:
@@ -11,9 +13,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -22,11 +25,16 @@ import msgspec
 from amplint.core import files
 from amplint.core.errors import Failure
 from amplint.core.finding import Finding
-from amplint.core.paths import seen_from
+from amplint.core.paths import join, lies_in, seen_from, slashes, upward
 from amplint.core.registry import UNPARSABLE, letters_of
 from amplint.core.replacing import replace_file
-from amplint.output.fingerprint import Identity, identities
+from amplint.core.text import Text
+from amplint.output.fingerprint import Identity, identities, lines_of
+from amplint.output.formats.text import counted
+from amplint.output.matching import match
 from amplint.project.config import COMMAND_LINE
+from amplint.project.discover import absolute
+from amplint.project.hierarchy import Projects
 from amplint.run.request import Outcome, Request
 
 NAME = ".amplint-baseline.json"
@@ -79,16 +87,42 @@ class Baseline:
         return sum(self.known.values())
 
 
-def file_of(request: Request) -> Path:
-    """The baseline of a run: the one that the settings name, else the one beside the configuration,
-    or at the root of a project without one. Raises BaselineError."""
-    settings = request.settings
-    directory = request.project.root if settings.config is None else settings.config.parent
-    file = settings.baseline or directory.absolute() / NAME
+Known = Mapping[str, Baseline]  # by reported file, the baseline that it has, if it has one
+
+
+def files_of(request: Request) -> dict[Path, list[str]]:
+    """The baselines of a run, be they there or not, and the reported files that each is for. Raises
+    BaselineError."""
+    projects = Projects(request.settings)
+    by_directory: dict[str, Path] = {}
+    found: dict[Path, list[str]] = {}
+    for path in sorted(request.project.reported):
+        directory = request.directory_of(path)
+        if directory not in by_directory:
+            by_directory[directory] = file_of(request, directory, projects)
+        found.setdefault(by_directory[directory], []).append(path)
+    return found
+
+
+def file_of(request: Request, directory: str, projects: Projects) -> Path:
+    """The baseline of the files in a directory: the one that their settings name, else the nearest
+    one from the directory of these settings, or from the root of the project, up to the top of the
+    repository; where there is none, it is to stand in that directory. Raises BaselineError."""
+    settings = request.settings.at(directory)
+    top = projects.top(directory)
+    if settings.config is not None:
+        home = slashes(str(settings.config.parent.absolute()))
+    else:
+        home = projects.root(directory) or slashes(str(request.project.root))
+    inside = [one for one in upward(home) if top is None or lies_in(one, top)] or [home]
+    near = (join(one, NAME) for one in inside if top is not None)
+    there = next(filter(os.path.lexists, near), join(home, NAME))
+    file = settings.baseline or Path(there)
     # The configuration may be a stranger's, and `amplint baseline` writes.
-    if dict(settings.origins).get("baseline") != COMMAND_LINE and all(
-        files.leads_out(file, top) for top in (directory, settings.root)
-    ):
+    bounds = {str(file.parent) if settings.baseline is None else home, str(settings.root)}
+    bounds |= {top} if top is not None and projects.is_repository(top) else set()
+    named = dict(settings.origins).get("baseline") == COMMAND_LINE
+    if not named and all(files.leads_out(file, bound) for bound in bounds):
         raise BaselineError(f"{shown(file)}: lies outside of the project; --baseline may name it")
     return file
 
@@ -156,35 +190,87 @@ def document(known: Mapping[Identity, int]) -> str:
 # ------------------------------------------------------------------------------------- a run
 
 
-def found(outcome: Outcome, file: Path) -> Counter[Identity]:
-    """The findings of a run as a baseline counts them.
+class Ledger:
+    """The known findings of one baseline, and which of them are found.
 
-    A file that cannot be parsed is none of them: it would pass for one that was looked at.
+    Args:
+        baseline: the known ones.
+        paths: the files that it is for, relative to its directory.
     """
-    findings = [finding for finding in outcome.findings if finding.code != UNPARSABLE.code]
-    return Counter(_identities(findings, outcome, file))
+
+    def __init__(self, baseline: Baseline, paths: Collection[str]) -> None:
+        self.baseline = baseline
+        self.found: Counter[Identity] = Counter()  # known findings as they are now
+        self.new: Counter[Identity] = Counter()
+        self._own: dict[str, Counter[Identity]] = defaultdict(Counter)
+        for identity, count in baseline.known.items():
+            self._own[identity.path][identity] = count
+        directory = baseline.file.parent
+        there = {printable(path) for path in paths}
+        gone = [p for p in self._own if p not in there and not os.path.lexists(directory / p)]
+        self._gone = total(self._own.pop(path) for path in gone)
+
+    @property
+    def left(self) -> Counter[Identity]:
+        """The known findings that were not found so far."""
+        return total([*self._own.values(), self._gone])
+
+    def enter(self, found: Sequence[Identity], text: Text | None) -> list[bool]:
+        """Whether each finding of a file is a known one. A known one is entered once."""
+        own = self._own[found[0].path] if found else Counter()
+
+        def lines() -> frozenset[str]:
+            return frozenset(map(_shortened, lines_of(text))) if text is not None else frozenset()
+
+        result = match(found, own, lines, self._gone)
+        for identity, entry in zip(found, result, strict=True):
+            (self.new if entry is None else self.found)[identity] += 1
+        return [entry is not None for entry in result]
 
 
-def without_known(outcome: Outcome, baseline: Baseline) -> Outcome:
-    """The outcome with its new findings alone; of equal ones, the first are the known ones."""
-    left = Counter(baseline.known)
-    new: list[Finding] = []
-    pairs = zip(
-        outcome.findings, _identities(outcome.findings, outcome, baseline.file), strict=True
-    )
-    for finding, identity in pairs:
-        if finding.code != UNPARSABLE.code and left[identity] > 0:
-            left[identity] -= 1
-        else:
-            new.append(finding)
-    count = len(outcome.findings) - len(new)
-    if not count:
-        return outcome
-    phrase = f"{count} known finding{'s' * (count != 1)}"
-    return replace(outcome, findings=tuple(new), left_out=(*outcome.left_out, phrase))
+class Ledgers:
+    """The known findings of a run, of which each is entered once.
+
+    Args:
+        root: the directory that the paths of the run are relative to.
+        baselines: by reported file, the one that it has, if it has one.
+    """
+
+    def __init__(self, root: Path, baselines: Known) -> None:
+        self._root = root
+        paths: dict[Path, list[str]] = defaultdict(list)
+        for path, baseline in baselines.items():
+            paths[baseline.file].append(_relative(root / path, baseline.file))
+        by_file = {baseline.file: baseline for baseline in baselines.values()}
+        ledgers = {file: Ledger(baseline, paths[file]) for file, baseline in by_file.items()}
+        self._of = {path: ledgers[baseline.file] for path, baseline in baselines.items()}
+        self.all = tuple(ledgers.values())
+
+    def without_known(self, outcome: Outcome) -> Outcome:
+        """The outcome with its new findings alone; of equal ones, the first are the known ones.
+
+        Files are entered in the order of their paths, so that it is the same whether they come
+        together or one by one. A file that cannot be parsed is never known: it would pass for one
+        that was looked at.
+        """
+        by_path: dict[str, list[Finding]] = defaultdict(list)
+        for finding in outcome.findings:
+            if finding.path in self._of and finding.code != UNPARSABLE.code:
+                by_path[finding.path].append(finding)
+        known: set[int] = set()
+        for path, findings in sorted(by_path.items()):
+            ledger = self._of[path]
+            found = list(_identities(findings, outcome, ledger.baseline.file))
+            is_known = ledger.enter(found, outcome.texts.get(path))
+            known |= {id(each) for each, yes in zip(findings, is_known, strict=True) if yes}
+        if not known:
+            return outcome
+        new = tuple(finding for finding in outcome.findings if id(finding) not in known)
+        phrase = f"{len(known)} known finding{'s' * (len(known) != 1)}"
+        return replace(outcome, findings=new, left_out=(*outcome.left_out, phrase))
 
 
-def fixed(outcome: Outcome, baseline: Baseline, request: Request) -> Counter[Identity]:
+def fixed(ledger: Ledger, outcome: Outcome, request: Request) -> Counter[Identity]:
     """The known findings that are no longer reported: they are fixed, or the code or the settings
     ignore them now.
 
@@ -192,34 +278,120 @@ def fixed(outcome: Outcome, baseline: Baseline, request: Request) -> Counter[Ide
     switched off, unless there is no such rule any more. That no rule has the letters of its code
     may be because the package that brings it is not installed here.
     """
-    gone = Counter(baseline.known) - found(outcome, baseline.file)
-    if not gone:  # spares the import of all rules
-        return gone
+    left = ledger.left
+    if not left:  # spares the import of all rules
+        return left
+    directory = ledger.baseline.file.parent
     unparsable = {f.path for f in outcome.findings if f.code == UNPARSABLE.code}
     looked_at = {
-        _relative(outcome.root / path, baseline.file)
+        _relative(outcome.root / path, ledger.baseline.file)
         for path in outcome.files
         if path not in unparsable
     }
-    off = {rule.code for rule in request.rules if not request.settings.may_report(rule)}
     letters = {letters_of(rule.code) for rule in request.rules}
 
+    @cache
+    def off(place: str) -> frozenset[str]:
+        settings = request.settings.at(place)
+        return frozenset(rule.code for rule in request.rules if not settings.may_report(rule))
+
     def is_fixed(identity: Identity) -> bool:
-        file = baseline.file.parent / identity.path
-        can_be_found = identity.code not in off and letters_of(identity.code) in letters
+        file = absolute(directory / identity.path)
+        is_on = identity.code not in off(file.rpartition("/")[0])
+        can_be_found = is_on and letters_of(identity.code) in letters
         return can_be_found and (identity.path in looked_at or not os.path.lexists(file))
 
-    return Counter({identity: count for identity, count in gone.items() if is_fixed(identity)})
+    return Counter({identity: count for identity, count in left.items() if is_fixed(identity)})
+
+
+def after_fixes(first: Outcome, last: Outcome, baselines: Known) -> dict[str, Baseline]:
+    """The baselines that hold after fixes, by reported file: without the findings that the fixes
+    have mended, and with the other ones as they are now.
+
+    What a fix brings up in the definition of a known finding that is gone is the rest of that one.
+
+    Args:
+        first: the outcome before the fixes.
+        last: the outcome after them.
+        baselines: the known findings before them, by reported file.
+    """
+    before = Ledgers(first.root, baselines)
+    before.without_known(first)
+    known = {each.baseline.file: Baseline(each.baseline.file, each.found) for each in before.all}
+    after = Ledgers(last.root, {path: known[each.file] for path, each in baselines.items()})
+    after.without_known(last)
+    hold: dict[Path, Baseline] = {}
+    for old, now in zip(before.all, after.all, strict=True):
+        mended = Counter((each.path, each.scope) for each in now.left.elements())
+        rest: Counter[Identity] = Counter()
+        for identity in now.new.elements():
+            if mended[identity.path, identity.scope] > 0:
+                mended[identity.path, identity.scope] -= 1
+                rest[identity] += 1
+        file = old.baseline.file
+        hold[file] = Baseline(file, total([old.left, now.found, rest]))
+    return {path: hold[each.file] for path, each in baselines.items()}
+
+
+def of_run(request: Request) -> Known:
+    """The known findings, by reported file; of none where no baseline is named, and there is
+    none. Raises BaselineError."""
+    found: dict[str, Baseline] = {}
+    for file, paths in files_of(request).items():
+        named = request.settings_of(paths[0]).baseline is not None
+        if named or os.path.lexists(file):
+            found |= dict.fromkeys(paths, read(file))
+    return found
+
+
+def without_known(outcome: Outcome, known: Known, request: Request) -> Outcome:
+    """The outcome without the known findings; a notice says if some of them are gone."""
+    if not known:
+        return outcome
+    ledgers = Ledgers(outcome.root, known)
+    new = ledgers.without_known(outcome)
+    for ledger in ledgers.all if not outcome.stopped else ():
+        if gone := fixed(ledger, outcome, request).total():
+            are = (
+                f"{counted(gone, 'finding')} {'is' if gone == 1 else 'are'} fixed or ignored by now"
+            )
+            name = shown(ledger.baseline.file)
+            hint = f"{name}: {are}; `amplint baseline --update` drops them"
+            new = replace(new, notices=(*new.notices, hint))
+    return new
+
+
+def keep_in_step(first: Outcome, last: Outcome, known: Known) -> tuple[Known, Outcome]:
+    """Write the baselines that hold after fixes, which have made the last outcome of the first.
+    Returns them, and the last outcome with a notice for each that has changed. Raises
+    BaselineError."""
+    after = after_fixes(first, last, known)
+    pairs = {before.file: (before, after[path]) for path, before in known.items()}
+    for before, now in pairs.values():
+        if before.known != now.known:
+            write(now)
+            gone = before.total - now.total
+            change = f", {gone} fewer" if gone else ", some on lines that were edited"
+            said = f"{shown(now.file)}: {counted(now.total, 'known finding')}{change}"
+            last = replace(last, notices=(*last.notices, said))
+    return after, last
+
+
+def total(counters: Iterable[Counter[Identity]]) -> Counter[Identity]:
+    found: Counter[Identity] = Counter()
+    for each in counters:
+        found.update(+each)
+    return found
 
 
 def _identities(findings: Iterable[Finding], outcome: Outcome, file: Path) -> Iterator[Identity]:
-    paths: dict[str, str] = {}
+    """The identities of findings in one file, as a baseline has them."""
     for identity in identities(findings, outcome.texts):
-        path = identity.path
-        if path not in paths:
-            paths[path] = printable(_relative(outcome.root / path, file))
-        yield identity._replace(
-            path=paths[path], line=_shortened(identity.line), scope=printable(identity.scope)
+        yield Identity(
+            printable(_relative(outcome.root / identity.path, file)),
+            identity.code,
+            _shortened(identity.line),
+            printable(identity.scope),
         )
 
 

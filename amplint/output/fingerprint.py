@@ -1,5 +1,7 @@
 """A finding's identity across edits elsewhere in the file.
 
+Across edits of its own line, `matching` knows it again.
+
 It is made of the code, the line without its comment and with its white space evened out, the
 enclosing definition and the number of the occurrence among equals; never of the message, the
 evidence or the severity, which change when amplint learns to see more, nor of the row.
@@ -13,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from amplint.core.finding import Finding, Span
-from amplint.core.text import Text, code_of
+from amplint.core.text import LINE_END, Text, code_of
 
 
 class Identity(NamedTuple):
@@ -36,7 +38,17 @@ def identities(findings: Iterable[Finding], texts: Mapping[str, Text]) -> Iterat
                 without_comments[path] = Text(code_of(texts[path].text))
             # A comment on the line may come and go. A finding may also be about one.
             line = without_comments[path].line(row).strip() or texts[path].line(row)
-        yield Identity(path, finding.code, " ".join(line.split()), finding.scope)
+        yield Identity(path, finding.code, evened(line), finding.scope)
+
+
+def lines_of(text: Text) -> Iterator[str]:
+    """The lines of a text as identities have them."""
+    return map(evened, LINE_END.split(code_of(text.text)))
+
+
+def evened(line: str) -> str:
+    """The line with its white space evened out."""
+    return " ".join(line.split())
 
 
 def fingerprints(findings: Iterable[Finding], texts: Mapping[str, Text]) -> list[str]:

@@ -59,6 +59,7 @@ class FixOutcome:
     """A project after all fixes; nothing has been written.
 
     Args:
+        first: what there was to report before.
         outcome: what is left to report, and what could not be done.
         before: the texts of the changed files as they were read, by root-relative path.
         after: their new texts.
@@ -67,6 +68,7 @@ class FixOutcome:
         left: how many there are after.
     """
 
+    first: Outcome
     outcome: Outcome
     before: Mapping[str, Text]
     after: Mapping[str, str]
@@ -164,6 +166,7 @@ def _as_written(fixed: FixOutcome, paths: Collection[str], outcome: Outcome) -> 
         return replace(fixed, outcome=outcome)
     applied = tuple(finding for finding in fixed.applied if finding.path in paths)
     return FixOutcome(
+        first=fixed.first,
         outcome=outcome,
         before={path: fixed.before[path] for path in fixed.before if path in paths},
         after={path: fixed.after[path] for path in fixed.after if path in paths},
@@ -257,9 +260,9 @@ class Files:
 
     def beside(self, path: str) -> Iterator[tuple[str, str]]:
         """The other files that are analysed as one project with this one, and their texts."""
-        root = self.request.root_of(path)
+        part = self.request.part_of(path)
         for other, text in self.texts.items():
-            if other != path and self.request.root_of(other) == root:
+            if other != path and self.request.part_of(other) == part:
                 yield other, text.text
 
 
@@ -342,6 +345,7 @@ def _finish(
 ) -> FixOutcome:
     changed = [path for path in sorted(texts) if texts[path] != first.texts[path].text]
     return FixOutcome(
+        first=first,
         outcome=replace(last, problems=(*last.problems, *problems)),
         before={path: first.texts[path] for path in changed},
         after={path: texts[path] for path in changed},

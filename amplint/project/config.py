@@ -1,26 +1,30 @@
-"""`[tool.amplint]` and the command line -> `Settings`."""
+"""Files of settings and the command line -> `Settings`. Which file holds for which code is for
+`hierarchy`."""
 
 from __future__ import annotations
 
+import os
 import re
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 import pathspec
 
 from amplint.core import files
 from amplint.core.errors import Failure
 from amplint.core.finding import Finding, Group
-from amplint.core.paths import seen_from, without_drive
+from amplint.core.paths import lies_in, seen_from, slashes, without_drive
 from amplint.core.registry import UNPARSABLE, beginnings, did_you_mean, for_target
 from amplint.core.rule import Rule
 from amplint.project.patterns import spec
+from amplint.project.places import OWN_FILES, PYPROJECT
 from amplint.project.toml import tomllib
-from amplint.project.torch_floor import ANY, Floor, torch_floor
+from amplint.project.torch_floor import ANY, Floor
 
 COMMAND_LINE = "the command line"
 AUTO = "auto"
@@ -32,9 +36,18 @@ class ConfigError(Failure):
     """A setting that cannot be followed; the text names it, its place, and the nearest one."""
 
 
+class Configuration(Protocol):
+    """Knows the settings of every file of a run."""
+
+    def at(self, directory: str) -> Settings:
+        """The settings of the files in a directory, which is given in full, with forward slashes.
+        Raises ConfigError."""
+        ...
+
+
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a run.
+    """The settings of a file. They are a `Configuration` too: one that is the same everywhere.
 
     Args:
         root: the directory that the patterns are relative to.
@@ -44,7 +57,7 @@ class Settings:
         extend_select: selectors added to `select`.
         exclude: patterns, written as in .gitignore, of files not to look at.
         roots: patterns, a name or a `*` for each level, of directories that are analysed as
-            projects of their own.
+            projects of their own; None for those that have a pyproject.toml or a .git.
         per_file_ignores: pairs of a pattern and the selectors not to report in files it matches.
         target_torch: the lowest torch version that the project supports.
         torch_floor: without `target_torch`, the lowest version that its requirements allow.
@@ -52,7 +65,9 @@ class Settings:
             "auto" to go by what the project shows.
         baseline: the file of the known findings, if the settings name one.
         config: the file that the settings were read from; None if there is none.
-        origins: where the selectors stand, for whoever tells that one of them is unknown.
+        bases: the directory that the patterns of a key are relative to, where it is not `root`:
+            they come from a file that another one extends.
+        origins: where each key stands.
     """
 
     root: Path
@@ -60,13 +75,14 @@ class Settings:
     ignore: tuple[str, ...] = ()
     extend_select: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    roots: tuple[str, ...] = ()
+    roots: tuple[str, ...] | None = None
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     target_torch: str | None = None
     torch_floor: Floor | None = None
     assume_autocast: bool | str = AUTO
     baseline: Path | None = None
     config: Path | None = field(default=None, compare=False, repr=False)
+    bases: tuple[tuple[str, Path], ...] = ()
     origins: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
 
     def identity(self, root: Path) -> list[object]:
@@ -76,12 +92,16 @@ class Settings:
             sorted(self.select),
             sorted(self.ignore),
             sorted(self.extend_select),
-            sorted(self.roots),
             self.per_file_ignores,
+            [(key, seen_from(root, base)) for key, base in self.bases],
             self.target_torch,
             self.assume_autocast,
             self.torch_floor and [self.torch_floor.version, self.torch_floor.file.name],
         ]
+
+    def at(self, _: str) -> Settings:
+        """These settings, which are those of every directory."""
+        return self
 
     @property
     def assumes_autocast(self) -> bool | None:
@@ -122,28 +142,41 @@ class Settings:
 
     def ignores_in_file(self, finding: Finding, file: Path) -> bool:
         """Whether `per-file-ignores` drops this finding in the (absolute) file."""
-        path = self.relative(file)
+        path = self.relative(file, "per-file-ignores")
         return any(
             matches(path) and strength(selectors, finding.code, finding.name, finding.group)
             for matches, selectors in self._per_file
         )
 
-    def root_of(self, file: Path) -> str:
-        """The nearest directory above the (absolute) file that is one of `roots`, else ""."""
-        if not self.roots:
-            return ""
-        above = self.relative(file).split("/")[:-1]
+    def excludes(self, path: str, is_directory: bool) -> bool:
+        """Whether `exclude` leaves out this (absolute) path."""
+        if not self.exclude:
+            return False
+        return self._excluded.match_file(self.relative(path, "exclude") + "/" * is_directory)
+
+    def root_of(self, directory: str) -> str | None:
+        """The directory that `roots` has a file of this (absolute) directory analysed with: the
+        nearest upward that is one of them, else the one that they are relative to. None where no
+        `roots` are given, or they are those of files elsewhere."""
+        base = slashes(str(self.base_of("roots")))
+        if self.roots is None or not lies_in(directory, base):
+            return None
+        above = directory[len(base) :].strip("/").split("/")
         for depth in range(len(above), 0, -1):
             if any(fits(above[:depth], pattern.split("/")) for pattern in self.roots):
-                return "/".join(above[:depth])
-        return ""
+                return "/".join((base.rstrip("/"), *above[:depth]))
+        return base
 
-    def relative(self, file: Path) -> str:
-        """The path that patterns are matched against, with forward slashes."""
-        return re.sub(r"^(\.\./)+", "", without_drive(seen_from(self.root, file)))
+    def base_of(self, key: str) -> Path:
+        """The directory that the patterns of a key are relative to."""
+        return dict(self.bases).get(key, self.root)
+
+    def relative(self, file: Path | str, key: str) -> str:
+        """The path that the patterns of a key are matched against, with forward slashes."""
+        return re.sub(r"^(\.\./)+", "", without_drive(seen_from(self.base_of(key), file)))
 
     @cached_property
-    def excluded(self) -> pathspec.GitIgnoreSpec:
+    def _excluded(self) -> pathspec.GitIgnoreSpec:
         return spec(self.exclude)
 
     @cached_property
@@ -184,45 +217,6 @@ def strength(selectors: Iterable[str], code: str, name: str, group: Group) -> in
     return found
 
 
-def load(
-    start: Path,
-    options: Mapping[str, object] | None = None,
-    config: Path | None = None,
-) -> Settings:
-    """Read the settings for work that begins at `start`.
-
-    Whether its selectors speak of rules that exist is for `check_selectors`, which needs these.
-
-    Args:
-        start: where to look for the nearest pyproject.toml with [tool.amplint], and upward.
-        options: settings of the command line, by key; each replaces the same key of the file.
-        config: a TOML file to read instead.
-
-    Raises:
-        ConfigError: a file or a value that cannot be used.
-    """
-    file = find(start) if config is None else config
-    table = {} if file is None else read(file)
-    if config is not None and not table:
-        raise ConfigError(f"{config}: there is no [tool.amplint] in it")
-    root = file.parent if file is not None and config is None else start
-    options = options or {}
-    given = {
-        **parse(table, str(file), root if file is None else file.parent),
-        **parse(options, COMMAND_LINE, Path()),
-    }
-    origins = {**dict.fromkeys(table, str(file)), **dict.fromkeys(options, COMMAND_LINE)}
-    floor = None if "target_torch" in given else torch_floor(start)
-    # `parse` has checked each value against its key, which mypy cannot follow through a dict.
-    return Settings(
-        root.absolute(),
-        config=file,
-        origins=tuple(origins.items()),
-        torch_floor=floor,
-        **given,  # type: ignore[arg-type]
-    )
-
-
 def check_selectors(settings: Settings, rules: Sequence[Rule]) -> None:
     """Raise `ConfigError` at the first selector that speaks of no rule."""
     words = selectors_of(rules)
@@ -241,27 +235,77 @@ def check_words(chosen: Iterable[str], where: str, words: frozenset[str]) -> Non
             raise ConfigError(f"{where}: there is no rule `{item}`{did_you_mean(item, words)}")
 
 
-def find(start: Path) -> Path | None:
-    """The nearest pyproject.toml, from `start` upward, that has a table [tool.amplint]."""
-    start = start.absolute()
-    for directory in (start, *start.parents):
-        file = directory / "pyproject.toml"
-        if file.is_file() and "amplint" in tool_table(file):
-            return file
-    return None
+@dataclass(frozen=True)
+class Written:
+    """The settings in a file, over those of the files that it extends.
+
+    Args:
+        values: the settings by the names of the fields of `Settings`, checked.
+        origins: by key, the file where it stands.
+    """
+
+    values: Mapping[str, object]
+    origins: Mapping[str, Path]
 
 
-def read(file: Path) -> dict[str, object]:
-    """The table [tool.amplint] of a TOML file, empty if there is none."""
-    table = tool_table(file).get("amplint", {})
+NOTHING = Written({}, {})
+
+
+def written_in(file: Path) -> Written:
+    """Read the settings of a file. Raises ConfigError."""
+    values: dict[str, object] = {}
+    origins: dict[str, Path] = {}
+    for each, table in chain(file):
+        for field_name, value in parse(table, str(each), each.parent).items():
+            values.setdefault(field_name, value)
+        for key in table:
+            origins.setdefault(key, each)
+    return Written(values, origins)
+
+
+def chain(file: Path) -> Iterator[tuple[Path, dict[str, object]]]:
+    """A file and those that it extends, the nearest first, each with its settings but `extend`.
+    Raises ConfigError for one that cannot be read, and for a circle."""
+    seen: list[str] = []
+    named_by = ""
+    while True:
+        seen.append(os.path.realpath(file))
+        table = table_of(file)
+        if table is None:
+            raise ConfigError(f"{named_by}{file}: there is no [tool.amplint] in it")
+        extended = table.pop("extend", None)
+        yield file, table
+        if extended is None:
+            return
+        where = f"{file}: `extend`"
+        named_by = f"{where}: "
+        # As it would be written by hand: `..` is taken back, links are kept.
+        file = Path(os.path.abspath(file.parent / file_name(extended, where)))  # noqa: PTH100
+        if os.path.realpath(file) in seen:
+            raise ConfigError(f"{where}: {file} is extended in a circle")
+        if not os.path.exists(file):  # noqa: PTH110  (never raises)
+            raise ConfigError(f"{where}: {file}: there is no such file")
+
+
+def table_of(file: Path) -> dict[str, object] | None:
+    """The settings in a file: its table [tool.amplint], or all of it if it is amplint's own. None
+    where there is no such table. Raises ConfigError."""
+    document = document_of(file)
+    tool = document.get("tool", {})
+    if file.name in OWN_FILES:
+        return document
+    if not isinstance(tool, dict) or "amplint" not in tool:
+        return None if file.name == PYPROJECT or "tool" in document else document
+    table = tool["amplint"]
     if not isinstance(table, dict):
         raise ConfigError(f"{file}: [tool.amplint] is not a table")
     return table
 
 
-def tool_table(file: Path) -> dict[str, object]:
+def document_of(file: Path) -> dict[str, object]:
+    """A TOML file. Raises ConfigError."""
     try:
-        document = tomllib.loads(files.read_text(file))
+        document: dict[str, object] = tomllib.loads(files.read_text(file))
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -270,8 +314,7 @@ def tool_table(file: Path) -> dict[str, object]:
         raise ConfigError(f"{file}: is not valid TOML: {error}") from error
     except RecursionError:
         raise ConfigError(f"{file}: is nested too deeply") from None
-    tool = document.get("tool", {})
-    return tool if isinstance(tool, dict) else {}
+    return document
 
 
 def parse(table: Mapping[str, object], origin: str, directory: Path) -> dict[str, object]:
@@ -300,7 +343,7 @@ def parse(table: Mapping[str, object], origin: str, directory: Path) -> dict[str
         elif key == "baseline":
             given["baseline"] = directory.absolute() / file_name(value, where)
         else:
-            raise ConfigError(f"{origin}: unknown key `{key}`{did_you_mean(key, KEYS)}")
+            raise ConfigError(f"{origin}: unknown key `{key}`{did_you_mean(key, WORDS)}")
     return given
 
 
@@ -308,6 +351,8 @@ KEYS = (
     "select", "ignore", "extend-select", "exclude", "roots", "per-file-ignores", "target-torch",
     "assume-autocast", "baseline",
 )  # fmt: skip
+WORDS = (*KEYS, "extend")
+PATTERNS = ("exclude", "roots", "per-file-ignores")  # the keys whose patterns have a base
 
 
 shortened = reprlib.repr  # a value may be as long as the file

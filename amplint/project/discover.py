@@ -1,4 +1,5 @@
-"""Which files: what is reported are the paths named; what is analysed is the project around them.
+"""Which files: what is reported are the paths named; what is analysed are the projects around them,
+each for itself.
 
 A directory is walked for `*.py`, `*.pyw` and `*.ipynb`, without what .gitignore, `exclude` and the
 usual build and environment directories leave out. A file named by itself is read whatever it is
@@ -9,24 +10,26 @@ project, for a report shows what it has read; a link that is named is followed.
 
 # Paths are strings here: `os.path` answers False where a directory may not be entered, `Path`
 # raises, and a walk makes one for every file of a project.
-# ruff: noqa: PTH100, PTH109, PTH110, PTH111, PTH112, PTH113, PTH114, PTH120
+# ruff: noqa: PTH100, PTH109, PTH110, PTH112, PTH113, PTH114, PTH120
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pathspec
 
 from amplint.core import files
 from amplint.core.errors import Failure
-from amplint.core.paths import seen_from, slashes
+from amplint.core.paths import join, lies_in, seen_from, slashes, upward
 from amplint.core.replacing import is_left, left_in
-from amplint.project.config import Settings
+from amplint.project.config import ConfigError, Configuration
+from amplint.project.hierarchy import Projects
 from amplint.project.patterns import spec
+from amplint.project.places import Places
 
 SUFFIXES = (".py", ".pyw", ".ipynb")
 NEVER_ENTERED = frozenset({
@@ -45,6 +48,8 @@ class Project:
         root: the directory that paths are relative to.
         files: all files to analyse, sorted.
         reported: those of them whose findings were asked for.
+        parts: by file, the directory of the project that it is analysed with; of files that are
+            not in it, all are analysed together.
         whole: whether `files` are all that belong together, as far as can be known.
         notices: things to be told that change no exit status.
         problems: things that could not be done.
@@ -54,6 +59,7 @@ class Project:
     root: Path
     files: tuple[str, ...]
     reported: frozenset[str]
+    parts: Mapping[str, str] = field(default_factory=dict)
     whole: bool = True
     notices: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
@@ -94,7 +100,7 @@ class Walked:
 
 def project(
     paths: Sequence[Path | str],
-    settings: Settings,
+    settings: Configuration,
     force_exclude: bool = False,
     text_is_given: bool = False,
 ) -> Project:
@@ -118,22 +124,21 @@ def project(
         else:
             named_files.append(place)
 
-    named = [*named_directories, *(os.path.dirname(file) for file in named_files)]
-    common = slashes(above_all(named) if named else os.getcwd())
-    found = find_root(common)
-    root = found or common
+    search = Search(settings)
     if force_exclude:
-        named_files = [file for file in named_files if not left_out(file, root, settings)]
-
-    walks = [walk(directory, root, settings) for directory in named_directories]
-    around = [walk(root, root, settings)] if found and named else []
+        named_files = [file for file in named_files if not search.leaves_out(file)]
+    walks = [search.walk(directory) for directory in named_directories]
     reported = {*named_files, *once(walks)}
-
-    asked = {settings.root_of(Path(file)) for file in reported}
-    all_files = {
-        file for one in around for file in one.files if settings.root_of(Path(file)) in asked
+    asked = {search.project_of(file) for file in reported} or {
+        search.projects.of(directory) for directory in named_directories
     }
+    roots = sorted(root for root in asked if root is not None)
+    around = [search.walk(root, root) for root in roots]
+    files = {*reported, *(file for one in around for file in one.files)}
 
+    named = [*named_directories, *(os.path.dirname(file) for file in named_files), *roots]
+    common = slashes(above_all(named) if named else os.getcwd())
+    root = root_of(common)
     for directory in sorted({place for one in walks for place in one.unreadable}):
         problems.append(f"{shown(directory)}: the directory cannot be read")
     notices = ["no Python files were found"] if named_directories and not reported else []
@@ -143,10 +148,11 @@ def project(
             f"behind one, name it: {shown(outside[0])}"
         )
     return Project(
-        root=Path(root),
-        files=tuple(sorted(relative(file, root) for file in {*reported, *all_files})),
-        reported=frozenset(relative(file, root) for file in reported),
-        whole=(found is not None or not named_files)
+        root=root,
+        files=tuple(sorted(relative(file, str(root)) for file in files)),
+        reported=frozenset(relative(file, str(root)) for file in reported),
+        parts={relative(file, str(root)): search.project_of(file) or "" for file in files},
+        whole=(None not in asked or not named_files)
         and not any(one.unreadable for one in (*walks, *around)),
         notices=tuple(notices),
         problems=tuple(problems),
@@ -182,68 +188,114 @@ def root_of(path: str) -> Path:
     """The root of the project around a path, or the directory itself where there is none."""
     place = absolute(path)
     directory = slashes(place if os.path.isdir(place) else os.path.dirname(place))
-    return Path(find_root(directory) or directory)
+    return Path(Places().root(directory) or directory)
 
 
-def find_root(start: str) -> str | None:
-    """The nearest directory upward that has a pyproject.toml or a .git.
+class Search:
+    """Finds Python files and notebooks.
 
-    Never the root of the file system, and the home directory only if it has a pyproject.toml:
-    a home under version control is not one project.
+    Args:
+        settings: of the directories that are entered.
     """
-    home = slashes(os.path.expanduser("~"))
-    for directory in upward(start):
-        if directory == slashes(os.path.dirname(directory)):
-            return None
-        if os.path.isfile(join(directory, "pyproject.toml")):
-            return directory
-        if directory != home and os.path.exists(join(directory, ".git")):
-            return directory
-    return None
 
+    def __init__(self, settings: Configuration) -> None:
+        self.projects = Projects(settings)
+        self._settings = settings
 
-def walk(top: str, root: str, settings: Settings) -> Walked:
-    """All Python files and notebooks below `top`.
+    def project_of(self, file: str) -> str | None:
+        """The directory of the project that a file belongs to."""
+        return self.projects.of(slashes(os.path.dirname(file)))
 
-    Patterns from above that leave out `top` itself are not asked: it was named.
-    """
-    found: list[str] = []
-    links: set[str] = set()
-    unreadable: list[str] = []
-    left: list[str] = []
-    outside: list[str] = []
-    above = [one.without_those_for(top) for one in ignore_files_above(top, root)]
-    pending = [(top, above)]
-    while pending:
-        directory, ignores = pending.pop()
+    def walk(self, top: str, project: str | None = None) -> Walked:
+        """All Python files and notebooks below `top`.
+
+        Patterns from above that leave out `top` itself are not asked: it was named.
+
+        Args:
+            top: a directory.
+            project: the project whose files are wanted: what belongs to others is not entered.
+        """
+        found: list[str] = []
+        links: set[str] = set()
+        unreadable: list[str] = []
+        left: list[str] = []
+        outside: list[str] = []
+        pending = [(top, [one.without_those_for(top) for one in self._ignore_files_above(top)])]
+        while pending:
+            directory, ignores = pending.pop()
+            try:
+                with os.scandir(directory) as entries:
+                    children = sorted(entries, key=lambda entry: entry.name)
+            except OSError:
+                unreadable.append(directory)
+                continue
+            settings = self._settings.at(directory)
+            if self.projects.is_repository(directory) and directory != top:
+                ignores = ignore_file(directory, ".git/info/exclude")  # those above are not its own
+            ignores = [*ignores, *ignore_file(directory, ".gitignore")]
+            for child in children:
+                path = slashes(child.path)
+                is_directory = child.is_dir(follow_symlinks=False)
+                if is_directory and is_never_entered(path):
+                    continue
+                if not is_directory and not path.endswith(SUFFIXES):
+                    if is_left(child.name):
+                        left.append(path)
+                    continue
+                if settings.excludes(path, is_directory) or is_ignored(path, is_directory, ignores):
+                    continue
+                if is_directory:
+                    if project is None or not self._belongs_elsewhere(path, project):
+                        pending.append((path, ignores))
+                elif os.path.isfile(path):
+                    if child.is_symlink():
+                        if files.leads_out(path, self.projects.of(directory) or top):
+                            outside.append(path)
+                            continue
+                        links.add(path)
+                    found.append(path)
+        return Walked(
+            tuple(found), frozenset(links), tuple(unreadable), tuple(left), tuple(outside)
+        )
+
+    def _belongs_elsewhere(self, directory: str, project: str) -> bool:
+        """Whether a directory belongs to another project. (One whose settings cannot be read has
+        them, and they are nobody else's business.)"""
         try:
-            with os.scandir(directory) as entries:
-                children = sorted(entries, key=lambda entry: entry.name)
-        except OSError:
-            unreadable.append(directory)
-            continue
+            return self.projects.of(directory) != project
+        except ConfigError:
+            return True
+
+    def leaves_out(self, file: str) -> bool:
+        """Whether a walk from the top of its repository would not come upon this file."""
+        directory = slashes(os.path.dirname(file))
+        top = self.projects.top(directory) or directory
+        ignores = self._ignore_files_above(top)
+        *parents, _ = relative(file, top).split("/")
+        directory = top
+        for name in parents:
+            ignores = [*ignores, *ignore_file(directory, ".gitignore")]
+            below = join(directory, name)
+            if (
+                is_never_entered(below)
+                or self._settings.at(directory).excludes(below, True)
+                or is_ignored(below, True, ignores)
+            ):
+                return True
+            directory = below
         ignores = [*ignores, *ignore_file(directory, ".gitignore")]
-        for child in children:
-            path = slashes(child.path)
-            is_directory = child.is_dir(follow_symlinks=False)
-            if is_directory and is_never_entered(path):
-                continue
-            if not is_directory and not path.endswith(SUFFIXES):
-                if is_left(child.name):
-                    left.append(path)
-                continue
-            if is_excluded(path, is_directory, settings) or is_ignored(path, is_directory, ignores):
-                continue
-            if is_directory:
-                pending.append((path, ignores))
-            elif os.path.isfile(path):
-                if child.is_symlink():
-                    if files.leads_out(path, root):
-                        outside.append(path)
-                        continue
-                    links.add(path)
-                found.append(path)
-    return Walked(tuple(found), frozenset(links), tuple(unreadable), tuple(left), tuple(outside))
+        return self._settings.at(directory).excludes(file, False) or is_ignored(
+            file, False, ignores
+        )
+
+    def _ignore_files_above(self, directory: str) -> list[IgnoreFile]:
+        """The ignore files above a directory, outermost first, from the top of its repository."""
+        top = self.projects.top(directory) or directory
+        found = ignore_file(top, ".git/info/exclude")
+        inside = [up for up in upward(directory) if up != directory and lies_in(up, top)]
+        for up in reversed(inside):
+            found += ignore_file(up, ".gitignore")
+        return found
 
 
 def once(walks: Iterable[Walked]) -> Iterator[str]:
@@ -260,34 +312,10 @@ def once(walks: Iterable[Walked]) -> Iterator[str]:
                 yield link
 
 
-def left_out(file: str, root: str, settings: Settings) -> bool:
-    """Whether a walk from `root` would not come upon this file."""
-    ignores = ignore_files_above(root, root)
-    directory = root
-    *parents, _ = relative(file, root).split("/")
-    for name in parents:
-        ignores = [*ignores, *ignore_file(directory, ".gitignore")]
-        directory = join(directory, name)
-        if (
-            is_never_entered(directory)
-            or is_excluded(directory, True, settings)
-            or is_ignored(directory, True, ignores)
-        ):
-            return True
-    ignores = [*ignores, *ignore_file(directory, ".gitignore")]
-    return is_excluded(file, False, settings) or is_ignored(file, False, ignores)
-
-
 def is_never_entered(directory: str) -> bool:
     """Whether the directory is one of tools or builds, or a virtual environment of any name."""
     name = directory.rpartition("/")[2]
     return name in NEVER_ENTERED or os.path.isfile(f"{directory}/pyvenv.cfg")
-
-
-def is_excluded(path: str, is_directory: bool, settings: Settings) -> bool:
-    if not settings.exclude:
-        return False
-    return settings.excluded.match_file(settings.relative(Path(path)) + "/" * is_directory)
 
 
 def is_ignored(path: str, is_directory: bool, rules: Sequence[IgnoreFile]) -> bool:
@@ -297,18 +325,6 @@ def is_ignored(path: str, is_directory: bool, rules: Sequence[IgnoreFile]) -> bo
         if verdict is not None:
             return verdict
     return False
-
-
-def ignore_files_above(directory: str, root: str) -> list[IgnoreFile]:
-    """The ignore files above `directory`, outermost first, from the top of its repository on;
-    where there is no repository, from `root` on."""
-    repository = next((up for up in upward(directory) if os.path.exists(join(up, ".git"))), None)
-    limit = repository or root
-    found = ignore_file(limit, ".git/info/exclude")
-    inside = [up for up in upward(directory) if up != directory and lies_in(up, limit)]
-    for up in reversed(inside):
-        found += ignore_file(up, ".gitignore")
-    return found
 
 
 def ignore_file(directory: str, name: str) -> list[IgnoreFile]:
@@ -323,24 +339,6 @@ def ignore_file(directory: str, name: str) -> list[IgnoreFile]:
 
 
 MEANINGLESS = ("!", "\\")  # lines that git passes over and `pathspec` refuses
-
-
-def upward(directory: str) -> Iterator[str]:
-    """The directory and all above it, the nearest first."""
-    while True:
-        yield directory
-        parent = slashes(os.path.dirname(directory))
-        if parent == directory:
-            return
-        directory = parent
-
-
-def lies_in(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(directory.rstrip("/") + "/")
-
-
-def join(directory: str, name: str) -> str:
-    return f"{directory.rstrip('/')}/{name}"
 
 
 def absolute(path: Path | str) -> str:

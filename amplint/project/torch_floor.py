@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import ast
 import configparser
+import fnmatch
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from amplint.core import files
+from amplint.core.paths import inherited, join, upward
 from amplint.core.registry import version
+from amplint.project.places import Places
 from amplint.project.toml import tomllib
 
 NAME = "torch"
@@ -26,7 +29,9 @@ BOUND = re.compile(r"\s*(===|==|~=|>=|<=|!=|<|>|\^|~)?\s*v?(\d+(?:\.\d+)*)")
 UPPER = {"<", "<="}
 ANY = "0"  # of a requirement that only says what is too new
 ENDS = ("pyproject.toml", "setup.cfg", "setup.py", ".git")
-LISTS = ("requirements*.txt", "requirements/*.txt")
+LIST = "requirements*.txt"
+LISTS = "requirements"  # a directory of such lists
+Reader = Callable[[str], Iterator[str]]
 
 
 @dataclass(frozen=True)
@@ -37,35 +42,57 @@ class Floor:
     file: Path
 
 
-def torch_floor(start: Path) -> Floor | None:
-    """The floor of the project around a directory: of the nearest directory upward that requires
-    torch, no further than where a project begins. None if nothing there has a bound."""
-    start = start.absolute()
-    for directory in (start, *start.parents):
+NO_FLOOR = Floor("", Path())
+
+
+@dataclass
+class TorchFloors:
+    """The floors of directories, given in full with forward slashes, each found once.
+
+    Args:
+        places: knows what stands in them.
+    """
+
+    places: Places = field(default_factory=Places)
+    _known: dict[str, Floor] = field(default_factory=dict)
+
+    def of(self, directory: str) -> Floor | None:
+        """The floor of the project around a directory: of the nearest directory upward that
+        requires torch, no further than where a project begins. None if nothing has a bound."""
+        found = inherited(directory, self._known, self._own, NO_FLOOR)
+        return found if found is not NO_FLOOR else None
+
+    def start(self, directory: str) -> str | None:
+        """The nearest directory upward where a project begins that may have requirements."""
+        return next((one for one in upward(directory) if self._begins(one)), None)
+
+    def _own(self, directory: str) -> Floor | None:
+        """The floor that a directory sets, be it that there is none."""
         found = [
             Floor(lowest, file)
-            for file, read in _files(directory)
+            for file, read in self._files(directory)
             for specifiers in _read(file, read)
             if (lowest := _lowest(specifiers)) is not None
         ]
         if found:
             return min(found, key=lambda floor: version(floor.version))
-        if any((directory / name).exists() for name in ENDS):
-            return None
-    return None
+        return NO_FLOOR if self._begins(directory) else None
 
+    def _begins(self, directory: str) -> bool:
+        return not self.places.names(directory).isdisjoint(ENDS)
 
-Reader = Callable[[str], Iterator[str]]
-
-
-def _files(directory: Path) -> Iterator[tuple[Path, Reader]]:
-    """The files that may hold requirements, and what reads the specifiers of torch in them."""
-    yield directory / "pyproject.toml", _of_pyproject
-    yield directory / "setup.cfg", _of_setup_cfg
-    yield directory / "setup.py", _of_setup_py
-    for pattern in LISTS:
-        for file in sorted(directory.glob(pattern)):
-            yield file, _of_lines
+    def _files(self, directory: str) -> Iterator[tuple[Path, Reader]]:
+        """The files that may hold requirements, and what reads the specifiers of torch in them."""
+        names = self.places.names(directory)
+        for name, read in READERS.items():
+            if name in names:
+                yield Path(directory, name), read
+        for name in sorted(fnmatch.filter(names, LIST)):
+            yield Path(directory, name), _of_lines
+        if LISTS in names:
+            below = join(directory, LISTS)
+            for name in sorted(fnmatch.filter(self.places.names(below), "*.txt")):
+                yield Path(below, name), _of_lines
 
 
 def _read(file: Path, read: Reader) -> list[str]:
@@ -158,3 +185,10 @@ def _of_setup_py(text: str) -> Iterator[str]:
 
 def _of_lines(text: str) -> Iterator[str]:
     yield from _specifiers(line.partition(" --")[0] for line in text.splitlines())
+
+
+READERS: Mapping[str, Reader] = {
+    "pyproject.toml": _of_pyproject,
+    "setup.cfg": _of_setup_cfg,
+    "setup.py": _of_setup_py,
+}

@@ -10,7 +10,8 @@ import time
 from collections.abc import Sequence
 
 from amplint.core.errors import how_to_report
-from amplint.core.paths import seen_from
+from amplint.core.paths import seen_from, slashes
+from amplint.project.config import Settings
 from amplint.project.reading import Reading, Texts, read
 from amplint.run import cache as caching
 from amplint.run.cache import Cache
@@ -84,11 +85,26 @@ def key_of(request: Request, reading: Reading) -> str:
         "run",
         caching.environment(),
         caching.outside_rules(),
-        request.settings.identity(project.root),
+        identity(request),
         {path: reading.digest(path) for path in reading.paths},
         sorted(project.reported.intersection(reading.paths)),
         [project.whole, len(project.files) == len(reading.paths)],
     )
+
+
+def identity(request: Request) -> list[object]:
+    """A key of the settings of all files, and of which are analysed together: both are the same for
+    all files of a directory. It is the same wherever the root of the project lies."""
+    project = request.project
+    files = {path.rpartition("/")[0]: path for path in project.files}
+    root = slashes(str(project.root))
+    found: dict[tuple[Settings, str], list[str]] = {}
+    for directory, path in sorted(files.items()):
+        key = request.settings_of(path), seen_from(root, request.part_of(path) or root)
+        found.setdefault(key, []).append(directory)
+    return [
+        [settings.identity(project.root), part, where] for (settings, part), where in found.items()
+    ]
 
 
 def analysed(request: Request, reading: Reading) -> AnalysisResult:

@@ -32,11 +32,22 @@ class Filter:
     texts: Mapping[str, Text]
     rules: Sequence[Rule]
 
+    def is_complete(self, path: str, unread: Collection[str]) -> bool:
+        """Whether all files that belong together with this one could be read.
+
+        Args:
+            path: the file.
+            unread: those with a text that Python, or amplint, could not read.
+        """
+        part = self.request.part_of(path)
+        lacking = {self.request.part_of(other) for other in unread}
+        return self.request.project.whole and part not in self._lacking and part not in lacking
+
     @cached_property
-    def is_whole(self) -> bool:
-        """Whether all files that belong together have a text."""
-        project = self.request.project
-        return project.whole and len(self.texts) == len(project.files)
+    def _lacking(self) -> frozenset[str]:
+        """The projects with a file that has no text."""
+        files = self.request.project.files
+        return frozenset(self.request.part_of(path) for path in files if path not in self.texts)
 
     @cached_property
     def _others(self) -> frozenset[str]:
@@ -75,23 +86,26 @@ def solve(
         path: the file.
         seen: what the rules have said.
         text: what is in it.
-        rules: those that have run.
+        rules: those that have run, on this file or on others.
         request: what was asked for.
         complete: whether all files of the project were read.
         others: the codes of rules that other packages bring.
     """
-    settings = request.settings
+    settings = request.settings_of(path)
+    own = request.rules_of(settings)
+    not_for_it = {rule.code for rule in rules} - {rule.code for rule in own}
     file = request.project.root / path
     suppressions = Suppressions(text, others)
-    findings = without_superseded(seen.findings, request.rules, settings)
+    told = [finding for finding in seen.findings if finding.code not in not_for_it]
+    findings = without_superseded(told, request.rules, settings)
     left = [finding for finding in findings if not suppressions.hide(finding)]
     if complete and not (seen.problems or seen.notices):
         default = settings.rules(request.rules)
         all_ran = all(settings.may_report(rule) for rule in default if rule.group.default)
-        left += suppressions.unused(path, findings, request.rules, rules, all_ran)
+        left += suppressions.unused(path, findings, request.rules, own, all_ran)
     for finding in left:
         if settings.selects_finding(finding) and not settings.ignores_in_file(finding, file):
-            yield _allowed(finding, rules, settings)
+            yield _allowed(finding, own, settings)
 
 
 def _allowed(finding: Finding, rules: Sequence[Rule], settings: Settings) -> Finding:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from amplint.core.finding import Finding
 from amplint.core.limits import Limited
+from amplint.core.paths import join, slashes
 from amplint.core.process_pool import Outlet
 from amplint.core.progress import SILENT, Progress
 from amplint.core.text import Text
-from amplint.project.config import Settings
+from amplint.project.config import Configuration, Settings
 from amplint.project.discover import Project
 from amplint.run.cache import Cache
 
@@ -29,7 +30,7 @@ class Request:
 
     Args:
         project: the files.
-        settings: what the user wants reported.
+        settings: what the user wants reported, of each file.
         rules: all rules that exist.
         overlays: what to take instead of what files hold, by root-relative path.
         cache: what was found before; None to find all of it now, and to keep nothing.
@@ -43,7 +44,7 @@ class Request:
     """
 
     project: Project
-    settings: Settings
+    settings: Configuration
     rules: Sequence[Rule]
     overlays: Mapping[str, str] = field(default_factory=dict)
     cache: Cache | None = field(default=None, compare=False, repr=False)
@@ -54,9 +55,31 @@ class Request:
     jobs: int | None = field(default=None, compare=False)
     outlet: Outlet = field(default_factory=Outlet, compare=False, repr=False)
 
-    def root_of(self, path: str) -> str:
-        """Which of the settings' `roots` a file of the project lies in, "" where in none."""
-        return self.settings.root_of(self.project.root / path)
+    def part_of(self, path: str) -> str:
+        """The directory of the project that a file is analysed with."""
+        return self.project.parts.get(path, "")
+
+    def settings_of(self, path: str) -> Settings:
+        """The settings of a file. Raises ConfigError."""
+        return self.settings.at(self.directory_of(path))
+
+    def directory_of(self, path: str) -> str:
+        """The directory of a file, in full."""
+        return join(slashes(str(self.project.root)), path).rpartition("/")[0]
+
+    def settings_in_use(self) -> dict[Settings, list[str]]:
+        """The settings of the files that are reported, and of which files; where there is no file,
+        those of the root. Raises ConfigError."""
+        found: dict[Settings, list[str]] = {}
+        for path in sorted(self.project.reported):
+            found.setdefault(self.settings_of(path), []).append(path)
+        return found or {self.settings_of(""): []}
+
+    def rules_of(self, settings: Settings) -> tuple[Rule, ...]:
+        """The rules that judge files with these settings."""
+        return tuple(
+            rule for rule in settings.rules(self.rules) if rule.checks and settings.may_report(rule)
+        )
 
 
 @dataclass(frozen=True)

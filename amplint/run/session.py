@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from amplint.core.finding import Finding, Position
 from amplint.core.limits import Limited, united
+from amplint.core.paths import slashes
 from amplint.core.process_pool import each, workers
 from amplint.core.rule import Rule
 from amplint.core.text import Text, TooLargeError, UndecodableError
@@ -33,18 +34,18 @@ def analyse(request: Request, reading: Reading) -> AnalysisResult:
 
     Raises ConfigError for settings that name a rule which does not exist.
     """
-    check_selectors(request.settings, request.rules)
+    for settings in request.settings_in_use():
+        check_selectors(settings, request.rules)
     with warnings.catch_warnings(), without_collector():
         warnings.simplefilter("ignore")  # the parser's, about the code that is read
         texts, undecoded = decoded(reading)
-        rules = rules_of(request)
+        rules = rules_of(request, request.project.reported)
         timing = request.timing
         task = Task(
             texts,
             request.project.reported,
             rules,
-            request.settings.assumes_autocast,
-            request.indexed,
+            indexed=request.indexed,
             store=store_of(request, reading, texts),
             progress=request.progress,
             timed=timing is not None,
@@ -104,13 +105,11 @@ def store_of(request: Request, reading: Reading, texts: Mapping[str, Text]) -> S
     return Store(request.cache, reading.digest, request.overlays.keys())
 
 
-def rules_of(request: Request) -> list[Rule]:
-    """The rules that are to judge."""
-    return [
-        rule
-        for rule in request.settings.rules(request.rules)
-        if rule.checks and request.settings.may_report(rule)
-    ]
+def rules_of(request: Request, paths: Iterable[str]) -> list[Rule]:
+    """The rules that are to judge any of these files."""
+    in_use = {request.settings_of(path) for path in paths}
+    wanted = {rule.code for settings in in_use for rule in request.rules_of(settings)}
+    return [rule for rule in request.rules if rule.code in wanted]
 
 
 def filtered(found: Filter, parts: Sequence[Analysed]) -> AnalysisResult:
@@ -120,7 +119,7 @@ def filtered(found: Filter, parts: Sequence[Analysed]) -> AnalysisResult:
         for path in part.seen.keys() & found.request.project.reported:
             said = part.seen[path]
             seen[path] = seen[path].joined(said) if path in seen else said
-    complete = found.is_whole and not any(part.unread for part in parts)
+    unread = frozenset(path for part in parts for path in part.unread)
     problems = [problem for part in parts for problem in part.problems]
     blames_amplint = bool(problems)
     findings: list[Finding] = []
@@ -130,7 +129,7 @@ def filtered(found: Filter, parts: Sequence[Analysed]) -> AnalysisResult:
         problems += said.problems
         blames_amplint |= bool(said.problems) and said.blames_amplint
         notices += said.notices
-        findings += found.findings(path, said, complete)
+        findings += found.findings(path, said, found.is_complete(path, unread))
     limited = united(part.limited for part in parts)
     return AnalysisResult(tuple(findings), tuple(problems), tuple(notices), limited, blames_amplint)
 
@@ -142,9 +141,9 @@ def analyse_parts(task: Task, request: Request, reading: Reading) -> list[Analys
     """Analyse the parts of the project in which findings were asked for."""
     sizes = {path: len(text.text) for path, text in task.texts.items()}
     divided = [
-        (part, replace(task, texts=texts))
-        for texts in by_root(task.texts, request)
-        for part in divide({path: sizes[path] for path in texts})
+        (part, one)
+        for one in by_project(task, request)
+        for part in divide({path: sizes[path] for path in one.texts})
     ]
     jobs = workers(request.jobs)
     if len(divided) == 1:
@@ -189,12 +188,21 @@ def analyse_parts(task: Task, request: Request, reading: Reading) -> list[Analys
     return [result for result in known.values() if result is not None]
 
 
-def by_root(texts: Mapping[str, Text], request: Request) -> list[dict[str, Text]]:
-    """The texts of each of the settings' `roots`, and those outside of all."""
+def by_project(task: Task, request: Request) -> list[Task]:
+    """The task for the files of each project, which are linked apart from all others."""
     found: dict[str, dict[str, Text]] = {}
-    for path, text in texts.items():
-        found.setdefault(request.root_of(path), {})[path] = text
-    return list(found.values())
+    for path, text in task.texts.items():
+        found.setdefault(request.part_of(path), {})[path] = text
+    return [
+        replace(
+            task,
+            texts=texts,
+            rules=rules_of(request, task.reported & texts.keys()),
+            assumes_autocast=request.settings.at(directory or root).assumes_autocast,
+        )
+        for root in [slashes(str(request.project.root))]
+        for directory, texts in found.items()
+    ]
 
 
 @dataclass(frozen=True)

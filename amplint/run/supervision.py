@@ -199,7 +199,8 @@ class Known:
         that a comment suppresses nothing is said where all files could be read."""
         assert self._begun is not None
         of, seen = self._begun.filter.findings, self._seen[path].seen
-        if any(self._unread.values()) or self._begun.undecoded or not self._begun.filter.is_whole:
+        unread = self._begun.undecoded.keys() | set().union(*self._unread.values())
+        if not self._begun.filter.is_complete(path, unread):
             return of(path, seen, False)
         findings = of(path, seen, True)
         if len(self._unread) == self._parts or findings == of(path, seen, False):

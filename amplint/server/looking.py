@@ -14,8 +14,9 @@ from amplint.core.paths import slashes
 from amplint.core.text import UndecodableError
 from amplint.ir.file_index import File
 from amplint.project import discover
-from amplint.project.config import Settings, find, load
+from amplint.project.config import Settings
 from amplint.project.discover import Project
+from amplint.project.hierarchy import Hierarchy, Projects
 from amplint.project.notebooks import SUFFIX, Notebook
 from amplint.project.reading import text_of
 from amplint.run import engine
@@ -37,21 +38,6 @@ class SupersededError(BaseException):
 
     It is no `Exception`, for it is nobody's fault: an analysis reports those, and goes on.
     """
-
-
-@dataclass(frozen=True)
-class Group:
-    """The open texts with the same value here are looked at together.
-
-    Args:
-        root: of their project.
-        config: the file with their settings.
-        part: the directory of the settings' `roots` that they lie in.
-    """
-
-    root: Path
-    config: Path | None
-    part: str
 
 
 @dataclass
@@ -99,7 +85,7 @@ class Looker:
     """
 
     check: Callable[[], None] = lambda: None
-    _group: Group | None = None
+    _group: str | None = None
     _memory: Memory = field(init=False)
 
     def look(self, look: Look) -> Iterator[Answer]:
@@ -132,12 +118,13 @@ class Looker:
             run = alone(opened)
             yield from self._judged(look, run, dict.fromkeys(run.project.files, look.uri))
             return
-        settings = settings_of(path)
-        group = group_of(path, settings)
+        settings = Hierarchy()
+        projects = Projects(settings)
+        group = group_of(path, projects)
         together = {
             other: uri
             for uri, each in look.opened.items()
-            if (other := file_of(uri, each)) and group_of(other, settings_of(other)) == group
+            if (other := file_of(uri, each)) and group_of(other, projects) == group
         }
         project = discover.project([*together], settings, force_exclude=True, text_is_given=True)
         uris = {name_of(path, project): uri for path, uri in together.items()}
@@ -205,15 +192,11 @@ def file_of(uri: str, opened: Open) -> str:
     return path if opened.cells is None or path.endswith(SUFFIX) else ""
 
 
-def settings_of(path: str) -> Settings:
-    """The settings that hold for a file. Raises ConfigError."""
-    return load(Path(path).parent)
-
-
-def group_of(path: str, settings: Settings) -> Group:
-    """The group of a file."""
-    file = Path(path)
-    return Group(discover.root_of(path), find(file.parent), settings.root_of(file))
+def group_of(path: str, projects: Projects) -> str:
+    """The directory of the project of a file: the open texts with the same are looked at together.
+    Raises ConfigError."""
+    directory = discover.absolute(path).rpartition("/")[0]
+    return projects.of(directory) or directory
 
 
 def by_itself(run: Request, name: str) -> Request:

@@ -34,7 +34,10 @@ from amplint.server.schedule import Schedule
 PAUSE = 0.1  # seconds without a keystroke, after which a text is looked at
 PATIENCE = 2.0  # seconds that a request for the fixes of a text waits for a look at it
 SUFFIXES = (".py", ".pyw")
-WATCHED = ("**/*.py", "**/*.pyw", "**/*.ipynb", "**/pyproject.toml", "**/.gitignore")
+WATCHED = (
+    "**/*.py", "**/*.pyw", "**/*.ipynb", "**/*.toml", "**/.gitignore", "**/setup.cfg",
+    "**/requirements*.txt", "**/requirements/*.txt",
+)  # fmt: skip
 CELLS = types.NotebookDocumentSyncOptions(
     [
         types.NotebookDocumentFilterWithNotebook(

@@ -9,13 +9,14 @@ import posixpath
 import shlex
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
 from amplint.core.errors import Failure
-from amplint.output import console, fixing
+from amplint.output import baseline, console, fixing
+from amplint.output.baseline import Known
 from amplint.output.fixing import FixOutcome
 from amplint.project.reading import text_of
 from amplint.run.request import Request
@@ -104,8 +105,9 @@ def as_fixed(found: Report) -> FixOutcome:
     verified = found.verified
     applied = tuple(each.finding for each in verified.judged if each.judgement.good)
     return FixOutcome(
+        first=verified.first,
         outcome=verified.outcome,
-        before={path: verified.before[path] for path in verified.texts},
+        before={path: verified.first.texts[path] for path in verified.texts},
         after=verified.texts,
         applied=applied,
         found=len(applied) + len(verified.outcome.findings),
@@ -210,11 +212,16 @@ def verify(request: Request, given: Options, format_: str, directory: Path | Non
     return tell(found.verified.outcome.problems) or found.status
 
 
-def fix(request: Request, given: Options) -> int:
-    """Write the good fixes; what is left is reported and decides the exit status."""
+def fix(request: Request, given: Options, known: Known) -> int:
+    """Write the good fixes; what is left, beside known findings, is reported and decides the exit
+    status."""
     found = told_and_verified(request, given)
     click.echo(report.text(found), err=True)
     fixed, problems = fixing.write_project(request, as_fixed(found), given.unsafe)
+    if fixed.after:
+        known, left = baseline.keep_in_step(fixed.first, fixed.outcome, known)
+        fixed = replace(fixed, outcome=left)
+    fixed = replace(fixed, outcome=baseline.without_known(fixed.outcome, known, request))
     console.show(fixed.outcome, request)
     click.echo(f"fixed {console.counts(fixed)}" if fixed.after else "nothing was fixed", err=True)
     return tell(problems) or fixed.outcome.status

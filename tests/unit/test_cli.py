@@ -430,7 +430,7 @@ def test_settings_are_shown_with_their_origins(amplint: Amplint, project: Path) 
         'ignore = ["AMP101"]  # pyproject.toml\n'
         "extend-select = []  # default\n"
         "exclude = []  # default\n"
-        "roots = []  # default\n"
+        "# roots is not set: a directory with a pyproject.toml or a .git is a project\n"
         'per-file-ignores = {"a.py" = ["AMP7"]}  # pyproject.toml\n'
         'target-torch = "2.4"  # pyproject.toml\n'
         'assume-autocast = "auto"  # default\n'

@@ -8,7 +8,8 @@ from amplint import Finding, Group, Rule, Unrun
 from amplint.core.candidate import NOWHERE
 from amplint.core.finding import Position, Span
 from amplint.core.registry import ENGINE_RULES
-from amplint.project.config import ConfigError, Settings, check_selectors, load
+from amplint.project.config import ConfigError, Settings, check_selectors
+from amplint.project.hierarchy import Hierarchy
 
 
 def rule(code: str, name: str, group: Group) -> Rule:
@@ -28,7 +29,7 @@ RULES = (
 def checked(
     root: Path, given: dict[str, object] | None = None, config: Path | None = None
 ) -> Settings:
-    found = load(root, given, config)
+    found = Hierarchy(given, config, root).at(str(root))
     check_selectors(found, RULES)
     return found
 
@@ -237,7 +238,8 @@ def test_the_root_of_a_file_is_the_nearest_that_a_pattern_names(
     tmp_path: Path, file: str, root: str
 ) -> None:
     chosen = settings(tmp_path, roots=["packages/*", "packages/*/ex*", "examples"])
-    assert chosen.root_of(tmp_path / file) == root
+    directory = str(tmp_path / file).rpartition("/")[0]
+    assert chosen.root_of(directory) == str(tmp_path / root)
 
 
 # ---------------------------------------------------------------------------------- per file

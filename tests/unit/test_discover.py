@@ -26,7 +26,10 @@ def tree(root: Path, *files: str) -> None:
 
 
 def project(
-    *paths: str, exclude: tuple[str, ...] = (), roots: tuple[str, ...] = (), force: bool = False
+    *paths: str,
+    exclude: tuple[str, ...] = (),
+    roots: tuple[str, ...] | None = None,
+    force: bool = False,
 ) -> Project:
     settings = Settings(root=Path.cwd(), exclude=exclude, roots=roots)
     return discover.project(paths, settings, force)

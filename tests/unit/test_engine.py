@@ -10,8 +10,8 @@ import pytest
 from amplint import Edit, Finding, Fix, Group, Related, Rule, Safety, Source, Unrun, calls
 from amplint.core import registry
 from amplint.core.finding import Position, Span
-from amplint.project.config import load
 from amplint.project.discover import project
+from amplint.project.hierarchy import Hierarchy
 from amplint.run.engine import run
 from amplint.run.filtering import without_superseded
 from amplint.run.judge import judge
@@ -32,7 +32,7 @@ def look(
 ) -> Outcome:  # fmt: skip
     known = registry.all_rules() if rules is None else rules
     given = {key.replace("_", "-"): value for key, value in options.items()}
-    settings = load(Path.cwd(), given)
+    settings = Hierarchy(given)
     found = project(paths or (".",), settings)
     return run(Request(found, settings, known, overlays or {}))
 
@@ -224,7 +224,7 @@ def finding(code: str, span: Span, *related: Related, group: Group = Group.PERFO
 
 
 def left(rules: Sequence[Rule], *findings: Finding) -> list[str]:
-    settings = load(Path.cwd())
+    settings = Hierarchy().at(str(Path.cwd()))
     return [one.code for one in without_superseded(findings, rules, settings)]
 
 
@@ -260,7 +260,7 @@ def test_a_file_that_did_not_change_is_indexed_once() -> None:
     Path("a.py").write_text(LEGACY)
     Path("b.py").write_text("x = 1\n")
     known = registry.all_rules()
-    settings = load(Path.cwd())
+    settings = Hierarchy()
     first = Request(project(["."], settings), settings, known)
     run(first)
     before = dict(first.indexed)

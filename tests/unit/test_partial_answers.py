@@ -18,8 +18,8 @@ import pytest
 
 from amplint.core.process_pool import Outlet
 from amplint.output import FORMATS
-from amplint.project.config import load
 from amplint.project.discover import project
+from amplint.project.hierarchy import Hierarchy
 from amplint.run import engine, session, supervision
 from amplint.run.request import Outcome, Request
 from tests.command import Amplint
@@ -134,7 +134,7 @@ def test_findings_of_finished_files_are_printed_while_others_are_judged(
 
 
 def request(tree: Path, jobs: int = 1) -> Request:
-    settings = load(tree)
+    settings = Hierarchy()
     return Request(project([tree], settings), settings, fixture_rules(), jobs=jobs)
 
 

@@ -13,8 +13,8 @@ from amplint.core import registry
 from amplint.ir.file_index import File
 from amplint.ir.file_set import QUESTIONS, Files
 from amplint.output import fixing
-from amplint.project.config import load
 from amplint.project.discover import project
+from amplint.project.hierarchy import Hierarchy
 from amplint.run import parts, session
 from amplint.run.cache import NAME, Cache
 from amplint.run.engine import run
@@ -91,7 +91,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def look(*paths: str, cache: Cache | None = None) -> Outcome:
-    settings = load(Path.cwd())
+    settings = Hierarchy()
     return run(
         Request(project(paths or (".",), settings), settings, registry.all_rules(), cache=cache)
     )
@@ -268,7 +268,7 @@ def test_a_fix_asks_the_files_of_its_root_whether_a_name_is_in_use(roots: Path) 
 
 def fixed(path: str) -> str:
     """The file after its safe fixes."""
-    settings = load(Path.cwd())
+    settings = Hierarchy()
     request = Request(project((".",), settings), settings, registry.all_rules())
     return fixing.fix_project(request, False).after[path]
 

@@ -52,7 +52,7 @@ def test_a_path_of_this_system() -> None:
 @pytest.mark.parametrize("file", [r"C:\Work\proj\src\a.py", r"D:\src\a.py", r"C:\Work\src\a.py"])
 def test_patterns_meet_the_path_below_the_drive(file: str) -> None:
     """As they meet the path below all `..`, where the settings are of another directory."""
-    assert Settings(Path(WORK)).relative(Path(file)) == "src/a.py"
+    assert Settings(Path(WORK)).relative(Path(file), "exclude") == "src/a.py"
 
 
 @pytest.mark.usefixtures("windows")

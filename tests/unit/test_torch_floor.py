@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint.core.registry import version
-from amplint.project.torch_floor import Floor, _lowest, torch_floor
+from amplint.project.torch_floor import Floor, TorchFloors, _lowest
 from tests.command import Amplint
 
 
@@ -83,23 +83,23 @@ def test_what_requirements_say(
     file.parent.mkdir(exist_ok=True)
     file.write_text(content)
     (tmp_path / "src").mkdir()
-    found = torch_floor(tmp_path / "src")
+    found = TorchFloors().of(str(tmp_path / "src"))
     assert found == (None if expected is None else Floor(expected, file))
 
 
 def test_the_lowest_of_all_counts(tmp_path: Path) -> None:
     (tmp_path / "setup.py").write_text("setup(install_requires=['torch>=1.10'])")
     (tmp_path / "requirements.txt").write_text("torch==2.1.0")
-    assert torch_floor(tmp_path) == Floor("1.10", tmp_path / "setup.py")
+    assert TorchFloors().of(str(tmp_path)) == Floor("1.10", tmp_path / "setup.py")
 
 
 @pytest.mark.parametrize("end", ["pyproject.toml", "setup.cfg", "setup.py", ".git"])
 def test_another_project_above_says_nothing(tmp_path: Path, end: str) -> None:
     (tmp_path / "requirements.txt").write_text("torch>=1.8")
     (tmp_path / "inner").mkdir()
-    assert torch_floor(tmp_path / "inner") is not None
+    assert TorchFloors().of(str(tmp_path / "inner")) is not None
     (tmp_path / "inner" / end).write_text("")
-    assert torch_floor(tmp_path / "inner") is None
+    assert TorchFloors().of(str(tmp_path / "inner")) is None
 
 
 VERSIONS = st.lists(st.integers(0, 30), min_size=1, max_size=3).map(

@@ -164,14 +164,14 @@ class Verified:
 
     Args:
         judged: every fix that was tried, in the order of files and places, round by round.
-        before: the texts of the files as they were, by path.
+        first: what there was to report before.
         texts: the texts of the changed files with the good fixes in them.
         outcome: what is left to report after these.
         runs: by back end, the program as it was and with all the good fixes.
     """
 
     judged: tuple[JudgedFix, ...]
-    before: Mapping[str, Text]
+    first: Outcome
     texts: Texts
     outcome: Outcome
     runs: Mapping[str, tuple[Observation, Observation]]
@@ -185,7 +185,7 @@ def verify(request: Request, unsafe: bool, lab: Lab) -> Verified:
     allow = fixing.UNSAFE if unsafe else fixing.SAFE
     first = current = Round(request, engine.run(request), allow, {}, lab)
     if not fixing.fixable(first.outcome.findings, allow):
-        return Verified((), first.outcome.texts, {}, first.outcome, {})
+        return Verified((), first.outcome, {}, first.outcome, {})
     for backend in lab.backends:
         original = lab.observe({}, backend.name)
         if original.error == UnstartedError.__name__:
@@ -217,7 +217,7 @@ def verify(request: Request, unsafe: bool, lab: Lab) -> Verified:
         judged = [spoilt(each, together) if each.judgement.good else each for each in judged]
     return Verified(
         judged=tuple(judged),
-        before=first.outcome.texts,
+        first=first.outcome,
         texts=current.texts,
         outcome=current.outcome,
         runs={

@@ -30,7 +30,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from amplint.project.discover import lies_in
+from amplint.core.paths import lies_in
 from amplint.verify.recording.observation import from_json
 from amplint.verify.runs import drivers
 from amplint.verify.runs.drivers import Enough, UserProgram

@@ -20,8 +20,9 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from amplint.core.paths import lies_in
 from amplint.core.text import Text, UndecodableError
-from amplint.project.discover import SUFFIXES, lies_in
+from amplint.project.discover import SUFFIXES
 
 LARGE_FILE = 16 << 20  # bytes; what is larger is linked to
 LARGE_DIRECTORY = 64 << 20  # bytes in all its files

@@ -1,0 +1,125 @@
+"""Which known finding a finding is, if it is one.
+
+The same line in the same definition is the same finding, however far it has moved. What is left
+over on both sides may belong together all the same, since code is edited: by amplint's own fixes,
+which change a line that has other findings, and by hand. So a finding that is not known takes the
+place of a known one that is no longer found: where the line in the same definition has become
+another one with most of its words; where the line is the same, in a definition of another name;
+and where the file is gone, and another one has the line. Each known finding is taken once, so that
+one more of the same kind is always a new one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+
+from amplint.output.fingerprint import Identity
+
+WORD = re.compile(r"\w+")
+# Of the words of both lines, the part that has to be the same, in the same order. Fixes of amplint
+# in s3prl 0.4.18 leave 0.6 and more; `total += loss.item()` and `count += hits.item()` have 0.33.
+SIMILAR = 0.5
+# So many edited lines of a definition are compared with each other: the work grows with the square.
+MOST = 100
+
+
+def match(
+    found: Sequence[Identity],
+    known: Counter[Identity],
+    lines: Callable[[], Collection[str]],
+    gone: Counter[Identity],
+) -> list[Identity | None]:
+    """The known finding that each finding of a file is, None for a new one. Of equal findings, the
+    first are the known ones.
+
+    Args:
+        found: in the order of their places.
+        known: how many are known of each identity in this file; those that are found are taken out.
+        lines: gives all that stand in the file: one of these was not edited.
+        gone: the known findings in files that are no more; those that are found are taken out.
+    """
+    result: list[Identity | None] = [_take(known, identity) for identity in found]
+    for pair in _edited(_open(found, result), known, lines):
+        _settle(result, pair, known)
+    for key, left in ((_but_scope, known), (_but_path, gone)):
+        for pair in _equal(_open(found, result), left, key):
+            _settle(result, pair, left)
+    return result
+
+
+Pair = tuple[int, Identity]  # the number of a finding, and an identity
+
+
+def _open(found: Sequence[Identity], result: Sequence[Identity | None]) -> list[Pair]:
+    """The findings that are not known so far, by their numbers."""
+    return [(at, each) for at, each in enumerate(found) if result[at] is None]
+
+
+def _take(left: Counter[Identity], identity: Identity) -> Identity | None:
+    if left[identity] <= 0:
+        return None
+    left[identity] -= 1
+    return identity
+
+
+def _settle(result: list[Identity | None], pair: Pair, left: Counter[Identity]) -> None:
+    at, identity = pair
+    if result[at] is None:
+        result[at] = _take(left, identity)
+
+
+def _edited(
+    found: Collection[Pair], known: Counter[Identity], lines: Callable[[], Collection[str]]
+) -> Iterator[Pair]:
+    """Findings with the known ones whose lines they may have, edited; the most similar first."""
+    if not found or not +known:
+        return
+    there = lines()
+    old = [each for each in sorted(+known) if each.line not in there]
+    by_place = _grouped(old, lambda each: (each.code, each.scope))
+    words = {each: WORD.findall(each.line) for each in old}
+    pairs: list[tuple[float, int, Identity]] = []
+    asked: Counter[Hashable] = Counter()
+    for at, each in found:
+        place = (each.code, each.scope)
+        asked[place] += 1
+        if asked[place] > MOST or place not in by_place:
+            continue
+        compared = difflib.SequenceMatcher(None, autojunk=False)
+        compared.set_seq2(WORD.findall(each.line))
+        for other in by_place[place][:MOST]:
+            compared.set_seq1(words[other])
+            if compared.quick_ratio() >= SIMILAR and (likeness := compared.ratio()) >= SIMILAR:
+                pairs.append((-likeness, at, other))
+    for _, at, other in sorted(pairs):
+        yield at, other
+
+
+def _equal(
+    found: Iterable[Pair], left: Counter[Identity], key: Callable[[Identity], Hashable]
+) -> Iterator[Pair]:
+    """Findings with the known ones that have the same key."""
+    others = _grouped(sorted(+left), key) if +left else {}
+    for at, each in found:
+        for other in others.get(key(each), ()):
+            yield at, other
+
+
+def _but_scope(identity: Identity) -> Hashable:
+    return identity.code, identity.line
+
+
+def _but_path(identity: Identity) -> Hashable:
+    return identity.code, identity.line, identity.scope
+
+
+def _grouped(
+    identities: Iterable[Identity], key: Callable[[Identity], Hashable]
+) -> dict[Hashable, list[Identity]]:
+    groups: dict[Hashable, list[Identity]] = defaultdict(list)
+    for each in identities:
+        groups[key(each)].append(each)
+    return groups
