@@ -104,7 +104,7 @@ def test_report(tmp_path: Path) -> None:
     assert found.status == report.UNDECIDED
     text = report.text(found)
     assert "6 exact, 1 not-executed" in text
-    assert "no operation was recorded for `with autocast():` (train.py:79)" in text
+    assert "what is edited of `with autocast():` did not run (train.py:79)" in text
     assert "not checked: time and memory" in text
 
     report.write(found, tmp_path)

@@ -178,7 +178,8 @@ class Observation:
         state: what else was given to compare: parameters, gradients, a scaler.
         rng: a hash of the states of all random generators at the end.
         guesses: how many values or shapes were guessed (`sim`).
-        lines: which lines ran, by path below the root, where that was asked for.
+        ran: the parts of the text that ran (`tracing.Place`), by path below the root, of the files
+            for which that was asked.
         notes: what a reader should know of the run itself.
         schema: of this document.
     """
@@ -201,7 +202,7 @@ class Observation:
     state: tuple[Leaf, ...] = ()
     rng: str = ""
     guesses: int = 0
-    lines: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    ran: Mapping[str, tuple[tuple[int, ...], ...]] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
     schema: int = SCHEMA
 

@@ -23,13 +23,13 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any, cast
 
 import torch
 
 from amplint.verify.backends.choice import BACKENDS
 from amplint.verify.recording.observation import Observation, RunOutcome, from_json
+from amplint.verify.recording.tracing import Tracer, traced
 from amplint.verify.runs.run import collect
 from amplint.verify.runs.spec import Spec
 
@@ -43,7 +43,7 @@ def observe(spec: Spec) -> Observation:
 
     root = Path(os.path.realpath(spec.root))
     recorder = Recorder(root)
-    lines = Lines(recorder.places.path) if spec.lines else None
+    tracer = Tracer(recorder.places.path, frozenset(spec.traced))
     fields: dict[str, Any] = {"outcome": RunOutcome.OK}
     extra: dict[str, Any] = {}
     prepare(root, spec)
@@ -55,8 +55,7 @@ def observe(spec: Spec) -> Observation:
                 stack.enter_context(named(name)())
             target = named(spec.target)
             recorder.clear()
-            if lines is not None:
-                stack.enter_context(lines)
+            stack.enter_context(traced(tracer))
             result = target(*in_place(spec.args, spec), **in_place(spec.kwargs, spec))
         except BaseException as error:  # SystemExit and KeyboardInterrupt are ends like others
             fields = {**ended(error, spec), "place": place(error, root)}
@@ -74,7 +73,7 @@ def observe(spec: Spec) -> Observation:
         **recorder.seen(),
         **extra_fields(extra, caught),
         rng=rng,
-        lines=lines.seen() if lines is not None else {},
+        ran=tracer.seen(),
     )
 
 
@@ -227,42 +226,6 @@ def on_cuda(recorder: Any, spec: Spec, extra: dict[str, Any]) -> Iterator[None]:
 
 
 BACKEND_CONTEXTS = {"cpu": on_cpu, "policy": on_policy, "sim": on_sim, "cuda": on_cuda}
-
-
-# ------------------------------------------------------------------------------- lines
-
-
-class Lines:
-    """Writes down which lines below the root run, in all threads of the process."""
-
-    def __init__(self, path_of: Callable[[Any], str | None]) -> None:
-        self.path_of = path_of
-        self.ran: dict[str, set[int]] = {}
-
-    def __enter__(self) -> None:
-        import threading  # noqa: PLC0415
-
-        threading.settrace(self._enter)
-        sys.settrace(self._enter)
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
-
-    def _enter(self, frame: FrameType, _: str, __: Any) -> Any:
-        path = self.path_of(frame.f_code)
-        if path is None:
-            return None  # nothing is traced in there, and it costs little
-        rows = self.ran.setdefault(path, set())
-
-        def line(frame: FrameType, event: str, _: Any) -> Any:
-            if event == "line":
-                rows.add(frame.f_lineno)
-            return line
-
-        return line
-
-    def seen(self) -> dict[str, tuple[int, ...]]:
-        return {path: tuple(sorted(rows)) for path, rows in sorted(self.ran.items())}
 
 
 # ------------------------------------------------------------------------------- processes
