@@ -7,6 +7,7 @@ is then taken as the program that further fixes begin from, as in `amplint fix`.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,7 @@ from amplint.verify.compare.operations import Place
 from amplint.verify.compare.verdict import MEANINGS, Verdict
 from amplint.verify.compare.verdicts import Judgement, Runs
 from amplint.verify.recording.observation import Observation, Row, RunOutcome, to_json
+from amplint.verify.runs import launcher
 from amplint.verify.runs.drivers import UnstartedError, UserProgram
 from amplint.verify.runs.mirrors import mirror
 from amplint.verify.runs.spec import Spec
@@ -174,7 +176,8 @@ class Verified:
         before: the texts of the files as they were, by path.
         texts: the texts of the changed files with the good fixes in them.
         outcome: what is left to report after these.
-        runs: by back end, the program as it was and with all the good fixes.
+        runs: by back end, the program as it was and with all the good fixes; not of one that came
+            to no end as it was.
     """
 
     judged: tuple[JudgedFix, ...]
@@ -198,6 +201,9 @@ def verify(request: Request, unsafe: bool, lab: Lab) -> Verified:
         original = lab.observe({}, backend.name)
         if original.error == UnstartedError.__name__:
             raise NotStartedError(original.text)
+        unlaunched = launcher.missing(original, first.line_at(original.place), os.environ)
+        if unlaunched is not None:
+            raise NotStartedError(f"`{lab.program}` cannot be started: {unlaunched}")
     judged: list[JudgedFix] = []
     refused: set[tuple[str, ...]] = set()
     postponed: list[JudgedFix] = []  # undecided, because of an error that other fixes have ended
@@ -230,8 +236,9 @@ def verify(request: Request, unsafe: bool, lab: Lab) -> Verified:
         texts=current.texts,
         outcome=current.outcome,
         runs={
-            each.name: (lab.observe({}, each.name), lab.observe(current.texts, each.name))
+            each.name: (original, lab.observe(current.texts, each.name))
             for each in lab.backends
+            if verdicts.by_original(original := lab.observe({}, each.name)) is None
         },
     )
 
@@ -395,6 +402,12 @@ class Round:
                 if judgement.divergence is not None
             },
         )
+
+    def line_at(self, place: str) -> str:
+        """The line of a place, in whatever file of the project; "" if there is none."""
+        path, _, row = place.rpartition(":")
+        known = self.outcome.all_texts.get(path)
+        return known.line(int(row)) if known is not None else ""
 
     def steps(self, rows: Iterable[Row], texts: Texts) -> tuple[Step, ...]:
         """Operations with the lines of these texts."""

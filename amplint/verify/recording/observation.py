@@ -125,6 +125,7 @@ class Tensor:
         requires_grad: as torch has it.
         sha256: of the bytes of the contiguous values; None where there are no values.
         data: those bytes in base64, of tensors up to 1 MiB; None of larger ones.
+        sample: where there is no data, those of some elements: see `sample_step`.
     """
 
     dtype: str
@@ -135,6 +136,15 @@ class Tensor:
     requires_grad: bool
     sha256: str | None
     data: str | None
+    sample: str | None = None
+
+
+SAMPLED = 4096  # elements of a tensor that is too large to be sent
+
+
+def sample_step(elements: int) -> int:
+    """The distance between the elements of a sample, from the first one on."""
+    return max(1, -(-elements // SAMPLED))
 
 
 @dataclass(frozen=True)

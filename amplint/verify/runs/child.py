@@ -16,6 +16,7 @@ import importlib
 import json
 import os
 import random
+import re
 import signal
 import sys
 import traceback
@@ -133,25 +134,43 @@ def in_place(value: Any, spec: Spec) -> Any:
 
 def ended(error: BaseException, spec: Spec) -> dict[str, Any]:
     """The outcome that an exception stands for."""
-    kind, text = type(error).__name__, str(error)
+    kind, text = type(error).__name__, message(error)
     if isinstance(error, SystemExit):
         return {"outcome": RunOutcome.NO_RESULT, "error": kind, "text": f"sys.exit({error.code!r})"}
     if spec.backend == "sim":
         from amplint.verify.backends import sim  # noqa: PLC0415
 
-        reason = sim.reason(error)
+        reason = sim.reason(error, text)
         if reason is not None:
             return {"outcome": RunOutcome.NOT_SIMULABLE, "error": kind, "text": reason}
     return {"outcome": RunOutcome.EXCEPTION, "error": kind, "text": text}
 
 
+# What torch.utils.data raises for an error in a worker: torch/_utils.py, `ExceptionWrapper`.
+OF_WORKER = re.compile(r"Caught \w+ in (.+)\.\nOriginal Traceback ")
+IN_TRACEBACK = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
+
+
+def message(error: BaseException) -> str:
+    """The text of an error; of one in a worker of a loader, that of the error there."""
+    text = str(error)
+    worker = OF_WORKER.match(text)
+    if worker is None:
+        return text
+    said = text.rstrip().rpartition("\n")[2].partition(": ")[2]
+    return f"{said} (in {worker[1]})"
+
+
 def place(error: BaseException, root: Path) -> str:
-    """The innermost line below the root in the traceback."""
+    """The innermost line below the root in the traceback, and in that of a worker of a loader."""
     found = ""
-    for frame in traceback.extract_tb(error.__traceback__):
-        path = os.path.realpath(frame.filename)
-        if not frame.filename.startswith("<") and path.startswith(f"{root}{os.sep}"):
-            found = f"{os.path.relpath(path, root)}:{frame.lineno}"
+    frames = [(each.filename, each.lineno) for each in traceback.extract_tb(error.__traceback__)]
+    if OF_WORKER.match(str(error)):
+        frames += [(name, int(row)) for name, row in IN_TRACEBACK.findall(str(error))]
+    for name, row in frames:
+        path = os.path.realpath(name)
+        if not name.startswith("<") and path.startswith(f"{root}{os.sep}"):
+            found = f"{os.path.relpath(path, root)}:{row}"
     return found
 
 
