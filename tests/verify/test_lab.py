@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("torch")
+
 from amplint.core.rule import Change
 from amplint.verify.backends.choice import BACKENDS
 from amplint.verify.compare.lab import Lab, Verified, verify
 from amplint.verify.compare.verdicts import Verdict
 from amplint.verify.runs.drivers import Kind, UserProgram
 from tests.verify import wrong
-
-pytest.importorskip("torch")
 
 
 def laboratory(

@@ -10,6 +10,8 @@ from unittest import mock
 
 import pytest
 
+pytest.importorskip("torch")
+
 from amplint.core import registry
 from amplint.core.rule import Change
 from amplint.output import fixing
@@ -28,8 +30,6 @@ from amplint.verify.runs.drivers import Kind, UserProgram
 from amplint.verify.runs.spec import Spec
 from benchmarks import programs
 from tests.helpers import ROOT
-
-pytest.importorskip("torch")
 
 PROGRAMS = ROOT / "benchmarks" / "verify_programs"
 

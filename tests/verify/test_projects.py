@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("torch")
+
 from amplint.cli import main as cli
 from amplint.cli import options
 from amplint.cli.main import main
@@ -16,8 +18,6 @@ from amplint.verify.backends.choice import AUTO, BACKENDS
 from amplint.verify.compare import verdict
 from amplint.verify.runs.launcher import OF_ONE_PROCESS
 from tests.helpers import ROOT, write
-
-pytest.importorskip("torch")
 
 PROGRAM = b"""\
 import torch
