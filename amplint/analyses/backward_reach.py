@@ -94,7 +94,7 @@ class Backpropagated:
     """The values of one function that it gives to `backward()` itself.
 
     Args:
-        heat: of the project.
+        calls: those of the project that run a backward pass.
         function: its id; inference has been there.
     """
 

@@ -154,7 +154,7 @@ class Spot:
         return atom if isinstance(atom, Tensor) else None
 
     def surely_tensor(self, number: int) -> bool:
-        """As `Source.surely_tensor`."""
+        """Whether the tensor that a node is, or the tensors in it, are no guess."""
         return number >= 0 and self.ask(TensorCertainty, number) is True
 
     def may_come_from(self, number: int, holds: Callable[[int], bool]) -> bool:
@@ -170,11 +170,11 @@ class Spot:
         return nearest or next(sources, None) is not None
 
     def is_built_of_constants(self, number: int) -> bool:
-        """As `Source.built_of_constants`."""
+        """Whether a node is computed of a list that is the same in every iteration."""
         return self.ask(ConstantTensors, number) is not None
 
     def backpropagated(self, number: int) -> bool:
-        """As `Source.backpropagated`."""
+        """Whether what a node holds goes through a backward pass."""
         return self.ask(BackpropagatedValues, number) is not None
 
     @property
@@ -250,21 +250,21 @@ class Spot:
 
     @property
     def hands_to_thread(self) -> bool:
-        """As `Source.thread_work`."""
+        """Whether the call hands to a thread what runs a product outside of a region."""
         return self.ask(ThreadWork) is not None
 
     @property
     def is_moved_to_device(self) -> bool:
-        """As `Source.moved_to_device`."""
+        """Whether the call makes a loader that does not pin, whose batches are moved."""
         return self.ask(UnpinnedMoves) is not None
 
     def is_replicated(self, number: int) -> bool:
-        """As `Source.replicated`."""
+        """Whether a node may be a module that `nn.DataParallel` has wrapped."""
         return self.ask(ReplicatedModules, number) is not None
 
     @property
     def is_stale(self) -> bool:
-        """As `Source.stale`."""
+        """Whether the region that the node opens keeps casts of weights that change."""
         at = NodePlace(self.function, self.number, self.block)
         place = Place(self.facts.path, *self.location)
         return self.search.facts[CastCache].of_context(at, place) is not None
@@ -297,7 +297,7 @@ class Spot:
 
     @property
     def is_outside(self) -> bool:
-        """As `Source.is_outside`."""
+        """Whether the node stands in no region, whichever known caller calls."""
         return self.search.facts[OutsideRegions].of(
             NodePlace(self.function, self.number, self.block)
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -132,14 +133,16 @@ def print_offer(given: dict[str, Any], has_torch: bool) -> int:
     """Print what could be verified on this project."""
     from amplint.output import console
     from amplint.run import engine
+    from amplint.run.linking import LiveLinker
     from amplint.verify import offer
 
     request, text = make_request(**given)
     if text is not None:
         raise click.UsageError("standard input is no project that could be run")
-    outcome = engine.run(request)
+    linker = LiveLinker()
+    outcome = engine.run(replace(request, linker=linker))
     console.tell(outcome.problems)
-    click.echo(offer.text(outcome, given["paths"], has_torch))
+    click.echo(offer.text(outcome, linker.inference, given["paths"], has_torch))
     return console.FAILED if outcome.problems else console.CLEAN
 
 

@@ -126,13 +126,12 @@ def _kind(region: Region | None) -> _Kind | None:
 class Slot:
     """The parts of one key, their join, and its readers.
 
-    Args:
-        parts: what each site contributes.
-        joined: the join of the parts; None before there are any.
-        readers: the sites that are evaluated again when that changes.
-        part_readers: those that are when a part changes.
-        demanded: whether whoever writes the key has been asked for.
-        counts: how many parts are equal to each.
+    `parts`: what each site contributes.
+    `joined`: the join of the parts; None before there are any.
+    `readers`: the sites that are evaluated again when that changes.
+    `part_readers`: those that are when a part changes.
+    `demanded`: whether whoever writes the key has been asked for.
+    `counts`: how many parts are equal to each.
     """
 
     __slots__ = ("counts", "demanded", "joined", "key", "part_readers", "parts", "readers")

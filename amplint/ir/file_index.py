@@ -38,7 +38,7 @@ class File:
         Args:
             path: relative to the project's root, with forward slashes.
             text: decoded, without a BOM.
-            shelf: where its tree is kept for a while; without one, for good.
+            tree_cache: where its tree is kept for a while; without one, for good.
             record: of its facts and graphs; with one, nothing is parsed before a tree is asked for.
 
         Raises:

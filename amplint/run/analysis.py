@@ -100,7 +100,7 @@ class Task:
         reported: the files whose findings were asked for.
         rules: what is to judge them.
         indexed: files that were indexed before, by path and text; what is indexed is added.
-        shelf: where trees are kept for a while; without one, all are kept.
+        tree_cache: where trees are kept for a while; without one, all are kept.
         store: the records of files that were indexed before; None to keep none.
         assumes_autocast: see `Files`.
         linker: knows the values of the files when they were linked last; None to keep none.

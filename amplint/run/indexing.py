@@ -118,7 +118,7 @@ class Indexer:
     Args:
         texts: of all files of the project, by path.
         indexed: files by path and text; what is indexed is added.
-        shelf: where trees are kept for a while; without one, all are kept.
+        tree_cache: where trees are kept for a while; without one, all are kept.
         store: the records of files that have not changed; without one, none is kept.
         progress: to be told how far this is.
     """

@@ -142,9 +142,14 @@ class LiveLinker:
     _known: Facts | None = None
 
     @property
+    def inference(self) -> Inference | None:
+        """The values that were given last; None where nothing was linked as a whole."""
+        return self._known.inference if self._known is not None else None
+
+    @property
     def files(self) -> Mapping[str, File]:
         """The files that are in memory, indexed, by path."""
-        return self._known.inference.files.own if self._known is not None else {}
+        return self.inference.files.own if self.inference is not None else {}
 
     def over(self, disk: Linker | None) -> LiveLinker:
         """The same, which takes the values from the cache where it knows none."""

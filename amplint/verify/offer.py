@@ -1,7 +1,8 @@
 """`amplint verify` without a program: what it could do on this project. Nothing is run for that.
 
 Programs are found by reading: scripts have a test on `__name__`, tests have the names that pytest
-looks for, and an entry is a function in a file with a fix that needs no argument but a device.
+looks for, and an entry is a function that needs no argument but a device, and that runs lines of
+fixes, itself or by what it calls.
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ import ast
 import os
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from amplint.core.finding import Finding, Safety
 from amplint.core.text import Text
+from amplint.core.walks import reachable
+from amplint.inference import Inference
+from amplint.ir.model import FunctionFacts
+from amplint.output import fixing
 from amplint.run.request import Outcome
 from amplint.verify import HOW_TO_GET_TORCH
 
@@ -29,9 +34,9 @@ class Programs:
     """The programs that could be run, by path or name.
 
     Args:
-        scripts: those in which fixes are come first.
+        scripts: those that run the lines of most fixes come first.
         tests: files of tests.
-        entries: as `--entry` takes them.
+        entries: as `--entry` takes them; each runs lines of fixes.
     """
 
     scripts: tuple[str, ...]
@@ -39,22 +44,83 @@ class Programs:
     entries: tuple[str, ...]
 
 
-def programs(texts: Mapping[str, Text], fixed: Iterable[str]) -> Programs:
+class Calls:
+    """The fixes whose lines a function runs, as far as the call graph shows it.
+
+    Args:
+        functions: all functions, by id.
+        called: by function, those that its calls may run.
+        fixed: the findings with a fix.
+    """
+
+    def __init__(
+        self,
+        functions: Mapping[str, FunctionFacts],
+        called: Mapping[str, Iterable[str]],
+        fixed: Iterable[Finding],
+    ) -> None:
+        self._runs: dict[str, set[str]] = {name: set(called.get(name, ())) for name in functions}
+        self._own: Counter[str] = Counter()  # how many fixes are in a function
+        by_path: dict[str, list[FunctionFacts]] = {}
+        for function in functions.values():
+            by_path.setdefault(function.path, []).append(function)
+            outer = functions.get(function.parent or "")
+            # Of what a function defines, hooks and keys for sorting are called out of sight; a
+            # class body runs where it stands.
+            if outer and (outer.kind in INNER or function.kind in ("class", "lambda")):
+                self._runs[outer.id].add(function.id)
+        for finding in fixed:
+            row = finding.span.start.row
+            own = by_path.get(finding.path, ())
+            around = [each for each in own if each.location[0] <= row <= each.location[2]]
+            if around:  # the innermost one begins last
+                self._own[max(around, key=lambda each: each.location[:2]).id] += 1
+
+    def fixes(self, function: str) -> int:
+        """The number of fixes whose lines are run when this function is; 0 of an unknown one."""
+        start = [function] if function in self._runs else []
+        return sum(self._own[each] for each in reachable(start, self._runs.__getitem__))
+
+
+INNER = ("function", "lambda")
+
+
+def calls_of(inference: Inference | None, fixed: Iterable[Finding]) -> Calls:
+    """The calls of a project that was linked as a whole; of another one, nothing is known."""
+    if inference is None:
+        return Calls({}, {}, ())
+    files = inference.files.own.values()
+    functions = {name: each for file in files for name, each in file.facts.functions.items()}
+    called: dict[str, set[str]] = {}
+    for (function, _), callees in inference.edges.items():
+        called.setdefault(function, set()).update(callees & functions.keys())
+    return Calls(functions, called, fixed)
+
+
+def applicable(outcome: Outcome) -> list[Finding]:
+    """The findings with a fix that `verify` tries; what is only shown is applied by nobody."""
+    return fixing.fixable(outcome.findings, fixing.UNSAFE)
+
+
+def programs(texts: Mapping[str, Text], changed: Collection[str], calls: Calls) -> Programs:
     """The programs of a project.
 
     Args:
         texts: of its files, by path.
-        fixed: the files that a fix would change.
+        changed: the files that a fix would change.
+        calls: which functions run lines of fixes.
     """
-    changed = set(fixed)
     tests = tuple(path for path in sorted(texts) if is_test(path, texts[path].text))
     others = [path for path in sorted(texts) if path not in tests and path.endswith(".py")]
     scripts = [path for path in others if "torch" in texts[path].text and is_script(texts[path])]
-    names = [(path, name) for path in others if path in changed for name in callables(texts[path])]
-    names.sort(key=lambda each: each[1] not in USUAL)
-    entries = [f"{module_name(path)}:{name}" for path, name in names]
-    by_fix = sorted(scripts, key=lambda path: path not in changed)
-    return Programs(tuple(by_fix), tests, tuple(entries))
+    scripts.sort(key=lambda path: (-calls.fixes(f"{path}::"), path not in changed))
+    entries = [
+        (-number, name not in USUAL, f"{module_name(path)}:{name}")
+        for path in others
+        for name in callables(texts[path])
+        if (number := calls.fixes(f"{path}::{name}"))
+    ]
+    return Programs(tuple(scripts), tests, tuple(name for *_, name in sorted(entries)))
 
 
 def is_test(path: str, text: str) -> bool:
@@ -103,20 +169,26 @@ def module_name(path: str) -> str:
 # ------------------------------------------------------------------------------- words
 
 
-def text(outcome: Outcome, paths: Sequence[str], has_torch: bool) -> str:
+def text(
+    outcome: Outcome, inference: Inference | None, paths: Sequence[str], has_torch: bool
+) -> str:
     """The commands to type, and the fixes that they would verify.
 
     Args:
         outcome: of a check of the project.
+        inference: its values, where it was linked as a whole.
         paths: as the user named them.
         has_torch: whether programs can be run in this environment.
     """
-    fixable = [finding for finding in outcome.findings if finding.fix is not None]
+    fixable = applicable(outcome)
     lines = [*of_fixes(fixable, outcome)]
     if fixable:
-        found = programs(outcome.all_texts or outcome.texts, {each.path for each in fixable})
-        lines += ["", *of_programs(found, outcome.root, paths)]
-        if any(each.fix is not None and each.fix.safety is Safety.UNSAFE for each in fixable):
+        calls = calls_of(inference, fixable)
+        found = programs(outcome.all_texts or outcome.texts, {e.path for e in fixable}, calls)
+        safeties = {each.fix.safety for each in fixable if each.fix is not None}
+        given = [*(paths or (".",)), *(["--unsafe"] if safeties == {Safety.UNSAFE} else [])]
+        lines += ["", *of_programs(found, outcome.root, given)]
+        if len(safeties) > 1:
             lines.append("With --unsafe behind `verify`, the unsafe fixes are verified too.")
         lines.append(
             "With --report DIRECTORY behind `verify`, there is a page with the diff of each fix."
@@ -130,7 +202,7 @@ def text(outcome: Outcome, paths: Sequence[str], has_torch: bool) -> str:
 def of_fixes(fixable: Sequence[Finding], outcome: Outcome) -> Iterator[str]:
     """The fixes that there are to verify."""
     if not fixable:
-        yield "No finding has a fix: there is nothing to verify."
+        yield "No finding has a fix that may be applied: there is nothing to verify."
         return
     counts = Counter(each.fix.safety.value for each in fixable if each.fix is not None)
     safeties = (f"{counts[each.value]} {each.value}" for each in Safety if counts[each.value])
@@ -147,9 +219,9 @@ def of_fixes(fixable: Sequence[Finding], outcome: Outcome) -> Iterator[str]:
         yield f"  and {len(fixable) - SHOWN} more, which `amplint check` lists"
 
 
-def of_programs(found: Programs, root: Path, paths: Sequence[str]) -> Iterator[str]:
-    """The commands, one a line."""
-    given = shlex.join(paths or (".",))
+def of_programs(found: Programs, root: Path, words: Sequence[str]) -> Iterator[str]:
+    """The commands, one a line; these words stand behind `verify`."""
+    given = shlex.join(words)
     yield "A verdict takes a program that runs the lines of these fixes. Found here:"
     commands = [
         f"--steps 20 --script {shlex.quote(os.path.relpath(root / script))}"

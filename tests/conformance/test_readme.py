@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -78,3 +79,15 @@ def run(directory: Path) -> str:
         text=True,
         timeout=300,
     ).stdout
+
+
+def test_what_is_said_of_gpus_agrees_with_the_results() -> None:
+    """A file of results names the GPU and the torch, and so do the pages that speak of them."""
+    results = (ROOT / "benchmarks" / "results").glob("verify-*-torch*.json")
+    ran = [json.loads(path.read_text(encoding="utf-8"))["environment"] for path in results]
+    machines = {(each["GPU"]["name"], each["torch"].partition("+")[0]) for each in ran}
+    for page in ("README.md", "docs/verify.md"):
+        text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+        said = re.findall(r"NVIDIA (\w+) with torch (\d+\.\d+\.\d+)", text)
+        assert {(f"NVIDIA {name}", version) for name, version in said} == machines, page
+        assert "on a GPU yet" not in text

@@ -6,6 +6,9 @@ import itertools
 
 import hypothesis.strategies as st
 import pytest
+
+pytest.importorskip("torch")
+
 import torch
 from hypothesis import given, settings
 

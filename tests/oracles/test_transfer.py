@@ -6,6 +6,9 @@ import ast
 import contextlib
 
 import pytest
+
+pytest.importorskip("torch")
+
 import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,3 +17,76 @@ def test_no_docstring_begins_with_a_question_word(path: Path) -> None:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             text = ast.get_docstring(node) or ""
             assert not re.match(r"(What|Who|Whose|Whoever)\b", text), text
+
+
+DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+ARGUMENTS = re.compile(r"^Args:\n((?:    .*\n?|\n)+)", re.MULTILINE)
+ARGUMENT = re.compile(r"^    ([\w*]+(?:, [\w*]+)*):", re.MULTILINE)
+
+
+def parts(path: Path) -> Iterator[tuple[ast.AST, str]]:
+    """What has a docstring in a module, and the docstring."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, DOCUMENTED):
+            yield node, ast.get_docstring(node) or ""
+
+
+def defined() -> dict[str, set[str]]:
+    """By class of amplint, the names in it, and those that an enum has."""
+    found: dict[str, set[str]] = {}
+    for path in MODULES:
+        for node, _ in parts(path):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, {"name", "value"}).update(names_in(node))
+    return found
+
+
+def names_in(cls: ast.ClassDef) -> Iterator[str]:
+    for node in ast.walk(cls):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+def test_members_of_classes_that_docstrings_name_are_there() -> None:
+    """`Source.heat` in a docstring is something that `Source` has."""
+    known = defined()
+    assert "heat" in known["Source"]
+    own = known.keys() - {"Tensor", "Function", "Path"}  # torch and Python have these, too
+    gone = [
+        f"{path.relative_to(ROOT)}: {name}.{member}"
+        for path in MODULES
+        for _, text in parts(path)
+        for name, member in re.findall(r"`([A-Z]\w+)\.(\w+)", text)
+        if name in own and member not in known[name]
+    ]
+    assert not gone
+
+
+def parameters(node: ast.AST) -> set[str]:
+    """The parameters of a function, or those by which a class is made."""
+    if isinstance(node, ast.ClassDef):
+        fields = {
+            each.target.id
+            for each in node.body
+            if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+        }
+        makers = [each for each in node.body if getattr(each, "name", "") == "__init__"]
+        return fields.union(*map(parameters, makers))
+    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    own = node.args
+    every = [*own.posonlyargs, *own.args, *own.kwonlyargs, own.vararg, own.kwarg]
+    return {each.arg for each in every if each is not None}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_arguments_that_docstrings_explain_are_parameters(path: Path) -> None:
+    for node, text in parts(path):
+        found = ARGUMENTS.search(text)
+        if found is None or isinstance(node, ast.Module):
+            continue
+        names = {each.lstrip("*") for row in ARGUMENT.findall(found[1]) for each in row.split(", ")}
+        assert names and names <= parameters(node), (getattr(node, "name", ""), names)

@@ -1,6 +1,7 @@
 """A room imports from the rooms below it alone, and a rule from what is meant for rules."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,3 +99,26 @@ def test_a_rule_imports_what_is_meant_for_rules(path: Path) -> None:
             package = node.module.partition(".")[0]
             deep = package == "amplint" and node.module != "amplint"
             assert not deep or node.module.startswith("amplint.knowledge"), node.module
+
+
+def test_the_documentation_has_the_rooms_in_their_order() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rooms = [room for room in re.findall(r"^\| \*\*(\w+)\*\*:? ?", text, re.MULTILINE) if room]
+    assert rooms == [room for room in LAYERS if room != "source"]
+
+
+@pytest.mark.parametrize("room", ["server", "verify"])
+def test_nothing_but_commands_imports(room: str) -> None:
+    """As docs/architecture.md says of both."""
+    users = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in modules()
+        if room in {room_of(dotted) for dotted in imports(path)}
+    }
+    assert {user.partition("/")[0] for user in users} <= {room, "cli"}
+
+
+def test_the_automaton_and_the_explorer_of_paths_know_nothing_of_each_other() -> None:
+    room = PACKAGE / "gradscaler"
+    assert "amplint.gradscaler.automaton" not in imports(room / "path_explorer.py")
+    assert {room_of(each) for each in imports(room / "automaton.py")} <= {"core"}

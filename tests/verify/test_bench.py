@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("torch")
+
 from amplint.verify.backends.choice import BACKENDS
 from amplint.verify.compare.bench import PAIRS, Bench, Counts, Point, Subject, text
 from amplint.verify.compare.ratios import Claim
 from amplint.verify.runs.drivers import Kind, UserProgram
 from tests.helpers import write
-
-pytest.importorskip("torch")
 
 # Both versions differ in NUMBER, and in a module that is imported when the program runs.
 TRAIN = """

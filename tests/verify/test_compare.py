@@ -22,6 +22,7 @@ from amplint.verify.compare.operations import (  # noqa: E402
     ulps,
 )
 from amplint.verify.recording.observation import Leaf  # noqa: E402
+from amplint.verify.recording.snapshot import Named, leaves, tensor  # noqa: E402
 from tests.verify.leaves import leaf, row  # noqa: E402
 
 ONE = torch.tensor([1.0, 2.0])
@@ -63,6 +64,35 @@ def test_bits_of_large_tensors_are_hashes() -> None:
     assert bits(leaf(ONE, kept=False), leaf(ONE.clone(), kept=False)) is None
     difference = bits(leaf(ONE, kept=False), leaf(ONE + 1, kept=False))
     assert difference is not None and "values are not kept" in difference.after
+
+
+def test_values_are_told_by_their_greatest_difference() -> None:
+    one = torch.zeros(2, 3)
+    other = one.clone()
+    other[1, 2], other[0, 1] = 0.5, 0.25
+    difference = bits(leaf(one), leaf(other))
+    assert str(difference) == (
+        "result: float32[2x3]@cpu: values differ (by 0.5 at [1, 2]: 0 -> 0.5)"
+    )
+    other[0, 0] = math.nan
+    assert "by nan at [0, 0]: 0 -> nan" in str(bits(leaf(one), leaf(other)))
+
+
+def test_large_tensors_are_told_by_a_sample() -> None:
+    one = torch.zeros(1000, 500)
+    other = one.clone()
+    other[1, 1] = 1.0  # in no sample of every 123rd
+    (ours,), (theirs,) = (leaves(Named({"w": tensor(each, most=0)}), "") for each in (one, other))
+    assert str(bits(ours, theirs)) == (
+        "w: float32[1000x500]@cpu: values differ (in none of 4066 elements that were kept)"
+    )
+    other[0, 492] = -2.0
+    (theirs,) = leaves(Named({"w": tensor(other, most=0)}), "")
+    assert str(bits(ours, theirs)) == (
+        "w: float32[1000x500]@cpu: values differ "
+        "(by 2 at [0, 492]: 0 -> -2, of 4066 elements that were kept)"
+    )
+    assert bits(ours, ours) is None
 
 
 def test_bits_of_numbers() -> None:

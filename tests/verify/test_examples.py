@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("torch")
+
 from amplint.core import registry
 from amplint.core.rule import Same, Syncs
 from amplint.verify import examples, harness
 from amplint.verify.backends.choice import BACKENDS
 from amplint.verify.compare.bench import AS_WRITTEN, PRECISIONS, Counts
 from tests.verify.test_page import check
-
-pytest.importorskip("torch")
 
 
 def test_programs_before_and_after_their_fixes(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+pytest.importorskip("torch")
+
 from amplint.cli import main as cli
 from amplint.verify import harness, witnesses
 from amplint.verify.backends.choice import BACKENDS
@@ -13,7 +15,6 @@ from amplint.verify.harness import Checked
 from amplint.verify.selftest import RIGHT, WRONG, Report, Row
 from amplint.verify.witnesses import Result, Verdict
 
-pytest.importorskip("torch")
 pytest.importorskip("numpy")  # the module of PyTorch's lists wants it
 
 SIM = (BACKENDS["sim"],)

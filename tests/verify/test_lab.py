@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("torch")
+
 from amplint.core.rule import Change
 from amplint.verify.backends.choice import BACKENDS
 from amplint.verify.compare.lab import Lab, Verified, verify
 from amplint.verify.compare.verdicts import Verdict
 from amplint.verify.runs.drivers import Kind, UserProgram
 from tests.verify import wrong
-
-pytest.importorskip("torch")
 
 
 def laboratory(
@@ -393,7 +393,7 @@ def test_line_that_does_not_run(tmp_path: Path, runner: Any) -> None:
     (unused,) = verified("return h", tmp_path, runner).judged
     assert unused.judgement.verdict is Verdict.NOT_EXECUTED
     assert unused.judgement.reason == (
-        "no operation was recorded for `return torch.relu(x)` (train.py:20)"
+        "what is edited of `return torch.relu(x)` did not run (train.py:20)"
     )
 
 

@@ -39,7 +39,7 @@ FULL = Observation(
     state=(Leaf("state", "NoneType", "None"),),
     rng="cd",
     guesses=3,
-    lines={"train.py": (1, 2)},
+    ran={"train.py": ((1, 0, 1, 9), (2, 0, 3, 4))},
     notes=("path-dependent",),
 )
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from amplint.cli.main import main
-from amplint.core.text import Text
 from amplint.verify import offer
 from tests.helpers import ROOT, write
 
@@ -83,7 +82,9 @@ def test_a_path_that_is_not_there_is_a_problem(
 
 def test_without_fixes(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "tools/quiet.py"]) == 0
-    assert capsys.readouterr().out.startswith("No finding has a fix: there is nothing to verify.\n")
+    assert capsys.readouterr().out.startswith(
+        "No finding has a fix that may be applied: there is nothing to verify.\n"
+    )
     assert project.is_dir()
 
 
@@ -117,9 +118,62 @@ def test_names_to_import_by(path: str, name: str) -> None:
     assert offer.module_name(path) == name
 
 
-def test_scripts_with_fixes_and_usual_names_come_first() -> None:
-    script = "import torch\nif __name__ == '__main__':\n    pass\n"
-    functions = "def images(n=1): ...\ndef _own(): ...\ndef main(): ...\ndef of(x, y=1): ...\n"
-    texts = {"a.py": Text(script), "b.py": Text(script + functions)}
-    found = offer.programs(texts, {"b.py"})
-    assert found == offer.Programs(("b.py", "a.py"), (), ("b:main", "b:images"))
+def test_scripts_and_entries_that_run_most_fixes_come_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {
+        "options.py": b"""\
+import torch
+
+def get_args():
+    return [torch.float16]
+""",
+        "engine.py": b"""\
+import torch
+from options import get_args
+
+def get_scaler(): return torch.cuda.amp.GradScaler()
+
+def images(n=1):
+    return torch.zeros(n).cuda()
+
+def defaults():
+    return get_args()
+
+class Trainer:
+    def fit(self):
+        return images(), get_scaler()
+
+def smoke():
+    return Trainer().fit()
+""",
+        "a_tool.py": b"import torch\nfrom options import get_args\n"
+        b"if __name__ == '__main__':\n    get_args()\n",
+        "train.py": b"import torch\nimport engine\n"
+        b"if __name__ == '__main__':\n    engine.smoke()\n",
+        "other.py": b"import engine\n\ndef check():\n    engine.images()\n",
+    }
+    monkeypatch.chdir(write(files, tmp_path / "project"))
+    assert main(["verify"]) == 0
+    out = capsys.readouterr().out
+    commands = [line.strip() for line in out.splitlines() if line.startswith("  amplint verify")]
+    assert commands == [
+        "amplint verify . --steps 20 --script train.py",
+        "amplint verify . --steps 20 --script a_tool.py",
+        "amplint verify . --entry engine:smoke",
+        "amplint verify . --entry engine:get_scaler",
+        "amplint verify . --entry engine:images",
+        "amplint verify . --entry other:check",
+    ]
+
+
+def test_fixes_that_need_unsafe_are_offered_with_it(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = TRAIN.replace(b"torch.cuda.amp.GradScaler()", b"1")
+    (project / "tools/train.py").write_bytes(text.replace(b"zeros(3)", b"rand(3)"))
+    assert main(["verify", "tools/train.py"]) == 0
+    out = capsys.readouterr().out
+    assert "Fixes that could be verified: 1 (1 unsafe)" in out
+    assert "  amplint verify tools/train.py --unsafe --entry tools.train:main\n" in out
+    assert "With --unsafe behind" not in out

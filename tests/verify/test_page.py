@@ -6,6 +6,10 @@ import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
+import pytest
+
+pytest.importorskip("torch")
+
 from amplint.output.page import resource
 from amplint.verify.compare.bench import Counts, Point, Times
 from amplint.verify.compare.ratios import Claim, Ratio

@@ -10,6 +10,8 @@ from unittest import mock
 
 import pytest
 
+pytest.importorskip("torch")
+
 from amplint.core import registry
 from amplint.core.rule import Change
 from amplint.output import fixing
@@ -28,8 +30,6 @@ from amplint.verify.runs.drivers import Kind, UserProgram
 from amplint.verify.runs.spec import Spec
 from benchmarks import programs
 from tests.helpers import ROOT
-
-pytest.importorskip("torch")
 
 PROGRAMS = ROOT / "benchmarks" / "verify_programs"
 
@@ -96,15 +96,17 @@ def test_exit_status(verdicts: str, undeclared: Change | None, status: int) -> N
 
 
 def test_report(tmp_path: Path) -> None:
-    """Steps that are too few leave an evaluation unverified; the report says so, in all forms."""
+    """Steps that are too few leave an evaluation unverified, and sums that are read after the loop;
+    the report says so, in all forms."""
     tree = tmp_path / "cifar"
     shutil.copytree(PROGRAMS / "cifar", tree)
     program = UserProgram(Kind.SCRIPT, "train.py", steps=2)
     found = projects.verified(request(tree), options(program))
     assert found.status == report.UNDECIDED
     text = report.text(found)
-    assert "6 exact, 1 not-executed" in text
-    assert "no operation was recorded for `with autocast():` (train.py:79)" in text
+    assert "4 exact, 3 not-executed" in text
+    assert "what is edited of `with autocast():` did not run (train.py:79)" in text
+    assert "what is edited of `running_loss = float(running_loss)` did not run" in text
     assert "not checked: time and memory" in text
 
     report.write(found, tmp_path)
@@ -112,7 +114,7 @@ def test_report(tmp_path: Path) -> None:
     assert data["status"] == 3
     assert data["program"] == "python train.py"
     assert data["backends"]["sim"]["title"].startswith("simulated CUDA autocast")
-    assert [fix["verdict"] for fix in data["fixes"]].count(Verdict.NOT_EXECUTED.value) == 1
+    assert [fix["verdict"] for fix in data["fixes"]].count(Verdict.NOT_EXECUTED.value) == 3
     waits = data["runs"]["sim"]
     assert (
         waits["after"]["waits"]["h2d-copy"]["user"] < waits["before"]["waits"]["h2d-copy"]["user"]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("torch")
 
 from amplint.cli import main as cli
 from amplint.cli import options
@@ -13,9 +16,8 @@ from amplint.cli.main import main
 from amplint.verify import projects
 from amplint.verify.backends.choice import AUTO, BACKENDS
 from amplint.verify.compare import verdict
+from amplint.verify.runs.launcher import OF_ONE_PROCESS
 from tests.helpers import ROOT, write
-
-pytest.importorskip("torch")
 
 PROGRAM = b"""\
 import torch
@@ -155,6 +157,108 @@ def test_what_a_user_has_to_mend(
     assert message in err and not out
     assert "Traceback" not in err
     assert (project / "tool/train.py").read_bytes() == PROGRAM
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('os.environ["LOCAL_RANK"]', "LOCAL_RANK is not set"),
+        ('int(os.environ.get("RANK"))', "RANK is not set"),
+        ('int(os.getenv("WORLD_SIZE"))', "WORLD_SIZE is not set"),
+        ('torch.distributed.init_process_group("gloo")', "RANK is not set"),
+        ('os.environ["OTHER"]', None),
+        ('{"1": 2}["LOCAL_RANKS"]', None),
+    ],
+)
+def test_a_script_under_no_launcher(
+    line: str,
+    told: str | None,
+    project: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in OF_ONE_PROCESS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    script = PROGRAM.decode().replace("import torch\n", f"import os\nimport torch\n{line}\n", 1)
+    (project / "tool/train.py").write_text(script)
+    arguments = ["verify", ".", "--backend", "policy", "--script", "tool/train.py"]
+    status = main(arguments)
+    out, err = capsys.readouterr()
+    if told is None:
+        assert status == 3 and "both programs raise KeyError at tool/train.py:3" in out
+        return
+    assert (status, out) == (2, "")
+    assert err.splitlines()[-1] == (
+        f"amplint: error: `python tool/train.py` cannot be started: {told}, which a launcher such "
+        "as torchrun sets (tool/train.py:3); to run it as one process, put this before `amplint`: "
+        "RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 LOCAL_WORLD_SIZE=1 MASTER_PORT=29500"
+    )
+
+
+LOADER = """
+import torch
+from torch.utils.data import DataLoader
+
+def collate(batch):
+    return torch.stack(batch).cuda()
+
+def main():
+    loader = DataLoader(torch.ones(4, 8).unbind(), 2, num_workers=1, collate_fn=collate)
+    model = torch.nn.Linear(8, 1).cuda()
+    for x in loader:
+        with torch.cuda.amp.autocast():
+            out = model(x)
+    return out
+"""
+
+
+def test_cuda_in_a_worker_of_a_loader(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As on a GPU, whose driver no forked process may use; `sim` hung until the time limit, and
+    all was well on `policy`."""
+    (project / "tool/train.py").write_text(LOADER)
+    assert main(["verify", ".", "--entry", "train:main", "--select", "AMP701"]) == 3
+    out = capsys.readouterr().out
+    assert "AMP701 inconclusive" in out
+    assert (
+        "both programs raise RuntimeError at tool/train.py:6: Cannot re-initialize CUDA in forked "
+        "subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method (in "
+        "DataLoader worker process 0)" in out
+    )
+
+
+def test_cuda_in_workers_alone_cannot_be_simulated(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A GPU would let the workers, for nobody has used it before. What `sim` has in place of a
+    tensor cannot be sent from one process to another."""
+    moved = LOADER.replace("Linear(8, 1).cuda()", "Linear(8, 1)")
+    (project / "tool/train.py").write_text(moved)
+    main(["verify", ".", "--entry", "train:main", "--select", "AMP701"])
+    assert (
+        "sim: inconclusive, this cannot be simulated: a tensor on the GPU in another process, such "
+        "as a worker of a DataLoader" in capsys.readouterr().out
+    )
+
+
+def test_nothing_is_said_of_a_program_that_comes_to_no_end(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the other back end says; and it is not run again with its fixes."""
+    hang = PROGRAM.decode().replace(
+        "def main():\n",
+        "def main():\n    import time\n"
+        "    while type(torch.ones(2, device='cuda')) is not torch.Tensor: time.sleep(1)\n",
+    )
+    (project / "tool/train.py").write_text(hang)
+    start = time.monotonic()
+    arguments = ["verify", ".", "--entry", "train:main", "--select", "AMP701", "--timeout", "20"]
+    assert main(arguments) == 3
+    assert time.monotonic() - start < 75  # each guess once, and not four times
+    out = capsys.readouterr().out
+    assert "AMP701 inconclusive" in out
+    assert "the original runs into the time limit on sim: --timeout gives it more" in out
+    assert "host waits" not in out
 
 
 def test_program_that_fails_by_itself(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -114,10 +114,12 @@ def test_the_seed_decides_what_is_drawn(runner: Runner) -> None:
     assert one.rng != other.rng
 
 
-def test_lines_that_ran_are_known(runner: Runner) -> None:
+def test_what_ran_is_known(runner: Runner) -> None:
     text = (PROGRAMS / "runs.py").read_text(encoding="utf-8").splitlines()
-    taken = runner.run(spec("branch", args=(1,), lines=True)).lines["runs.py"]
-    assert [text[row - 1].strip() for row in taken] == ["if x:", "return 1"]
+    taken = runner.run(spec("branch", args=(1,), traced=("runs.py",))).ran["runs.py"]
+    assert {text[row - 1].strip() for row, *_ in taken} >= {"if x:", "return 1"}
+    assert "return 2" not in {text[row - 1].strip() for row, *_ in taken}
+    assert runner.run(spec("branch", args=(1,))).ran == {}
 
 
 def test_a_target_that_is_not_there_is_an_exception(runner: Runner) -> None:

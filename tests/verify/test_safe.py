@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("torch")
+
 from amplint.core.finding import Finding, Safety, edited
 from amplint.core.registry import all_rules
 from amplint.run.request import Outcome
@@ -18,8 +20,6 @@ from amplint.verify.recording.observation import Observation
 from amplint.verify.runs.spec import Spec
 from tests.helpers import ROOT, lint
 from tests.verify.safe import CASES, Case, replaced
-
-pytest.importorskip("torch")
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 FILE = "main.py"

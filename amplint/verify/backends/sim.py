@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -41,6 +42,7 @@ REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
 # What FakeTensor starts a GPU's context with, by version.
 CONTEXTS = ("init_cuda_context", "init_gpu_context")
 
+IN_ANOTHER_PROCESS = "a tensor on the GPU in another process, such as a worker of a DataLoader"
 # torch/csrc/utils/tensor_new.cpp
 COPY_WARNING = (
     "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
@@ -92,12 +94,15 @@ class Simulator:
         self.guess = guess
         self.guesses = 0
         self.mode = FakeTensorMode()
+        self.process = os.getpid()
 
     def perform(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Perform an operation, or guess its result."""
         if _is_on_host(args, kwargs):
             with fake_tensor.unset_fake_temporarily():
                 return func(*args, **kwargs)
+        if os.getpid() != self.process:  # what has no values cannot be sent back, and that hangs
+            raise NotSimulableError(IN_ANOTHER_PROCESS)
         if func.overloadpacket is aten.copy_ and not isinstance(args[0], FakeTensor):
             self.guesses += 1  # a buffer of the host keeps what it holds
             return args[0]
@@ -398,11 +403,10 @@ def simulated(recorder: Recorder, simulator: Simulator) -> Iterator[None]:
         yield
 
 
-def reason(error: BaseException) -> str | None:
-    """Why an error says nothing about the program; None if it does."""
+def reason(error: BaseException, text: str) -> str | None:
+    """Why an error with this text says nothing about the program; None if it does."""
     if isinstance(error, NotSimulableError):
-        return str(error)
-    text = str(error)
+        return text
     kinds = (
         fake_tensor.UnsupportedOperatorException,
         fake_tensor.UnsupportedFakeTensorException,

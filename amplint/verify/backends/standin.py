@@ -7,6 +7,7 @@ Programs that say "cuda" then run as they are: on tensors without values (`sim`)
 from __future__ import annotations
 
 import contextlib
+import os
 import types
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -134,8 +135,17 @@ def is_cuda(device: Any) -> bool:
     return isinstance(device, str) and device.partition(":")[0] == "cuda"
 
 
+# torch/cuda/__init__.py, `_lazy_init`
+BAD_FORK = (
+    "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must "
+    "use the 'spawn' start method"
+)
+
+
 class Redirect(TorchFunctionMode):
     """Has every operation that names the current CUDA device use another one, and pins nothing.
+
+    A process that is forked from one that has used CUDA cannot: torch raises, and so does this.
 
     Args:
         target: gives the device that stands for a named one.
@@ -147,6 +157,14 @@ class Redirect(TorchFunctionMode):
     def __init__(self, target: Callable[[torch.device], torch.device]) -> None:
         super().__init__()
         self.target = target
+        self.user = 0  # the process that has used CUDA first; forks inherit it
+
+    def device(self, named: Any) -> torch.device:
+        """The device that stands for one of CUDA. Raises RuntimeError in a process without it."""
+        self.user = self.user or os.getpid()
+        if self.user != os.getpid():
+            raise RuntimeError(BAD_FORK)
+        return self.target(torch.device(named))
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
@@ -158,12 +176,11 @@ class Redirect(TorchFunctionMode):
             kwargs["pin_memory"] = False
         if func is torch.Tensor.cuda:
             named = args[1] if len(args) > 1 else kwargs.pop("device", None)
-            device = torch.device("cuda" if named is None else named)
-            return args[0].to(self.target(device), **kwargs)
+            return args[0].to(self.device("cuda" if named is None else named), **kwargs)
         if is_cuda(kwargs.get("device")):
-            kwargs["device"] = self.target(torch.device(kwargs["device"]))
+            kwargs["device"] = self.device(kwargs["device"])
         if func in self.POSITIONAL:
-            args = tuple(self.target(torch.device(a)) if is_cuda(a) else a for a in args)
+            args = tuple(self.device(a) if is_cuda(a) else a for a in args)
         return func(*args, **kwargs)
 
 

@@ -7,6 +7,7 @@ is then taken as the program that further fixes begin from, as in `amplint fix`.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,7 @@ from amplint.verify.compare.operations import Place
 from amplint.verify.compare.verdict import MEANINGS, Verdict
 from amplint.verify.compare.verdicts import Judgement, Runs
 from amplint.verify.recording.observation import Observation, Row, RunOutcome, to_json
+from amplint.verify.runs import launcher
 from amplint.verify.runs.drivers import UnstartedError, UserProgram
 from amplint.verify.runs.mirrors import mirror
 from amplint.verify.runs.spec import Spec
@@ -78,6 +80,7 @@ class Lab:
         directory: for the copies; empty.
         run: runs a spec.
         seconds, memory: limits of a run, as in `Spec`.
+        traced: the files of which is written down what ran.
         linked: what the copies link to; known after the first run.
         seen: the observations that were made, so that nothing is run twice.
     """
@@ -91,6 +94,7 @@ class Lab:
     run: Callable[[Spec], Observation]
     seconds: float
     memory: int
+    traced: frozenset[str] = frozenset()
     linked: tuple[str, ...] = ()
     seen: dict[tuple[object, ...], Observation] = field(default_factory=dict)
 
@@ -103,7 +107,7 @@ class Lab:
             context: "module:function" of a context manager to run in; "" for none.
             turn: which of several runs of the same it is.
         """
-        key = (frozenset(texts.items()), backend, context, turn)
+        key = (frozenset(texts.items()), backend, context, turn, self.traced)
         if key not in self.seen:
             self.seen[key] = self._run(texts, backend, context)
         return self.seen[key]
@@ -119,6 +123,7 @@ class Lab:
             backend=backend,
             args=(to_json(self.program), str(self.root), "{device}"),
             contexts=(context,) if context else (),
+            traced=tuple(sorted(self.traced)),
             seconds=self.seconds,
             memory=self.memory,
         )
@@ -126,6 +131,10 @@ class Lab:
             return self.run(spec)
         finally:
             shutil.rmtree(place, ignore_errors=True)
+
+    def trace(self, findings: Iterable[Finding]) -> None:
+        """Write down from now on what runs of the files of these findings, too."""
+        self.traced |= {each.path for each in findings if each.fix is not None}
 
     def copy(self, texts: Texts, place: Path) -> None:
         """Write a copy of the project with these texts."""
@@ -167,7 +176,8 @@ class Verified:
         first: what there was to report before.
         texts: the texts of the changed files with the good fixes in them.
         outcome: what is left to report after these.
-        runs: by back end, the program as it was and with all the good fixes.
+        runs: by back end, the program as it was and with all the good fixes; not of one that came
+            to no end as it was.
     """
 
     judged: tuple[JudgedFix, ...]
@@ -186,10 +196,14 @@ def verify(request: Request, unsafe: bool, lab: Lab) -> Verified:
     first = current = Round(request, engine.run(request), allow, {}, lab)
     if not fixing.fixable(first.outcome.findings, allow):
         return Verified((), first.outcome, {}, first.outcome, {})
+    lab.trace(first.outcome.findings)
     for backend in lab.backends:
         original = lab.observe({}, backend.name)
         if original.error == UnstartedError.__name__:
             raise NotStartedError(original.text)
+        unlaunched = launcher.missing(original, first.line_at(original.place), os.environ)
+        if unlaunched is not None:
+            raise NotStartedError(f"`{lab.program}` cannot be started: {unlaunched}")
     judged: list[JudgedFix] = []
     refused: set[tuple[str, ...]] = set()
     postponed: list[JudgedFix] = []  # undecided, because of an error that other fixes have ended
@@ -199,6 +213,7 @@ def verify(request: Request, unsafe: bool, lab: Lab) -> Verified:
             for finding in fixing.fixable(current.outcome.findings, allow)
             if current.identity(finding) not in refused
         ]
+        lab.trace(tried)
         result = current.solve(current.applicable(tried))
         postponed = []
         if not result:
@@ -221,8 +236,9 @@ def verify(request: Request, unsafe: bool, lab: Lab) -> Verified:
         texts=current.texts,
         outcome=current.outcome,
         runs={
-            each.name: (lab.observe({}, each.name), lab.observe(current.texts, each.name))
+            each.name: (original, lab.observe(current.texts, each.name))
             for each in lab.backends
+            if verdicts.by_original(original := lab.observe({}, each.name)) is None
         },
     )
 
@@ -387,6 +403,12 @@ class Round:
             },
         )
 
+    def line_at(self, place: str) -> str:
+        """The line of a place, in whatever file of the project; "" if there is none."""
+        path, _, row = place.rpartition(":")
+        known = self.outcome.all_texts.get(path)
+        return known.line(int(row)) if known is not None else ""
+
     def steps(self, rows: Iterable[Row], texts: Texts) -> tuple[Step, ...]:
         """Operations with the lines of these texts."""
         found = []
@@ -405,16 +427,16 @@ class Round:
         path = finding.path
         if self.part_of(finding).cell is not None:
             return Judgement(Verdict.NOT_EXECUTED, "the cells of notebooks are not run")
-        rows = executed.touched(self.before(path), after[path], finding.fix.edits)
+        before = self.outcome.texts[path]
+        new = executed.rows_after(before.text, after[path], finding.fix.edits)
         original, fixed = (self.lab.observe(texts, backend) for texts in (self.texts, after))
-        sides = [(after[path], rows.after, fixed)]
+        sides = [(after[path], executed.whole_rows(after[path], new), fixed)]
         if original.outcome is RunOutcome.OK:  # else the edited line may be the one that raised
-            sides.insert(0, (self.before(path), rows.before, original))
-        for text, lines, seen in sides:
-            recorded = {each.row for each in seen.rows if each.path == path}
-            missed = executed.unshown(text, lines, recorded)
+            sides.insert(0, (before.text, executed.edited(before, finding.fix.edits), original))
+        for text, spans, seen in sides:
+            missed = executed.unrun(text, spans, seen.ran.get(path, ()))
             if missed:
-                line = text.splitlines()[missed[0] - 1].strip()
-                reason = f"no operation was recorded for `{line}` ({path}:{missed[0]})"
+                line = executed.lines_of(text)[missed[0] - 1].strip()
+                reason = f"what is edited of `{line}` did not run ({path}:{missed[0]})"
                 return Judgement(Verdict.NOT_EXECUTED, reason)
         return judgement

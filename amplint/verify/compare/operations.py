@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from amplint.verify.recording.observation import Leaf, Row, Tensor
+from amplint.verify.recording.observation import Leaf, Row, Tensor, sample_step
 
 GROWTH = 1.1  # by how much an error may grow and still count as the same
 ROUNDINGS = 4  # units of the last place that no error needs to stay below
@@ -42,7 +42,7 @@ class Difference:
         what: the property: "dtype", "device", "shape", "stride", "type", "kind", "grad", "value",
             or "presence" for a leaf that only one of the two has.
         before, after: what it was and is, in a few words; of values, how far they lie apart stands
-            behind the second, in parentheses.
+            behind the second, in parentheses: the greatest difference, with its place.
     """
 
     where: str
@@ -53,7 +53,7 @@ class Difference:
     def __str__(self) -> str:
         distance = self.after.removeprefix(self.before)
         if self.what == "value" and distance.startswith(" ("):  # all else is said to be the same
-            return f"{self.where}: values differ{distance}"
+            return f"{self.where}: {self.before}: values differ{distance}"
         return f"{self.where}: {self.what} {self.before} -> {self.after}"
 
 
@@ -149,14 +149,29 @@ def by_value(
     elif before.tensor.dtype == after.tensor.dtype and before.tensor.sha256 == after.tensor.sha256:
         return None
     one, other = values(before), values(after)
-    objection = "values are not kept" if one is None or other is None else alike(one, other)
+    objection = by_sample(before, after) if one is None or other is None else alike(one, other)
     if objection is None:
         return None
     return Difference(before.where, "value", brief(before), f"{brief(after)} ({objection})")
 
 
+def by_sample(before: Leaf, after: Leaf) -> str:
+    """How far tensors lie apart of which only a sample is kept, as far as that shows it."""
+    one, other = before.tensor, after.tensor
+    if one is None or other is None or one.shape != other.shape:
+        return "values are not kept"
+    ours, theirs = sampled(one), sampled(other)
+    if ours is None or theirs is None:
+        return "values are not kept"
+    kept = f"of {len(ours)} elements that were kept"
+    if torch.equal(ours, theirs):
+        return f"in none {kept}"
+    step = sample_step(math.prod(one.shape))
+    return f"by {largest_gap(ours, theirs, one.shape, step)}, {kept}"
+
+
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> str | None:
-    return f"by {largest_gap(one, other)}"
+    return f"by {largest_gap(one, other, one.shape)}"
 
 
 def within_an_ulp(one: torch.Tensor, other: torch.Tensor) -> str | None:
@@ -206,13 +221,19 @@ BOOLS = {"True": 1.0, "False": 0.0}
 
 def decode(tensor: Tensor) -> torch.Tensor | None:
     """The tensor whose bytes were kept; None if they were not."""
-    if tensor.data is None:
-        return None
-    data = bytearray(base64.b64decode(tensor.data))
+    return None if tensor.data is None else numbers(tensor.data, tensor).reshape(tensor.shape)
+
+
+def sampled(tensor: Tensor) -> torch.Tensor | None:
+    """The elements of a tensor that were kept in place of all."""
+    return None if tensor.sample is None else numbers(tensor.sample, tensor)
+
+
+def numbers(kept: str, tensor: Tensor) -> torch.Tensor:
+    """Bytes of elements of a tensor as numbers."""
+    data = bytearray(base64.b64decode(kept))
     dtype: torch.dtype = getattr(torch, tensor.dtype)
-    if not data:
-        return torch.empty(tensor.shape, dtype=dtype)
-    return torch.frombuffer(data, dtype=dtype).reshape(tensor.shape)
+    return torch.frombuffer(data, dtype=dtype) if data else torch.empty((0,), dtype=dtype)
 
 
 def precision(leaf: Leaf) -> float:
@@ -257,14 +278,26 @@ def error(one: torch.Tensor, reference: torch.Tensor) -> float:
     return math.inf if math.isnan(ratio) else ratio
 
 
-def largest_gap(one: torch.Tensor, other: torch.Tensor) -> str:
-    """The largest absolute difference, for messages."""
+def largest_gap(one: torch.Tensor, other: torch.Tensor, shape: Sequence[int], step: int = 1) -> str:
+    """The largest absolute difference, where it is, and what the elements are there.
+
+    Args:
+        one, other: the elements.
+        shape: of the whole tensors.
+        step: the distance of the elements from each other there, if they are a sample.
+    """
     if one.shape != other.shape:
         return "another shape"
     if not one.numel():
         return "nothing"
-    gap = one.to(torch.complex128) - other.to(torch.complex128)
-    return f"{gap.abs().max().item():.3g}"
+    gaps = (one.to(torch.complex128) - other.to(torch.complex128)).abs().flatten()
+    at = int(gaps.argmax())  # that of a NaN, if there is one
+    gap = f"{gaps[at].item():.3g}"
+    if math.prod(shape) == 1:
+        return gap
+    ours, theirs = (each.flatten()[at].item() for each in (one, other))
+    place = [int(each) for each in torch.unravel_index(torch.tensor(at * step), tuple(shape))]
+    return f"{gap} at {place}: {ours:.6g} -> {theirs:.6g}"
 
 
 def brief(leaf: Leaf | None) -> str:

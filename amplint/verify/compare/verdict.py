@@ -63,7 +63,7 @@ MEANINGS: Mapping[Verdict, Meaning] = {
     ),
     Verdict.NOT_EXECUTED: Meaning(
         "not-executed",
-        "No operation was recorded for a line of the fix: this run says nothing about it.",
+        "What the fix edits did not run: this run says nothing about it.",
     ),
     Verdict.INCONCLUSIVE: Meaning(
         "inconclusive",

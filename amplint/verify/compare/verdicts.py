@@ -50,6 +50,7 @@ class Judgement:
         undeclared: the change that no rule declares, of a verdict that would be good with it.
         of_original: whether the original alone is why nothing can be said, of this change as of
             any other.
+        unended: whether that is the time limit, which no verdict of another back end makes up for.
     """
 
     verdict: Verdict
@@ -58,6 +59,7 @@ class Judgement:
     divergence: Divergence | None = None
     undeclared: Change | None = None
     of_original: bool = False
+    unended: bool = False
 
     @property
     def good(self) -> bool:
@@ -110,6 +112,12 @@ def by_original(original: Observation) -> Judgement | None:
         return None
     if original.outcome is RunOutcome.NOT_SIMULABLE:
         return undecidable(f"this cannot be simulated: {original.text}")
+    if original.outcome is RunOutcome.TIMEOUT:
+        reason = (
+            f"the original {ending(original)} on {original.backend}: --timeout gives it more, or "
+            "--backend names others"
+        )
+        return replace(undecidable(reason), unended=True)
     return undecidable(f"the original {ending(original)}")
 
 
@@ -347,7 +355,8 @@ def dtypes_in(run: Observation) -> set[str]:
 
 
 def overall(judgements: Mapping[str, Judgement], backends: Sequence[Backend]) -> Judgement:
-    """One verdict for all back ends: the worst; but what one could not decide, another may have.
+    """One verdict for all back ends: the worst; but what one could not decide, another may have,
+    unless that was for want of time.
 
     Only a back end with values can make it good.
     """
@@ -356,6 +365,9 @@ def overall(judgements: Mapping[str, Judgement], backends: Sequence[Backend]) ->
     bad = [each for each in everything if each.verdict in BAD or each.undeclared]
     if bad:
         return max(bad, key=severity)
+    for each in everything:
+        if each.unended:
+            return each
     if not with_values:
         return Judgement(Verdict.INCONCLUSIVE, "no back end with values ran it")
     if not all(each.good for each in with_values):

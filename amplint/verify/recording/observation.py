@@ -125,6 +125,7 @@ class Tensor:
         requires_grad: as torch has it.
         sha256: of the bytes of the contiguous values; None where there are no values.
         data: those bytes in base64, of tensors up to 1 MiB; None of larger ones.
+        sample: where there is no data, those of some elements: see `sample_step`.
     """
 
     dtype: str
@@ -135,6 +136,15 @@ class Tensor:
     requires_grad: bool
     sha256: str | None
     data: str | None
+    sample: str | None = None
+
+
+SAMPLED = 4096  # elements of a tensor that is too large to be sent
+
+
+def sample_step(elements: int) -> int:
+    """The distance between the elements of a sample, from the first one on."""
+    return max(1, -(-elements // SAMPLED))
 
 
 @dataclass(frozen=True)
@@ -178,7 +188,8 @@ class Observation:
         state: what else was given to compare: parameters, gradients, a scaler.
         rng: a hash of the states of all random generators at the end.
         guesses: how many values or shapes were guessed (`sim`).
-        lines: which lines ran, by path below the root, where that was asked for.
+        ran: the parts of the text that ran (`tracing.Place`), by path below the root, of the files
+            for which that was asked.
         notes: what a reader should know of the run itself.
         schema: of this document.
     """
@@ -201,7 +212,7 @@ class Observation:
     state: tuple[Leaf, ...] = ()
     rng: str = ""
     guesses: int = 0
-    lines: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    ran: Mapping[str, tuple[tuple[int, ...], ...]] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
     schema: int = SCHEMA
 

@@ -258,16 +258,16 @@ class Places:
 
     def __init__(self, root: Path) -> None:
         self.root = os.path.realpath(root) + os.sep
-        self._known: dict[CodeType, str | None] = {}
+        self._known: dict[str, str | None] = {}
 
     def path(self, code: CodeType) -> str | None:
         """The file of the code relative to the root; None if it does not lie below."""
-        if code not in self._known:
-            name = code.co_filename
+        name = code.co_filename
+        if name not in self._known:
             real = os.path.realpath(name)
             ours = real.startswith(self.root) and "site-packages" not in real and name[0] != "<"
-            self._known[code] = real[len(self.root) :].replace(os.sep, "/") if ours else None
-        return self._known[code]
+            self._known[name] = real[len(self.root) :].replace(os.sep, "/") if ours else None
+        return self._known[name]
 
     def here(self) -> SourceLine:
         """The line below the root that asks; without path where none does."""

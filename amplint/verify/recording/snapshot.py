@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from amplint.verify.recording.observation import Leaf, Tensor
+from amplint.verify.recording.observation import Leaf, Tensor, sample_step
 
 MAX_BYTES = 1 << 20  # of the values of a tensor that are sent
 MAX_DEPTH = 20
@@ -44,8 +44,8 @@ def leaves(value: Any, where: str, depth: int = 0) -> Iterator[Leaf]:
             yield from leaves(item, f"{where}: {name}" if where else name, depth + 1)
         return
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
-    if isinstance(value, torch.Tensor):
-        described = tensor(value)
+    if isinstance(value, (torch.Tensor, Tensor)):
+        described = value if isinstance(value, Tensor) else tensor(value)
         yield Leaf(where, described.type, tensor=described)
     elif isinstance(value, EXACT):
         yield Leaf(where, kind, repr(value))
@@ -73,12 +73,17 @@ def _is_array(value: Any) -> bool:
     return numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind in "biufc"
 
 
-def tensor(value: torch.Tensor) -> Tensor:
-    """A tensor as data. A fake one has no values; of a sparse one, they are those of the dense."""
+def tensor(value: torch.Tensor, most: int = MAX_BYTES) -> Tensor:
+    """A tensor as data. A fake one has no values; of a sparse one, they are those of the dense.
+
+    Args:
+        value: the tensor.
+        most: how many bytes of values may be sent; of more, a sample is.
+    """
     fake = _is_fake(value)
     strided = value.layout == torch.strided
     data = None if fake or value.device.type == "meta" else content(value)
-    keep = data is not None and len(data) <= MAX_BYTES
+    keep = data is not None and len(data) <= most
     return Tensor(
         dtype=str(value.dtype).removeprefix("torch."),
         device=str(value.device),
@@ -88,7 +93,16 @@ def tensor(value: torch.Tensor) -> Tensor:
         requires_grad=value.requires_grad,
         sha256=None if data is None else hashlib.sha256(data).hexdigest(),
         data=base64.b64encode(data).decode() if data is not None and keep else None,
+        sample=None if data is None or keep else sample(data, value.element_size()),
     )
+
+
+def sample(data: bytes, size: int) -> str:
+    """Some of the elements of that size, in base64."""
+    step = size * sample_step(len(data) // size)
+    return base64.b64encode(
+        b"".join(data[at : at + size] for at in range(0, len(data), step))
+    ).decode()
 
 
 def _type(value: torch.Tensor) -> str:

@@ -16,6 +16,7 @@ import importlib
 import json
 import os
 import random
+import re
 import signal
 import sys
 import traceback
@@ -23,13 +24,13 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any, cast
 
 import torch
 
 from amplint.verify.backends.choice import BACKENDS
 from amplint.verify.recording.observation import Observation, RunOutcome, from_json
+from amplint.verify.recording.tracing import Tracer, traced
 from amplint.verify.runs.run import collect
 from amplint.verify.runs.spec import Spec
 
@@ -43,7 +44,7 @@ def observe(spec: Spec) -> Observation:
 
     root = Path(os.path.realpath(spec.root))
     recorder = Recorder(root)
-    lines = Lines(recorder.places.path) if spec.lines else None
+    tracer = Tracer(recorder.places.path, frozenset(spec.traced))
     fields: dict[str, Any] = {"outcome": RunOutcome.OK}
     extra: dict[str, Any] = {}
     prepare(root, spec)
@@ -55,8 +56,7 @@ def observe(spec: Spec) -> Observation:
                 stack.enter_context(named(name)())
             target = named(spec.target)
             recorder.clear()
-            if lines is not None:
-                stack.enter_context(lines)
+            stack.enter_context(traced(tracer))
             result = target(*in_place(spec.args, spec), **in_place(spec.kwargs, spec))
         except BaseException as error:  # SystemExit and KeyboardInterrupt are ends like others
             fields = {**ended(error, spec), "place": place(error, root)}
@@ -74,7 +74,7 @@ def observe(spec: Spec) -> Observation:
         **recorder.seen(),
         **extra_fields(extra, caught),
         rng=rng,
-        lines=lines.seen() if lines is not None else {},
+        ran=tracer.seen(),
     )
 
 
@@ -134,25 +134,43 @@ def in_place(value: Any, spec: Spec) -> Any:
 
 def ended(error: BaseException, spec: Spec) -> dict[str, Any]:
     """The outcome that an exception stands for."""
-    kind, text = type(error).__name__, str(error)
+    kind, text = type(error).__name__, message(error)
     if isinstance(error, SystemExit):
         return {"outcome": RunOutcome.NO_RESULT, "error": kind, "text": f"sys.exit({error.code!r})"}
     if spec.backend == "sim":
         from amplint.verify.backends import sim  # noqa: PLC0415
 
-        reason = sim.reason(error)
+        reason = sim.reason(error, text)
         if reason is not None:
             return {"outcome": RunOutcome.NOT_SIMULABLE, "error": kind, "text": reason}
     return {"outcome": RunOutcome.EXCEPTION, "error": kind, "text": text}
 
 
+# What torch.utils.data raises for an error in a worker: torch/_utils.py, `ExceptionWrapper`.
+OF_WORKER = re.compile(r"Caught \w+ in (.+)\.\nOriginal Traceback ")
+IN_TRACEBACK = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
+
+
+def message(error: BaseException) -> str:
+    """The text of an error; of one in a worker of a loader, that of the error there."""
+    text = str(error)
+    worker = OF_WORKER.match(text)
+    if worker is None:
+        return text
+    said = text.rstrip().rpartition("\n")[2].partition(": ")[2]
+    return f"{said} (in {worker[1]})"
+
+
 def place(error: BaseException, root: Path) -> str:
-    """The innermost line below the root in the traceback."""
+    """The innermost line below the root in the traceback, and in that of a worker of a loader."""
     found = ""
-    for frame in traceback.extract_tb(error.__traceback__):
-        path = os.path.realpath(frame.filename)
-        if not frame.filename.startswith("<") and path.startswith(f"{root}{os.sep}"):
-            found = f"{os.path.relpath(path, root)}:{frame.lineno}"
+    frames = [(each.filename, each.lineno) for each in traceback.extract_tb(error.__traceback__)]
+    if OF_WORKER.match(str(error)):
+        frames += [(name, int(row)) for name, row in IN_TRACEBACK.findall(str(error))]
+    for name, row in frames:
+        path = os.path.realpath(name)
+        if not name.startswith("<") and path.startswith(f"{root}{os.sep}"):
+            found = f"{os.path.relpath(path, root)}:{row}"
     return found
 
 
@@ -227,42 +245,6 @@ def on_cuda(recorder: Any, spec: Spec, extra: dict[str, Any]) -> Iterator[None]:
 
 
 BACKEND_CONTEXTS = {"cpu": on_cpu, "policy": on_policy, "sim": on_sim, "cuda": on_cuda}
-
-
-# ------------------------------------------------------------------------------- lines
-
-
-class Lines:
-    """Writes down which lines below the root run, in all threads of the process."""
-
-    def __init__(self, path_of: Callable[[Any], str | None]) -> None:
-        self.path_of = path_of
-        self.ran: dict[str, set[int]] = {}
-
-    def __enter__(self) -> None:
-        import threading  # noqa: PLC0415
-
-        threading.settrace(self._enter)
-        sys.settrace(self._enter)
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
-
-    def _enter(self, frame: FrameType, _: str, __: Any) -> Any:
-        path = self.path_of(frame.f_code)
-        if path is None:
-            return None  # nothing is traced in there, and it costs little
-        rows = self.ran.setdefault(path, set())
-
-        def line(frame: FrameType, event: str, _: Any) -> Any:
-            if event == "line":
-                rows.add(frame.f_lineno)
-            return line
-
-        return line
-
-    def seen(self) -> dict[str, tuple[int, ...]]:
-        return {path: tuple(sorted(rows)) for path, rows in sorted(self.ran.items())}
 
 
 # ------------------------------------------------------------------------------- processes

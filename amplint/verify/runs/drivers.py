@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from amplint.verify.recording.snapshot import Returned
 
-SMALL = 1 << 20  # bytes of a landmark that is kept; of a larger one, a hash
+SMALL = 1 << 20  # bytes of a landmark that is kept; of a larger one, a hash and a sample
 BUDGET = 32 << 20  # bytes of all that are kept
 MOST = 2000  # landmarks
 
@@ -295,7 +295,7 @@ class Landmarks:
         return found
 
     def keep(self, value: object) -> object:
-        """A value as it is now: tensors are copied, large ones hashed."""
+        """A value as it is now: tensors are copied, large ones hashed and sampled."""
         import torch
 
         if isinstance(value, torch.Tensor):
@@ -316,8 +316,7 @@ class Landmarks:
         if size <= SMALL and self.kept + size <= BUDGET:
             self.kept += size
             return tensor.detach().clone()
-        facts = snapshot.tensor(tensor.detach())
-        return f"{facts.dtype} {list(facts.shape)} {facts.device} {facts.sha256}"
+        return snapshot.tensor(tensor.detach(), most=0)
 
     def note(self, name: str, value: object) -> None:
         """Keep a value under a name in which `{}` stands for how many of its kind there were."""

@@ -21,7 +21,8 @@ class Spec:
         guess: what a value that nobody knows is taken for (`sim`): True or 1.0, or False or 0.0.
         contexts: "module:function" of context managers to enter around the call, inside the
             recorder.
-        lines: whether to write down which lines below the root ran. Slows the program down.
+        traced: the files below the root of which is written down what ran. Slows their code down,
+            before Python 3.12 many times.
         record: whether to record operations; without, times are the program's own.
         seconds: of wall time, after which the process is killed.
         memory: bytes of address space that the process may have beyond what it has at the start;
@@ -36,7 +37,7 @@ class Spec:
     seed: int = 0
     guess: bool = True
     contexts: tuple[str, ...] = ()
-    lines: bool = False
+    traced: tuple[str, ...] = ()
     record: bool = True
     seconds: float = 120.0
     memory: int = 8 << 30
