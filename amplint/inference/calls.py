@@ -728,10 +728,10 @@ class Calls(Frame):
         if set(facts.decorated) & CONTEXT_MAKERS:
             return infer.read(Key("context", function.id)) or UNKNOWN
         result = infer.read(Key("return", function.id))
-        if any(isinstance(atom, Autocast) for atom in result):
-            return self.specialised(function, arguments, result)
         if infer.files[facts.path].graph(function.id).yields:
             result = one(Sequence(None, infer.read(Key("yield", function.id))))
+        elif any(map(is_made_of_arguments, result)):
+            result = self.specialised(function, arguments, result)
         return self.as_given_here(function.id, result, node)
 
     def as_given_here(self, function: str, result: Value, node: Node) -> Value:
@@ -747,7 +747,8 @@ class Calls(Frame):
         return result if inherited is None else of_unknown_dtype
 
     def specialised(self, function: Function, arguments: Arguments, result: Value) -> Value:
-        """A helper that returns a region, with this call's arguments put for its parameters."""
+        """What a helper returns, with this call's arguments put for its parameters: a region, or an
+        instance that is told from others by what its constructor was given."""
         state = self.inference.states.get(function.id)
         if state is None:
             return result
@@ -765,23 +766,34 @@ class Calls(Frame):
     def specialised_call(
         self, function: str, state: State, number: int, given: dict[str, Value]
     ) -> Value | None:
-        """The region that a call in a helper makes, with these arguments of the helper."""
+        """The region or the instance that a call in a helper makes, with these arguments of the
+        helper."""
         node = state.graph.nodes[number]
-        if node.op != ops.CALL:
-            return None
-        names = [a.name for a in state.values[node.operands[0]] if isinstance(a, Symbol)]
-        if len(names) != 1 or transfer.canonical(names[0]) not in libraries.AUTOCASTS:
+        if node.op != ops.CALL or not any(map(is_made_of_arguments, state.values[number])):
             return None
         values = [self.substituted(state, n, given) for n in node.arguments]
         arguments = self.arguments_of(state.graph, node, values)
+        made = only(state.values[number])
+        if isinstance(made, Instance):
+            makers = self.inference.methods(made.cls, "__init__", overridden=False)
+            return one(replace(made, given=self.identified(makers, arguments)))
+        names = [a.name for a in state.values[node.operands[0]] if isinstance(a, Symbol)]
+        if len(names) != 1 or transfer.canonical(names[0]) not in libraries.AUTOCASTS:
+            return None
         site = Site(None, partial(self.evidence_in, function, node))
         return one(transfer.autocast(transfer.canonical(names[0]), arguments, site))
 
     def substituted(self, state: State, number: int, given: dict[str, Value]) -> Value:
-        node = state.graph.nodes[number]
-        if node.op == ops.PARAM and node.data in given:
-            return given[node.data]
-        return state.values[number]
+        """The value of a node in a helper; where it is a parameter of it, or one that it may have
+        wrapped, that with these arguments of the helper."""
+        nodes = state.graph.nodes
+        if nodes[number].op not in (ops.PARAM, ops.PHI):
+            return state.values[number]
+        sources = reachable([number], lambda n: passed_on(state, n))
+        leaves = [n for n in sources if not passed_on(state, n)]
+        if any(nodes[n].op != ops.PARAM or nodes[n].data not in given for n in leaves):
+            return state.values[number]
+        return join(given[nodes[n].data] for n in leaves)
 
     def given(self, function: Function, arguments: Arguments) -> dict[str, Value]:
         """The parameters of a function as a call fills them, constant defaults included."""
@@ -901,6 +913,23 @@ def joined(graph: Graph, number: int) -> tuple[int, ...]:
     """The nodes that a node is one of; none, where it is no join."""
     node = graph.nodes[number]
     return node.operands if node.op == ops.PHI else ()
+
+
+def passed_on(state: State, number: int) -> tuple[int, ...]:
+    """The nodes of which a node is one, be it in a wrapper. Ex) `model` of DataParallel(model)"""
+    node = state.graph.nodes[number]
+    if node.op == ops.NARROW:
+        return node.operands[:1]
+    if node.op == ops.CALL and node.argument(0) >= 0:
+        callees = state.values[node.operands[0]]
+        names = [transfer.canonical(a.name) for a in callees if isinstance(a, Symbol)]
+        return (node.argument(0),) if any(n in libraries.MODULE_WRAPPERS for n in names) else ()
+    return joined(state.graph, number)
+
+
+def is_made_of_arguments(atom: Atom) -> bool:
+    """Whether a function that returns this may give another one to each call of it."""
+    return isinstance(atom, Autocast) or (isinstance(atom, Instance) and bool(atom.given))
 
 
 def is_executor(atom: Atom) -> bool:

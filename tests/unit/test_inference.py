@@ -1397,7 +1397,11 @@ class TestWhatOneCallHasMade:
 
     def test_what_is_stored_elsewhere_counts(self) -> None:
         program = self.HOLDER.format(store="self.held = held")
-        program += "\n            def put(self):\n                other = self.other\n                other.held = torch.zeros(3)\n"
+        program += """
+            def put(self):
+                other = self.other
+                other.held = torch.zeros(3)
+        """
         assert any(isinstance(atom, Tensor) for atom in value("self.other.held", program))
 
     def test_a_base_that_is_given_something_else(self) -> None:
@@ -1417,3 +1421,29 @@ class TestWhatOneCallHasMade:
                 use(made.held)
             """
         assert tensor("made.held", program).device.kind == CPU.kind
+
+    def test_a_helper_that_hands_on_what_it_is_given(self) -> None:
+        program = """
+            import torch
+            from torch import nn
+            from unknown import make, wrapped
+
+            class Holder:
+                def __init__(self, held, name):
+                    self.held = held
+
+            class Owner:
+                def __init__(self):
+                    self.known = self.hold(nn.Linear(2, 2), "known")
+                    self.other = self.hold(make(), name="other")
+
+                def hold(self, model, name):
+                    if wrapped():
+                        model = nn.DataParallel(model)
+                    return Holder(model, name)
+
+                def run(self):
+                    use(self.known.held, self.other.held)
+            """
+        assert value("self.other.held", program) == UNKNOWN
+        assert UNKNOWN.isdisjoint(value("self.known.held", program))
