@@ -18,6 +18,7 @@ from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.fact import Answer_co, Known, NodeFact, PlaceFact
 from amplint.analyses.hotness import TRAINING, Hotness
 from amplint.analyses.inferred import Regions, Values
+from amplint.analyses.never_given import NeverGiven
 from amplint.analyses.program import FileView
 from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.analyses.texts import ProjectText
@@ -328,6 +329,10 @@ class Source:
     def presumes(self, finding: Finding) -> bool:
         """Whether a finding rests on a region that is presumed."""
         return any(each in self._presumed for each in finding.related)
+
+    def never_runs(self, finding: Finding, node: cst.CSTNode) -> bool:
+        """Whether a finding claims what comes of running a place that no call is seen to run."""
+        return finding.group is Group.CORRECTNESS and self.ask(NeverGiven, node) is not None
 
     def _requoted(self, fix: Fix, node: cst.CSTNode) -> Fix | None:
         """A fix with quotes that do not end the f-strings around a node, which is how Python read

@@ -35,10 +35,10 @@ class CallGuards(Fact):
         """Whether a call of a function does not run a block of it."""
         return any(
             self._outcome(site, function, test) is (not holds)
-            for test, holds in self._around(function, block)
+            for test, holds in self.around(function, block)
         )
 
-    def _around(self, function: str, block: int) -> list[tuple[int, bool]]:
+    def around(self, function: str, block: int) -> list[tuple[int, bool]]:
         """The tests around a block, each with the outcome with which the block runs."""
         key = (function, block)
         if key not in self._guards:
@@ -111,24 +111,24 @@ class CallGuards(Fact):
             return UNKNOWN
         facts = self.inference.functions[function]
         parameter = facts.param(node.data)
-        caller = self.inference.states.get(site[0])
-        if parameter is None or caller is None or parameter.kind not in ("positional", "keyword"):
+        if parameter is None or parameter.kind not in ("positional", "keyword"):
             return UNKNOWN
-        given = self._given(caller, site[1], function, parameter.name)
+        given = self.given(site, function, parameter.name)
         if given is None:
             return UNKNOWN
         if given < 0:
             return parameter.default if parameter.constant_default else UNKNOWN
-        value = caller.values[given]
-        found = constant(value)
+        caller = self.inference.states[site[0]]
+        found = constant(caller.values[given])
         node = caller.graph.nodes[given]
         return found if found is not None or node.op == ops.CONST else UNKNOWN
 
-    def _given(self, caller: State, number: int, function: str, name: str) -> int | None:
-        """The node of the argument for a parameter; -1 where there is none, None where that is not
-        known."""
-        node = caller.graph.nodes[number]
-        if node.op != ops.CALL:
+    def given(self, site: SiteId, function: str, name: str) -> int | None:
+        """The node of the argument that a call gives for a parameter of a function; -1 where there
+        is none, None where that is not known."""
+        caller = self.inference.states.get(site[0])
+        node = caller.graph.nodes[site[1]] if caller is not None else None
+        if caller is None or node is None or node.op != ops.CALL:
             return None  # a property is read, an object is iterated
         callees = caller.values[node.operands[0]]
         partial = any(isinstance(a, Function) and (a.given or a.given_names) for a in callees)

@@ -32,6 +32,7 @@ from amplint.core.values import (
     Device,
     Function,
     Host,
+    Instance,
     Object,
     Sequence,
     Tensor,
@@ -146,6 +147,7 @@ def normalise(atoms: Iterable[Atom]) -> Value:
         return TOP
     kept: set[Atom] = set()
     alternatives = 0
+    parts.update({"Instance": join_instances(parts["Instance"])} if "Instance" in parts else {})
     for name, alike in parts.items():
         apart = len(alike) if name not in MERGES and name not in COUNTED_ONCE else 1
         alternatives += apart
@@ -255,6 +257,22 @@ def join_modules(modules: list[Object]) -> Iterable[Object]:
     return [Object("module", ANY_MODULE, join_devices([module.device for module in modules]))]
 
 
+def join_instances(instances: list[Any]) -> list[Atom]:
+    """Those of one class as one, of which is known what the constructors of all were given."""
+    alike: dict[Instance, list[Instance]] = {}
+    for instance in instances:
+        alike.setdefault(replace(instance, given=()), []).append(instance)
+    return [
+        group[0] if len(group) == 1 else replace(one, given=given_to_all(group))
+        for one, group in alike.items()
+    ]
+
+
+def given_to_all(instances: list[Instance]) -> tuple[tuple[str, Value], ...]:
+    first, *others = (instance.given for instance in instances)
+    return tuple(each for each in first if all(each in given for given in others))
+
+
 def join_containers(containers: list[Object]) -> Iterable[Object]:
     """Containers of modules, those of one type as one: what was empty before it was filled."""
     alike: dict[str, list[Object]] = {}
@@ -357,7 +375,7 @@ MERGES: Mapping[str, Callable[[list[Any]], Iterable[Atom]]] = {
 # ------------------------------------------------------------------------------ depth
 
 
-NESTS = frozenset({Sequence, MappingValue, Object})  # kinds that may hold values
+NESTS = frozenset({Sequence, MappingValue, Object, Instance})  # kinds that may hold values
 
 
 def shallow(value: Value) -> Value:
@@ -406,6 +424,8 @@ def inner(atom: Atom) -> tuple[Value, ...]:
         return distinct((atom.element, *(atom.items or ())))
     if isinstance(atom, MappingValue):
         return distinct((atom.rest, *(value for _, value in atom.items)))
+    if isinstance(atom, Instance):
+        return tuple(value for _, value in atom.given)
     return (atom.holds,) if isinstance(atom, Object) and atom.holds else ()
 
 
@@ -425,6 +445,9 @@ def truncated(value: Value, levels: int, dicts: int = 0) -> Value:
     for atom in value:
         if not inner(atom):
             kept.append(atom)
+        elif isinstance(atom, Instance):
+            given = (each for each in atom.given if levels and not is_deeper(each[1], levels - 1))
+            kept.append(replace(atom, given=tuple(given)))
         elif levels == 0:
             kept += (Unknown(part(atom)), Unknown())
         elif isinstance(atom, MappingValue):
@@ -449,6 +472,8 @@ def with_inside(atom: Atom, change: Callable[[Value], Value]) -> Atom:
     if isinstance(atom, MappingValue):
         pairs = tuple((key, changed[id(each)]) for key, each in atom.items)
         return replace(atom, items=pairs, rest=changed[id(atom.rest)])
+    if isinstance(atom, Instance) and atom.given:
+        return replace(atom, given=tuple((name, changed[id(each)]) for name, each in atom.given))
     if isinstance(atom, Object) and atom.holds:
         return replace(atom, holds=changed[id(atom.holds)])
     return atom

@@ -212,10 +212,15 @@ class Class:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """An instance of a class of the project."""
+    """An instance of a class of the project.
+
+    `given`: what its constructor was given, by parameter, where one call is known to have made it.
+    A field that holds such a parameter has this value in it, whatever others of its class hold.
+    """
 
     cls: str
     device: Device = NO_DEVICE
+    given: tuple[tuple[str, frozenset[Atom]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,8 +428,10 @@ def evidence_text(thing: object) -> str:
         return repr(thing.evidence)
     if isinstance(thing, Tensor):
         return f"{thing.device.evidence} {thing.dtype_evidence}"
-    if isinstance(thing, TensorTree | Instance):
+    if isinstance(thing, TensorTree):
         return repr(thing.device.evidence)
+    if isinstance(thing, Instance):
+        return f"{thing.device.evidence} {evidence_text(tuple(v for _, v in thing.given))}"
     if isinstance(thing, Object):
         return f"{thing.device.evidence} {evidence_text(thing.holds)}"
     if isinstance(thing, Autocast):

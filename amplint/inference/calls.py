@@ -61,6 +61,7 @@ from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 from amplint.knowledge.modules import MODULES
 
 MAX_SUBCLASSES = 24  # subclasses whose fields are taken for those of an instance of the base
+MAX_IDENTIFIED = 16  # parameters of a constructor by whose arguments instances are told apart
 MAX_EVENTS = 24  # names of methods that calls give for one parameter
 MAX_BY_PREFIX = 6  # methods that a computed name may mean
 CONTEXT_MAKERS = frozenset({"contextmanager", "asynccontextmanager"})
@@ -142,6 +143,9 @@ class Calls(Frame):
         infer = self.inference
         ids = infer.methods(instance.cls, name)
         if ids:
+            instance = replace(
+                instance, given=()
+            )  # a method knows nothing of what `self` was given
             results: list[Value] = []
             for identity in ids:
                 decorated = infer.functions[identity].decorated
@@ -156,6 +160,9 @@ class Calls(Frame):
                     results.append(self.decorated_method(identity, instance))
             return join(results)
         fields: list[Value] = []
+        identified = self.identified_field(instance, name)
+        if identified:
+            return identified
         below = infer.subclasses(instance.cls)
         # What so many subclasses store has nothing in common.
         related = [*infer.mro(instance.cls), *(below if len(below) <= MAX_SUBCLASSES else ())]
@@ -192,6 +199,25 @@ class Calls(Frame):
         # What torch's own layer stores, its subclasses have.
         layers = [Object("module", base) for base in sorted(bases) if base in MODULES]
         return transfer.object_attribute(layers[0], name) if len(layers) == 1 else UNKNOWN
+
+    def identified_field(self, instance: Instance, name: str) -> Value:
+        """The value of a field in an instance that one call is known to have made, where the
+        constructor stores a parameter in it: that, and what is stored in it elsewhere."""
+        infer = self.inference
+        makers = infer.methods(instance.cls, "__init__", overridden=False) if instance.given else []
+        if len(makers) != 1:
+            return BOTTOM
+        key = Key("kept", str(infer.functions[makers[0]].cls), name)
+        parameter = constant(infer.read(key))
+        given = next((value for p, value in instance.given if p == parameter), None)
+        if given is None:
+            return BOTTOM
+        constructors = infer.sites_of(key).keys()
+        stored = [
+            infer.read_without(Key("field", cls, name), constructors)
+            for cls in infer.mro(instance.cls)
+        ]
+        return join([given, *stored])
 
     def decorated_method(self, identity: str, instance: Instance) -> Value:
         """The method bound to the instance, through decorators of the project."""
@@ -366,14 +392,15 @@ class Calls(Frame):
                 if infer.library_bases(atom.id) & DICTS:
                     return self.called(Symbol("builtins.dict"), arguments, node)
                 self.fill_fields(atom.id, arguments)
+            given = self.identified(makers, arguments)
             if infer.is_loader(atom.id) and self.hands_on(makers):
                 device = transfer.host_memory(
                     "torch.utils.data.DataLoader", arguments, self.site(node)
                 )
                 if makers and device.pinned:  # a constructor may hand on a `collate_fn` of its own
                     device = replace(device, pinned=False, pinned_within=True)
-                return one(Instance(atom.id, device))
-            return one(Instance(atom.id))
+                return one(Instance(atom.id, device, given))
+            return one(Instance(atom.id, given=given))
         if isinstance(atom, Instance):
             return self.call_instance(atom, arguments, node)
         if isinstance(atom, Method) and isinstance(atom.of, Instance):
@@ -402,6 +429,23 @@ class Calls(Frame):
                 own = arguments.get("collate_fn", 6) or BOTTOM
                 return self.collated(self.called(atom, arguments, node), own)
         return self.called(atom, arguments, node)
+
+    def identified(self, makers: list[str], arguments: Arguments) -> tuple[tuple[str, Value], ...]:
+        """The arguments of a constructor by which its instance is told from others: objects and
+        tensors, known or not. Numbers and texts would tell apart what is alike."""
+        if len(makers) != 1 or arguments.unsure:
+            return ()
+        facts = self.inference.functions[makers[0]]
+        if len(facts.params) > MAX_IDENTIFIED:
+            return ()
+        given = self.given(Function(makers[0], Instance(str(facts.cls))), arguments)
+        return tuple(
+            (p.name, given[p.name])
+            for p in facts.params
+            if p.name in given
+            and not any(isinstance(atom, Host) for atom in given[p.name])
+            and not (p.annotated and is_unknown(given[p.name]))  # the annotation knows more
+        )
 
     def collated(self, loader: Value, collate: Value) -> Value:
         """A loader, whose batches are on the device if its `collate_fn` moves all tensors there."""
@@ -684,10 +728,10 @@ class Calls(Frame):
         if set(facts.decorated) & CONTEXT_MAKERS:
             return infer.read(Key("context", function.id)) or UNKNOWN
         result = infer.read(Key("return", function.id))
-        if any(isinstance(atom, Autocast) for atom in result):
-            return self.specialised(function, arguments, result)
         if infer.files[facts.path].graph(function.id).yields:
             result = one(Sequence(None, infer.read(Key("yield", function.id))))
+        elif any(map(is_made_of_arguments, result)):
+            result = self.specialised(function, arguments, result)
         return self.as_given_here(function.id, result, node)
 
     def as_given_here(self, function: str, result: Value, node: Node) -> Value:
@@ -703,7 +747,8 @@ class Calls(Frame):
         return result if inherited is None else of_unknown_dtype
 
     def specialised(self, function: Function, arguments: Arguments, result: Value) -> Value:
-        """A helper that returns a region, with this call's arguments put for its parameters."""
+        """What a helper returns, with this call's arguments put for its parameters: a region, or an
+        instance that is told from others by what its constructor was given."""
         state = self.inference.states.get(function.id)
         if state is None:
             return result
@@ -721,23 +766,34 @@ class Calls(Frame):
     def specialised_call(
         self, function: str, state: State, number: int, given: dict[str, Value]
     ) -> Value | None:
-        """The region that a call in a helper makes, with these arguments of the helper."""
+        """The region or the instance that a call in a helper makes, with these arguments of the
+        helper."""
         node = state.graph.nodes[number]
-        if node.op != ops.CALL:
-            return None
-        names = [a.name for a in state.values[node.operands[0]] if isinstance(a, Symbol)]
-        if len(names) != 1 or transfer.canonical(names[0]) not in libraries.AUTOCASTS:
+        if node.op != ops.CALL or not any(map(is_made_of_arguments, state.values[number])):
             return None
         values = [self.substituted(state, n, given) for n in node.arguments]
         arguments = self.arguments_of(state.graph, node, values)
+        made = only(state.values[number])
+        if isinstance(made, Instance):
+            makers = self.inference.methods(made.cls, "__init__", overridden=False)
+            return one(replace(made, given=self.identified(makers, arguments)))
+        names = [a.name for a in state.values[node.operands[0]] if isinstance(a, Symbol)]
+        if len(names) != 1 or transfer.canonical(names[0]) not in libraries.AUTOCASTS:
+            return None
         site = Site(None, partial(self.evidence_in, function, node))
         return one(transfer.autocast(transfer.canonical(names[0]), arguments, site))
 
     def substituted(self, state: State, number: int, given: dict[str, Value]) -> Value:
-        node = state.graph.nodes[number]
-        if node.op == ops.PARAM and node.data in given:
-            return given[node.data]
-        return state.values[number]
+        """The value of a node in a helper; where it is a parameter of it, or one that it may have
+        wrapped, that with these arguments of the helper."""
+        nodes = state.graph.nodes
+        if nodes[number].op not in (ops.PARAM, ops.PHI):
+            return state.values[number]
+        sources = reachable([number], lambda n: passed_on(state, n))
+        leaves = [n for n in sources if not passed_on(state, n)]
+        if any(nodes[n].op != ops.PARAM or nodes[n].data not in given for n in leaves):
+            return state.values[number]
+        return join(given[nodes[n].data] for n in leaves)
 
     def given(self, function: Function, arguments: Arguments) -> dict[str, Value]:
         """The parameters of a function as a call fills them, constant defaults included."""
@@ -857,6 +913,23 @@ def joined(graph: Graph, number: int) -> tuple[int, ...]:
     """The nodes that a node is one of; none, where it is no join."""
     node = graph.nodes[number]
     return node.operands if node.op == ops.PHI else ()
+
+
+def passed_on(state: State, number: int) -> tuple[int, ...]:
+    """The nodes of which a node is one, be it in a wrapper. Ex) `model` of DataParallel(model)"""
+    node = state.graph.nodes[number]
+    if node.op == ops.NARROW:
+        return node.operands[:1]
+    if node.op == ops.CALL and node.argument(0) >= 0:
+        callees = state.values[node.operands[0]]
+        names = [transfer.canonical(a.name) for a in callees if isinstance(a, Symbol)]
+        return (node.argument(0),) if any(n in libraries.MODULE_WRAPPERS for n in names) else ()
+    return joined(state.graph, number)
+
+
+def is_made_of_arguments(atom: Atom) -> bool:
+    """Whether a function that returns this may give another one to each call of it."""
+    return isinstance(atom, Autocast) or (isinstance(atom, Instance) and bool(atom.given))
 
 
 def is_executor(atom: Atom) -> bool:

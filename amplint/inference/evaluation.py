@@ -444,7 +444,18 @@ class Evaluation(Calls):
             if isinstance(atom, Instance):
                 site = (self.facts.id, self.number)
                 self.inference.write(Key("field", atom.cls, node.data), site, value)
+                parameter = self.kept_parameter(node)
+                if parameter is not None:
+                    self.inference.write(Key("kept", atom.cls, node.data), site, parameter)
         return value
+
+    def kept_parameter(self, store: Node) -> Value | None:
+        """The name of the parameter that a constructor stores as it is. Ex) self.model = model"""
+        owner, stored = (self.graph.nodes[self.graph.narrowed(n)] for n in store.operands)
+        if self.facts.name != "__init__" or owner.op != ops.PARAM or stored.op != ops.PARAM:
+            return None
+        is_own = owner.data == self.facts.params[0].name != stored.data
+        return one(Host("str", stored.data, True)) if is_own else None
 
     def op_binop(self, node: Node) -> Value:
         left, right = self.operands(node)

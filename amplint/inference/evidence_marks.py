@@ -98,8 +98,11 @@ def marked_atom(atom: Atom, path: Path, make: Make) -> Atom:
         evidence = make((*path, DTYPE), atom.dtype_evidence) if atom.dtype is not None else None
         device = marked_device(atom.device, path, make)
         return replace(atom, device=device, dtype_evidence=evidence)
-    if isinstance(atom, TensorTree | Instance):
+    if isinstance(atom, TensorTree):
         return replace(atom, device=marked_device(atom.device, path, make))
+    if isinstance(atom, Instance):
+        pairs = tuple((name, marked(each, (*path, name), make)) for name, each in atom.given)
+        return replace(atom, device=marked_device(atom.device, path, make), given=pairs)
     if isinstance(atom, Object):
         holds = marked(atom.holds, (*path, "holds"), make) if atom.holds else BOTTOM
         return replace(atom, device=marked_device(atom.device, path, make), holds=holds)

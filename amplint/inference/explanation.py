@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -135,6 +135,10 @@ class Onlooker:
             marked_parts.append(self._inference.read(key))
         value = join(marked_parts)
         return few_functions(value) if key.kind == "param" else value
+
+    def read_without(self, key: Key, sites: Container[SiteId]) -> Value:
+        parts = sorted(self._inference.sites_of(key).items(), key=lambda part: part[0])
+        return join(self._marks.on(part, (key, at)) for at, part in parts if at not in sites)
 
     def write(self, key: Key, _site: SiteId, value: Value) -> None:
         if key == self._wanted:

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from amplint.core.values import KINDS, Autocast, Class, Function, Instance, Module, Super, Value
+from amplint.core.values import KINDS, Class, Function, Instance, Module, Super, Value
+from amplint.inference.calls import is_made_of_arguments
 from amplint.inference.circles import Sites
 from amplint.inference.fixpoint import Inference
 from amplint.inference.grafting import Graft, mentions
@@ -298,9 +299,9 @@ class TakenUp(Inference):
             for node in kept.behind:
                 self.later(function, node)
         for function in (*self._anew, *self._grafted):
-            # Who calls what makes a region looks into the function: `Calls.specialised`.
+            # Who calls what makes a region or an instance looks into it: `Calls.specialised`.
             slot = self.slot(Key("return", function))
-            if any(isinstance(atom, Autocast) for atom in slot.joined or ()):
+            if any(map(is_made_of_arguments, slot.joined or ())):
                 self._tell(slot.readers)
         self.complete()
 

@@ -17,7 +17,7 @@ Dispatch = tuple[int, str, str]  # where a name is looked up, in which parameter
 KeyKind = Literal[
     "param", "return", "yield", "context", "region", "dispatch",  # of a function
     "name", "decorators",  # of a scope; of a definition
-    "field", "bases",  # of a class
+    "field", "kept", "bases",  # of a class; `kept`: the parameter that a field holds
     "operator", "role",  # of an operator of `torch.library`; of a function that serves one
 ]  # fmt: skip
 

@@ -9,7 +9,7 @@ import itertools
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from amplint.core.lattice import few_functions, join
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 OF_CODE: frozenset[KeyKind] = frozenset({"param", "field"})  # keys that other files may write
 # Keys of which one node alone makes something. What else is read may matter to the whole function,
 # or is remembered for the next node that asks.
-OF_NODES: frozenset[KeyKind] = frozenset({"param", "return", "yield", "context", "field", "name"})
+OF_NODES: frozenset[KeyKind] = frozenset(
+    {"param", "return", "yield", "context", "field", "kept", "name"}
+)
 PUBLISHED: tuple[KeyKind, ...] = ("return", "yield", "context")  # by a function as a whole
 # Of these, a function of another part that asks for one learns nothing: see `Store.need`.
 FOLLOWED_ONCE: frozenset[KeyKind] = frozenset({"return", "yield", "context", "field"})
@@ -269,7 +271,7 @@ class Store(ABC):
 
     def write(self, key: Key, site: SiteId, value: Value) -> None:
         """Contribute the part of one site to a key."""
-        if key.kind in OF_CODE and self._from_test(key.owner, site[0]):
+        if key.kind in OF_CODE and self.is_from_test(key.owner, site[0]):
             return
         slot = self.slot(key)
         if site[1] >= 0:
@@ -297,6 +299,13 @@ class Store(ABC):
         ):
             return
         self._join(slot)
+
+    def read_without(self, key: Key, sites: Container[SiteId]) -> Value:
+        """The value of a key without what some sites contribute."""
+        self.read(key)
+        slot = self.slot(key)
+        self._read_parts(slot)
+        return join(value for site, value in slot.parts.items() if site not in sites)
 
     def _join(self, slot: Slot) -> None:
         """Join the parts of a key anew."""
@@ -455,7 +464,7 @@ class Store(ABC):
         found = {site: region for site, region in sites if region is not None}
         return sorted(site for site in found if found[site].presumed is presumed)
 
-    def _from_test(self, owner: str, writer: str) -> bool:
+    def is_from_test(self, owner: str, writer: str) -> bool:
         """Whether a test says something of other code: with mocks, and tensors on the CPU."""
         return self._is_test(writer) and not self._is_test(owner)
 
@@ -526,7 +535,7 @@ class Store(ABC):
 
     def write_region(self, function: str, site: SiteId, region: Region | None) -> None:
         """Note that a call of a function stands in a region, or in none."""
-        if self._from_test(function, site[0]):
+        if self.is_from_test(function, site[0]):
             return
         slot = self.slot(Key("region", function))
         self._writing.append(slot)

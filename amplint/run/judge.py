@@ -97,7 +97,10 @@ def show(source: Source, shown: Iterable[tuple[Unit, Sequence[Rule]]]) -> Judged
                 try:
                     found = own(rule, check(node, source))
                     findings += (
-                        f for f in found if rule.presumes is not False or not source.presumes(f)
+                        f
+                        for f in found
+                        if rule.presumes is not False or not source.presumes(f)
+                        if not source.never_runs(f, node)
                     )
                 except Exception as error:
                     problems.append((rule.code, _describe(error, node, unit, source)))

@@ -1379,3 +1379,95 @@ def train(net: Net, loader, optimizer):
 """
     _, facts = linked(main)
     assert facts.fact(Hotness).is_hot(f"main.py::Net{count - 1}.encode") is followed
+
+
+class TestWhatOneCallHasMade:
+    """An instance is told from others of its class by what its constructor was given."""
+
+    HOLDER = """
+        import torch
+        from unknown import make
+
+        class Holder:
+            def __init__(self, held):
+                {store}
+
+        class Owner:
+            def __init__(self):
+                self.known = Holder(torch.zeros(3).cuda())
+                self.other = Holder(make())
+                self.many = [Holder(torch.zeros(3).cuda()), Holder(torch.zeros(3))]
+
+            def run(self):
+                use(self.known.held, self.other.held)
+                for each in self.many:
+                    use(each.held)
+        """
+
+    def test_a_field_that_is_stored_as_it_is_given(self) -> None:
+        program = self.HOLDER.format(store="self.held = held")
+        assert tensor("self.known.held", program).device.kind == ACCELERATOR
+        assert value("self.other.held", program) == UNKNOWN
+        known = value("self.known.held", program)
+        assert UNKNOWN.isdisjoint(known)
+
+    def test_of_several_it_is_any(self) -> None:
+        program = self.HOLDER.format(store="self.held = held")
+        assert tensor("each.held", program).device == PERHAPS_CPU
+
+    def test_a_field_that_is_computed_is_that_of_all(self) -> None:
+        program = self.HOLDER.format(store="self.held = held + 1")
+        assert any(isinstance(atom, Tensor) for atom in value("self.other.held", program))
+
+    def test_what_is_stored_elsewhere_counts(self) -> None:
+        program = self.HOLDER.format(store="self.held = held")
+        program += """
+            def put(self):
+                other = self.other
+                other.held = torch.zeros(3)
+        """
+        assert any(isinstance(atom, Tensor) for atom in value("self.other.held", program))
+
+    def test_a_base_that_is_given_something_else(self) -> None:
+        program = """
+            import torch
+
+            class Base:
+                def __init__(self, held):
+                    self.held = held
+
+            class Derived(Base):
+                def __init__(self, held):
+                    super().__init__(held.cpu())
+
+            def run(x):
+                made = Derived(torch.zeros(3).cuda())
+                use(made.held)
+            """
+        assert tensor("made.held", program).device.kind == CPU.kind
+
+    def test_a_helper_that_hands_on_what_it_is_given(self) -> None:
+        program = """
+            import torch
+            from torch import nn
+            from unknown import make, wrapped
+
+            class Holder:
+                def __init__(self, held, name):
+                    self.held = held
+
+            class Owner:
+                def __init__(self):
+                    self.known = self.hold(nn.Linear(2, 2), "known")
+                    self.other = self.hold(make(), name="other")
+
+                def hold(self, model, name):
+                    if wrapped():
+                        model = nn.DataParallel(model)
+                    return Holder(model, name)
+
+                def run(self):
+                    use(self.known.held, self.other.held)
+            """
+        assert value("self.other.held", program) == UNKNOWN
+        assert UNKNOWN.isdisjoint(value("self.known.held", program))

@@ -1,0 +1,56 @@
+"""Which code never runs, because no call gives the argument that it waits for.
+
+def forward(self, x, mask=None):
+    if mask is not None:
+        x = x.masked_fill(mask, -1e9)    # never run by `model(x)`, which is the only call
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amplint.analyses.call_guards import CallGuards
+from amplint.analyses.callers import Callers
+from amplint.analyses.fact import PlaceFact
+from amplint.core.walks import reachable
+from amplint.inference import Inference
+from amplint.ir import ops
+from amplint.ir.ast_cache import NodePlace
+
+
+class NeverGiven(PlaceFact[bool]):
+    """Whether a test of an argument that is None by default lets a place run in no call: at least
+    one call of the function is seen, outside of tests, and all that are seen leave it out."""
+
+    requires = (Callers, CallGuards)
+
+    def __init__(self, inference: Inference, callers: Callers, guards: CallGuards) -> None:
+        super().__init__(inference)
+        self._callers = callers
+        self._guards = guards
+
+    def of(self, at: NodePlace) -> bool | None:
+        infer, function = self.inference, at.function
+        sites = self._callers.sites.get(function, ())
+        calls = [site for site in sites if not infer.is_from_test(function, site[0])]
+        left_out = {
+            p.name
+            for p in infer.functions[function].params
+            if p.constant_default and p.default is None
+        }
+        left_out.intersection_update(self._asked(function, at.block) if calls else ())
+        left_out = {
+            name
+            for name in left_out
+            if all(self._guards.given(site, function, name) == -1 for site in calls)
+        }
+        is_dead = left_out and all(self._guards.leaves_out(s, function, at.block) for s in calls)
+        return True if is_dead else None
+
+    def _asked(self, function: str, block: int) -> Iterator[str]:
+        """The parameters in the tests around a block."""
+        nodes = self.inference.states[function].graph.nodes
+        tests = (test for test, _ in self._guards.around(function, block))
+        for number in reachable(tests, lambda n: (o for o in nodes[n].operands if o >= 0)):
+            if nodes[number].op == ops.PARAM:
+                yield nodes[number].data
