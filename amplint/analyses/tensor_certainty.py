@@ -27,7 +27,6 @@ from amplint.core.values import (
 )
 from amplint.core.walks import Solver, reachable
 from amplint.inference import Inference, State, annotated
-from amplint.inference.use_evidence import TENSOR_USES
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Graph, Location, Node
@@ -164,15 +163,11 @@ class TensorCertainty(NodeFact[bool]):
         return together([GUESS if own == at else ask(at) for at in guesses] or [SURE])
 
     def _used_as_tensors(self, function: str, state: State) -> Collection[int]:
-        """The nodes of which an attribute is read that only tensors have, be it in a part of the
-        code where a test has narrowed them."""
+        """The nodes of which an attribute is read that only tensors have, or that a function of
+        torch is given first, be it in a part of the code where a test has narrowed them."""
         if function not in self._used:
-            asked = (
-                node.operands[0]
-                for node in state.graph.nodes
-                if node.op == ops.ATTR and node.data in TENSOR_USES
-            )
-            self._used[function] = {sole_origin(state.graph, each) for each in asked}
+            used = self.inference.marks_of(function).surely_tensors
+            self._used[function] = {sole_origin(state.graph, each) for each in used}
         return self._used[function]
 
     def _guessed(self, evidence: Evidence) -> Iterator[At]:

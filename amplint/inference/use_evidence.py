@@ -336,6 +336,9 @@ OF_LENGTHS = frozenset(
     """.split()
 )
 
+# What holds lengths of which nothing says where they come from; what is computed is on some device.
+HELD = frozenset({ops.PARAM, ops.NAME, ops.ATTR, ops.ITER, ops.UNPACK, ops.SUBSCRIPT})
+
 
 def lengths_of_packing(graph: Graph) -> Iterator[int]:
     """The nodes that hold the lengths of packed sequences; a call only if it copies or sorts them.
@@ -348,7 +351,7 @@ def lengths_of_packing(graph: Graph) -> Iterator[int]:
         if node.op == ops.CALL and graph.nodes[node.operands[0]].data == PACKING
     ]
     for number in reachable([n for n in given if n >= 0], lambda at: same_lengths(graph, at)):
-        if graph.nodes[number].op != ops.CALL or same_lengths(graph, number):
+        if graph.nodes[number].op in HELD or same_lengths(graph, number):
             yield number
 
 
