@@ -21,7 +21,7 @@ from amplint.analyses.inferred import Regions, Values
 from amplint.analyses.program import FileView
 from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.analyses.texts import ProjectText
-from amplint.core.finding import Cost, Edit, Finding, Fix, Group, Related, Safety, Span
+from amplint.core.finding import Cost, Edit, Finding, Fix, Group, Related, Span
 from amplint.core.lattice import only
 from amplint.core.rule import Rule
 from amplint.core.text import span_in
@@ -41,6 +41,7 @@ from amplint.core.values import (
     one,
 )
 from amplint.core.violations import Violation
+from amplint.cst.comments import Comments
 from amplint.cst.edits import REFUSED, Edits
 from amplint.cst.imports import Imports
 from amplint.cst.literals import literal
@@ -57,7 +58,6 @@ QUOTES = ("'", '"')
 CONDITION = "if this runs under autocast, as "  # the beginning of a message that presumes it
 # How it goes on, by the kind of evidence that it is presumed by.
 PRESUMED = {Shows.SIGN: "`{}` suggests", Shows.SETTINGS: "the settings say"}
-COMMENT = re.compile(r"#[^\r\n]*")
 
 
 class Source:
@@ -78,6 +78,7 @@ class Source:
         self.variables = Variables(layout, scopes, facts.flow)
         self.imports = Imports(layout.content, scopes)
         self.edits = Edits(layout)
+        self._comments = Comments(layout.content)
         self._scopes = scopes
         self._facts = facts
         self._said: dict[re.Pattern[str], bool] = {}
@@ -276,9 +277,9 @@ class Source:
     ) -> Finding:
         """A place where the claim of a rule holds; `anywhere`: within a region and outside of one.
 
-        A fix with an edit that could not be made is left out, and one that removes a comment is no
-        longer safe; nor is one of a finding that rests on a presumed region, which says so. Within
-        an f-string, edits get the quotes that are left, if there are any.
+        A fix with an edit that could not be made is left out; one of a finding that rests on a
+        presumed region, which says so, is not safe. The comments in what it replaces are kept.
+        Within an f-string, edits get the quotes that are left, if there are any.
         Raises ValueError for a group, or a condition of the fix, that the rule does not declare.
         """
         if group is not None and group not in rule.groups:
@@ -293,8 +294,8 @@ class Source:
             fix = fix and fix.demoted()
         if fix is not None:
             fix = self._requoted(fix, node) if REFUSED not in fix.edits else None
-        if fix is not None and fix.safety is Safety.SAFE and self._removes_comment(fix):
-            fix = fix.demoted()
+        if fix is not None:
+            fix = replace(fix, edits=self._comments.kept(fix.edits))
         if fix is not None and not set(fix.proven) <= set(rule.safe_if):
             raise ValueError(f"{rule.code} does not declare {set(fix.proven) - set(rule.safe_if)}")
         group = group or rule.group
@@ -337,14 +338,6 @@ class Source:
                 text = text.replace(quote, free[0])
             edits.append(replace(edit, text=text))
         return replace(fix, edits=tuple(edits))
-
-    def _removes_comment(self, fix: Fix) -> bool:
-        """Whether there is less comment after the fix; a `#` in a string counts as one, too."""
-        return any(
-            comment not in edit.text
-            for edit in fix.edits
-            for comment in COMMENT.findall(self.layout.content.text[edit.start : edit.end])
-        )
 
 
 def cost_of(rule: Rule, group: Group, heat: Heat | None) -> Cost:
