@@ -42,6 +42,7 @@ from amplint.core.values import (
     one,
 )
 from amplint.core.violations import Violation
+from amplint.cst.comments import Comments
 from amplint.cst.edits import REFUSED, Edits
 from amplint.cst.imports import Imports
 from amplint.cst.literals import literal
@@ -58,7 +59,6 @@ QUOTES = ("'", '"')
 CONDITION = "if this runs under autocast, as "  # the beginning of a message that presumes it
 # How it goes on, by the kind of evidence that it is presumed by.
 PRESUMED = {Shows.SIGN: "`{}` suggests", Shows.SETTINGS: "the settings say"}
-COMMENT = re.compile(r"#[^\r\n]*")
 
 
 class Source:
@@ -79,6 +79,7 @@ class Source:
         self.variables = Variables(layout, scopes, facts.flow)
         self.imports = Imports(layout.content, scopes)
         self.edits = Edits(layout)
+        self._comments = Comments(layout.content)
         self._scopes = scopes
         self._facts = facts
         self._said: dict[re.Pattern[str], bool] = {}
@@ -277,9 +278,9 @@ class Source:
     ) -> Finding:
         """A place where the claim of a rule holds; `anywhere`: within a region and outside of one.
 
-        A fix with an edit that could not be made is left out, and one that removes a comment is no
-        longer safe; nor is one of a finding that rests on a presumed region, which says so. Within
-        an f-string, edits get the quotes that are left, if there are any.
+        A fix with an edit that could not be made is left out; one of a finding that rests on a
+        presumed region, which says so, is not safe. The comments in what it replaces are kept.
+        Within an f-string, edits get the quotes that are left, if there are any.
         Raises ValueError for a group, or a condition of the fix, that the rule does not declare.
         """
         if group is not None and group not in rule.groups:
@@ -322,9 +323,8 @@ class Source:
         requoted = self._requoted(fix, node)
         if requoted is None:
             return None
-        if fix.safety is Safety.SAFE and (presumes or self._removes_comment(requoted)):
-            return requoted.demoted()
-        return requoted
+        kept = replace(requoted, edits=self._comments.kept(requoted.edits))
+        return kept.demoted() if presumes and kept.safety is Safety.SAFE else kept
 
     def presumes(self, finding: Finding) -> bool:
         """Whether a finding rests on a region that is presumed."""
@@ -354,14 +354,6 @@ class Source:
                 text = text.replace(quote, free[0])
             edits.append(replace(edit, text=text))
         return replace(fix, edits=tuple(edits))
-
-    def _removes_comment(self, fix: Fix) -> bool:
-        """Whether there is less comment after the fix; a `#` in a string counts as one, too."""
-        return any(
-            comment not in edit.text
-            for edit in fix.edits
-            for comment in COMMENT.findall(self.layout.content.text[edit.start : edit.end])
-        )
 
 
 def cost_of(rule: Rule, group: Group, heat: Heat | None) -> Cost:

@@ -177,7 +177,10 @@ class Edits:
         last = self._content.position(end).row
         line_end = self._content.start(last) + len(self._content.line(last))
         tail = text[end:line_end].lstrip()
-        return Edit(before, line_end if not tail or tail.startswith("#") else end, "")
+        if not tail or tail.startswith("#"):
+            return Edit(before, line_end, "")
+        # What closes the call must not get behind a comment.
+        return Edit(start if "#" in self._content.line(row - 1) else before, end, "")
 
     def _one_per_line(self, call: cst.Call) -> bool:
         """Whether each argument begins a line."""

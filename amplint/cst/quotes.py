@@ -12,7 +12,8 @@ from dataclasses import replace
 from amplint.core.finding import Edit
 from amplint.core.text import Text
 
-WRITTEN = re.compile(r'"([\w.:]*)"')  # Ex) "cuda:0"
+# Ex) "cuda:0", and a line with a comment, whose words stay
+WRITTEN = re.compile(r'^[ \t]*#.*|"(?P<word>[\w.:]*)"', re.MULTILINE)
 PLAIN = re.compile(r"""[a-zA-Z]*(["'])(?!\1\1)[^"'\\]*\1""")
 IN_STRING = re.compile(r"""\b[fFrRtT]{1,2}'""")
 LEAST, MOSTLY = 3, 0.9  # so many strings, and this part of all, show a style
@@ -50,7 +51,8 @@ def _requoted(text: Text, edit: Edit) -> Edit:
         return edit
 
     def single(found: re.Match[str]) -> str:
-        moved = any(found.group() in line for line in lines)
-        return found.group() if moved else f"'{found.group(1)}'"
+        word = found["word"]
+        stays = word is None or any(found.group() in line for line in lines)
+        return found.group() if stays else f"'{word}'"
 
     return replace(edit, text=WRITTEN.sub(single, edit.text))

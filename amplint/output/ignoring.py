@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from amplint.core.errors import Failure
 from amplint.core.finding import Edit, Finding, edited
 from amplint.core.registry import ENGINE_RULES
+from amplint.core.rows import Rows
 from amplint.core.text import Text, UndecodableError
 from amplint.output.fixing import objection
 from amplint.project.line_length import line_length
 from amplint.project.reading import as_module
 from amplint.run.request import Outcome
-from amplint.run.suppressions import NEXT_REMARK, Rows, Suppression, Suppressions
+from amplint.run.suppressions import NEXT_REMARK, Suppression, Suppressions
 
 # A file that does not parse can hold no comment about that, and an unused comment is to be deleted.
 NEVER = frozenset(rule.code for rule in ENGINE_RULES)

@@ -18,9 +18,11 @@ def above_loops(value: cst.BaseExpression, src: Source) -> tuple[Edit, ...] | No
     Ex) for x in loader: w = torch.ones(3) -> w = torch.ones(3); for x in loader: ...
     """
     line = src.statement(value)
-    assign = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
     loop = outermost_loop(value, src)
-    if line is None or loop is None or not isinstance(assign, cst.Assign):
+    if not isinstance(line, cst.SimpleStatementLine) or loop is None:
+        return None
+    assign = line.body[0]
+    if not isinstance(assign, cst.Assign):
         return None
     name = assign.targets[0].target
     in_body = isinstance(src.parent(src.parent(line)), cst.For | cst.While)
@@ -31,7 +33,9 @@ def above_loops(value: cst.BaseExpression, src: Source) -> tuple[Edit, ...] | No
     if not src.variables.bound_once(name):
         return None
     removed = src.edits.remove_statement(assign)
-    above = src.edits.insert_statement_before(loop, src.text(assign))
+    comment = line.trailing_whitespace.comment if len(line.body) == 1 else None
+    behind = f"  {comment.value}" if comment is not None else ""
+    above = src.edits.insert_statement_before(loop, src.text(assign) + behind)
     return (above, removed) if above is not None and removed is not None else None
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from amplint import DType, Object, only, reachable
+from amplint import DType, Host, NoGrad, Object, only, reachable
 from amplint import libcst as cst
+from amplint.knowledge.dtypes import INTEGRAL
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import RESULTS
@@ -70,6 +71,46 @@ def surely_tensor(node: cst.BaseExpression, src: Source, *, annotated: bool = Tr
     return src.tensor(node) is not None and any(
         _is_of_torch(part, src)
         for part in reachable([node], lambda part: tensor_operands(part, src))
+    )
+
+
+def detached(node: cst.BaseExpression, src: Source) -> str:
+    """A tensor as it is written, without its graph: as it is where it has none.
+
+    Ex) loss.detach() of `loss`; `(pred == y).sum()`, and `loss.detach() * 2`
+    """
+    written = src.edits.as_receiver(node)
+    return written if has_no_graph(node, src) else f"{written}.detach()"
+
+
+def has_no_graph(node: cst.BaseExpression, src: Source) -> bool:
+    """Whether a tensor is known to carry no graph, or goes through what cuts it off."""
+    tensor = src.tensor(node)
+    if tensor is not None and (tensor.grad is False or tensor.dtype in INTEGRAL):
+        return True
+    return under_no_grad(node, src) or is_cut(node, src)
+
+
+def is_cut(node: cst.BaseExpression, src: Source) -> bool:
+    """Ex) loss.detach(), x.detach().sum(dim=1): by methods of that tensor alone"""
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        if node.func.attr.value == "detach":
+            return True
+        given = (atom for arg in node.args for atom in src.value(arg.value))
+        if not all(isinstance(atom, Host) for atom in given):
+            return False
+        node = node.func.value
+    return False
+
+
+def under_no_grad(node: cst.CSTNode, src: Source) -> bool:
+    """Whether the node stands in a `with torch.no_grad()`."""
+    return any(
+        isinstance(atom, NoGrad)
+        for around in src.ancestors(node)
+        if isinstance(around, cst.With)
+        for item in around.items
+        for atom in src.value(item.item)
     )
 
 

@@ -16,11 +16,12 @@ region, `linalg`), its gradients are then computed in 16 bits after all, without
 Also found when the `backward()` is in a function that the region calls: the finding stands at that
 call.
 
-Fix safety: ends the region before the statement. Safe only where the whole forward pass is seen to
-consist of ordinary operations inside the region: then the gradients are bit-identical. Unsafe where
-something may be hidden, or an island makes the gradients differ (to the right ones), and where a
-custom `autograd.Function` without `custom_fwd`/`custom_bwd` may be in the graph, for such a one can
-run inside and raise outside. Not offered where the `with` opens something else too.
+Fix safety: ends the region before the statement, or before the `if` around it. Safe only where the
+whole forward pass is seen to consist of ordinary operations inside the region, and nothing but the
+backward pass leaves it: then the gradients are bit-identical. Unsafe where something may be hidden,
+or an island makes the gradients differ (to the right ones), and where a custom `autograd.Function`
+without `custom_fwd`/`custom_bwd` may be in the graph, for such a one can run inside and raise
+outside. Not offered where the `with` opens something else too.
 
 Known limits: a `backward` that a library runs is not seen.
 """
@@ -37,9 +38,7 @@ from amplint import (
     Differs,
     Finding,
     Fix,
-    Function,
     Group,
-    Instance,
     Rule,
     Support,
     is_autocast,
@@ -47,6 +46,8 @@ from amplint import (
     tensors_in,
 )
 from amplint import libcst as cst
+
+from .._shared.forward import belongs_after
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -102,8 +103,8 @@ def within_reported(call: cst.Call, src: Source) -> bool:
 
 
 def leave(call: cst.Call, support: Support, src: Source) -> Fix | None:
-    """End the region just before the statement that holds the call."""
-    statement = src.statement(call)
+    """End the region just before the statement that holds the call, or the `if` around it."""
+    statement = outermost(src.statement(call), src)
     block = src.parent(statement)
     region = src.parent(block) if block is not None else None
     if not isinstance(block, cst.IndentedBlock) or not isinstance(region, cst.With):
@@ -120,13 +121,24 @@ def leave(call: cst.Call, support: Support, src: Source) -> Fix | None:
     if not edits:
         return None
     conditions = {
-        ALONE: len(moved) == 1 and not src.layout.value_used(call),
+        ALONE: moved == [src.statement(call)] and not src.layout.value_used(call),
         KNOWN: support.complete,
         NO_ISLAND: support.island is None,
         NO_LINALG: support.linalg is None,
         NO_FUNCTION: support.function is None,
     }
     return Fix.safe_if("End the autocast region before the backward pass", tuple(edits), conditions)
+
+
+def outermost(statement: cst.BaseStatement | None, src: Source) -> cst.BaseStatement | None:
+    """The statement, or the outermost `if` that holds it with nothing else in between."""
+    block = src.parent(statement)
+    around = src.parent(block) if isinstance(block, cst.IndentedBlock) else None
+    if isinstance(around, cst.Else):
+        around = src.parent(around)
+    while isinstance(around, cst.If) and isinstance(src.parent(around), cst.If):
+        around = src.parent(around)  # an `elif`
+    return outermost(around, src) if isinstance(around, cst.If) else statement
 
 
 def chain_ends_forward(call: cst.Call, src: Source) -> bool:
@@ -141,6 +153,8 @@ def chain_ends_forward(call: cst.Call, src: Source) -> bool:
 
 def no_forward(statement: cst.BaseStatement, call: cst.Call, src: Source) -> bool:
     """Whether nothing that autocast is meant for leaves the region with the statement."""
+    if multiplies_matrices(statement):
+        return False
     return all(
         inner is call
         or inner is call.func
@@ -150,21 +164,7 @@ def no_forward(statement: cst.BaseStatement, call: cst.Call, src: Source) -> boo
     )
 
 
-def belongs_after(call: cst.Call, src: Source) -> bool:
-    """Ex) scaler.step(optimizer), clip_grad_norm_(...), loss.item(), print(loss)"""
-    name = src.name(call.func)
-    if name is not None:
-        return name.startswith(("builtins.", "torch.nn.utils.clip_grad"))
-    if src.backward(call) is not None:
-        return True
-    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in PASSIVE:
-        return False
-    return not any(isinstance(atom, Function | Instance) for atom in src.value(call.func))
-
-
-PASSIVE = frozenset(
-    """
-    item detach cpu numpy tolist append extend add update parameters named_parameters scale step
-    zero_grad unscale_ get_scale state_dict write set_postfix format log info debug
-    """.split()
-)
+def multiplies_matrices(node: cst.CSTNode) -> bool:
+    """Ex) a @ b, a @= b"""
+    kinds = (cst.MatrixMultiply, cst.MatrixMultiplyAssign)
+    return isinstance(node, kinds) or any(multiplies_matrices(each) for each in node.children)

@@ -55,6 +55,7 @@ from amplint import libcst as cst
 from amplint.knowledge.dtypes import INTEGRAL
 
 from .._shared.reads import READS, hot_evidence, tensor_read
+from .._shared.tensors import detached
 
 if TYPE_CHECKING:
     from amplint import Source, Spot
@@ -125,7 +126,7 @@ def keep_on_device(call: cst.Call, src: Source) -> Fix | None:
     after = src.edits.insert_statement_after(loop, f"{name} = {kind}({name})") if kind else None
     if after is None:
         return None
-    edits = (src.edits.replace(call, f"{src.text(function.value)}.detach()"), after)
+    edits = (src.edits.replace(call, detached(function.value, src)), after)
     return Fix("Add up on the device and read the sum after the loop", edits, Safety.UNSAFE)
 
 

@@ -53,7 +53,7 @@ from amplint.knowledge.host_reads import TAKES_TENSOR
 
 from .._shared.dtypes import decided_within
 from .._shared.reads import READS, device_tensor, hot_evidence, tensor_of_training
-from .._shared.tensors import has_own_classes
+from .._shared.tensors import detached, has_own_classes
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -303,8 +303,9 @@ def pass_tensor(call: cst.Call, read: Read, uses: Sequence[Use], src: Source) ->
         ALIKE: all(same_kind(tensor, other) for other in others),
     }
     # A name outlives what it is read from: that may be changed in place before it is used.
-    ending = ".detach().clone()" if named else "" if all(conditions.values()) else ".detach()"
-    edits = (src.edits.replace(call, f"{src.text(read.operand)}{ending}"),)
+    alike = not named and all(conditions.values())
+    passed = src.edits.as_receiver(read.operand) if alike else detached(read.operand, src)
+    edits = (src.edits.replace(call, f"{passed}.clone()" if named else passed),)
     return Fix.safe_if("Pass the tensor itself", edits, conditions)
 
 

@@ -16,8 +16,8 @@ gets slower.
 The backward pass may be in the function that returns the loss.
 
 Fix safety: safe where all that is read of the sum, or of the list, are numbers (`.item()`,
-`float()`, `.tolist()`, a comparison). None is offered where it is returned, yielded, stored,
-printed or handed on: whoever gets it may want the graph.
+`float()`, `.tolist()`, a comparison). Unsafe where it is returned, yielded, stored, printed or
+handed on: whoever gets it may want the graph.
 
 Known limits: a loss that is handed to a meter, a sum in a dict, or in a field that is not reset in
 the function of the loop, and evaluation without `no_grad` are not seen.
@@ -38,10 +38,8 @@ from amplint import (
     Group,
     Heat,
     Instance,
-    NoGrad,
     Object,
     Rule,
-    Safety,
     Same,
     Sequence,
     Spot,
@@ -53,6 +51,7 @@ from amplint import libcst as cst
 
 from .._shared.growth import begins_anew, growth_of, loop_over_batches
 from .._shared.reads import heat_places, training_heat
+from .._shared.tensors import under_no_grad
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -62,6 +61,7 @@ KEEPING = frozenset({"mean", "sum", "cpu", "to", "float", "double"})
 COLLECTING = frozenset({"builtins.sum", "torch.stack", "torch.cat"})
 READING = frozenset({"builtins.float", "builtins.int", "builtins.len"})
 STARTS = frozenset({"torch.zeros", "torch.tensor", "builtins.list"})
+NUMBERS = "all that is read of it are numbers"
 EMPTYING = frozenset({"clear", "pop", "popleft"})
 
 
@@ -79,7 +79,7 @@ rule = Rule(
     since="0.1",
     help="add or keep `loss.detach()`, which has no graph",
     witness=Same(),
-    safe_if=("all that is read of it are numbers",),
+    safe_if=(NUMBERS,),
     candidates=(
         nodes("aug") & (lambda at: keeps(at, at.node.second))
         | nodes("binop") & (lambda at: any(keeps(at, each) for each in at.node.operands))
@@ -100,13 +100,14 @@ def check(node: cst.AugAssign | cst.Assign | cst.Call, src: Source) -> Iterator[
     place = src.ask(BackpropagatedValues, loss) if heat is not None else None
     if place is None or loop is None or heat is None:
         return
-    if shrinks(variable, loop, src) or without_grad(node, src) or trains(variable, src):
+    if shrinks(variable, loop, src) or under_no_grad(node, src) or trains(variable, src):
         return
     message = f"`{src.brief(variable)}` keeps the graph of every batch alive"
     fix = None
-    if src.tensor(loss) is not None and only_numbers_are_read(variable, src):
+    if src.tensor(loss) is not None:
         edits = (src.edits.append_call(loss, "detach()"),)
-        fix = Fix("Detach it from its graph", edits, Safety.SAFE, rule.safe_if)
+        conditions = {NUMBERS: only_numbers_are_read(variable, src)}
+        fix = Fix.safe_if("Detach it from its graph", edits, conditions)
     yield src.finding(rule, loss, message, fix, (src.related(place), *heat_places(heat, src)))
 
 
@@ -182,17 +183,6 @@ def deletions(node: cst.CSTNode) -> Iterator[cst.Del]:
         yield node
     for child in node.children:
         yield from deletions(child)
-
-
-def without_grad(node: cst.CSTNode, src: Source) -> bool:
-    """Whether the node runs under `torch.no_grad()`."""
-    return any(
-        isinstance(atom, NoGrad)
-        for around in src.ancestors(node)
-        if isinstance(around, cst.With)
-        for item in around.items
-        for atom in src.value(item.item)
-    )
 
 
 def trains(variable: cst.BaseExpression, src: Source) -> bool:

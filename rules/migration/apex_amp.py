@@ -54,6 +54,8 @@ from amplint import (
 )
 from amplint import libcst as cst
 
+from .._shared.forward import belongs_after
+
 if TYPE_CHECKING:
     from amplint import Source
 
@@ -263,16 +265,23 @@ class Migration:
         return self._region(block, opened, model)
 
     def _region(self, block: cst.IndentedBlock, opened: cst.With, model: str) -> bool:
-        """Put the statements from the forward pass to the backward pass into a region."""
+        """Put the forward pass into a region: from the first statement that runs the model on, and
+        up to the backward pass, but for what belongs behind it, such as `optimizer.zero_grad()`."""
         body = list(block.body)
         end = next(i for i, line in enumerate(body) if line is opened)
         start = next((i for i, line in enumerate(body[:end]) if self._runs(line, model)), None)
         if start is None:
             return False
+        while self._belongs_after(body[end - 1]):
+            end -= 1
         header = f'with {self.torch}.autocast("cuda"):'
         edits = self.src.edits.indent(body[start:end], header)
         self.edits += edits
         return bool(edits)
+
+    def _belongs_after(self, statement: cst.BaseStatement) -> bool:
+        calls = list(self.src.calls(statement))
+        return bool(calls) and all(belongs_after(call, self.src) for call in calls)
 
     def _runs(self, statement: cst.BaseStatement, model: str) -> bool:
         return any(self.src.text(call.func) == model for call in self.src.calls(statement))

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
+from tokenize import OP
 
 import libcst as cst
 import pytest
 
-from amplint.core.finding import Finding
+from amplint.core.finding import Edit, Finding, edited
+from amplint.core.rows import Rows
+from amplint.core.text import Text
 from amplint.cst.edits import Edits
 from amplint.cst.imports import Imports
+from amplint.testing import at
 from tests.helpers import Files, expectations, fixture, folders, modules, places
+
+OPENING, CLOSING = "([{", ")]}"
 
 # ------------------------------------------------------------------------------ bytes and layout
 
@@ -237,3 +244,40 @@ def test_the_fixtures_have_what_the_changes_need() -> None:
         assert module.get_docstring()
         assert alias(module).code != module.code
         assert expectations(module.code)
+
+
+# ---------------------------------------------------------------------------------------- comments
+
+
+def commented(data: bytes) -> bytes:
+    """A comment of its own behind each opening bracket and each comma within brackets."""
+    text = Text(data.decode())
+    edits: list[Edit] = []
+    depth = 0
+    for token in Rows(text).tokens:
+        depth += (token.string in OPENING) - (token.string in CLOSING) if token.type == OP else 0
+        end = text.start(token.end[0]) + token.end[1]
+        follows_code = text.line(token.end[0])[token.end[1] :].strip()[:1] not in ("", "#")
+        if depth and token.type == OP and token.string in (*OPENING, ",") and follows_code:
+            edits.append(Edit(end, end, f"  # kept {len(edits)}\n        "))
+    return edited(text.text, edits).encode()
+
+
+def comments(text: str) -> Counter[str]:
+    return Counter(Rows(Text(text)).comments(0, len(text)))
+
+
+@pytest.mark.parametrize("folder", folders())
+def test_no_fix_loses_a_comment(folder: str) -> None:
+    """None of the comments that stand anywhere within brackets, be it by one fix or by all."""
+    files = {path: commented(data) for path, data in fixture(folder).program("bad").items()}
+    for path, data in files.items():
+        compile(data, path, "exec")
+    outcome = fixture(folder).lint(files)
+    for finding in outcome.findings:
+        text = outcome.texts[finding.path].text
+        fixed = edited(text, finding.fix.edits if finding.fix else ())
+        assert comments(fixed) == comments(text), f"{at(finding)}: {finding.fix}"
+    fixed_files = fix_bad(files, folder)
+    for path, data in files.items():
+        assert comments(fixed_files[path].decode()) == comments(data.decode())

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint.core.finding import Finding, Group, Position, Span
+from amplint.core.rows import Rows
 from amplint.core.text import Text
 from amplint.output import ignoring
 from amplint.project.line_length import DEFAULT, chosen_length, line_length
-from amplint.run.suppressions import Rows, Suppressions
+from amplint.run.suppressions import Suppressions
 from tests.command import Amplint
 
 REASON = "known, issue 12"

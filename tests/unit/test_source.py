@@ -996,21 +996,67 @@ def test_the_scope_of_the_name_of_a_definition_is_that_definition() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "replacement", "safety"),
+    ("before", "after_fix"),
     [
-        ("f(a)", "g(a)", Safety.SAFE),
-        ("f(a  # c\n)", "g(a)", Safety.UNSAFE),
-        ("f(a  # c\n)", "g(a  # c\n)", Safety.SAFE),
-        ("f('#')", "g()", Safety.UNSAFE),  # it may be a comment; better once too often
+        ("x = f(a)\n", "x = g(a)\n"),
+        ("x = f('#')\n", "x = g(a)\n"),
+        ("x = f(a  # c\n)  # d\n", "# c\nx = g(a)  # d\n"),
+        ("x = f(  # b\n  # b\n  a)\n", "# b\n# b\nx = g(a)\n"),
+        ("if a:\n  x = [\n    1, f(\n  # c\n)]\n", "if a:\n  x = [\n    # c\n    1, g(a)]\n"),
+        ("if a:\n  x = 1\nelif f(  # c\n):\n  y\n", "if a:\n  x = 1\n# c\nelif g(a):\n  y\n"),
+        ("x = 1 + \\\n  f(  # c\n)\n", "# c\nx = 1 + \\\n  g(a)\n"),
+        ('x = """\n""" + f(  # c\n)\n', '# c\nx = """\n""" + g(a)\n'),
+        ("x = f(  # noqa\n)\n", "# noqa\nx = g(a)\n"),
     ],
 )
-def test_a_fix_that_loses_a_comment_is_not_safe(
-    written: str, replacement: str, safety: Safety
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_a_fix_keeps_the_comments_in_what_it_replaces(
+    before: str, after_fix: str, newline: str
 ) -> None:
-    src = source(f"x = {written}\n")
-    fix = Fix("Do it", (src.edits.replace(call_in(src), replacement),), Safety.SAFE, ("it is so",))
+    src = source(before.replace("\n", newline))
+    fix = Fix("Do it", (src.edits.replace(call_in(src), "g(a)"),), Safety.SAFE, ("it is so",))
     found = src.finding(rule("AMP900"), call_in(src), "it is so", fix)
-    assert found.fix is not None and found.fix.safety is safety
+    assert found.fix is not None and found.fix.safety is Safety.SAFE
+    assert after(src, *found.fix.edits) == after_fix.replace("\n", newline)
+
+
+def test_a_comment_that_a_fix_moves_stands_there_once() -> None:
+    src = source("x = f(a  # c\n)\n")
+    fix = Fix("Do it", (src.edits.replace(call_in(src), "g(a  # c\n)"),), Safety.UNSAFE)
+    found = src.finding(rule("AMP900"), call_in(src), "it is so", fix)
+    assert found.fix == fix
+
+
+@pytest.mark.parametrize(
+    ("before", "after_fix"),
+    [
+        ("if a:\n  f(a)  # c\n  b\n", "if a:\n  # c\n  b\n"),
+        ("if a:\n  f(  # c\n    # d\n  )\n  b\n", "if a:\n  # c\n  # d\n  b\n"),
+        ("if a:\n  f(a)  # noqa: X1\n  b\n", "if a:\n  b\n"),
+        ("if a:\n  f(a)  # c\n", "if a:\n  pass  # c\n"),
+    ],
+)
+def test_the_comment_of_a_statement_that_goes_stays_unless_it_is_for_a_tool(
+    before: str, after_fix: str
+) -> None:
+    src = source(before)
+    statement = src.statement(call_in(src))
+    assert statement is not None
+    removal = src.edits.remove_statement(statement)
+    assert removal is not None
+    found = src.finding(
+        rule("AMP900"), call_in(src), "it is so", Fix("Go", (removal,), Safety.UNSAFE)
+    )
+    assert found.fix is not None and after(src, *found.fix.edits) == after_fix
+
+
+def test_the_comment_of_an_argument_that_goes_stays_in_its_place() -> None:
+    src = source("x = f(\n    a,\n    b=1,  # c\n)\n")
+    call = call_in(src)
+    fix = Fix("Go", (src.edits.remove_argument(call, call.args[1]),), Safety.UNSAFE)
+    found = src.finding(rule("AMP900"), call, "it is so", fix)
+    assert found.fix is not None
+    assert after(src, *found.fix.edits) == "x = f(\n    a,\n    # c\n)\n"
 
 
 @pytest.mark.parametrize(

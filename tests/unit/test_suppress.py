@@ -8,8 +8,9 @@ from amplint import Finding, Group, Rule, Unrun
 from amplint.core.candidate import NOWHERE
 from amplint.core.finding import Position, Span
 from amplint.core.registry import ENGINE_RULES
+from amplint.core.rows import Rows
 from amplint.core.text import Text
-from amplint.run.suppressions import Rows, Suppressions
+from amplint.run.suppressions import Suppressions
 
 
 def rule(code: str, name: str) -> Rule:

@@ -15,9 +15,9 @@ from typing import Any
 
 from amplint.core.escaping import taken_apart_in_json
 from amplint.core.finding import Edit, Finding, Position, Related
+from amplint.core.rows import Rows
 from amplint.core.text import Part, Text
 from amplint.output.formats import Report
-from amplint.run.suppressions import Rows
 
 
 def render(report: Report) -> str:
