@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import shlex
@@ -75,11 +76,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BrokenPipeError, SystemExit):
         # The reader has gone. (Where click sees that first, it exits by itself, with 1.) Python
         # would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
+    except OSError as error:
+        if error.filename is not None or error.errno not in UNWRITABLE:
+            return failed(arguments)
+        drop_output()
+        tell([f"the output cannot be written: {error.strerror}"])
     except Exception:
-        traceback.print_exc()
-        command = ["amplint", *(sys.argv[1:] if arguments is None else arguments)]
-        click.echo(f"amplint: {how_to_report(shlex.join(command))}", err=True)
+        return failed(arguments)
+    return FAILED
+
+
+# Of writing to a stream, that is: a full disk, a quota, a limit on the size of a file.
+UNWRITABLE = (errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC))
+
+
+def drop_output() -> None:
+    """Let what is left to be flushed go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def failed(arguments: Sequence[str] | None) -> int:
+    """Tell of a fault in amplint."""
+    traceback.print_exc()
+    command = ["amplint", *(sys.argv[1:] if arguments is None else arguments)]
+    click.echo(f"amplint: {how_to_report(shlex.join(command))}", err=True)
     return FAILED
 
 

@@ -206,7 +206,8 @@ def create_package(
     module = package.replace("-", "_")
     if not PACKAGE.fullmatch(package) or iskeyword(module) or module == "amplint":
         raise ScaffoldError(f"{package} is not a name for a package, like acme-rules")
-    code = code or f"{package.removeprefix('amplint-')[:3].upper()}101"
+    letters = "".join(each for each in package.removeprefix("amplint-") if each.isalpha())
+    code = code or f"{letters[:3].upper()}101"
     if not CODE.fullmatch(code) or letters_of(code) in RESERVED:
         raise ScaffoldError(
             f"{code} is not a code for a rule of a package: give one of two to five capital "

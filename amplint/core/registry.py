@@ -366,6 +366,9 @@ def near_codes(text: str, codes: Collection[str]) -> list[str]:
     return []
 
 
+MISREAD = str.maketrans("oil", "011")  # AMP1O1 is AMP101, and not a slip for AMP11
+
+
 def did_you_mean(text: str, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown word: the nearest known one, if any is near.
 
@@ -378,5 +381,9 @@ def did_you_mean(text: str, known: Iterable[str]) -> str:
         if not known:
             return f"; no package with rules {letters} is installed beside amplint"
     spelled = {word.lower(): word for word in known}
+    misread = {word.translate(MISREAD): word for word in spelled}
+    alike = misread.get(text.lower().translate(MISREAD))
+    if alike is not None:
+        return f"; did you mean `{spelled[alike]}`?"
     near = difflib.get_close_matches(text.lower(), spelled, n=1, cutoff=0.5)
     return f"; did you mean `{spelled[near[0]]}`?" if near else ""

@@ -381,6 +381,8 @@ def test_settings_of_the_file_and_of_the_command_line(amplint: Amplint, project:
         (["check", "--stdin-filename", "a.py"], "goes with `-`"),
         (["chekc"], "No such command 'chekc'"),
         (["explain", "AMP7O1"], "there is no rule `AMP7O1`; did you mean `AMP701`?"),
+        (["explain", "AMP1O1"], "there is no rule `AMP1O1`; did you mean `AMP101`?"),
+        (["check", "--select", "AMPl0l"], "there is no rule `AMPl0l`; did you mean `AMP101`?"),
         (
             ["explain", "AMP90"],
             "there is no rule `AMP90`; near it: AMP901, AMP902, AMP903, AMP904 (",
@@ -1042,3 +1044,22 @@ def test_new_overwrites_nothing(amplint: Amplint, checkout: Path) -> None:
     mine.write_text("precious")
     assert "exists already" in amplint("new", "AMP998", "mine").err
     assert mine.read_text() == "precious"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device is always full here")
+def test_output_to_a_full_disk_is_one_sentence(project: Path) -> None:
+    (project / "a.py").write_text(LEGACY)
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        done = subprocess.run(
+            [sys.executable, "-m", "amplint", "check", "--no-cache", "."],
+            cwd=project,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+    assert (done.returncode, done.stderr) == (
+        2,
+        "amplint: error: the output cannot be written: No space left on device\n",
+    )

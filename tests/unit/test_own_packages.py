@@ -82,6 +82,14 @@ def test_another_rule_is_started_within_the_package(
     assert proved(package) == {}
 
 
+def test_the_code_is_made_of_letters(
+    amplint: Amplint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert amplint("new", "--package", "ml-rules").status == 0
+    assert 'code="MLR101"' in Path("ml-rules/src/ml_rules/my_pattern.py").read_text()
+
+
 def test_code_and_name_may_be_given(amplint: Amplint) -> None:
     assert amplint("new", "--package", "rules_of_mine", "MINE900", "odd-seed").status == 0
     assert 'code="MINE900"' in Path("rules_of_mine/src/rules_of_mine/odd_seed.py").read_text()
@@ -95,7 +103,7 @@ def test_code_and_name_may_be_given(amplint: Amplint) -> None:
         (("--package", "class"), "class is not a name for a package"),
         (("--package", "../acme"), "../acme is not a name for a package"),
         (("--package", "amp-rules"), "AMP101 is not a code for a rule of a package"),
-        (("--package", "a1"), "A1101 is not a code for a rule of a package"),
+        (("--package", "a1"), "A101 is not a code for a rule of a package"),
         (("--package", "acme", "AMP901"), "AMP901 is not a code for a rule of a package"),
         (("--package", "acme", "ACM101", "Pattern"), "Pattern is not a name like"),
         (("--package", "acme", "ACM101", "host-read-in-hot-path"), "exists already"),
