@@ -13,6 +13,7 @@ from amplint.inference.state import Key
 from amplint.ir import ops
 from amplint.ir.file_set import Files
 from amplint.knowledge import libraries
+from amplint.knowledge.host_reads import HOST_READS
 
 MAX_BY_NAME = 200  # methods of one name, above which a call by name says nothing
 # Beginnings of the names of classes that derive from torch.nn.Module (documentation of each).
@@ -287,8 +288,9 @@ class Hierarchy(Bindings):
         return list(found)
 
     def module_methods(self, name: str) -> list[str]:
-        """The methods of that name, where every definition of it is a method of a torch module."""
-        if name in COMMON_METHODS or name.startswith("__"):
+        """The methods of that name, where every definition of it is a method of a torch module, and
+        none is known for what a tensor gives to the host: `x.tolist()` is one of a tensor."""
+        if name in COMMON_METHODS or name.startswith("__") or f"Tensor.{name}" in HOST_READS:
             return []
         found = self._defined_as(name)
         classes = [self.functions[f].cls for f in found]
