@@ -13,6 +13,7 @@ from amplint.inference.state import Key
 from amplint.ir import ops
 from amplint.ir.file_set import Files
 from amplint.knowledge import libraries
+from amplint.knowledge.host_reads import HOST_READS
 
 MAX_BY_NAME = 200  # methods of one name, above which a call by name says nothing
 # Overriding methods, above which a call is that of the class's own one: what so many do has nothing
@@ -295,8 +296,9 @@ class Hierarchy(Bindings):
         return [f for sub in self.subclasses(cls) for f in self.classes[sub].methods.get(name, ())]
 
     def module_methods(self, name: str) -> list[str]:
-        """The methods of that name, where every definition of it is a method of a torch module."""
-        if name in COMMON_METHODS or name.startswith("__"):
+        """The methods of that name, where every definition of it is a method of a torch module, and
+        none is known for what a tensor gives to the host: `x.tolist()` is one of a tensor."""
+        if name in COMMON_METHODS or name.startswith("__") or f"Tensor.{name}" in HOST_READS:
             return []
         found = self._defined_as(name)
         classes = [self.functions[f].cls for f in found]

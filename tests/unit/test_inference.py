@@ -1471,3 +1471,19 @@ class TestWhatOneCallHasMade:
             """
         assert value("self.other.held", program) == UNKNOWN
         assert UNKNOWN.isdisjoint(value("self.known.held", program))
+
+
+def test_a_method_that_reads_a_tensor_is_none_of_a_module() -> None:
+    program = """
+        from torch import nn
+        from unknown import make
+
+        class Features(nn.Module):
+            def tolist(self):
+                return [self.weight]
+
+        def run():
+            lengths = make().tolist()
+            use(lengths)
+        """
+    assert not any(isinstance(atom, Sequence) for atom in value("lengths", program))
