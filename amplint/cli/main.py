@@ -242,6 +242,8 @@ def fix(
     if write and text is None:
         fixed, problems = fixing.write_project(request, fixed, unsafe)
     fixed = replace(fixed, outcome=with_baseline(fixed.outcome, known, request))
+    if not quiet:
+        tell_notices(fixed.withheld)
     if text is not None:
         return write_to_stdout(fixed, text, request, quiet)
     if not write:

@@ -57,6 +57,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "amplint/core/values.py": {"_order _order_of": VALUES, "evidence_text": VALUES},
     "amplint/cst/imports.py": {"_scopes": SYNTAX},
     "amplint/cst/navigation.py": {"_dotted": SYNTAX},
+    "amplint/cst/unbound.py": {"_definitions": SYNTAX},
     "amplint/cst/pairing.py": {"_ast_kinds": SYNTAX, "_is_formatted": SYNTAX},
     "amplint/gradscaler/checkpoints.py": {
         "Unsaved._contains": VALUES,
