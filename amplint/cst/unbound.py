@@ -129,7 +129,7 @@ class _Paths:
     # -- names
 
     def read(self, node: ast.AST | None, bound: Bound) -> Bound:
-        """What is bound once an expression has been evaluated."""
+        """The names that are bound once an expression has been evaluated."""
         if node is None or bound is None:
             return bound
         inner: set[str] = set()  # of lambdas and comprehensions
@@ -165,7 +165,7 @@ class _Paths:
             self.unbound.add(name)
 
     def bind(self, target: ast.AST | None, bound: Bound) -> Bound:
-        """What is bound once a target has its value; what stands in the target is read before."""
+        """The same once a target has its value; whatever stands in the target is read before."""
         if target is None or bound is None:
             return bound
         names = {
@@ -184,7 +184,7 @@ class _Paths:
         return bound
 
     def statement(self, node: ast.stmt, bound: Bound) -> Bound:
-        """What is bound behind a statement."""
+        """The names that are bound behind a statement."""
         if bound is None:  # nothing leads here
             return None
         step = getattr(self, f"do_{type(node).__name__}", None)
@@ -325,7 +325,7 @@ class _Paths:
 
 
 def _meet(*paths: Bound) -> Bound:
-    """What is bound where some paths meet."""
+    """The names that are bound where some paths meet."""
     reached = [each for each in paths if each is not None]
     return frozenset.intersection(*reached) if reached else None
 
