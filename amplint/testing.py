@@ -32,6 +32,7 @@ from amplint.core.rule import Rule
 from amplint.core.rule_fixtures import Files, modules, write
 from amplint.ir.file_index import File
 from amplint.output import fixing
+from amplint.output.new_mistakes import Edited, new_mistakes
 from amplint.project.config import DEFAULT_SELECT, Settings
 from amplint.project.discover import Project
 from amplint.run.engine import run
@@ -204,6 +205,7 @@ def checked(request: Request) -> Outcome:
 def fixed(request: Request, unsafe: bool) -> dict[str, bytes]:
     """Apply all fixes to the files of a project until none is left, and read these back."""
     done = fixing.fix_project(request, unsafe)
+    demand(not done.withheld, *done.withheld)
     written, problems = fixing.write_project(request, done, unsafe)
     demand(not (*written.outcome.problems, *problems), *written.outcome.problems, *problems)
     root = request.project.root
@@ -294,7 +296,7 @@ def findings_are_well_formed(fixture: Fixture, _: bool) -> None:
 
 
 def each_fix_removes_its_finding(fixture: Fixture, _: bool) -> None:
-    """Each fix by itself, and it makes no new finding.
+    """Each fix by itself, and it makes no new finding, and uses no name that may be unbound there.
 
     Findings that the fixed one superseded may take its place.
     """
@@ -314,6 +316,11 @@ def each_fix_removes_its_finding(fixture: Fixture, _: bool) -> None:
         demand(is_gone, f"{at(finding)}: it is still there after the fix")
         new = [one for one in left - counted if one[1] not in supersedes[finding.code]]
         demand(not new, f"{at(finding)}: the fix makes new findings: {new}")
+        texts = Edited({finding.path: text}, {finding.path: fixed})
+        brought = new_mistakes(outcome.findings, after.findings, [finding], texts, fixture.rules)
+        demand(not brought, f"{at(finding)}: the fix brings mistakes:", *map(at, brought))
+        objection = fixing.objection(text, fixed)
+        demand(objection is None, f"{at(finding)}: {objection}")
 
 
 def fixing_twice_equals_once(fixture: Fixture, unsafe: bool) -> None:

@@ -31,9 +31,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from benchmarks.packages import RESULTS, Package, default_cache, fetch, program, sources
+from benchmarks.packages import RESULTS, Package, default_cache, fetch, load, program, sources
 
 COLD, WARM, EDIT = "amplint, cold", "amplint, warm", "amplint, one file changed"
+FIX, FIX_UNSAFE = "amplint fix after a check", "amplint fix --unsafe after a check"
+FIX_AGAIN, FIX_APPLY = "amplint fix, once more", "amplint fix --apply after a check"
 HELP, CLICK = "amplint --help", 'python -c "import click"'
 BEFORE = "amplint before, cold"
 MYPY, TY, RUFF, TORCHFIX = "mypy", "ty", "ruff", "TorchFix"
@@ -60,6 +62,7 @@ class Tree:
         reference: the command that the others are compared with.
         peers: whether TorchFix, which takes minutes, runs too.
         starts: whether the start of amplint is measured too.
+        fixes: whether `fix` is measured too.
         times: how many rounds stand for each round that the user wants.
         once: commands that run in the first round alone.
     """
@@ -68,6 +71,7 @@ class Tree:
     reference: str = RUFF
     peers: bool = False
     starts: bool = False
+    fixes: bool = False
     times: int = 1
     once: tuple[str, ...] = ()
 
@@ -114,6 +118,8 @@ TREES = {
         starts=True,
         times=5,
     ),
+    # 81,000 lines with many fixes.
+    "s3prl": Tree(load(["s3prl"], None)[0], fixes=True, once=(MYPY, TY, LIBCST)),
     "examples": Tree(None, reference=CLICK, times=3),
 }
 
@@ -302,6 +308,13 @@ def commands(
         ),
         *(tool(name) for name in (TORCHFIX,) if name in tools),
     ]
+    if tree.fixes:
+        made += [
+            _fix(FIX, often(FIX), _checked),
+            _fix(FIX_AGAIN, often(FIX_AGAIN), _as_it_is),
+            _fix(FIX_UNSAFE, often(FIX_UNSAFE), _checked, "--unsafe"),
+            _fix(FIX_APPLY, often(FIX_APPLY), _restored, "--apply"),
+        ]
     if tree.starts:
         made += [
             Command(CLICK, python("import click"), often(CLICK)),
@@ -341,6 +354,29 @@ def checkout(ref: str | None) -> Iterator[Path | None]:
 
 def _check(name: str, rounds: int, prepare: Prepare = _as_it_is) -> Command:
     return Command(name, (program("amplint"), *CHECK), rounds, (0, 1), prepare)
+
+
+def _fix(name: str, rounds: int, prepare: Prepare, *options: str) -> Command:
+    words = (program("amplint"), "fix", "-q", *options, ".")
+    return Command(name, words, rounds, (0, 1), prepare)
+
+
+@contextmanager
+def _checked(tree: Path, number: int) -> Iterator[None]:
+    """The cache knows what a check keeps, and nothing of an earlier `fix`."""
+    with _cold(tree, number), _warm(tree, number):
+        yield
+
+
+@contextmanager
+def _restored(tree: Path, number: int) -> Iterator[None]:
+    """The same, and the files are afterwards as they were."""
+    before = {path: path.read_bytes() for path in tree.rglob("*.py")}
+    with _checked(tree, number):
+        yield
+    for path, data in before.items():
+        if path.read_bytes() != data:
+            path.write_bytes(data)
 
 
 @contextmanager
@@ -484,6 +520,8 @@ def targets(found: Mapping[str, Measured]) -> list[Target]:
     def line(tree: str) -> float | None:
         return ratio(seconds(tree, COLD), found[tree].lines) if tree in found else None
 
+    s3prl = found["s3prl"].commands if "s3prl" in found else {}
+    fix_more = s3prl[FIX].cpu - s3prl[WARM].cpu if {FIX, WARM} <= s3prl.keys() else None
     large = found["transformers"].commands if "transformers" in found else {}
     peak = max(
         (large[state].peak_mb for state in (COLD, WARM, EDIT) if state in large), default=None
@@ -494,6 +532,7 @@ def targets(found: Mapping[str, Measured]) -> list[Target]:
         _at_most("warm, timm: times ruff", 1, timm(WARM, RUFF)),
         _at_most("warm, lightweight-gan: times `import click`", 5, small(WARM, CLICK)),
         _at_most("one file changed, timm: times warm", 2, timm(EDIT, WARM)),
+        _at_most("fix after a check, s3prl: seconds of CPU more than warm", 2, fix_more),
         _at_most(
             "cold, a line of transformers: times one of timm",
             1.2,

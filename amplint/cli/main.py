@@ -260,6 +260,8 @@ def fix(
             known, left = baseline.keep_in_step(fixed.first, fixed.outcome, known)
             fixed = replace(fixed, outcome=left)
     fixed = replace(fixed, outcome=baseline.without_known(fixed.outcome, known, request))
+    if not quiet:
+        tell_notices(fixed.withheld)
     if text is not None:
         return write_to_stdout(fixed, text, request, quiet)
     if not write:

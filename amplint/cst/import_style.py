@@ -72,24 +72,14 @@ def in_style(
 def _renamed(
     text: Text, module: ast.Module, edits: Sequence[Edit], is_taken: Callable[[str], bool]
 ) -> Iterator[Renamed]:
-    by_start = {edit.start: edit for edit in edits if edit.start < edit.end}
-    reads: dict[str, list[Edit | None]] = defaultdict(list)
-    for node in ast.walk(module):
-        if isinstance(node, ast.Name):
-            reads[node.id].append(by_start.get(text.offset(node.lineno, node.col_offset)))
-        elif isinstance(node, (ast.Global, ast.Nonlocal)):
-            for name in node.names:
-                reads[name].append(None)
+    wholly = list(_replaced_wholly(text, module, edits))
+    if not wholly:
+        return
     after = ast.parse(edited(text.text, edits))
     scopes, imports = Scopes(module), Imports(text, Scopes(after))
     unsure = _unsure(module)
-    for name, places in reads.items():
-        replaced = [edit for edit in places if edit is not None]
-        written = {_written(text, name, edit) for edit in replaced}
-        if len(replaced) < len(places) or len(written) != 1:
-            continue
-        (long,) = written
-        meant = imports.meaning(long) if DOTTED.fullmatch(long) else None
+    for name, long, replaced in wholly:
+        meant = imports.meaning(long)
         statements = _statements(scopes, name, meant)
         if (
             meant is not None
@@ -102,6 +92,30 @@ def _renamed(
             and not (any(b.scope is module for b in scopes.bindings(name)) and is_taken(name))
         ):
             yield Renamed(name, statements, long, meant.rpartition(".")[0], frozenset(replaced))
+
+
+def _replaced_wholly(
+    text: Text, module: ast.Module, edits: Sequence[Edit]
+) -> Iterator[tuple[str, str, list[Edit]]]:
+    """The names of which all uses are replaced by one dotted name: that one, and the edits."""
+    by_start = {edit.start: edit for edit in edits if edit.start < edit.end}
+    rows = {text.position(start).row for start in by_start}
+    reads: dict[str, list[Edit | None]] = defaultdict(list)
+    for node in ast.walk(module):
+        if isinstance(node, ast.Name):
+            is_near = node.lineno in rows
+            edit = by_start.get(text.offset(node.lineno, node.col_offset)) if is_near else None
+            reads[node.id].append(edit)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            for name in node.names:
+                reads[name].append(None)
+    for name, places in reads.items():
+        replaced = [edit for edit in places if edit is not None]
+        written = {_written(text, name, edit) for edit in replaced}
+        if len(replaced) == len(places) and len(written) == 1:
+            (long,) = written
+            if DOTTED.fullmatch(long):
+                yield name, long, replaced
 
 
 def _written(text: Text, name: str, edit: Edit) -> str:

@@ -189,9 +189,12 @@ def read_too_early(module: ast.Module) -> frozenset[str]:
             for alias in statement.names:
                 for name in _bound(statement, alias):
                     rows.setdefault(name, statement.lineno)
+    last = max(rows.values(), default=0)
     return frozenset(
         node.id
-        for node in ast.walk(module)
+        for statement in module.body
+        if _first_row(statement) < last
+        for node in ast.walk(statement)
         if isinstance(node, ast.Name) and node.lineno < rows.get(node.id, 0)
     )
 
@@ -250,17 +253,22 @@ def _scopes(
 
 
 def _orphans_of(before: ast.AST, after: ast.Module | Function) -> Iterator[Orphan]:
+    imports = [
+        (statement, block, branch)
+        for block, branch in _blocks(after)
+        for statement in block
+        if isinstance(statement, (ast.Import, ast.ImportFrom))
+    ]
+    if not imports:
+        return
     lost = _used_names(before) - (left := _used_names(after))
     at_top = isinstance(after, ast.Module)
-    for block, branch in _blocks(after):
-        for statement in block:
-            if not isinstance(statement, (ast.Import, ast.ImportFrom)):
-                continue
-            for alias in statement.names:
-                names = _bound(statement, alias)
-                # `from x import y as y` is there for others
-                if names & lost and not names & left and alias.asname != alias.name:
-                    yield Orphan(names, at_top, block, statement, alias, branch)
+    for statement, block, branch in imports:
+        for alias in statement.names:
+            names = _bound(statement, alias)
+            # `from x import y as y` is there for others
+            if names & lost and not names & left and alias.asname != alias.name:
+                yield Orphan(names, at_top, block, statement, alias, branch)
 
 
 def _bound(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> frozenset[str]:

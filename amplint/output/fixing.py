@@ -8,8 +8,10 @@ import re
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from posixpath import basename
 
 from amplint.core.finding import Edit, Finding, Fix, Safety, edited
@@ -25,10 +27,15 @@ from amplint.cst.imports import (
     without,
 )
 from amplint.cst.quotes import in_quotes
+from amplint.cst.unbound import newly_unbound
+from amplint.output.fingerprint import Identity, identities
+from amplint.output.new_mistakes import SERIOUS, Edited, new_mistakes
 from amplint.output.wrapping import own_width, wrapped
 from amplint.output.writing import write_texts
+from amplint.project.config import Configuration, Settings
 from amplint.project.line_length import chosen_length
 from amplint.run import engine
+from amplint.run.linking import LiveLinker
 from amplint.run.request import Outcome, Request
 
 MAX_ROUNDS = 10
@@ -66,6 +73,7 @@ class FixOutcome:
         applied: the findings that were fixed, placed in the text of their round.
         found: how many findings there were before.
         left: how many there are after.
+        withheld: sentences about the fixes that would bring a mistake.
     """
 
     first: Outcome
@@ -75,6 +83,7 @@ class FixOutcome:
     applied: tuple[Finding, ...]
     found: int
     left: int
+    withheld: tuple[str, ...] = ()
 
     @property
     def fixed(self) -> int:
@@ -110,28 +119,15 @@ def apply_fixes(text: str, findings: Iterable[Finding], allow: frozenset[Safety]
 def fix_project(request: Request, unsafe: bool = False) -> FixOutcome:
     """Fix all reported files, in rounds, until no fix is left that can be applied.
 
-    A file that does not settle in `MAX_ROUNDS` stays as it was, and a problem says so.
+    A file that does not settle in `MAX_ROUNDS` stays as it was, and a problem says so. A fix that
+    brings a mistake which was not there is withheld, and named.
     """
-    allow = UNSAFE if unsafe else SAFE
-    outcome = first = engine.run(request)
-    texts: dict[str, str] = {}
-    applied: dict[str, list[Finding]] = defaultdict(list)
-    for _ in range(MAX_ROUNDS):
-        changes = fix_round(outcome, _overlaid(request, first, texts), allow)
-        if not changes.fixed:
-            return _finish(first, outcome, texts, applied, changes.problems)
-        for path, fixed in changes.fixed.items():
-            texts[path] = fixed.text
-            applied[path] += fixed.applied
-        outcome = engine.run(_overlaid(request, first, texts))
-    changes = fix_round(outcome, _overlaid(request, first, texts), allow)
-    problems = list(changes.problems)
-    for path in changes.fixed:
-        problems.append(f"{path}: not fixed: after {MAX_ROUNDS} rounds there was more to fix")
-        del texts[path], applied[path]
-    if changes.fixed:
-        outcome = engine.run(_overlaid(request, first, texts))
-    return _finish(first, outcome, texts, applied, problems)
+    rounds = Rounds(request, UNSAFE if unsafe else SAFE)
+    settled = rounds.run()
+    while mistakes := rounds.brought(settled):
+        rounds.withhold(settled, mistakes)
+        settled = rounds.run()
+    return _finish(rounds.first, settled, tuple(rounds.withheld.values()))
 
 
 def write_project(
@@ -173,7 +169,202 @@ def _as_written(fixed: FixOutcome, paths: Collection[str], outcome: Outcome) -> 
         applied=applied,
         found=len(applied) + len(outcome.findings),
         left=len(outcome.findings),
+        withheld=fixed.withheld,
     )
+
+
+# ------------------------------------------------------------------------------------- all rounds
+
+
+@dataclass(frozen=True)
+class Named:
+    """A finding that may be fixed, with its identity and its place in the text of its round."""
+
+    finding: Finding
+    identity: Identity
+    place: str
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A project after as many rounds as had something to fix.
+
+    Args:
+        outcome: what is found then.
+        texts: the new texts, by path.
+        applied: by path, what was fixed.
+        problems: what could not be done.
+    """
+
+    outcome: Outcome
+    texts: Mapping[str, str]
+    applied: Mapping[str, Sequence[Named]]
+    problems: Sequence[str]
+
+    @property
+    def fixed(self) -> list[Named]:
+        return [each for those in self.applied.values() for each in those]
+
+
+class Rounds:
+    """The rounds in which a project is fixed.
+
+    Args:
+        request: to check the project as it is.
+        allow: which fixes may be applied.
+
+    Attributes:
+        first: what is found in the project as it is.
+        withheld: by the identity of the finding: the fixes that are not applied, and why.
+    """
+
+    def __init__(self, request: Request, allow: frozenset[Safety]) -> None:
+        self.first = engine.run(request)
+        self.withheld: dict[Identity, str] = {}
+        self._allow = allow
+        # What is found in the new texts is asked for again: by the next `fix`, and by a `check`
+        # once they are on the disk.
+        self._request = replace(request, linker=LiveLinker(), lasting=not request.overlays)
+
+    def run(self, without: Collection[Identity] = ()) -> Settled:
+        """Fix what may be fixed, until nothing is left.
+
+        Args:
+            without: findings whose fixes are not wanted, besides those that are withheld.
+        """
+        outcome = self.first
+        texts: dict[str, str] = {}
+        applied: dict[str, list[Named]] = defaultdict(list)
+        for number in range(MAX_ROUNDS + 1):
+            changes, named = self._round(outcome, texts, without)
+            problems = list(changes.problems)
+            if number == MAX_ROUNDS:
+                break
+            if not changes.fixed:
+                return Settled(outcome, texts, applied, problems)
+            for path, fixed in changes.fixed.items():
+                texts[path] = fixed.text
+                applied[path] += [named[id(each)] for each in fixed.applied]
+            outcome = engine.run(self._overlaid(texts))
+        for path in changes.fixed:
+            problems.append(f"{path}: not fixed: after {MAX_ROUNDS} rounds there was more to fix")
+            del texts[path], applied[path]
+        if changes.fixed:
+            outcome = engine.run(self._overlaid(texts))
+        return Settled(outcome, texts, applied, problems)
+
+    def _round(
+        self, outcome: Outcome, texts: Mapping[str, str], without: Collection[Identity]
+    ) -> tuple[Changes, Mapping[int, Named]]:
+        """One round, and what may be fixed in it, by the `id` of the finding."""
+        named = [
+            each
+            for each in self.named(outcome)
+            if each.identity not in self.withheld and each.identity not in without
+        ]
+        chosen = replace(outcome, findings=tuple(each.finding for each in named))
+        changes = fix_round(chosen, self._overlaid(texts), self._allow)
+        return changes, {id(each.finding): each for each in named}
+
+    def named(self, outcome: Outcome) -> list[Named]:
+        """The findings that have a fix which may be applied."""
+        left = [f for f in fixable(outcome.findings, self._allow) if f.path in outcome.texts]
+        return [
+            Named(finding, identity, _place(finding, outcome.texts[finding.path]))
+            for finding, identity in zip(left, identities(left, outcome.texts), strict=True)
+        ]
+
+    def _overlaid(self, texts: Mapping[str, str]) -> Request:
+        files = {path: self.first.texts[path].written(text) for path, text in texts.items()}
+        return replace(self._request, overlays={**self._request.overlays, **files})
+
+    # -- the mistakes that fixes bring
+
+    def brought(self, settled: Settled) -> list[str]:
+        """The mistakes that are there now, and were not before, each with its place."""
+        if not settled.texts:
+            return []
+        new = new_mistakes(
+            self._watched(self.first, {}).findings,
+            self._watched(settled.outcome, settled.texts).findings,
+            [each.finding for each in settled.fixed],
+            Edited(self.first.texts, settled.texts),
+            self._request.rules,
+        )
+        return [
+            f"{each.code} {each.name} ({_place(each, settled.outcome.texts[each.path])}: "
+            f"{each.message})"
+            for each in new
+        ]
+
+    def _watched(self, outcome: Outcome, texts: Mapping[str, str]) -> Outcome:
+        """The same outcome with the mistakes that the user has not asked for."""
+        if all(watching(each) == each for each in self._request.settings_in_use()):
+            return outcome
+        every = Watching(self._request.settings)
+        return engine.run(replace(self._overlaid(texts), settings=every))
+
+    def withhold(self, settled: Settled, mistakes: Sequence[str]) -> None:
+        """Withhold the fixes that have brought mistakes: at least one.
+
+        They are looked for among those of what is found in the project as it is. What these make
+        room for is fixed whenever they are, and so goes with them.
+        """
+        known = {each.identity for each in self.named(self.first)}
+        fixed = {each.identity: each for each in settled.fixed}
+        tried = [each for name, each in fixed.items() if name in known] or [*fixed.values()]
+        before = len(self.withheld)
+        self._harmless([], tried, mistakes, {each.identity for each in tried})
+        if len(self.withheld) == before:  # the mistakes come of what is tried in no half
+            self._withhold(tried, mistakes)
+
+    def _harmless(
+        self,
+        good: Sequence[Named],
+        tried: Sequence[Named],
+        mistakes: Sequence[str],
+        every: AbstractSet[Identity],
+    ) -> Sequence[Named]:
+        """The fixes that bring no mistake, all of them together; the others are withheld.
+
+        Args:
+            good: those of which it is known.
+            tried: those that bring these mistakes together with the good ones.
+            every: all that are looked at.
+        """
+        if len(tried) == 1:
+            self._withhold(tried, mistakes)
+            return good
+        middle = len(tried) // 2
+        for half in tried[:middle], tried[middle:]:
+            found = self.brought(self.run(every - {each.identity for each in (*good, *half)}))
+            good = self._harmless(good, half, found, every) if found else [*good, *half]
+        return good
+
+    def _withhold(self, those: Iterable[Named], mistakes: Sequence[str]) -> None:
+        for each in those:
+            said = f"{each.place}: {each.finding.code} not fixed: that would bring {mistakes[0]}"
+            self.withheld[each.identity] = said
+
+
+def watching(settings: Settings) -> Settings:
+    """The settings with which all mistakes show that fixes might bring."""
+    groups = tuple(group.value for group in SERIOUS)
+    missing = {*groups}.difference(settings.select, settings.extend_select)
+    if not missing or "ALL" in (*settings.select, *settings.extend_select):
+        return settings
+    return replace(settings, extend_select=(*settings.extend_select, *groups))
+
+
+@dataclass(frozen=True)
+class Watching:
+    """A configuration that has all mistakes shown that fixes might bring."""
+
+    configuration: Configuration
+
+    def at(self, directory: str) -> Settings:
+        """The settings of the files in a directory."""
+        return watching(self.configuration.at(directory))
 
 
 # ------------------------------------------------------------------------------------- one round
@@ -199,7 +390,7 @@ def quiet() -> Iterator[None]:
 def fix_round(outcome: Outcome, request: Request, allow: frozenset[Safety]) -> Changes:
     """Apply the allowed fixes of the findings that do not clash."""
     by_path: dict[str, list[Finding]] = defaultdict(list)
-    for finding in outcome.findings:
+    for finding in fixable(outcome.findings, allow):
         if finding.path in outcome.texts:
             by_path[finding.path].append(finding)
     fixed: dict[str, Fixed] = {}
@@ -229,10 +420,14 @@ def _fix_text(
         if why is None:
             good.append(finding)
         else:
-            part, start = text.part(finding.span.start.row), finding.span.start
-            place = f"{part.of(finding.path)}:{part.place(start).row}"
-            problems.append(f"{place}: {finding.code} not fixed: {why}")
+            problems.append(f"{_place(finding, text)}: {finding.code} not fixed: {why}")
     return apply_fixes(text.text, good, allow)
+
+
+def _place(finding: Finding, text: Text) -> str:
+    """Ex) train.py:12"""
+    part, start = text.part(finding.span.start.row), finding.span.start
+    return f"{part.of(finding.path)}:{part.place(start).row}"
 
 
 @quiet()
@@ -247,8 +442,17 @@ def objection(text: Text, new: str) -> str | None:
         _accepted(_compile, text.text) or not _accepted(ast.parse, new)
     ):
         return "the result would not be valid Python"
-    early = read_too_early(ast.parse(new)) - read_too_early(ast.parse(text.text))
-    return f"`{min(early)}` would be used above its import" if early else None
+    before, after = _parsed(text.text), _parsed(new)
+    early = read_too_early(after) - read_too_early(before)
+    if early:
+        return f"`{min(early)}` would be used above its import"
+    unbound = newly_unbound((text.text, before), (new, after))
+    return f"`{min(unbound)}` may not be bound there" if unbound else None
+
+
+@lru_cache(maxsize=4)  # of one file the old text is asked for with each of the new ones
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
 
 
 @dataclass(frozen=True)
@@ -269,6 +473,8 @@ class Files:
 def _in_quotes(before: Text, fixed: Fixed) -> Fixed:
     """The fixes with the quotes that the file has."""
     edits = in_quotes(before, fixed.edits)
+    if edits == fixed.edits:
+        return fixed
     new = edited(before.text, edits)
     return fixed if objection(before, new) else replace(fixed, text=new, edits=edits)
 
@@ -287,9 +493,11 @@ def without_orphans(path: str, before: Text, new: str, files: Files) -> str:
     """The new text without the imports that the fixes have left unused."""
     gone = [
         orphan
-        for orphan in orphans(ast.parse(before.text), ast.parse(new))
+        for orphan in orphans(_parsed(before.text), _parsed(new))
         if not (orphan.at_top and _is_for_others(path, before, orphan.names, files))
     ]
+    if not gone:
+        return new
     text = replace(before, text=new)
     pruned = without(text, gone)
     return new if objection(text, pruned) else pruned
@@ -331,27 +539,18 @@ def _is_taken(path: str, name: str, files: Files, seen: frozenset[str] = frozens
     return False
 
 
-def _overlaid(request: Request, first: Outcome, texts: Mapping[str, str]) -> Request:
-    files = {path: first.texts[path].written(text) for path, text in texts.items()}
-    return replace(request, overlays={**request.overlays, **files})
-
-
-def _finish(
-    first: Outcome,
-    last: Outcome,
-    texts: Mapping[str, str],
-    applied: Mapping[str, Sequence[Finding]],
-    problems: Sequence[str],
-) -> FixOutcome:
+def _finish(first: Outcome, settled: Settled, withheld: tuple[str, ...]) -> FixOutcome:
+    texts, last = settled.texts, settled.outcome
     changed = [path for path in sorted(texts) if texts[path] != first.texts[path].text]
     return FixOutcome(
         first=first,
-        outcome=replace(last, problems=(*last.problems, *problems)),
+        outcome=replace(last, problems=(*last.problems, *settled.problems)),
         before={path: first.texts[path] for path in changed},
         after={path: texts[path] for path in changed},
-        applied=tuple(finding for path in changed for finding in applied[path]),
+        applied=tuple(each.finding for path in changed for each in settled.applied[path]),
         found=len(first.findings),
         left=len(last.findings),
+        withheld=withheld,
     )
 
 

@@ -9,7 +9,13 @@ from pathlib import Path
 
 from amplint.core import files
 from amplint.core.progress import SILENT, Progress
-from amplint.core.text import MOST_CHARACTERS, Text, TooLargeError, UndecodableError
+from amplint.core.text import (
+    MOST_CHARACTERS,
+    Text,
+    TooLargeError,
+    UndecodableError,
+    UnencodableError,
+)
 from amplint.project.discover import Project
 from amplint.project.notebooks import SUFFIX, notebook
 
@@ -40,13 +46,19 @@ class Reading:
     def digest(self, path: str) -> str:
         """A digest of the content of a file."""
         if path not in self._digests:
-            content = self._data[path]
-            if path in self._overlays:
-                # The bytes besides, for they say in which encoding a fix must be written.
-                overlay = self._overlays[path].encode("utf-8", "surrogatepass")
-                content = b"\0".join((overlay, content))
+            content = self._overlaid(path) if path in self._overlays else self._data[path]
             self._digests[path] = hashlib.blake2b(content, digest_size=16).hexdigest()
         return self._digests[path]
+
+    def _overlaid(self, path: str) -> bytes:
+        """The content of a file that holds its overlay: what a fix writes is known once written."""
+        try:
+            text = self._file(path)
+            return text.encode(text.text)
+        except UnencodableError:
+            # The bytes besides, for they say in which encoding a fix must be written.
+            overlay = self._overlays[path].encode("utf-8", "surrogatepass")
+            return b"\0".join((overlay, self._data[path]))
 
     def text(self, path: str) -> Text:
         """The text of a file. Raises UndecodableError."""

@@ -29,9 +29,9 @@ def run(request: Request) -> Outcome:
     if request.timing is not None:
         request.timing.read = time.process_time() - begun
         request.timing.files = len(reading.paths)
-    # A text that is on no disk is not seen again: the rounds of fixing each have others. And who
-    # keeps values in memory is about to have another text.
-    lasts = not request.overlays and request.linker is None
+    # A text that is on no disk is not seen again, unless it is to be written. And who keeps values
+    # in memory is about to have another text.
+    lasts = request.lasting or not (request.overlays or request.linker)
     cache = request.cache if lasts else None
     told = analysed(request, reading) if cache is None else remembered(request, cache, reading)
     if request.timing is not None:

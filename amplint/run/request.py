@@ -41,6 +41,8 @@ class Request:
         progress: to be told how far the run is.
         jobs: how many processes may work on it; None for as many as there are processors.
         outlet: is told what is known before all is: see `news`.
+        lasting: whether the texts of `overlays` are going to be on the disk, so that what is found
+            in them is kept, too.
     """
 
     project: Project
@@ -54,6 +56,7 @@ class Request:
     progress: Progress = field(default=SILENT, compare=False, repr=False)
     jobs: int | None = field(default=None, compare=False)
     outlet: Outlet = field(default_factory=Outlet, compare=False, repr=False)
+    lasting: bool = field(default=False, compare=False)
 
     def part_of(self, path: str) -> str:
         """The directory of the project that a file is analysed with."""

@@ -49,7 +49,7 @@ def analyse(request: Request, reading: Reading) -> AnalysisResult:
             store=store_of(request, reading, texts),
             progress=request.progress,
             timed=timing is not None,
-            limits=request.linker is None,
+            limits=request.lasting or request.linker is None,
             outlet=request.outlet,
         )
         found = Filter(request, texts, rules)

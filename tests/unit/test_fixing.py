@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import libcst as cst
 import pytest
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from amplint import Edit, Finding, Fix, Group, Rule, Safety, Source, Unrun
 from amplint.core.candidate import nodes
 from amplint.core.finding import Position, Span, edited
+from amplint.core.text import Text
 from amplint.ir.ops import Op
 from amplint.output.fixing import (
     MAX_ROUNDS,
@@ -26,9 +28,12 @@ from amplint.output.fixing import (
     fix_project,
     write_project,
 )
+from amplint.output.new_mistakes import Edited, new_mistakes
 from amplint.project.config import Settings
 from amplint.project.discover import Project
-from amplint.run.request import Request
+from amplint.run import engine
+from amplint.run.cache import Cache
+from amplint.run.request import AnalysisResult, Request
 
 # ------------------------------------------------------------------------------- one text
 
@@ -231,10 +236,10 @@ def fixed_text(directory: Path, rules: Sequence[Rule], text: str, unsafe: bool =
 
 
 def test_safe_fixes_are_applied_and_unsafe_ones_on_demand(tmp_path: Path) -> None:
-    rules = [rename("AMP900", "old", "new"), rename("AMP901", "bad", "good", Safety.UNSAFE)]
+    rules = [rename("AMP900", "old", "next"), rename("AMP901", "bad", "hash", Safety.UNSAFE)]
     text = "old(1); bad(2)  # é\r\n"
-    assert fixed_text(tmp_path, rules, text) == "new(1); bad(2)  # é\r\n"
-    assert fixed_text(tmp_path, rules, text, unsafe=True) == "new(1); good(2)  # é\r\n"
+    assert fixed_text(tmp_path, rules, text) == "next(1); bad(2)  # é\r\n"
+    assert fixed_text(tmp_path, rules, text, unsafe=True) == "next(1); hash(2)  # é\r\n"
 
 
 def test_of_two_that_overlap_the_other_has_its_round_later(tmp_path: Path) -> None:
@@ -242,9 +247,9 @@ def test_of_two_that_overlap_the_other_has_its_round_later(tmp_path: Path) -> No
         on_calls(
             "AMP900", "outer", lambda call, src: [src.edits.replace(call, src.text(call.args[0]))]
         ),
-        rename("AMP901", "inner", "other"),
+        rename("AMP901", "inner", "id"),
     ]
-    assert fixed_text(tmp_path, rules, "x = outer(inner(1))\n") == "x = other(1)\n"
+    assert fixed_text(tmp_path, rules, "x = outer(inner(1))\n") == "x = id(1)\n"
 
 
 def test_an_import_that_two_fixes_need_is_added_once(tmp_path: Path) -> None:
@@ -321,14 +326,16 @@ def test_a_rule_that_raises_does_not_keep_others_from_fixing(tmp_path: Path) -> 
         raise ValueError("no")
         yield
 
-    outcome = fix_project(request(tmp_path, [broken, rename("AMP900", "old", "new")], a="old(1)\n"))
-    assert outcome.after == {"a.py": "new(1)\n"}
+    outcome = fix_project(
+        request(tmp_path, [broken, rename("AMP900", "old", "next")], a="old(1)\n")
+    )
+    assert outcome.after == {"a.py": "next(1)\n"}
 
 
 def test_a_fix_that_would_not_parse_is_left_out_and_told(tmp_path: Path) -> None:
-    rules = [rename("AMP900", "old", "new"), rename("AMP901", "bad", "no good")]
+    rules = [rename("AMP900", "old", "next"), rename("AMP901", "bad", "no good")]
     outcome = fix_project(request(tmp_path, rules, a="bad(0)\nold(1)\n"))
-    assert outcome.after == {"a.py": "bad(0)\nnew(1)\n"}
+    assert outcome.after == {"a.py": "bad(0)\nnext(1)\n"}
     assert outcome.outcome.problems == (
         "a.py:1: AMP901 not fixed: the result would not be valid Python",
     )
@@ -343,7 +350,7 @@ def test_what_only_the_compiler_refuses_is_left_out_too(tmp_path: Path) -> None:
 
 def test_a_file_that_only_the_compiler_refused_before_can_be_fixed(tmp_path: Path) -> None:
     text = "return old(1)\n"
-    assert fixed_text(tmp_path, [rename("AMP900", "old", "new")], text) == "return new(1)\n"
+    assert fixed_text(tmp_path, [rename("AMP900", "old", "next")], text) == "return next(1)\n"
 
 
 def test_fixes_that_clash_only_in_effect_take_turns(tmp_path: Path) -> None:
@@ -358,9 +365,9 @@ def test_fixes_that_clash_only_in_effect_take_turns(tmp_path: Path) -> None:
 
 def test_a_file_that_does_not_settle_stays_as_it_was(tmp_path: Path) -> None:
     grow = on_calls("AMP900", "f", lambda call, src: [src.edits.insert_argument(call, "0")])
-    rules = [grow, rename("AMP901", "old", "new")]
+    rules = [grow, rename("AMP901", "old", "next")]
     outcome = fix_project(request(tmp_path, rules, a="f()\n", b="old()\n"))
-    assert outcome.after == {"b.py": "new()\n"}
+    assert outcome.after == {"b.py": "next()\n"}
     assert outcome.outcome.problems == (
         f"a.py: not fixed: after {MAX_ROUNDS} rounds there was more to fix",
     )
@@ -368,20 +375,161 @@ def test_a_file_that_does_not_settle_stays_as_it_was(tmp_path: Path) -> None:
 
 
 def test_a_fix_that_the_encoding_cannot_hold_is_refused(tmp_path: Path) -> None:
-    rules = [rename("AMP900", "old", "ne\u03c9"), rename("AMP901", "bad", "good")]
+    rules = [rename("AMP900", "old", "ne\u03c9"), rename("AMP901", "bad", "hash")]
     latin = "# coding: latin-1\nold('é'); bad()\n".encode("latin-1")
-    outcome = fix_project(request(tmp_path, rules, a=latin, b="old()\n"))
-    assert outcome.after == {"a.py": "# coding: latin-1\nold('é'); good()\n", "b.py": "neω()\n"}
+    outcome = fix_project(request(tmp_path, rules, a=latin, b="ne\u03c9 = old\nold()\n"))
+    assert outcome.after == {
+        "a.py": "# coding: latin-1\nold('é'); hash()\n",
+        "b.py": "neω = old\nneω()\n",
+    }
     assert outcome.outcome.problems == (
         "a.py:2: AMP900 not fixed: the new text cannot be written in iso-8859-1",
     )
 
 
 def test_what_is_left_is_reported(tmp_path: Path) -> None:
-    rules = [rename("AMP900", "old", "new"), rename("AMP901", "bad", "good", Safety.SUGGEST)]
+    rules = [rename("AMP900", "old", "next"), rename("AMP901", "bad", "hash", Safety.SUGGEST)]
     outcome = fix_project(request(tmp_path, rules, a="old()\nbad()\n"), unsafe=True)
     assert [each.code for each in outcome.applied] == ["AMP900"]
     assert [each.code for each in outcome.outcome.findings] == ["AMP901"]
+
+
+# ------------------------------------------------------------------------------- new mistakes
+
+
+def on_call(code: str, written: str) -> Rule:
+    """A rule that finds a call by its text, and has no fix."""
+    made = rule(code, written.partition("(")[0])
+
+    @made.check
+    def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+        if src.text(call) == written:
+            yield src.finding(made, call, f"`{written}` is wrong")
+
+    return made
+
+
+@pytest.mark.parametrize("wrong", range(5))
+def test_a_fix_that_brings_a_mistake_is_withheld_and_named(tmp_path: Path, wrong: int) -> None:
+    rules = [rename("AMP900", "old", "next"), on_call("AMP901", f"next({wrong})")]
+    text = "".join(f"old({number})\n" for number in range(5))
+    outcome = fix_project(request(tmp_path, rules, a=text))
+    assert outcome.after == {"a.py": text.replace("old", "next").replace(
+        f"next({wrong})", f"old({wrong})"
+    )}  # fmt: skip
+    assert outcome.withheld == (
+        f"a.py:{wrong + 1}: AMP900 not fixed: that would bring AMP901 amp901 "
+        f"(a.py:{wrong + 1}: `next({wrong})` is wrong)",
+    )
+    assert [each.code for each in outcome.outcome.findings] == ["AMP900"]
+    assert outcome.fixed == 4 and outcome.new == 0
+
+
+def test_a_fix_goes_with_what_it_makes_room_for(tmp_path: Path) -> None:
+    rules = [
+        rename("AMP900", "old", "next"),
+        rename("AMP901", "next", "hash"),
+        on_call("AMP902", "hash(1)"),
+    ]
+    outcome = fix_project(request(tmp_path, rules, a="old(1)\nold(2)\n"))
+    assert outcome.after == {"a.py": "old(1)\nhash(2)\n"}
+    assert [said.partition(" not fixed")[0] for said in outcome.withheld] == ["a.py:1: AMP900"]
+
+
+def test_of_two_fixes_that_are_wrong_together_one_is_made(tmp_path: Path) -> None:
+    both = rule("AMP901", "next")
+
+    @both.check
+    def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+        if src.text(call) == "next(\n    next(1), 2)":
+            yield src.finding(both, call, "both are wrong")
+
+    rules = [rename("AMP900", "old", "next"), both]
+    outcome = fix_project(request(tmp_path, rules, a="old(\n    old(1), 2)\nold(3)\n"))
+    assert outcome.after == {"a.py": "next(\n    old(1), 2)\nnext(3)\n"}
+    assert len(outcome.withheld) == 1
+
+
+def test_a_mistake_is_seen_that_was_not_asked_for(tmp_path: Path) -> None:
+    rules = [rename("AMP900", "old", "next"), on_call("AMP901", "next(1)")]
+    asked = request(tmp_path, rules, a="old(1)\nold(2)\n")
+    asked = replace(asked, settings=Settings(tmp_path, select=("AMP900",)))
+    outcome = fix_project(asked)
+    assert outcome.after == {"a.py": "old(1)\nnext(2)\n"}
+    assert {each.code for each in outcome.outcome.findings} == {"AMP900"}
+
+
+def test_a_fix_that_uses_a_name_that_may_be_unbound_is_left_out(tmp_path: Path) -> None:
+    rules = [rename("AMP900", "old", "step.run")]
+    text = "def f(steps):\n    old(1)\n    for step in steps:\n        old(2)\n"
+    outcome = fix_project(request(tmp_path, rules, a=text))
+    assert outcome.after == {"a.py": text.replace("old(2)", "step.run(2)")}
+    assert outcome.outcome.problems == ("a.py:2: AMP900 not fixed: `step` may not be bound there",)
+
+
+def placed(code: str, row: int, scope: str = "", group: Group = Group.PRECISION) -> Finding:
+    span = Span(Position(row, 1), Position(row, 2))
+    return Finding(code, code.lower(), group, "a.py", span, "it is so", scope)
+
+
+BEFORE, AFTER = "a\nb\nc\n", "new\na\nB\nB\nc\n"  # b becomes two lines, and one is inserted
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fixed", "new"),
+    [
+        pytest.param([placed("X1", 3)], [placed("X1", 5)], [], [], id="a line that has stayed"),
+        pytest.param([placed("X1", 2)], [placed("X1", 4)], [], [], id="lines for a line"),
+        pytest.param([], [placed("X1", 1)], [], [0], id="an inserted line"),
+        pytest.param([placed("X1", 3)], [placed("X2", 5)], [], [0], id="another code"),
+        pytest.param(
+            [placed("X1", 2)], [placed("X2", 3)], [placed("X1", 2)], [0], id="one for another"
+        ),
+        pytest.param(
+            [placed("X1", 3)], [placed("X1", 5), placed("X1", 5)], [], [1], id="twice"
+        ),
+        pytest.param([placed("X1", 1, "f")], [placed("X1", 5, "f")], [], [], id="moved"),
+        pytest.param([placed("X1", 1, "f")], [placed("X1", 5, "g")], [], [0], id="moved too far"),
+        pytest.param(
+            [placed("X1", 1, "f")], [placed("X1", 5, "f")], [placed("X1", 1, "f")], [0],
+            id="elsewhere once it was fixed",
+        ),
+        pytest.param(
+            [], [placed("X1", 5, group=Group.PERFORMANCE)], [], [], id="of no other group"
+        ),
+        pytest.param([placed("AMP900", 2)], [placed("AMP101", 3)], [], [], id="come to light"),
+    ],
+)  # fmt: skip
+def test_what_is_new(
+    before: list[Finding], after: list[Finding], fixed: list[Finding], new: list[int]
+) -> None:
+    texts = Edited({"a.py": Text(BEFORE)}, {"a.py": AFTER})
+    rules = [replace(rule("AMP900", "old"), supersedes=("AMP101",))]
+    found = new_mistakes(before, after, fixed, texts, rules)
+    assert found == [after[number] for number in new]
+
+
+def test_what_is_found_after_fixes_is_known_once_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = [rename("AMP900", "old", "next"), rename("AMP901", "next", "hash")]
+    asked = request(tmp_path, rules, a="old(1)\nbad(2)\n")
+    asked = replace(asked, cache=Cache(tmp_path / "cache"))
+    engine.run(asked)
+    analysed, count = engine.analysed, itertools.count()
+
+    def counted(*given: Any) -> AnalysisResult:
+        next(count)
+        return analysed(*given)
+
+    monkeypatch.setattr(engine, "analysed", counted)
+    first = fix_project(asked)
+    assert next(count) == 2  # a round each
+    fixed = fix_project(asked)
+    assert fixed.after == first.after == {"a.py": "hash(1)\nbad(2)\n"}
+    assert write_project(asked, fixed)[1] == ()
+    assert engine.run(asked).findings == first.outcome.findings
+    assert next(count) == 3  # nothing was analysed since
 
 
 # ------------------------------------------------------------------------------- bytes
@@ -419,7 +567,7 @@ def test_fixing_commutes_with_a_change_of_bytes(
 ) -> None:
     before = "".join(data.draw(st.lists(PIECES, min_size=1, max_size=3))).encode()
     rules = [
-        rename("AMP900", "old", "newer"),
+        rename("AMP900", "old", "repr"),
         on_calls("AMP901", "bad", lambda call, src: [src.edits.add_argument(call, "k=1")]),
     ]
     transform = CHANGES[change]

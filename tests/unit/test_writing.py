@@ -16,7 +16,7 @@ from amplint.run.request import Request
 from tests.unit.test_fixing import rename, request
 
 ROOT = Path(__file__).resolve().parents[2]
-OLD, NEW = "old()\n", "new()\n"
+OLD, NEW = "old()\n", "next()\n"
 
 
 def test_every_promise_is_held_by_a_test() -> None:
@@ -28,7 +28,7 @@ def test_every_promise_is_held_by_a_test() -> None:
 
 
 def fix_two(directory: Path) -> tuple[Request, FixOutcome]:
-    asked = request(directory, [rename("AMP900", "old", "new")], a=OLD, b=OLD)
+    asked = request(directory, [rename("AMP900", "old", "next")], a=OLD, b=OLD)
     return asked, fix_project(asked)
 
 
@@ -49,7 +49,7 @@ def test_a_project_is_written_as_far_as_it_can_be(tmp_path: Path) -> None:
 def test_a_file_in_which_there_is_nothing_left_to_fix_is_no_problem(tmp_path: Path) -> None:
     """Another run has fixed it meanwhile, together with an edit."""
     asked, outcome = fix_two(tmp_path)
-    (tmp_path / "a.py").write_text("new()  # edited meanwhile\n")
+    (tmp_path / "a.py").write_text("next()  # edited meanwhile\n")
     written, problems = write_project(asked, outcome)
     assert problems == ()
     assert not written.outcome.problems
