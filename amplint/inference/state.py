@@ -19,6 +19,7 @@ KeyKind = Literal[
     "name", "decorators",  # of a scope; of a definition
     "field", "bases",  # of a class
     "operator", "role",  # of an operator of `torch.library`; of a function that serves one
+    "option",  # of the command line
 ]  # fmt: skip
 
 
