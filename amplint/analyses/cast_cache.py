@@ -34,10 +34,9 @@ from amplint.core.values import (
 )
 from amplint.core.walks import derivable, nearest, reachable
 from amplint.inference import Inference, State
-from amplint.inference.use_evidence import path_of
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import Graph, Location
+from amplint.ir.model import Graph, Location, path_of
 
 HALVES = frozenset({"float16", "bfloat16"})
 CASTS_TO_HALF = frozenset({"half", "bfloat16"})

@@ -19,9 +19,8 @@ from amplint.core.values import NONE, Host, Symbol, Tensor, TensorTree, Unknown,
 from amplint.core.walks import Solver, reachable
 from amplint.inference import Inference, State
 from amplint.inference.continuation import Edit
-from amplint.inference.use_evidence import path_of
 from amplint.ir import ops
-from amplint.ir.model import Graph, Node
+from amplint.ir.model import Graph, Node, path_of
 from amplint.knowledge import libraries
 
 MAX_DEPTH = 8  # of the parts of a test that are looked at

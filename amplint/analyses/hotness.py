@@ -41,10 +41,9 @@ from amplint.core.walks import reachable
 from amplint.inference import Inference, SiteId, State, annotated, transfer
 from amplint.inference.continuation import Edit
 from amplint.inference.transfer import is_loader
-from amplint.inference.use_evidence import path_of
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import Block, Node
+from amplint.ir.model import Block, Node, path_of
 from amplint.knowledge import libraries
 
 # How many calls heat travels: far from a loop that was seen, and from the `forward` of what has

@@ -12,6 +12,7 @@ from amplint.analyses.fact import PlaceFact
 from amplint.core.values import (
     Evidence,
     Function,
+    Host,
     Instance,
     Place,
     Shows,
@@ -121,9 +122,18 @@ class Workers(PlaceFact[tuple[Evidence, ...]]):
         return self._is_positive(state, given)
 
     def _is_positive(self, state: State, number: int) -> bool:
-        count, node = constant(state.values[number]), state.graph.nodes[number]
+        """Whether it is a number above 0: what it is, or the default of an option."""
+        value, node = state.values[number], state.graph.nodes[number]
+        count = constant(value)
         if isinstance(count, int):
             return count > 0
+        defaults = [
+            atom.const
+            for atom in value
+            if isinstance(atom, Host) and isinstance(atom.const, int) and not atom.known
+        ]
+        if defaults:
+            return all(default > 0 for default in defaults)
         called = state.values[node.operands[0]] if node.op == ops.CALL else frozenset()
         return any(isinstance(atom, Symbol) and atom.name in COUNTS for atom in called)
 

@@ -174,7 +174,8 @@ class Host:
 
     kind: str
     const: int | float | bool | str | None = None
-    known: bool = False  # whether `const` is the value
+    # Whether `const` is the value. Else it is the default of an option of the command line.
+    known: bool = False
     dtype: str | None = None  # of an array, where it is known
     rank: int | None = None  # of an array: 1 for at least one dimension
 
@@ -239,7 +240,7 @@ class Object:
     """An instance of a library class that amplint knows.
 
     kind: module, criterion, optimizer, scheduler, scaler, loader, dataset, parameters,
-    accelerator, profiler, summary ...; `type` is the dotted name of the class.
+    accelerator, profiler, summary, parser, options ...; `type` is the dotted name of the class.
     """
 
     kind: str

@@ -53,18 +53,24 @@ from amplint.inference import custom_ops, transfer
 from amplint.inference.frame import Frame
 from amplint.inference.hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
 from amplint.inference.state import Key, State
-from amplint.inference.transfer import Site
+from amplint.inference.transfer import Site, options
 from amplint.ir import ops
 from amplint.ir.model import CallShape, Graph, Node
 from amplint.knowledge import casts, libraries
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 from amplint.knowledge.modules import MODULES
+from amplint.knowledge.operations import MEASURED, MEASURES
 
 MAX_SUBCLASSES = 24  # subclasses whose fields are taken for those of an instance of the base
 MAX_IDENTIFIED = 16  # parameters of a constructor by whose arguments instances are told apart
 MAX_EVENTS = 24  # names of methods that calls give for one parameter
 MAX_BY_PREFIX = 6  # methods that a computed name may mean
 CONTEXT_MAKERS = frozenset({"contextmanager", "asynccontextmanager"})
+# Where nothing is known of what is asked for such a method, it gives what theirs gives.
+LIKELY_OWNERS: dict[str, Atom] = {
+    **dict.fromkeys(MEASURES, Tensor()),
+    **dict.fromkeys(libraries.PARSES, Object("parser", "?")),
+}
 OPTIMIZER_STATE = one(MappingValue(one(MappingValue(BOTTOM))))
 SAVED = "saved_tensors"  # of the context of an autograd.Function
 REGISTRIES = frozenset({"_buffers", "_parameters"})  # of a module
@@ -124,6 +130,9 @@ class Calls(Frame):
         if isinstance(atom, Module):
             found = infer.module_name(atom.path, name)
             return UNKNOWN if found is None else found
+        if isinstance(atom, Object) and atom.kind == "options":
+            # Others may have set it to something else: `args.world_size = ...`.
+            return join([infer.read(Key("option", "", name)), UNKNOWN])
         if isinstance(atom, Unknown) and name == SAVED:
             saved = Device(
                 ACCELERATOR,
@@ -131,6 +140,8 @@ class Calls(Frame):
             )
             return one(Sequence(None, one(Tensor(device=saved))))
         if isinstance(atom, Unknown):
+            if name in MEASURED:
+                return join([UNKNOWN, self.applied(transfer.attribute, node, Tensor(), name)])
             known = name in (MODULE_CONVERSIONS | LEGACY_NAMES) or infer.module_methods(name)
             return one(Method(Unknown(), name)) if known else UNKNOWN
         if isinstance(atom, Symbol):
@@ -237,7 +248,7 @@ class Calls(Frame):
         results: list[Value] = []
         infer = self.inference
         infer.edges[(self.facts.id, self.number)] = set()
-        self.note_flag(node, arguments)
+        self.note_option(node, arguments)
         callees = values[0]
         if several(callees):
             callees = frozenset(a for a in callees if self.takes(a, arguments))
@@ -278,11 +289,18 @@ class Calls(Frame):
         return not missing and not (strange and "starstar" not in kinds)
 
     def call_overridden(self, arguments: Arguments, node: Node) -> Value:
-        """`callback.on_step(...)`, which more classes override than a value can name."""
+        """`callback.on_step(...)`, which more classes override than a value can name; and what is
+        unknown, but gives a number by the name of the method: `key.size(-1)`."""
         callee = self.graph.nodes[node.operands[0]]
         for identity, instance in self.many_methods(self.of(callee.operands[0]), callee.data):
             self.call_function(Function(identity, instance), arguments, node)
-        return self.call(Unknown(), arguments, node)
+        made = self.call(Unknown(), arguments, node)
+        likely = LIKELY_OWNERS.get(callee.data)
+        return (
+            join([made, self.called(Method(likely, callee.data), arguments, node)])
+            if likely
+            else made
+        )
 
     def cast_of_unknown(self, atom: Atom, arguments: Arguments, node: Node) -> Value | None:
         """`q.half()` of a parameter that nobody knows: a tensor, if it is then used as one; and
@@ -332,14 +350,17 @@ class Calls(Frame):
             number = node.operands[0]
         return False
 
-    def note_flag(self, node: Node, arguments: Arguments) -> None:
-        """`add_argument("--profile", action="store_true")`: a flag that is off by default."""
+    def note_option(self, node: Node, arguments: Arguments) -> None:
+        """`add_argument("--workers", type=int, default=4)`: an option of the command line."""
         callee = self.graph.nodes[node.operands[0]]
-        if callee.op == ops.ATTR and callee.data == "add_argument" and arguments.positional:
-            name = constant(arguments.positional[-1])
-            if constant(arguments.get("action")) == "store_true" and isinstance(name, str):
-                site = (self.facts.id, self.number)
-                self.inference.off_flags[site] = name.lstrip("-").replace("-", "_")
+        if callee.op != ops.ATTR or callee.data != "add_argument":
+            return
+        option = options.declared(arguments)
+        if option is not None:
+            site = (self.facts.id, self.number)
+            self.inference.write(Key("option", "", option.name), site, option.value)
+            if option.is_off:
+                self.inference.off_flags[site] = option.name
 
     def call_by_name(self, name: str, arguments: Arguments, node: Node) -> Value:
         """`model.calculate_loss(batch)`, the model unknown: the methods of that name."""

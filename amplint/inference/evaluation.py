@@ -13,6 +13,7 @@ from amplint.core.values import (
     BOTTOM,
     CPU,
     NONE,
+    NUMBER_KINDS,
     UNKNOWN,
     Arguments,
     Atom,
@@ -355,7 +356,8 @@ class Evaluation(Calls):
             return join([hot, one(NONE)]) if NONE in default else hot
         if not is_unknown(declared):
             return join([declared, default])
-        return UNKNOWN if not parameter.constant_default or not given else join([UNKNOWN, default])
+        is_told = given or any(isinstance(a, Host) and a.kind in NUMBER_KINDS for a in default)
+        return join([UNKNOWN, default]) if parameter.constant_default and is_told else UNKNOWN
 
     def hot_parameter(self, node: Node, has_default: bool, declared: Value) -> Value | None:
         """A `forward` parameter that is used as a tensor is one, on the accelerator."""

@@ -31,9 +31,13 @@ from amplint.inference import transfer
 from amplint.inference.project import ProjectFacts
 from amplint.inference.state import Key, State
 from amplint.inference.transfer import Site
+from amplint.inference.transfer.kinds import NUMBER
 from amplint.inference.use_evidence import CONTAINERS, NAMED, Marks
 from amplint.ir import ops
 from amplint.ir.model import FunctionFacts, Node
+
+# What is used as a number, though somebody may put something else in its place.
+MAYBE_NUMBER = join([UNKNOWN, NUMBER])
 
 
 class Frame:
@@ -159,8 +163,22 @@ class Frame:
             text = "the lengths of packed sequences have to be on the CPU"
             return one(Tensor(device=Device("cpu", self.evidence(node, text, Shows.CONVENTION))))
         if kind is None:
-            return one(Tensor()) if number in self.marks.results else None
+            if number in self.marks.results:
+                return one(Tensor())
+            return MAYBE_NUMBER if self.is_used_as_number(number) else None
         return self.mark_value(kind)
+
+    def is_used_as_number(self, number: int) -> bool:
+        """Whether a node, or another one of the same dotted path, is used as a number."""
+        if number in self.marks.numbers:
+            return True
+        path = self.marks.path(number)
+        if path is None:
+            return False
+        if path in self.marks.number_paths:
+            return True
+        cls, (owner, _, field) = self.facts.cls, path.partition(".")
+        return cls is not None and owner == "self" and field in self.inference.numbers_of_class(cls)
 
     def term(self, node: Node) -> Value:
         """A part of a loss."""

@@ -63,7 +63,9 @@ def graft(
     numbers = dict(pairs(old, new))
     if is_read and not binds_the_same(old, new, numbers):
         return None
-    if not stays_in_sight(old, new, numbers, may_define) or old_marks.paths != new_marks.paths:
+    if not stays_in_sight(old, new, numbers, may_define):
+        return None
+    if (old_marks.paths, old_marks.number_paths) != (new_marks.paths, new_marks.number_paths):
         return None
     before = {now: was for was, now in numbers.items()}
     rewired = {

@@ -52,12 +52,14 @@ class Interface(msgspec.Struct, array_like=True):
         bindings: by name that the module binds, what it is bound to, as far as its graph says so.
         stars: the modules of which it imports everything.
         marks: by class, what uses in it say of its fields.
+        numbers: by class, what uses in it show to be numbers: by the last name, the paths.
     """
 
     definitions: dict[str, Definition]
     bindings: dict[str, list[str]]
     stars: list[str]
     marks: dict[str, dict[str, str]]
+    numbers: dict[str, dict[str, list[str]]]
 
 
 def interface(project: ProjectFacts, file: File) -> Interface:
@@ -89,7 +91,16 @@ def interface(project: ProjectFacts, file: File) -> Interface:
         },
         [repr(module.nodes[number].data) for number in module.bindings.get("*", ())],
         {cls: dict(project.marks_of_class(cls)) for cls in file.facts.classes},
+        {cls: by_last_name(project.numbers_of_class(cls)) for cls in file.facts.classes},
     )
+
+
+def by_last_name(paths: Iterable[str]) -> dict[str, list[str]]:
+    """Ex) config.width under "width": who reads that mentions both names"""
+    found: dict[str, list[str]] = {}
+    for path in sorted(paths):
+        found.setdefault(path.rpartition(".")[2], []).append(path)
+    return found
 
 
 def signature(facts: FunctionFacts) -> Iterator[object]:
@@ -152,7 +163,7 @@ class Difference:
     is_large: bool
 
 
-NOTHING = Interface({}, {}, [], {})
+NOTHING = Interface({}, {}, [], {}, {})
 
 
 def difference(before: Mapping[str, Interface], now: Mapping[str, Interface]) -> Difference:
@@ -181,6 +192,7 @@ def difference(before: Mapping[str, Interface], now: Mapping[str, Interface]) ->
         is_large |= old.stars != new.stars
         for cls in old.marks.keys() & new.marks.keys():
             names |= different(old.marks[cls], new.marks[cls])
+            names |= different(old.numbers[cls], new.numbers[cls])
     return Difference(
         frozenset(gone), frozenset(meant), frozenset(names | bound), frozenset(bound),
         frozenset(classes), is_large,

@@ -6,18 +6,23 @@ autocast, such a function is presumed to run in one. What is found on this presu
 names the sign.
 
 The presumption ends at the first call that is seen, whether that stands in a region or not.
+
+A function that hands a model to `apex.amp.initialize` is presumed to run in such a region itself,
+called or not: apex replaces the functions of torch by ones that cast, as autocast does.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from amplint.core.values import Evidence, Place, Region, Shows
 from amplint.inference.store import TEST_PATH
+from amplint.ir import ops
 from amplint.ir.file_set import Files
-from amplint.ir.model import FunctionFacts
+from amplint.ir.model import FunctionFacts, Graph, Node, path_of
+from amplint.knowledge.libraries import DEFAULT_DTYPES
 
 # What is written where a project trains under autocast, the plainest first, by a part of it. That
 # part is looked for before the pattern, since an editor asks again after each edit: over timm
@@ -36,6 +41,11 @@ FLOAT16 = {
     "fp16": re.compile(r"\bfp16\b"),
     "16-mixed": re.compile(r"[\"']16-mixed[\"']"),
 }
+# Calls of `apex.amp.initialize`, as they are written; and the words in them.
+INITIALIZING = frozenset({"amp.initialize", "apex.amp.initialize"})
+PATCHING = frozenset({"amp", "initialize"})
+PATCHED = Region("cuda", "float16", True, inherited=True, presumed=True)
+BFLOAT16 = ("bfloat16", "bf16")
 # The methods that a user, or an engine out of sight, calls for every batch of training.
 CALLED_FROM_OUTSIDE = frozenset(
     {"forward", "training_step", "train_step", "compute_loss", "get_loss", "loss"}
@@ -59,14 +69,26 @@ class Presumption:
         """The region; None where nothing is presumed."""
         if self._wished is False or (self._wished is None and self.sign is None):
             return None
-        texts = (self._files.own[path].text for path in self._paths)
+        return Region("cuda", self._dtype, True, inherited=True, presumed=True)
+
+    @property
+    def _dtype(self) -> str:
+        """The dtype of the region. Who wishes for one gets that of `torch.autocast("cuda")`, unless
+        the project speaks of bfloat16."""
+        texts = [self._files.own[path].text for path in self._paths]
         is_float16 = any(
             part in text and pattern.search(text)
             for text in texts
             for part, pattern in FLOAT16.items()
         )
-        dtype = "float16" if is_float16 else "half"
-        return Region("cuda", dtype, True, inherited=True, presumed=True)
+        if is_float16:
+            return "float16"
+        speaks_of_bfloat16 = any(word in text for text in texts for word in BFLOAT16)
+        return "half" if speaks_of_bfloat16 or not self._wished else DEFAULT_DTYPES["cuda"]
+
+    def is_as(self, other: Presumption) -> bool:
+        """Whether the same is presumed of the same functions, as far as they are there."""
+        return self.region == other.region and self.patching.keys() == other.patching.keys()
 
     @cached_property
     def sign(self) -> Evidence | None:
@@ -75,10 +97,30 @@ class Presumption:
 
     def evidence(self, function: FunctionFacts) -> Evidence:
         """Why a region is presumed around a function."""
+        if function.id in self.patching:
+            return self.patching[function.id]
         if self.sign is not None:
             return self.sign
         text = "`assume-autocast` puts this in a region, for nobody is seen to call it"
         return Evidence(Place(function.path, *function.location), text, Shows.SETTINGS)
+
+    @cached_property
+    def patching(self) -> Mapping[str, Evidence]:
+        """The functions that have apex replace the functions of torch, and where."""
+        found: dict[str, Evidence] = {}
+        for path in self._paths:
+            file = self._files.own[path]
+            if "apex" not in file.text:
+                continue
+            for identity, facts in file.facts.functions.items():
+                if not facts.words >= PATCHING:
+                    continue
+                graph = file.graph(identity)
+                for call in graph.nodes:
+                    if patches(graph, call):
+                        place = Place(path, *call.location)
+                        found[identity] = Evidence(place, "this suggests it", Shows.SIGN)
+        return found
 
     def covers(self, function: FunctionFacts) -> bool:
         """Whether somebody out of sight calls a function, by its name."""
@@ -100,3 +142,14 @@ class Presumption:
                             start, end = (len(line[:n].encode()) for n in found.span())
                             place = Place(path, row, start, row, end)
                             yield Evidence(place, "this suggests it", Shows.SIGN)
+
+
+def patches(graph: Graph, call: Node) -> bool:
+    """Whether apex replaces the functions of torch here: at the level O1, its default.
+
+    https://nvidia.github.io/apex/amp.html#opt-levels
+    """
+    if call.op != ops.CALL or path_of(graph, call.operands[0]) not in INITIALIZING:
+        return False
+    level = call.argument(3, "opt_level")
+    return level < 0 or graph.nodes[level].data == "O1"

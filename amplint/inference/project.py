@@ -10,7 +10,7 @@ from amplint.core.values import Region, Value
 from amplint.core.walks import reachable
 from amplint.inference import use_evidence
 from amplint.inference.hierarchy import Hierarchy
-from amplint.inference.presumption import Presumption
+from amplint.inference.presumption import PATCHED, Presumption
 from amplint.inference.state import Key
 from amplint.inference.store import TEST_PATH
 from amplint.ir import ops
@@ -47,18 +47,23 @@ class ProjectFacts(Hierarchy):
         self._given_for_losses: dict[str, frozenset[int]] = {}
         self._backpropagates: dict[str, tuple[str, ...]] = {}
         self._class_marks: dict[str, dict[str, str]] = {}
+        self._class_numbers: dict[str, frozenset[str]] = {}
         self._idle_scalers: dict[str, bool] = {}
         self.presumption = Presumption(files, files.assumes_autocast)
 
-    def presumed_region(self, function: str) -> Region | None:
+    def presumed_region(self, function: str, is_called: bool = False) -> Region | None:
+        if function in self.presumption.patching:
+            return PATCHED
         facts = self.functions[function]
         region = self.presumption.region
-        if region is None or facts.cls is None or not self.presumption.covers(facts):
+        if is_called or region is None or facts.cls is None:
+            return None  # the first call that is seen ends the presumption
+        if not self.presumption.covers(facts):
             return None
         if not set(facts.decorated) <= libraries.TRANSPARENT_DECORATORS:
             return None  # a decorator of the project may end the region
-        is_called = self.is_module(facts.cls) or facts.name != "forward"
-        return region if is_called and self.autograd_role(function) is None else None
+        is_meant = self.is_module(facts.cls) or facts.name != "forward"
+        return region if is_meant and self.autograd_role(function) is None else None
 
     def makes_idle_scaler(self, path: str) -> bool:
         """Whether a file has a GradScaler for the CPU, or one that is switched off."""
@@ -121,7 +126,7 @@ class ProjectFacts(Hierarchy):
         if function not in self._marks:
             facts = self.functions[function]
             graph = self.files[facts.path].graph(function)
-            self._marks[function] = use_evidence.read(graph, facts.name == "training_step")
+            self._marks[function] = use_evidence.read(graph, facts.name)
         return self._marks[function]
 
     def backpropagates(self, function: str) -> tuple[str, ...]:
@@ -190,6 +195,16 @@ class ProjectFacts(Hierarchy):
                                 found[path[5:]] = kind
             self._class_marks[cls] = found
         return self._class_marks[cls]
+
+    def numbers_of_class(self, cls: str) -> frozenset[str]:
+        """The fields that methods of a class use as only numbers can be, by their paths."""
+        if cls not in self._class_numbers:
+            methods = [method for ids in self.classes[cls].methods.values() for method in ids]
+            paths = (path for method in methods for path in self.marks_of(method).number_paths)
+            self._class_numbers[cls] = frozenset(
+                path[5:] for path in paths if path.startswith("self.")
+            )
+        return self._class_numbers[cls]
 
     def decorators(self, function: str) -> Value:
         """The decorators of a function."""

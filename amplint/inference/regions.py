@@ -43,8 +43,8 @@ class Solution:
         known = self._inference.calls_of_functions()
         waiting: dict[str, None] = {}
         for function, state in self._inference.states.items():
-            is_called = function in known and known[function].sites
-            presumed = None if is_called else self._inference.presumed_region(function)
+            is_called = function in known and bool(known[function].sites)
+            presumed = self._inference.presumed_region(function, is_called)
             if presumed is not None:
                 self.regions[function] = presumed
             if presumed is not None or self._opens(function, state):

@@ -19,6 +19,7 @@ KeyKind = Literal[
     "name", "decorators",  # of a scope; of a definition
     "field", "kept", "bases",  # of a class; `kept`: the parameter that a field holds
     "operator", "role",  # of an operator of `torch.library`; of a function that serves one
+    "option",  # of the command line
 ]  # fmt: skip
 
 

@@ -35,7 +35,7 @@ OF_CODE: frozenset[KeyKind] = frozenset({"param", "field"})  # keys that other f
 # Keys of which one node alone makes something. What else is read may matter to the whole function,
 # or is remembered for the next node that asks.
 OF_NODES: frozenset[KeyKind] = frozenset(
-    {"param", "return", "yield", "context", "field", "kept", "name"}
+    {"param", "return", "yield", "context", "field", "kept", "name", "option"}
 )
 PUBLISHED: tuple[KeyKind, ...] = ("return", "yield", "context")  # by a function as a whole
 # Of these, a function of another part that asks for one learns nothing: see `Store.need`.
@@ -223,8 +223,8 @@ class Store(ABC):
         """Have whoever writes the key evaluated."""
 
     @abstractmethod
-    def presumed_region(self, function: str) -> Region | None:
-        """The region that a function runs in if nobody in sight calls it."""
+    def presumed_region(self, function: str, is_called: bool = False) -> Region | None:
+        """The region that is presumed around a function: if nobody in sight calls it, mostly."""
 
     def later(self, function: str, node: int = WHOLE) -> None:
         """Have a node evaluated, in its turn."""
@@ -529,9 +529,9 @@ class Store(ABC):
         if self._inherited is not None:
             return self._inherited.get(function)
         calls = self._regions.get(function)
-        return (
-            calls.joined() if calls is not None and calls.sites else self.presumed_region(function)
-        )
+        is_called = calls is not None and bool(calls.sites)
+        joined = calls.joined() if calls is not None else None
+        return joined or self.presumed_region(function, is_called)
 
     def write_region(self, function: str, site: SiteId, region: Region | None) -> None:
         """Note that a call of a function stands in a region, or in none."""

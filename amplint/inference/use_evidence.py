@@ -8,15 +8,16 @@ evidence by structure, never by the name of a variable.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from amplint.core.lattice import MAX_KEYS
 from amplint.core.walks import reachable
 from amplint.inference import accumulators
+from amplint.inference.number_uses import configured, used_as_numbers
 from amplint.ir import ops
-from amplint.ir.model import CallShape, Graph, Node
+from amplint.ir.model import CallShape, Graph, Node, path_of
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.libraries import CONFIGURATION
 
@@ -89,6 +90,9 @@ class Marks:
             nobody, so that nothing else can move it.
         starts: joins of a name that a loop changes, with what it starts with: the loop is taken
             to run (`accumulators`).
+        numbers: nodes that are used as only Python numbers can be, and options that are computed
+            with (`number_uses`).
+        number_paths: the dotted paths of what is used as only numbers can be.
     """
 
     graph: Graph
@@ -105,6 +109,8 @@ class Marks:
     lengths: frozenset[int]
     own_networks: frozenset[int]
     starts: Mapping[int, int]
+    numbers: frozenset[int]
+    number_paths: frozenset[str]
 
     def path(self, number: int) -> str | None:
         return path_of(self.graph, number)
@@ -115,29 +121,12 @@ class Marks:
         return [each for each in found if each >= 0]
 
 
-def path_of(graph: Graph, number: int) -> str | None:
-    """`self.model` for the node that reads it; None for what is not a dotted name."""
-    names: list[str] = []
-    for _ in range(6):
-        node = graph.nodes[number]
-        if node.op in (ops.PARAM, ops.NAME):
-            return ".".join([str(node.data), *reversed(names)])
-        if node.op == ops.NARROW:
-            number = node.operands[0]
-        elif node.op == ops.ATTR:
-            names.append(node.data)
-            number = node.operands[0]
-        else:
-            return None
-    return None
-
-
-def read(graph: Graph, returns_loss: bool = False) -> Marks:
+def read(graph: Graph, function: str = "") -> Marks:
     """Collect the evidence in a graph.
 
     Args:
-        returns_loss: whether somebody backpropagates what the function returns, as Lightning does
-            with the loss of a `training_step`.
+        function: the name of the function. Lightning backpropagates what a `training_step` returns;
+            and what an `__init__` divides are sizes.
     """
     uses: dict[int, set[str]] = {}
     losses: dict[int, int] = {}
@@ -150,7 +139,7 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
             if loss is not None:
                 losses.setdefault(loss, number)
     give_to_receivers(graph, uses)
-    for number in graph.returns if returns_loss else ():
+    for number in graph.returns if function == "training_step" else ():
         losses.update(dict.fromkeys(returned_losses(graph, number), number))
     nodes: dict[int, str] = {}
     paths: dict[str, str] = {}
@@ -213,6 +202,7 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
     }
     no_nests = frozenset(n for n, names in uses.items() if names & SHAPING_USES) - keyed
     starts = {**accumulators.starts(graph), **accumulators.entries(graph)}
+    used_so = used_as_numbers(graph, is_constructor=function == "__init__")
     return Marks(
         graph,
         nodes,
@@ -228,7 +218,17 @@ def read(graph: Graph, returns_loss: bool = False) -> Marks:
         frozenset(lengths_of_packing(graph)),
         frozenset(calls_of_own_networks(graph, uses)),
         starts,
+        used_so | configured(graph),
+        frozenset(named(graph, used_so)),
     )
+
+
+def named(graph: Graph, numbers: Iterable[int]) -> Iterator[str]:
+    """The dotted paths of nodes; not of what a test has left of one, which is so there alone."""
+    for number in numbers:
+        path = path_of(graph, number) if graph.nodes[number].op != ops.NARROW else None
+        if path is not None:
+            yield path
 
 
 def give_to_receivers(graph: Graph, uses: dict[int, set[str]]) -> None:

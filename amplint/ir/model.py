@@ -266,3 +266,20 @@ class FileFacts:
     @property
     def module(self) -> str:
         return f"{self.path}::"
+
+
+def path_of(graph: Graph, number: int) -> str | None:
+    """`self.model` for the node that reads it; None for what is not a dotted name."""
+    names: list[str] = []
+    for _ in range(6):
+        node = graph.nodes[number]
+        if node.op in (ops.PARAM, ops.NAME):
+            return ".".join([str(node.data), *reversed(names)])
+        if node.op == ops.NARROW:
+            number = node.operands[0]
+        elif node.op == ops.ATTR:
+            names.append(node.data)
+            number = node.operands[0]
+        else:
+            return None
+    return None

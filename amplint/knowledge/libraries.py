@@ -341,6 +341,9 @@ PREPARES: dict[str, str] = {
 }
 """A method of such an object -> what it takes; the arguments come back in order, on the device."""
 
+INITIALIZERS: dict[str, tuple[str, ...]] = {"apex.amp.initialize": ("models", "optimizers")}
+"""A function that takes such arguments first -> what it gives back: those that it is given."""
+
 # --------------------------------------------------------------------------- wrappers
 
 PASS_THROUGH: dict[str, str] = {
@@ -516,6 +519,33 @@ VARIABLES: frozenset[str] = frozenset(
     {"torch.autograd.Variable", "torch.autograd.variable.Variable"}
 )
 """A call that gives the tensor that it is given, and nothing else takes (since torch 0.4)."""
+
+PARSERS: frozenset[str] = frozenset({"argparse.ArgumentParser"})
+"""What reads the command line."""
+
+PARSES: dict[str, bool] = {
+    "parse_args": False,
+    "parse_intermixed_args": False,
+    "parse_known_args": True,
+    "parse_known_intermixed_args": True,
+}
+"""A method of such a parser that gives the options -> whether in a pair, with what is left over."""
+
+OPTION_TYPES: dict[str, str] = {
+    "builtins.bool": "bool",
+    "builtins.float": "float",
+    "builtins.int": "int",
+    "builtins.str": "str",
+}
+"""The `type` of an option of the command line -> the kind of its value."""
+
+OPTION_ACTIONS: dict[str, str] = {
+    "argparse.BooleanOptionalAction": "bool",
+    "count": "int",
+    "store_false": "bool",
+    "store_true": "bool",
+}
+"""Its `action`, of those that settle it (https://docs.python.org/3/library/argparse.html#action)."""
 
 COPIES: frozenset[str] = frozenset({"copy.copy", "copy.deepcopy"})
 """A call that gives another of the same kind as its argument."""

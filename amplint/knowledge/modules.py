@@ -84,3 +84,29 @@ _modules(
     ModuleFacts("container", "unknown", "unknown", "any"),
     "Module ModuleDict ModuleList ParameterDict ParameterList Sequential",
 )
+
+SIZES: dict[str, tuple[str, ...]] = {}
+"""A class of torch.nn -> its first parameters, as many as are whole numbers that name sizes."""
+
+
+def _sizes(parameters: str, words: str) -> None:
+    SIZES.update(dict.fromkeys(words.split(), tuple(parameters.split())))
+
+
+_sizes("in_features out_features", "Linear")
+_sizes("in1_features in2_features out_features", "Bilinear")
+_sizes(
+    "in_channels out_channels",
+    "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
+)
+_sizes("num_embeddings embedding_dim", "Embedding EmbeddingBag")
+_sizes(
+    "num_features",
+    """
+    BatchNorm1d BatchNorm2d BatchNorm3d InstanceNorm1d InstanceNorm2d InstanceNorm3d SyncBatchNorm
+    """,
+)
+_sizes("num_groups num_channels", "GroupNorm")
+_sizes("input_size hidden_size", "GRU GRUCell LSTM LSTMCell RNN RNNCell")
+_sizes("embed_dim num_heads", "MultiheadAttention")
+_sizes("d_model nhead", "Transformer TransformerDecoderLayer TransformerEncoderLayer")

@@ -684,3 +684,9 @@ SHAPE_METHODS: frozenset[str] = words_of(
     "expand flatten permute repeat reshape squeeze t transpose unsqueeze view"
 )
 """Methods of a tensor that give its elements in another shape, and nothing else."""
+
+MEASURES: frozenset[str] = words_of("dim element_size item nelement ndimension numel size")
+"""Methods of a tensor that give numbers; what has one of them by another library gives one, too."""
+
+MEASURED: frozenset[str] = words_of("ndim shape")
+"""The same of attributes."""

@@ -119,8 +119,10 @@ class Linker:
 def environment_of(files: Files) -> list[str | None]:
     """All that decides about values besides the digests of the files: amplint itself, and whether
     it presumes that they run under autocast."""
-    region = Presumption(files, files.assumes_autocast).region
-    return [environment_digest(), region.dtype if region is not None else None]
+    presumption = Presumption(files, files.assumes_autocast)
+    region = presumption.region
+    dtype = region.dtype if region is not None else None
+    return [environment_digest(), dtype, *sorted(presumption.patching)]
 
 
 KEY = key_of("link")  # one entry: of another amplint, or of other files, the last one replaces it
@@ -184,7 +186,7 @@ class LiveLinker:
         if not can_go_on(inference):
             return None
         old, new = inference.files.own, files.own
-        if Presumption(files, files.assumes_autocast).region != inference.presumption.region:
+        if not Presumption(files, files.assumes_autocast).is_as(inference.presumption):
             return None
         # A file that was indexed before is the same object.
         changed = [path for path in {**old, **new} if old.get(path) is not new.get(path)]

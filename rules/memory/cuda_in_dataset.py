@@ -16,10 +16,10 @@ every tensor over by a handle that must be kept alive.
 
 Fix safety: none is offered: the move belongs in the loop, wherever that is.
 
-Known limits: the loader has to be given the dataset and a number of workers that is known, and to
-leave the start method as it is: that of Linux, before Python 3.14. What a dataset has put on the
-GPU before the fork is not looked at, nor is a device that may be None, as one that only other
-callers give.
+Known limits: the loader has to be given the dataset and a number of workers that is known, be it by
+the default of an option of the command line, and to leave the start method as it is: that of Linux,
+before Python 3.14. What a dataset has put on the GPU before the fork is not looked at, nor is a
+device that may be None, as one that only other callers give.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from amplint import (
     Group,
     Host,
     Rule,
+    Shows,
     Unrun,
     Value,
     Workers,
@@ -104,13 +105,20 @@ def uses_gpu(call: cst.Call, src: Source) -> bool:
 def is_gpu(value: Value) -> bool:
     """Whether an argument is a CUDA device where there is one: "cuda" if available else "cpu".
 
-    Not where it may be None: that is the default of a parameter, which others than the worker give.
+    Not where it may be None: that is the default of a parameter, which others than the worker give;
+    nor that of a tensor which is on the device by its role in training, and not in a worker.
     """
     return not value & NONE_GIVEN and any(
-        (isinstance(atom, Device) and atom.kind == ACCELERATOR and bool(evidence_of(atom.evidence)))
+        (isinstance(atom, Device) and atom.kind == ACCELERATOR and is_chosen(atom))
         or (isinstance(atom, Host) and str(atom.const).startswith("cuda"))
         for atom in value
     )
+
+
+def is_chosen(device: Device) -> bool:
+    """Whether some code puts things on a device, rather than a role: a parameter of `forward`."""
+    evidence = evidence_of(device.evidence)
+    return evidence is not None and evidence.kind is not Shows.CONVENTION
 
 
 def is_asked_for(call: cst.Call, src: Source) -> bool:

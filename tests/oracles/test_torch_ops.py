@@ -995,6 +995,17 @@ def test_no_module_is_forgotten() -> None:
     assert modules - set(libraries.MODULE_WRAPPERS) == set(MODULES)
 
 
+@pytest.mark.parametrize("name", sorted(modules.SIZES))
+def test_the_first_parameters_of_a_layer_are_whole_numbers(name: str) -> None:
+    layer, sizes = getattr(torch.nn, name), modules.SIZES[name]
+    if name in ("GRU", "LSTM", "RNN"):  # which hand on all that they are given
+        layer, sizes = torch.nn.RNNBase, ("mode", *sizes)
+    first = list(inspect.signature(layer).parameters.values())[: len(sizes)]
+    assert tuple(each.name for each in first) == sizes
+    told = {each.annotation for each in first if each.name in modules.SIZES[name]}
+    assert told <= {int, "int", inspect.Parameter.empty}
+
+
 def test_operators_are_methods_of_tensor() -> None:
     for table in (OPERATORS, REFLECTED, AUGMENTED):
         for operator, method in table.items():

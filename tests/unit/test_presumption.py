@@ -46,7 +46,7 @@ class Net(nn.Module):
     def other(self, x):
         return x
 """
-REGION = Region("cuda", "half", True, inherited=True, presumed=True)
+REGION = Region("cuda", "float16", True, inherited=True, presumed=True)
 
 
 def regions(files: Mapping[str, str], assumes: bool | None = None) -> Mapping[str, Region | None]:
@@ -94,6 +94,52 @@ def test_the_presumed_region_reaches_what_is_called_in_it() -> None:
     found = regions({"net.py": NET}, assumes=True)
     inside = {name for name, around in found.items() if around == REGION}
     assert inside == {"Net.forward", "Inner.forward", "Net.helper"}
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype"),
+    [("", "float16"), ("dtype = torch.bfloat16", "half"), ("bf16 = True", "half")],
+)
+def test_what_the_settings_ask_for_is_the_region_that_torch_opens(text: str, dtype: str) -> None:
+    around = regions({"net.py": NET, "other.py": f"import torch\n{text}\n"}, assumes=True)
+    region = around["Net.forward"]
+    assert region is not None
+    assert region.dtype == dtype
+
+
+APEX = """
+from apex import amp
+from net import Net
+
+def main(optimizer, loader, level):
+    model = Net().cuda()
+    model, optimizer = amp.initialize(model, optimizer{level})
+    for x in loader:
+        model(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("level", "is_presumed"),
+    [
+        (', opt_level="O1"', True),
+        ("", True),
+        (', opt_level="O0"', False),
+        (', opt_level="O2"', False),
+        (", opt_level=level", False),
+    ],
+)
+def test_apex_casts_what_is_called_where_it_is_initialized(level: str, is_presumed: bool) -> None:
+    train = APEX.replace("{level}", level)
+    found = regions({"net.py": NET, "train.py": train})
+    inside = {name for name, around in found.items() if around == REGION}
+    expected = {"main", "Net.forward", "Inner.forward", "Net.helper", "Net.__init__"}
+    assert inside - {"Inner.__init__"} == (expected if is_presumed else set())
+
+
+def test_other_functions_of_that_name_cast_nothing() -> None:
+    train = APEX.replace("from apex import", "from engine import").replace("{level}", "")
+    assert set(regions({"net.py": NET, "train.py": train}).values()) == {None}
 
 
 def test_the_settings_may_rule_it_out() -> None:
@@ -201,7 +247,7 @@ def use(x, mask):
 
 
 def test_the_settings_are_named_where_nothing_else_suggests_it(tmp_path: Path) -> None:
-    files = {"net.py": f"fp16 = True\n{ATTENTION}".encode()}
+    files = {"net.py": ATTENTION.encode()}
     write(files, tmp_path)
     asked = request(files, tmp_path, select=("AMP8",))
     settings = replace(asked.settings, assume_autocast=True)

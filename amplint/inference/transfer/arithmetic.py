@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.core.lattice import join, join_devices
+from amplint.core.lattice import is_open, join, join_devices, known
 from amplint.core.values import (
     BOTTOM,
     NONE,
+    NUMBER_KINDS,
     NUMBER_OR_BOOL_KINDS,
     PERHAPS_CPU,
     UNKNOWN,
@@ -34,9 +35,25 @@ from amplint.knowledge.operations import OPERATORS, REFLECTED, RESULTS
 
 def binary(operator: str, left: Value, right: Value, site: Site) -> Value:
     """`left <operator> right`."""
+    left, right = beside(left, right), beside(right, left)
     return join(
         binary_atoms(operator, a, b, site) for a in left for b in right if NONE not in (a, b)
     )
+
+
+NUMBERS = NUMBER_KINDS | {"size"}  # such as x.size(0) gives
+
+
+def beside(value: Value, other: Value) -> Value:
+    """The operand that stands beside another one.
+
+    What is a number on one path, and unknown on another, counts as a number beside a tensor: on
+    that path the tensor keeps its dtype. Ex) `scores / temperature`, with a number as its default
+    """
+    if not is_open(value) or not any(isinstance(a, Tensor | TensorTree) for a in other):
+        return value
+    is_number = any(isinstance(a, Host) and a.kind in NUMBERS for a in value)
+    return known(value) if is_number else value
 
 
 def binary_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
@@ -59,13 +76,14 @@ def binary_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
             return UNKNOWN
         if isinstance(other, Unknown) and result.dtype.startswith("promote"):
             # An unknown operand may be a number, which changes nothing, or a tensor.
-            known = (
+            tensor = (
                 next(t for t in operands if t != Tensor())
                 if operands != [Tensor()] * 2
                 else Tensor()
             )
-            made = tensor_result(name, result, [known, Tensor(rank=known.rank)], Arguments(), site)
-            return one(replace(made, rank=1 if known.rank == 1 else None, dims=None))
+            both = [tensor, Tensor(rank=tensor.rank)]
+            made = tensor_result(name, result, both, Arguments(), site)
+            return one(replace(made, rank=1 if tensor.rank == 1 else None, dims=None))
         return from_result(name, result, operands, Arguments((one(other),)), site)
     if isinstance(left, Host) and isinstance(right, Host):
         return host_arithmetic(operator, left, right)
@@ -105,7 +123,7 @@ def host_arithmetic(operator: str, left: Host, right: Host) -> Value:
 def augmented(operator: str, target: Value, value: Value, site: Site) -> Value:
     """`target += value`: in place for tensors, which keep dtype, device and rank."""
     results = []
-    for atom in target:
+    for atom in beside(target, value):
         if isinstance(atom, Tensor) and operator != "MatMult":
             others = tensors_in([value])
             grad = True if any(t.grad for t in [atom, *others]) else atom.grad

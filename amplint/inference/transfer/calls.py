@@ -116,9 +116,13 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
     if name in libraries.MODULE_WRAPPERS:
         inner = arguments.get("module", 0)
         return inner if inner and not is_unknown(inner) else one(Object("module", "?"))
+    if name in libraries.PARSERS:
+        return one(Object("parser", name))
     kind = libraries.kind(name)
     if kind is not None:
         return one(library_object(kind, name, arguments, site))
+    if name in libraries.INITIALIZERS:
+        return initialized(libraries.INITIALIZERS[name], arguments)
     if name in libraries.PASS_THROUGH:
         return pass_through(libraries.PASS_THROUGH[name], arguments)
     if name in CONTAINERS:
@@ -195,7 +199,7 @@ GRADIENT_NORMS = frozenset(
 MODULE_FACTORIES = ("torchvision.models.", "timm.create_model", "timm.models.create_model")
 
 
-HOST_FUNCTIONS = frozenset({"argparse.ArgumentParser", "logging.getLogger", "os.getenv"})
+HOST_FUNCTIONS = frozenset({"logging.getLogger", "os.getenv"})
 
 
 def autocast(name: str, arguments: Arguments, site: Site) -> Autocast:
@@ -272,6 +276,15 @@ def scaler_device(api: ScalerApi, arguments: Arguments, site: Site) -> Device:
     given = arguments.get("device", 0) if "device" in api.parameters[:1] else None
     host = api.device == "cpu" if given is None else device_of(given, "", site).kind == CPU.kind
     return CPU if host else NO_DEVICE
+
+
+def initialized(parameters: tuple[str, ...], arguments: Arguments) -> Value:
+    """Ex) model, optimizer = amp.initialize(model, optimizer); model = amp.initialize(model)"""
+    given = [arguments.get(name, position) for position, name in enumerate(parameters)]
+    values = tuple(value for value in given if value is not None and value != NOTHING)
+    if arguments.unsure or not values:
+        return UNKNOWN
+    return values[0] if len(values) == 1 else one(Sequence(values, BOTTOM))
 
 
 def pass_through(how: str, arguments: Arguments) -> Value:

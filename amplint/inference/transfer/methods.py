@@ -7,6 +7,7 @@ from dataclasses import replace
 from amplint.core.lattice import any_value, join, only, value_at
 from amplint.core.values import (
     ACCELERATOR,
+    BOTTOM,
     CPU,
     NO_DEVICE,
     UNKNOWN,
@@ -249,6 +250,10 @@ def call_object_method(thing: Object, name: str, arguments: Arguments, site: Sit
         return {"get_scale": FLOAT, "state_dict": OBJECT}.get(name, NOTHING)
     if thing.kind == "loader":
         return iterate(one(thing)) if name == "next" else UNKNOWN
+    if thing.kind == "parser" and name in libraries.PARSES:
+        parsed = one(Object("options", "argparse.Namespace"))
+        rest = one(Sequence(None, STR))
+        return one(Sequence((parsed, rest), BOTTOM)) if libraries.PARSES[name] else parsed
     if thing.kind == "accelerator":
         return call_accelerator_method(thing, name, arguments, site)
     return UNKNOWN
