@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from amplint.core.lattice import known
 from amplint.core.values import Symbol, constant
+from amplint.core.walks import reachable
 from amplint.inference import State
 from amplint.ir import ops
 from amplint.ir.model import Node
@@ -80,10 +81,15 @@ def draws_of(state: State, call: Node) -> bool:
 
 def is_of_one(state: State, number: int) -> bool:
     """Whether an argument asks for one number: 1, (1,), ()"""
-    node = state.graph.nodes[number]
-    if node.op in (ops.TUPLE, ops.LIST):
-        return all(is_of_one(state, each) for each in node.operands)
-    return constant(state.values[number]) == 1
+    nodes = state.graph.nodes
+
+    def elements(each: int) -> tuple[int, ...]:
+        return nodes[each].operands if nodes[each].op in (ops.TUPLE, ops.LIST) else ()
+
+    return all(
+        nodes[each].op in (ops.TUPLE, ops.LIST) or constant(state.values[each]) == 1
+        for each in reachable([number], elements)
+    )
 
 
 def names(state: State, call: Node) -> set[str]:

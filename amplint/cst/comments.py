@@ -53,10 +53,13 @@ class Comments:
 
     def _row_for_line(self, offset: int, edits: Sequence[Edit]) -> int:
         """The nearest row above which a line can be inserted, beside other edits."""
-        row = self._rows.row_for_line(self._text.position(offset).row)
-        start = self._text.start(row)
-        around = next((edit for edit in edits if edit.start < start <= edit.end), None)
-        return row if around is None else self._row_for_line(around.start, edits)
+        while True:
+            row = self._rows.row_for_line(self._text.position(offset).row)
+            start = self._text.start(row)
+            around = next((edit for edit in edits if edit.start < start <= edit.end), None)
+            if around is None:
+                return row
+            offset = around.start  # further up
 
     def _comments(self, edit: Edit) -> list[str]:
         """The comments in what an edit replaces, but for those that are of no use without it."""

@@ -132,13 +132,18 @@ def leave(call: cst.Call, support: Support, src: Source) -> Fix | None:
 
 def outermost(statement: cst.BaseStatement | None, src: Source) -> cst.BaseStatement | None:
     """The statement, or the outermost `if` that holds it with nothing else in between."""
-    block = src.parent(statement)
-    around = src.parent(block) if isinstance(block, cst.IndentedBlock) else None
-    if isinstance(around, cst.Else):
-        around = src.parent(around)
-    while isinstance(around, cst.If) and isinstance(src.parent(around), cst.If):
-        around = src.parent(around)  # an `elif`
-    return outermost(around, src) if isinstance(around, cst.If) else statement
+    around: cst.CSTNode | None = statement
+    while isinstance(around, cst.BaseStatement):
+        statement = around
+        block = src.parent(statement)
+        around = src.parent(block) if isinstance(block, cst.IndentedBlock) else None
+        if isinstance(around, cst.Else):
+            around = src.parent(around)
+        while isinstance(around, cst.If) and isinstance(src.parent(around), cst.If):
+            around = src.parent(around)  # an `elif`
+        if not isinstance(around, cst.If):
+            break
+    return statement
 
 
 def chain_ends_forward(call: cst.Call, src: Source) -> bool:
