@@ -768,8 +768,8 @@ class Calls(Frame):
         return result if inherited is None else of_unknown_dtype
 
     def specialised(self, function: Function, arguments: Arguments, result: Value) -> Value:
-        """The result of a helper, with this call's arguments put for its parameters: a region, or an
-        instance that is told from others by what its constructor was given."""
+        """The result of a helper, with this call's arguments put for its parameters: a region, or
+        an instance that is told from others by what its constructor was given."""
         state = self.inference.states.get(function.id)
         if state is None:
             return result
