@@ -204,7 +204,7 @@ def counts(fixed: FixOutcome) -> str:
 
 
 def nothing(fixed: FixOutcome, unsafe: bool, unwritten: Collection[str] = ()) -> str:
-    """What to say where no file has changed: there may be fixes all the same.
+    """A verdict for when no file has changed: there may be fixes all the same.
 
     Args:
         fixed: the outcome.

@@ -123,6 +123,15 @@ def test_statistics_count_the_findings_of_each_rule(amplint: Amplint, project: P
     assert amplint("check", "--statistics", "--format", "sarif").status == 2
 
 
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize("option", ["--exclude=[a", "--roots=[a", "--per-file-ignores=[a:AMP1"])
+def test_a_pattern_that_is_none_is_named(amplint: Amplint, option: str) -> None:
+    ran = amplint("check", option)
+    assert ran.status == 2
+    key = option[2:].partition("=")[0]
+    assert ran.err.startswith(f"amplint: error: the command line: `{key}`: '[a' is not a ")
+
+
 def test_statistics_tell_rules_that_are_fixed_in_part(amplint: Amplint, project: Path) -> None:
     (project / "a.py").write_text(f"{LEGACY}torch.cuda.amp.autocast(*options)\n")
     assert amplint("check", "--statistics").out.startswith("2  AMP701 [-] legacy-autocast\n")
