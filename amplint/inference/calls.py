@@ -747,8 +747,8 @@ class Calls(Frame):
         return result if inherited is None else of_unknown_dtype
 
     def specialised(self, function: Function, arguments: Arguments, result: Value) -> Value:
-        """The value that a helper returns, with this call's arguments put for its parameters: a
-        region, or an instance that is told from others by what its constructor was given."""
+        """What a helper returns, with this call's arguments put for its parameters: a region, or an
+        instance that is told from others by what its constructor was given."""
         state = self.inference.states.get(function.id)
         if state is None:
             return result
