@@ -43,6 +43,7 @@ from amplint.output.console import (
     Output,
     colored,
     counts,
+    nothing,
     of_unsafe,
     preview,
     show,
@@ -269,7 +270,7 @@ def fix(
     show(fixed.outcome, request, quiet=quiet)
     tell(problems)
     if not quiet:
-        verdict = f"fixed {counts(fixed)}" if fixed.after else "nothing to fix"
+        verdict = f"fixed {counts(fixed)}" if fixed.after else nothing(fixed, unsafe, problems)
         click.echo(verdict + ("" if unsafe else of_unsafe(fixed)), err=True)
     return FAILED if problems else fixed.outcome.status
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from amplint.core.errors import Failure
-from amplint.output import FORMATS
+from amplint.output import FORMATS, STATISTICS
 from amplint.output.console import STDIN, Output
 
 if TYPE_CHECKING:
@@ -99,9 +99,9 @@ def outputs_of(formats: Sequence[Output], file: Path | None, statistics: bool) -
     """The reports of a run, of which one at most goes to standard output, or to `file`."""
     outputs = list(formats) or [Output("text")]
     if statistics:
-        if any(output.format != "text" for output in outputs):
-            raise click.UsageError("--statistics goes with --format text")
-        outputs = [Output("statistics", output.file) for output in outputs]
+        if any(output.format not in STATISTICS for output in outputs):
+            raise click.UsageError(f"--statistics goes with --format {' or '.join(STATISTICS)}")
+        outputs = [Output(STATISTICS[output.format], output.file) for output in outputs]
     unnamed = [output for output in outputs if output.file is None]
     if len(unnamed) > 1:
         raise click.UsageError("of several formats, all but one need a file: --format sarif:FILE")

@@ -90,8 +90,16 @@ def nodes(*ops: str) -> Candidates:
 
 
 def calls(*names: str) -> Candidates:
-    """The calls of what has one of these names: "torch.zeros", "Tensor.item", "torch.nn.Linear"
-    (an instance of it), and ".item" (whatever is written so)."""
+    """The calls of what has one of these names: "torch.zeros", "builtins.print", "Tensor.item",
+    "torch.nn.Linear" (an instance of it), and ".item" (whatever is written so).
+
+    Raises ValueError for a name without a dot, which nothing has.
+    """
+    for name in names:
+        if "." not in name:
+            raise ValueError(
+                f'nothing is called {name!r}: a builtin is "builtins.{name}", a method ".{name}"'
+            )
     return Candidates((Way(ops=frozenset({"call"}), names=frozenset(names)),))
 
 

@@ -22,3 +22,11 @@ def united(parts: Iterable[Limited]) -> dict[str, tuple[str, ...]]:
         for limit, functions in part.items():
             found.setdefault(limit, set()).update(functions)
     return {limit: tuple(sorted(found[limit])) for limit in LIMITS if found.get(limit)}
+
+
+def lines_on(limited: Limited) -> list[str]:
+    """Ex) 2 functions with more paths than are kept apart"""
+    return [
+        f"{len(functions)} function{'s' * (len(functions) != 1)} {LIMITS[limit]}"
+        for limit, functions in limited.items()
+    ]

@@ -19,7 +19,7 @@ import click
 from amplint.core import errors
 from amplint.core.errors import Failure
 from amplint.core.escaping import printable_lines
-from amplint.output import ALL_OR_NOTHING, STREAMED
+from amplint.output import ALL_OR_NOTHING, STATISTICS, STREAMED
 
 if TYPE_CHECKING:
     from amplint.core.text import Text
@@ -38,7 +38,7 @@ class Output:
     """A report that is asked for.
 
     Args:
-        format: its format, or "statistics".
+        format: its format, or one of `STATISTICS`.
         file: where it goes; None for standard output.
     """
 
@@ -62,6 +62,7 @@ def show(
     Args:
         printed: the files whose findings stand on standard output already.
     """
+    from amplint.core.limits import lines_on
     from amplint.output.formats import Report, render
     from amplint.output.ordering import ordered
 
@@ -79,13 +80,20 @@ def show(
                 click.echo(text)
     if not quiet:
         tell_notices(outcome.notices)
+        if any(map(is_counted, outputs)):  # what is counted may not be all that there is
+            tell_notices(lines_on(outcome.limited))
     tell(outcome.problems)
 
 
 def named(output: Output) -> str:
     """A report as it was asked for."""
     file = "" if output.file is None else f":{output.file}"
-    return "--statistics" if output.format == "statistics" else f"--format {output.format}{file}"
+    return "--statistics" if is_counted(output) else f"--format {output.format}{file}"
+
+
+def is_counted(output: Output) -> bool:
+    """Whether a report has counts in place of the findings."""
+    return output.format in STATISTICS.values()
 
 
 class Stream:
@@ -165,8 +173,9 @@ def preview(fixed: FixOutcome, request: Request, quiet: bool = False, unsafe: bo
             for label, *texts in before.changes(shown, text):
                 click.echo(diff.for_terminal(label, *texts), nl=False)
     left = len(fixed.outcome.findings)
-    verdict = f"would fix {counts(fixed)}; --apply writes" if fixed.after else "nothing to fix"
     if not quiet:
+        would = f"would fix {counts(fixed)}; --apply writes"
+        verdict = would if fixed.after else nothing(fixed, unsafe)
         verdict += f"; {left} left, see `amplint check`" if left else ""
         click.echo(verdict + ("" if unsafe else of_unsafe(fixed)), err=True)
     tell(fixed.outcome.problems)
@@ -192,6 +201,22 @@ def counts(fixed: FixOutcome) -> str:
     findings, files = fixed.fixed, len(fixed.after)
     others = f", which brings up {fixed.new} other{'s' * (fixed.new != 1)}" if fixed.new else ""
     return f"{findings} finding{'s' * (findings != 1)} in {files} file{'s' * (files != 1)}{others}"
+
+
+def nothing(fixed: FixOutcome, unsafe: bool, unwritten: Collection[str] = ()) -> str:
+    """A verdict for when no file has changed: there may be fixes all the same.
+
+    Args:
+        fixed: the outcome.
+        unsafe: whether fixes that may change results were asked for.
+        unwritten: what was said of each file that could not be written.
+    """
+    from amplint.output.fixing import SAFE, UNSAFE, fixable
+
+    if unwritten:
+        return f"fixed nothing: {len(unwritten)} file{'s' * (len(unwritten) != 1)} not written"
+    left = fixable(fixed.outcome.findings, UNSAFE if unsafe else SAFE)
+    return "no fix can be made" if left else "nothing to fix"
 
 
 def of_unsafe(fixed: FixOutcome) -> str:

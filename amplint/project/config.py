@@ -21,7 +21,7 @@ from amplint.core.finding import Finding, Group
 from amplint.core.paths import lies_in, seen_from, slashes, without_drive
 from amplint.core.registry import UNPARSABLE, beginnings, did_you_mean, for_target
 from amplint.core.rule import Rule
-from amplint.project.patterns import spec
+from amplint.project.patterns import is_pattern, spec
 from amplint.project.places import OWN_FILES, PYPROJECT
 from amplint.project.toml import tomllib
 from amplint.project.torch_floor import ANY, Floor
@@ -366,10 +366,8 @@ def strings(value: object, where: str) -> tuple[str, ...]:
 
 def patterns(value: object, where: str) -> tuple[str, ...]:
     for item in (items := strings(value, where)):
-        try:
-            spec([item])
-        except ValueError as error:
-            raise ConfigError(f"{where}: {item!r} is not a pattern as in .gitignore") from error
+        if not is_pattern(item):
+            raise ConfigError(f"{where}: {item!r} is not a pattern as in .gitignore")
     return items
 
 
@@ -377,7 +375,8 @@ def directories(value: object, where: str) -> tuple[str, ...]:
     """Patterns of directories, without the slash at the end that they may have."""
     found = tuple(item.rstrip("/") for item in strings(value, where))
     for item in found:
-        if not set(item.split("/")).isdisjoint(("", ".", "..", "**")) or "\\" in item:
+        levels = set(item.split("/"))
+        if not levels.isdisjoint(("", ".", "..", "**")) or "\\" in item or not is_pattern(item):
             raise ConfigError(f'{where}: {item!r} is not a directory like "packages/*"')
     return found
 

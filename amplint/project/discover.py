@@ -334,11 +334,7 @@ def ignore_file(directory: str, name: str) -> list[IgnoreFile]:
     except OSError:
         return []
     written = io.StringIO(content.decode("utf-8", "replace"), newline=None)
-    lines = [line for line in written if line.strip() not in MEANINGLESS]
-    return [IgnoreFile(directory, spec(lines))]
-
-
-MEANINGLESS = ("!", "\\")  # lines that git passes over and `pathspec` refuses
+    return [IgnoreFile(directory, spec(written))]
 
 
 def absolute(path: Path | str) -> str:

@@ -22,14 +22,32 @@ DEEP = re.compile(rf"{LEVELS}(?P<then>(?:(?!{LEVELS}).)+)(?={LEVELS})")
 
 
 def spec(lines: Iterable[str]) -> pathspec.GitIgnoreSpec:
-    """The patterns of these lines. Raises ValueError for one that is none."""
-    made = pathspec.GitIgnoreSpec.from_lines(lines)
+    """The patterns of these lines; a line that is none means nothing, as to git."""
+    made = (one for line in lines if (found := parsed(line)) for one in found.patterns)
     return pathspec.GitIgnoreSpec(
         type(one)(re.compile(quick(one.regex.pattern)), one.include)
         if one.regex is not None and needs_care(one.regex.pattern)
         else one
-        for one in made.patterns
+        for one in made
     )
+
+
+def is_pattern(line: str) -> bool:
+    """Whether a line is a pattern, or says by itself that it is none: empty, or a comment."""
+    made = parsed(line)
+    if made is None:
+        return False
+    says_so = not line.strip() or line.startswith("#")
+    return says_so or any(one.regex is not None for one in made.patterns)
+
+
+def parsed(line: str) -> pathspec.GitIgnoreSpec | None:
+    """The pattern of a line; None where `pathspec` refuses it, as with `a\\` and `[z-a]`. (Of a
+    bracket without its end it makes a pattern without an expression.)"""
+    try:
+        return pathspec.GitIgnoreSpec.from_lines([line])
+    except (ValueError, re.error):
+        return None
 
 
 def needs_care(expression: str) -> bool:

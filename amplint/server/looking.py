@@ -24,7 +24,7 @@ from amplint.run.cache import NAME, Cache
 from amplint.run.linking import LiveLinker
 from amplint.run.request import Request
 from amplint.server.addresses import path_of
-from amplint.server.messages import Answer, Done, Judged, Look, Open, Told
+from amplint.server.messages import Answer, Done, Judged, Look, Open, Repaired, Told
 from amplint.server.showing import Showing
 
 UNTITLED = "untitled"
@@ -130,6 +130,7 @@ class Looker:
         uris = {name_of(path, project): uri for path, uri in together.items()}
         for name in uris.keys() - project.reported:
             yield Judged(look.number, uris[name], [], {})
+            yield Repaired(look.number, uris[name], {}, {})
         if group != self._group:
             self._group, self._memory = group, Memory(LiveLinker(self.check))
         memory = self._memory

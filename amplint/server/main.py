@@ -32,7 +32,10 @@ from amplint.server.presentation import Found, own_place, own_range
 from amplint.server.schedule import Schedule
 
 PAUSE = 0.1  # seconds without a keystroke, after which a text is looked at
-PATIENCE = 2.0  # seconds that a request for the fixes of a text waits for a look at it
+# Seconds that a request for the fixes of a text waits for a look at it: where the editor is about
+# to save; and where it goes on meanwhile, and takes the request back once nobody wants to know.
+SAVE_PATIENCE = 2.0
+PATIENCE = 30.0
 SUFFIXES = (".py", ".pyw")
 WATCHED = (
     "**/*.py", "**/*.pyw", "**/*.ipynb", "**/*.toml", "**/.gitignore", "**/setup.cfg",
@@ -95,7 +98,7 @@ class Server(LanguageServer):
         self.sent: dict[str, int] = {}  # by URI: the version that is looked at
         self.timer: asyncio.TimerHandle | None = None
         self.sending: set[asyncio.Task[None]] = set()
-        self.judged = asyncio.Event()  # set, and replaced, whenever fixes have come
+        self.news = asyncio.Event()  # set, and replaced, whenever `settled` may know more
         self.told = ""  # the last sentence of a look, until one finds something
 
     @property
@@ -134,6 +137,7 @@ class Server(LanguageServer):
         shown = self.documents.pop(uri).versions
         self.found.pop(uri, None)
         self.schedule.forget(uri)
+        self.wake()
         for each in shown:
             self.clear(each)
         self.touch_all()
@@ -183,6 +187,7 @@ class Server(LanguageServer):
             self.told = answer.text
         elif isinstance(answer, Done):
             self.schedule.done(answer.number, answer.uris)
+            self.wake()
             self.look()
         elif self.is_current(answer.uri):
             self.told = ""
@@ -212,12 +217,17 @@ class Server(LanguageServer):
             self.found[repaired.uri] = replace(
                 known, repairs=repaired.repairs, all_safe=repaired.all_safe, is_complete=True
             )
-        self.judged.set()
-        self.judged = asyncio.Event()
+        self.wake()
+
+    def wake(self) -> None:
+        """Have those look again who wait for fixes."""
+        self.news.set()
+        self.news = asyncio.Event()
 
     def analyst_ended(self, status: int | None) -> None:
         self.tell(f"the analysis ended with status {status}; the next change starts it again")
         self.schedule.failed()
+        self.wake()
         self.look()
 
     def tell(self, text: str, is_error: bool = True) -> None:
@@ -233,16 +243,27 @@ class Server(LanguageServer):
             return None
         return found
 
-    async def settled(self, uri: str) -> Found | None:
-        """The findings in a text and their fixes, once they are known; None if that takes long."""
-        deadline = asyncio.get_running_loop().time() + PATIENCE
-        while (found := self.known(uri)) is None or not found.is_complete:
+    def is_settled(self, uri: str) -> bool:
+        """Whether the fixes of a text are known, or no look will find any."""
+        if self.document_of(uri) is None or not self.schedule.is_waited_for:
+            return True
+        found = self.known(uri)
+        return found is not None and found.is_complete
+
+    async def settled(self, uri: str, patience: float) -> Found | None:
+        """The findings in a text and their fixes, once they are known.
+
+        Findings are shown before their fixes are computed, and editors ask for these at once. After
+        `patience` seconds, what is known by then.
+        """
+        deadline = asyncio.get_running_loop().time() + patience
+        while not self.is_settled(uri):
             left = deadline - asyncio.get_running_loop().time()
             try:
-                await asyncio.wait_for(self.judged.wait(), left)
+                await asyncio.wait_for(self.news.wait(), left)
             except asyncio.TimeoutError:
-                return None
-        return found
+                break
+        return self.known(uri)
 
 
 def create() -> Server:
@@ -367,10 +388,9 @@ def questions(server: Server) -> None:
     async def code_action(params: types.CodeActionParams) -> list[types.CodeAction]:
         uri, only = params.text_document.uri, params.context.only
         asked = [str(getattr(kind, "value", kind)) for kind in only] if only is not None else None
-        if asked and all(kind.startswith(("source", "notebook.source")) for kind in asked):
-            found = await server.settled(uri)  # the editor is about to save, and waits
-        else:
-            found = server.known(uri)
+        of_source = ("source", "notebook.source")
+        saves = bool(asked) and all(kind.startswith(of_source) for kind in asked or ())
+        found = await server.settled(uri, SAVE_PATIENCE if saves else PATIENCE)
         if found is None:
             return []
         return presentation.actions(found, uri, own_range(params.range), asked)

@@ -63,7 +63,7 @@ def finds(kind: type[cst.CSTNode], text: str) -> Rule:
         Group.CORRECTNESS,
         "0.1",
         Unrun("made up", "nowhere"),
-        calls("nowhere"),
+        calls("no.where"),
         name="made-up",
     )
 

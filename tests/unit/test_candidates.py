@@ -84,9 +84,15 @@ def test_conditions_hold_where_they_say(candidates: Candidates, found: list[int]
     assert rows(candidates, LOOP) == found
 
 
+@pytest.mark.parametrize("name", ["print", "item", ""])
+def test_a_name_has_a_dot(name: str) -> None:
+    with pytest.raises(ValueError, match=f"nothing is called '{name}'"):
+        calls("torch.zeros", name)
+
+
 def test_a_call_has_one_list_of_names() -> None:
     with pytest.raises(ValueError, match="one list of names"):
-        _ = calls("a") & calls("b")
+        _ = calls("a.f") & calls("a.g")
 
 
 @pytest.mark.parametrize(

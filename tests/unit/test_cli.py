@@ -109,8 +109,34 @@ def test_statistics_count_the_findings_of_each_rule(amplint: Amplint, project: P
         f"{LEGACY}a = torch.cuda.amp.autocast()\ns = torch.cuda.amp.GradScaler()\n"
     )
     ran = amplint("check", "--statistics")
-    assert ran == Ran(1, "3  AMP701 [*] legacy-autocast\n1  AMP702 [*] legacy-grad-scaler\n", "")
-    assert amplint("check", "--statistics", "--format", "json").status == 2
+    rows = ["3  AMP701 [*] legacy-autocast", "1  AMP702 [*] legacy-grad-scaler", "4  in all"]
+    assert ran == Ran(1, "\n".join(rows) + "\n", "")
+    ran = amplint("check", "--statistics", "--format", "json")
+    assert ran.status == 1
+    assert json.loads(ran.out) == [
+        {"code": code, "name": name, "count": count, "fixable": True, "fixable_count": count}
+        for code, name, count in (
+            ("AMP701", "legacy-autocast", 3),
+            ("AMP702", "legacy-grad-scaler", 1),
+        )
+    ]
+    assert amplint("check", "--statistics", "--format", "sarif").status == 2
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize("option", ["--exclude=[a", "--roots=[a", "--per-file-ignores=[a:AMP1"])
+def test_a_pattern_that_is_none_is_named(amplint: Amplint, option: str) -> None:
+    ran = amplint("check", option)
+    assert ran.status == 2
+    key = option[2:].partition("=")[0]
+    assert ran.err.startswith(f"amplint: error: the command line: `{key}`: '[a' is not a ")
+
+
+def test_statistics_tell_rules_that_are_fixed_in_part(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(f"{LEGACY}torch.cuda.amp.autocast(*options)\n")
+    assert amplint("check", "--statistics").out.startswith("2  AMP701 [-] legacy-autocast\n")
+    (rule,) = json.loads(amplint("check", "--statistics", "--format", "json").out)
+    assert (rule["count"], rule["fixable"], rule["fixable_count"]) == (2, False, 1)
 
 
 def test_several_formats_are_written_in_one_run(amplint: Amplint, project: Path) -> None:
@@ -867,6 +893,25 @@ def test_a_file_that_was_not_written_is_not_counted_and_its_findings_are_left(
         "amplint: error: b.py: not fixed: cannot be written: the file is read-only\n"
         "fixed 1 finding in 1 file\n"
     )
+    # Once nothing else is left to fix, that is not "nothing to fix".
+    ran = amplint("fix", "--apply")
+    assert ran.status == 2
+    assert ran.err == (
+        "amplint: error: b.py: not fixed: cannot be written: the file is read-only\n"
+        "fixed nothing: 1 file not written\n"
+    )
+
+
+def test_a_fix_that_cannot_be_made_is_something_to_fix(
+    amplint: Amplint, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "a.py").write_text(LEGACY)
+    monkeypatch.setattr("amplint.output.fixing.objection", lambda *_: "it would not parse")
+    for arguments in ([], ["--apply"]):
+        ran = amplint("fix", *arguments)
+        assert "not fixed: it would not parse" in ran.err
+        assert "no fix can be made" in ran.err
+        assert "nothing to fix" not in ran.err
 
 
 def test_the_counts_of_fix_add_up(amplint: Amplint, project: Path) -> None:

@@ -169,6 +169,13 @@ def test_config_names_the_file_to_read(tmp_path: Path) -> None:
         ('select = "AMP101"', "`select` must be a list of strings, not 'AMP101'"),
         ("ignore = [101]", "`ignore` must be a list of strings, not [101]"),
         ('exclude = ["!"]', "`exclude`: '!' is not a pattern as in .gitignore"),
+        ('exclude = ["[a"]', "`exclude`: '[a' is not a pattern as in .gitignore"),
+        ('exclude = ["a/", "[z-a]"]', "`exclude`: '[z-a]' is not a pattern as in .gitignore"),
+        ('roots = ["[a"]', """`roots`: '[a' is not a directory like "packages/*\""""),
+        (
+            'per-file-ignores = {"![a" = ["AMP1"]}',
+            "`per-file-ignores`: '![a' is not a pattern as in .gitignore",
+        ),
         ("exclude = {}", "`exclude` must be a list of strings, not {}"),
         ('roots = "examples"', "`roots` must be a list of strings, not 'examples'"),
         (

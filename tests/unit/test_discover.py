@@ -175,7 +175,7 @@ def test_git_agrees_about_what_is_ignored(tmp_path: Path) -> None:
 
 
 def test_lines_that_git_passes_over_spoil_no_others(tmp_path: Path) -> None:
-    tree(tmp_path, ".gitignore=!\n\\\n\n# only\na.py\n", "a.py", "b.py")
+    tree(tmp_path, ".gitignore=!\n\\\n\n# only\nb\\\n[z-a]\n[b\na.py\n", "a.py", "b.py")
     assert reported(".") == ["b.py"]
 
 

@@ -69,6 +69,23 @@ def test_a_new_package_proves_its_rule(package: Path) -> None:
     ]
 
 
+def test_a_rule_may_be_about_a_builtin(package: Path) -> None:
+    rule = package / "src" / "acme_rules" / "my_pattern.py"
+    rule.write_text(rule.read_text().replace('"torch.my_pattern"', '"builtins.print"'))
+    bad = package / "tests" / "fixtures" / "my_pattern" / "bad.py"
+    edit(bad, "    return torch.my_pattern(x)  #", "    say = print\n    say(x)  #")
+    assert proved(package, update=True) == {}
+
+
+def test_a_rule_that_would_find_nothing_since_no_call_has_its_name_is_refused(
+    package: Path,
+) -> None:
+    rule = package / "src" / "acme_rules" / "my_pattern.py"
+    edit(rule, 'calls("torch.my_pattern")', 'calls("print")')
+    with pytest.raises(RegistryError, match=r'a builtin is "builtins\.print"'):
+        proved(package)
+
+
 def test_another_rule_is_started_within_the_package(
     amplint: Amplint, package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,7 +102,7 @@ def path_from(directory: Path, root: Path, path: str) -> str:
 
 
 def render(name: str, report: Report) -> str:
-    """The report in one of `FORMATS`, or its "statistics".
+    """The report in one of `FORMATS`, or of `STATISTICS`.
 
     Text may hold terminal styles, which `click.echo` strips.
     """

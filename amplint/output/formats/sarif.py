@@ -16,13 +16,13 @@ from amplint.core.text import Text
 from amplint.output.fingerprint import fingerprints
 from amplint.output.fixing import objection
 from amplint.output.formats import Report
+from amplint.output.help_pages import page_on
 from amplint.output.ordering import DEAREST_FIRST
 from amplint.project.notebooks import Notebook
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
-HELP = "https://docs.pytorch.org/docs/stable/amp.html"  # for rules whose page names no better one
 # GitHub computes `primaryLocationLineHash` by itself, and warns of each result that has another.
 FINGERPRINT = "amplint/v1"
 MOST_RESULTS = 25_000  # GitHub refuses a run with more
@@ -94,12 +94,13 @@ def worst(findings: Sequence[Finding]) -> tuple[Collection[int], list[str]]:
 def help_uri(rule: Rule) -> str:
     """The address of the rule's page, which SARIF wants to be absolute; else the best there is.
 
-    That is an address in the page itself; or, for amplint's own rules, PyTorch's page.
+    That is an address in the page itself; or, for amplint's own rules, a page of the library that
+    explains it. "" where there is none: a page about something else would be worse.
     """
     if "://" in rule.url:
         return rule.url
     named = URL.search(rule.doc)
-    return named.group() if named else "" if rule.package else HELP
+    return named.group() if named else "" if rule.package else page_on(rule.code)
 
 
 def message(text: str) -> dict[str, str]:

@@ -1,33 +1,49 @@
-"""How often each rule has spoken, the most frequent first; `[*]` marks those with safe fixes.
+"""How often each rule has spoken, the most frequent first, and how often all of them have.
 
-The last line counts the functions in which mistakes with a scaler may have been missed.
+`[*]` marks the rules of which all findings have safe fixes, `[-]` those of which some have.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from amplint.core.finding import Safety
-from amplint.core.limits import LIMITS
+from amplint.core.finding import Finding, Safety
 from amplint.output.formats import Report
 
 
+@dataclass(frozen=True)
+class Count:
+    """The findings of one rule: how many there are, and how many of them have safe fixes."""
+
+    code: str
+    name: str
+    count: int
+    fixable: int
+
+
 def render(report: Report) -> str:
-    findings = report.outcome.findings
-    counts = Counter((finding.code, finding.name) for finding in findings)
-    fixable = {
-        finding.code
-        for finding in findings
-        if finding.fix is not None and finding.fix.safety is Safety.SAFE
-    }
-    limited = {limit: len(reach) for limit, reach in report.outcome.limited.items()}
-    everything = (*counts.values(), *limited.values())
-    width = max((len(str(count)) for count in everything), default=0)
-    lines = [
-        f"{count:>{width}}  {code} {'[*]' if code in fixable else '   '} {name}"
-        for (code, name), count in sorted(counts.items(), key=lambda row: (-row[1], row[0]))
-    ]
-    for limit, count in limited.items():
-        functions = "function" if count == 1 else "functions"
-        lines.append(f"{count:>{width}}  {functions} {LIMITS[limit]}")
-    return "\n".join(lines)
+    counts = counted(report.outcome.findings)
+    if not counts:
+        return ""
+    rows = [(each.count, f"{each.code} {mark(each)} {each.name}") for each in counts]
+    rows.append((sum(each.count for each in counts), "in all"))
+    width = max(len(str(count)) for count, _ in rows)
+    return "\n".join(f"{count:>{width}}  {words}" for count, words in rows)
+
+
+def counted(findings: Iterable[Finding]) -> list[Count]:
+    """The findings by rule, the most frequent first."""
+    by_rule: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    for finding in findings:
+        is_fixable = finding.fix is not None and finding.fix.safety is Safety.SAFE
+        by_rule[finding.code, finding.name].append(is_fixable)
+    found = [Count(*rule, len(fixable), sum(fixable)) for rule, fixable in by_rule.items()]
+    return sorted(found, key=lambda each: (-each.count, each.code))
+
+
+def mark(each: Count) -> str:
+    if not each.fixable:
+        return "   "
+    return "[*]" if each.fixable == each.count else "[-]"
