@@ -174,8 +174,8 @@ class TensorCertainty(NodeFact[bool]):
         return together(map(ask, given)) if given else found
 
     def _given(self, function: str, name: str) -> list[At]:
-        """What the calls of a function give for a parameter; nothing where that of one of them is
-        not known."""
+        """The arguments that calls of a function give for a parameter; none where that of one of
+        them is not known."""
         found: list[At] = []
         for site in self._callers.get(function, ()):
             number = self._guards.given(site, function, name)
