@@ -3,7 +3,7 @@
 A loop is a *batch loop* when it iterates a loader, or is the innermost one around a `backward()` or
 an optimizer's step, its own or that of a function it calls. A function is hot when a hot place
 calls it, or when it is a `forward` or a `training_step`. Some guards make what is inside cold
-(`cold_guards`).
+(`cold_guards`), and the loops of a library module's self-test are none (`self_tests`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.callers import Callers
 from amplint.analyses.cold_guards import ColdGuards
 from amplint.analyses.fact import PlaceFact
+from amplint.analyses.self_tests import SelfTests, gives_batches
 from amplint.core.values import (
     ACCELERATOR,
     NO_DEVICE,
@@ -43,7 +44,7 @@ from amplint.inference.continuation import Edit
 from amplint.inference.transfer import is_loader
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import Block, Node, path_of
+from amplint.ir.model import LOOPS, Block, Node, path_of
 from amplint.knowledge import libraries
 
 # How many calls heat travels: far from a loop that was seen, and from the `forward` of what has
@@ -56,7 +57,6 @@ LONGEST = 12
 FEW_METHODS = 6
 TRAINING, EVALUATION = "training", "evaluation"
 NO_GRADIENTS = frozenset({"no_grad", "inference_mode"})
-LOOPS = frozenset({"loop", "while", "comprehension"})
 PARTS = frozenset({ops.ATTR, ops.NARROW, ops.SUBSCRIPT})
 
 # Methods that run once, on the host, or when something is saved: heat does not enter them.
@@ -163,7 +163,7 @@ class Surroundings(NamedTuple):
 class Hotness(PlaceFact[Heat]):
     """Why a node runs for every batch; None where it is cold, or nothing says that it is hot."""
 
-    requires = (Callers, BackwardCalls, ColdGuards, CallGuards)
+    requires = (Callers, BackwardCalls, ColdGuards, CallGuards, SelfTests)
 
     def __init__(
         self,
@@ -172,12 +172,14 @@ class Hotness(PlaceFact[Heat]):
         calls: BackwardCalls,
         guards: ColdGuards,
         given: CallGuards,
+        self_tests: SelfTests,
     ) -> None:
         super().__init__(inference)
         self._callers = callers.sites
         self._backward_calls = calls
         self._guards = guards
         self._given = given
+        self._self_tests = self_tests
         self._evaluates: dict[str, bool] = {}
         self._per_call: set[str] = set()
         self._called_in_loops: set[str] = set()  # those of them
@@ -309,6 +311,8 @@ class Hotness(PlaceFact[Heat]):
                     loops[loop] = TRAINING
                 parent = graph.blocks[loop].parent
                 loop = around[parent] if parent >= 0 else -1
+        for function, block in self._self_tests.loops:
+            self._batch_loops[function].pop(block, None)
         self._epoch_loops = {function: set() for function, _ in climbed}
         for function, loop in climbed:
             if self._goes_over_epochs(function, loop):
@@ -402,10 +406,7 @@ class Hotness(PlaceFact[Heat]):
         )
 
     def _iterates_loader(self, state: State, block: Block) -> bool:
-        return any(
-            is_loader(atom) or (isinstance(atom, Instance) and self.inference.is_loader(atom.cls))
-            for atom in state.values[block.node]
-        )
+        return any(gives_batches(self.inference, atom) for atom in state.values[block.node])
 
     def _loops_of_evaluation(self, function: str, state: State) -> Iterator[int]:
         """The loops over what is called a loader, and of which nothing else is known, where a

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
+from amplint.analyses.call_guards import CallGuards
+from amplint.analyses.callers import Callers
 from amplint.analyses.fact import NodeFact
 from amplint.analyses.inferred import Reasons
 from amplint.core.lattice import inner
@@ -69,11 +71,15 @@ class TensorCertainty(NodeFact[bool]):
     A loop's variable does not speak for itself: in a circle both grounds begin with False.
     """
 
-    requires = (Reasons,)
+    requires = (Reasons, Callers, CallGuards)
 
-    def __init__(self, inference: Inference, reasons: Reasons) -> None:
+    def __init__(
+        self, inference: Inference, reasons: Reasons, callers: Callers, guards: CallGuards
+    ) -> None:
         super().__init__(inference)
         self._explanations = reasons.explanations
+        self._callers = callers.sites
+        self._guards = guards
         self._grounds = Solver(self._find, Grounds())
         self._parameters: dict[str, dict[Location, list[At]]] = {}
         self._used: dict[str, Collection[int]] = {}
@@ -160,7 +166,24 @@ class TensorCertainty(NodeFact[bool]):
             return GUESS  # a nest that nobody but a circle of calls hands on
         guesses = [at for evidence in reasons for at in self._guessed(evidence)]
         own = (function, number)
-        return together([GUESS if own == at else ask(at) for at in guesses] or [SURE])
+        found = together([GUESS if own == at else ask(at) for at in guesses] or [SURE])
+        if found == SURE or own in guesses:
+            return found
+        # The guess is where a device comes from: what calls give may have been made of it.
+        given = self._given(function, node.data)
+        return together(map(ask, given)) if given else found
+
+    def _given(self, function: str, name: str) -> list[At]:
+        """The arguments that calls of a function give for a parameter; none where that of one of
+        them is not known."""
+        found: list[At] = []
+        for site in self._callers.get(function, ()):
+            number = self._guards.given(site, function, name)
+            if number is None:
+                return []
+            if number >= 0 and may_hold(self.inference.states[site[0]].values[number]):
+                found.append((site[0], number))
+        return found
 
     def _used_as_tensors(self, function: str, state: State) -> Collection[int]:
         """The nodes of which an attribute is read that only tensors have, or that a function of

@@ -38,11 +38,10 @@ from amplint.gradscaler.events import (
     surely_scaler,
     unknown_event,
 )
-from amplint.gradscaler.instructions import LOOPS
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.store import TEST_PATH
 from amplint.ir import ops
-from amplint.ir.model import Graph
+from amplint.ir.model import LOOPS, Graph
 from amplint.ir.ssa import where
 
 # What gives another name to the same object.

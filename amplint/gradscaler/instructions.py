@@ -32,10 +32,9 @@ from amplint.gradscaler.events import (
 from amplint.gradscaler.symbolic_values import Symbolic
 from amplint.inference import SiteId
 from amplint.ir import ops
-from amplint.ir.model import Graph, Node
+from amplint.ir.model import LOOPS, Graph, Node
 
 ITERATIONS = 2  # of an innermost loop around a backward pass, or around that and a step
-LOOPS = frozenset({"loop", "while", "comprehension"})
 SIDES = {
     "if": True,
     "else": False,

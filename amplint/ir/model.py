@@ -96,6 +96,9 @@ class Block(NamedTuple):
     location: Location
 
 
+LOOPS = frozenset({"loop", "while", "comprehension"})  # kinds of blocks that run many times
+
+
 @dataclass(frozen=True)
 class Graph:
     """The value graph of one function, class body or module."""
