@@ -41,7 +41,6 @@ from amplint.core.values import (
 from amplint.core.walks import reachable
 from amplint.inference import Inference, SiteId, State, annotated, transfer
 from amplint.inference.continuation import Edit
-from amplint.inference.transfer import is_loader
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import LOOPS, Block, Node, path_of
