@@ -147,13 +147,7 @@ class TensorCertainty(NodeFact[bool]):
 
     def _of_parameter(self, function: str, state: State, number: int, ask: Ask) -> Grounds:
         """By an annotation, by a use that only tensors have, or by what callers pass."""
-        node = state.graph.nodes[number]
-        annotation = state.values[node.operands[0]] if node.operands else frozenset()
-        if number not in self.inference.marks_of(function).copied and any(
-            isinstance(atom, Tensor) for atom in annotated(annotation, Device(None))
-        ):
-            return SURE
-        if number in self._used_as_tensors(function, state):
+        if self.is_declared(function, number) or number in self._used_as_tensors(function, state):
             return SURE
         reasons = self._explanations.of_devices(function, number)
         if not reasons and is_nest(state.values[number]):
@@ -161,6 +155,15 @@ class TensorCertainty(NodeFact[bool]):
         guesses = [at for evidence in reasons for at in self._guessed(evidence)]
         own = (function, number)
         return together([GUESS if own == at else ask(at) for at in guesses] or [SURE])
+
+    def is_declared(self, function: str, number: int) -> bool:
+        """Whether the annotation of a parameter says that it is a tensor."""
+        state = self.inference.states[function]
+        operands = state.graph.nodes[number].operands
+        annotation = state.values[operands[0]] if operands else frozenset()
+        return number not in self.inference.marks_of(function).copied and any(
+            isinstance(atom, Tensor) for atom in annotated(annotation, Device(None))
+        )
 
     def _used_as_tensors(self, function: str, state: State) -> Collection[int]:
         """The nodes of which an attribute is read that only tensors have, or that a function of
