@@ -76,6 +76,7 @@ _EXPORTS = {
     "analyses.texts": "CalledTexts FunctionTexts ProjectText",
     "analyses.thin_readers": "HandedReads ReadsOfCallers",
     "analyses.thread_escape": "ThreadWork",
+    "analyses.unknown_when_hot": "UnknownWhenHot",
     "cst.literals": "literal",
     "knowledge.dtypes": "FLOATS HALF",
     "source": "Source",
@@ -123,6 +124,7 @@ if TYPE_CHECKING:
     from amplint.analyses.thin_readers import HandedReads as HandedReads
     from amplint.analyses.thin_readers import ReadsOfCallers as ReadsOfCallers
     from amplint.analyses.thread_escape import ThreadWork as ThreadWork
+    from amplint.analyses.unknown_when_hot import UnknownWhenHot as UnknownWhenHot
     from amplint.core.candidate import Candidates as Candidates
     from amplint.core.candidate import calls as calls
     from amplint.core.candidate import nodes as nodes

@@ -192,7 +192,7 @@ class Hotness(PlaceFact[Heat]):
         self._definitions: dict[str, Definition] = {}
         self._reached: dict[str, Reached] = {}
         self._calls: dict[str, list[tuple[int, str]]] = {}  # by function: those that heat may take
-        self._hot_calls: dict[str, tuple[SiteId, ...]] = {}
+        self._hot_calls: dict[str, Mapping[SiteId, str]] = {}
         self._kinds: dict[str, tuple[bool, bool]] = {}
         self._differentiated = inference.differentiated()
         self._trains = frozenset(calls.trains)
@@ -791,19 +791,28 @@ class Hotness(PlaceFact[Heat]):
         """Whether no hot call of a function runs a block of it, by the constants that it gives."""
         if self._around(function)[block].loop >= 0:
             return False
-        if function not in self._hot_calls:
-            defined = function in self._definitions
-            self._hot_calls[function] = (
-                ()
-                if defined
-                else tuple(
-                    site
-                    for site in self._callers.get(function, ())
-                    if self._through(*site, function) is not None
-                )
-            )
-        hot = self._hot_calls[function]
+        hot = self._calls_with_heat(function)
         return bool(hot) and all(self._given.leaves_out(site, function, block) for site in hot)
+
+    def calls_behind(self, at: NodePlace) -> list[SiteId]:
+        """The calls that make a place hot, each by itself; none where it is so without them."""
+        found = self._heat_of(at.function, at.block)
+        if found is None or self._around(at.function)[at.block].loop >= 0:
+            return []
+        calls = self._calls_with_heat(at.function)
+        warmest = TRAINING if TRAINING in calls.values() else EVALUATION
+        return [site for site, temperature in calls.items() if temperature == warmest]
+
+    def _calls_with_heat(self, function: str) -> Mapping[SiteId, str]:
+        """The calls by which heat comes to a function, each with the temperature; none where it is
+        hot by what it is."""
+        if function not in self._hot_calls:
+            calls = [] if function in self._definitions else self._callers.get(function, ())
+            through = {site: self._through(*site, function) for site in calls}
+            self._hot_calls[function] = {
+                site: found.temperature for site, found in through.items() if found is not None
+            }
+        return self._hot_calls[function]
 
     def _around(self, function: str) -> list[Surroundings]:
         """By block: what is around it."""

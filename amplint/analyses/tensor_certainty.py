@@ -153,13 +153,7 @@ class TensorCertainty(NodeFact[bool]):
 
     def _of_parameter(self, function: str, state: State, number: int, ask: Ask) -> Grounds:
         """By an annotation, by a use that only tensors have, or by what callers pass."""
-        node = state.graph.nodes[number]
-        annotation = state.values[node.operands[0]] if node.operands else frozenset()
-        if number not in self.inference.marks_of(function).copied and any(
-            isinstance(atom, Tensor) for atom in annotated(annotation, Device(None))
-        ):
-            return SURE
-        if number in self._used_as_tensors(function, state):
+        if self.is_declared(function, number) or number in self._used_as_tensors(function, state):
             return SURE
         reasons = self._explanations.of_devices(function, number)
         if not reasons and is_nest(state.values[number]):
@@ -170,7 +164,7 @@ class TensorCertainty(NodeFact[bool]):
         if found == SURE or own in guesses:
             return found
         # The guess is where a device comes from: what calls give may have been made of it.
-        given = self._given(function, node.data)
+        given = self._given(function, state.graph.nodes[number].data)
         return together(map(ask, given)) if given else found
 
     def _given(self, function: str, name: str) -> list[At]:
@@ -184,6 +178,15 @@ class TensorCertainty(NodeFact[bool]):
             if number >= 0 and may_hold(self.inference.states[site[0]].values[number]):
                 found.append((site[0], number))
         return found
+
+    def is_declared(self, function: str, number: int) -> bool:
+        """Whether the annotation of a parameter says that it is a tensor."""
+        state = self.inference.states[function]
+        operands = state.graph.nodes[number].operands
+        annotation = state.values[operands[0]] if operands else frozenset()
+        return number not in self.inference.marks_of(function).copied and any(
+            isinstance(atom, Tensor) for atom in annotated(annotation, Device(None))
+        )
 
     def _used_as_tensors(self, function: str, state: State) -> Collection[int]:
         """The nodes of which an attribute is read that only tensors have, or that a function of

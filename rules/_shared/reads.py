@@ -20,6 +20,7 @@ from amplint import (
     Tensor,
     TensorCertainty,
     TensorTree,
+    UnknownWhenHot,
     Value,
     calls,
     constant,
@@ -154,6 +155,10 @@ def hot_evidence(
     heat = src.heat(node) if tensor is not None else None
     if tensor is None or heat is None or heat.temperature != temperature:
         return None
+    if src.ask(UnknownWhenHot, node):
+        if not isinstance(node, cst.Call) or not is_taken_from_device(node, src):
+            return None
+        tensor = Tensor()  # as of an unknown: `x.cpu()` says it by itself
     where = device_places(tensor, src)
     if tensor.device.kind is None:
         if heat.is_guess or is_moved_later(node, src):

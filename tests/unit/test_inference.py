@@ -1148,7 +1148,7 @@ def test_a_call_looks_again_at_the_object_whose_method_it_calls() -> None:
     may be is read off the object, which is known late."""
     classes = "\n".join(
         f"class C{number}(Base):\n    def on_step(self, x):\n        return x.item()\n"
-        for number in range(60)
+        for number in range(30)
     )
     events = f"class Base:\n    def on_step(self, x):\n        pass\n{classes}"
     main = """
@@ -1164,7 +1164,7 @@ def test_a_call_looks_again_at_the_object_whose_method_it_calls() -> None:
     inference.solve(["main.py::run"])
     inference.complete()
     called = set().union(*inference.edges.values())
-    assert {f"events.py::C{number}.on_step" for number in range(60)} <= called
+    assert {f"events.py::C{number}.on_step" for number in range(30)} <= called
 
 
 def test_what_is_handed_on_by_stars_keeps_its_place_and_its_name() -> None:
