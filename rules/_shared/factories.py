@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from amplint import CPU, NONE, Atom, DType, Host, ProjectText, Sequence, is_unknown, known
+from amplint import CPU, NONE, Atom, DType, Host, ProjectText, Sequence, known
 from amplint import libcst as cst
 from amplint.knowledge.factories import BUILDABLE, FACTORIES, FROM_DATA
 from amplint.knowledge.operations import SHAPE_METHODS
@@ -52,10 +51,6 @@ MAX_FILLS = 2
 MAX_PARTS = 4  # of a tensor that is joined
 JOINS = frozenset({"torch.cat", "torch.concat", "torch.concatenate", "torch.stack"})
 FILLS = frozenset({"fill_", "zero_", "normal_", "uniform_"})
-SIZED = dict.fromkeys(
-    "range zeros ones empty rand randn Tensor view reshape expand new_zeros new_ones".split(), 9
-) | {"full": 1, "new_full": 1}
-"""Calls that take sizes -> how many positional arguments may be such."""
 VARIABLES = frozenset({"torch.autograd.Variable", "torch.autograd.variable.Variable"})
 # With these, more is decided than what the tensor holds, and where.
 DECIDING = frozenset({"out", "pin_memory", "generator", "names", "layout"})
@@ -311,50 +306,19 @@ def apart(
 
 
 def on_host(left: cst.BaseExpression, right: cst.BaseExpression, src: Source) -> Step | None:
-    """The side that is a tensor on the CPU, where nothing is known of the other.
+    """The side that is a tensor on the CPU, where nothing is known of the other, or only that it
+    may be a number.
 
     Ex) torch.rand(n) of `torch.rand(n) > rate` and of `torch.rand(n) * rate`
     """
     for side, other in ((left, right), (right, left)):
-        tensor = src.tensor(side)
-        if tensor is not None and tensor.device.kind == CPU.kind and is_unknown(src.value(other)):
-            return Step(side, "mul", certain=False) if counts(other, src) else Step(side, COMPARED)
+        tensor, value = src.tensor(side), src.value(other)
+        perhaps = known(value)
+        if tensor is None or tensor.device.kind != CPU.kind or perhaps == value:
+            continue
+        if all(map(is_host_atom, perhaps)):
+            return Step(side, "mul", certain=False) if perhaps else Step(side, COMPARED)
     return None
-
-
-def counts(node: cst.BaseExpression, src: Source) -> bool:
-    """Whether what nobody knows is a size elsewhere in the class or the function: then it is an
-    integer, or a 0-dim tensor, which meets tensors of any device.
-
-    Ex) self.width of `torch.arange(n) * self.width`, beside `x.view(-1, self.width)`
-    """
-    function = src.function(node)
-    around = src.layout.ast_of(function) if function is not None else None
-    if isinstance(node, cst.Attribute):
-        around = src.class_around(node) or around
-    if not isinstance(node, cst.Name | cst.Attribute) or around is None:
-        return False
-    text = src.text(node)
-    return any(
-        ast.unparse(size) == text
-        for call in ast.walk(around)
-        if isinstance(call, ast.Call)
-        for size in sizes_of(call)
-    )
-
-
-def sizes_of(call: ast.Call) -> Iterator[ast.expr]:
-    """Ex) n and self.width of torch.ones(n * self.width, 2)"""
-    name = getattr(call.func, "attr", None) or getattr(call.func, "id", None)
-    parts = call.args[: SIZED.get(name, 0)] if isinstance(name, str) else []
-    while parts:
-        part = parts.pop()
-        if isinstance(part, ast.BinOp):
-            parts += [part.left, part.right]
-        elif isinstance(part, ast.Tuple | ast.List):
-            parts += part.elts
-        elif isinstance(part, ast.Name | ast.Attribute):
-            yield part
 
 
 def same_numbers(made: Built, src: Source) -> bool:
