@@ -91,11 +91,13 @@ def solve(
         complete: whether all files of the project were read.
         others: the codes of rules that other packages bring.
     """
+    suppressions = Suppressions(text, others)
+    if not seen.findings and not suppressions.all:
+        return  # as for nearly all files: their settings need not be looked at
     settings = request.settings_of(path)
     own = request.rules_of(settings)
     not_for_it = {rule.code for rule in rules} - {rule.code for rule in own}
     file = request.project.root / path
-    suppressions = Suppressions(text, others)
     told = [finding for finding in seen.findings if finding.code not in not_for_it]
     findings = without_superseded(told, request.rules, settings)
     left = [finding for finding in findings if not suppressions.hide(finding)]
