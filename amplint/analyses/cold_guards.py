@@ -8,6 +8,7 @@ device all the same.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -20,7 +21,7 @@ from amplint.core.walks import Solver, reachable
 from amplint.inference import Inference, State
 from amplint.inference.continuation import Edit
 from amplint.ir import ops
-from amplint.ir.model import Graph, Node, path_of
+from amplint.ir.model import Block, Graph, Node, path_of
 from amplint.knowledge import libraries
 
 MAX_DEPTH = 8  # of the parts of a test that are looked at
@@ -75,6 +76,8 @@ class ColdGuards(Fact):
         super().__init__(inference)
         self._rare: dict[str, frozenset[int]] = {}
         self._nodes: dict[str, dict[int, list[int]]] = {}  # by function: those of each block
+        # By function: the joins of each name in each block.
+        self._phis: dict[str, dict[tuple[int, str], list[int]]] = {}
         self._sides: dict[tuple[str, int, int], str | None] = {}
         self._giving: dict[tuple[str, int], bool] = {}
         self._asking: dict[str, set[str]] = {}  # by function: those with a test that calls it
@@ -89,7 +92,7 @@ class ColdGuards(Fact):
             return False
         asking = self._asking
         self.dropped = frozenset(reachable(edit.functions, lambda each: asking.get(each, ())))
-        for tables in (self._rare, self._nodes):
+        for tables in (self._rare, self._nodes, self._phis):
             for function in self.dropped & tables.keys():
                 del tables[function]
         self._sides = {at: side for at, side in self._sides.items() if at[0] not in self.dropped}
@@ -219,16 +222,24 @@ class ColdGuards(Fact):
         if any(path_of(graph, each) in stored for each in parts):
             return True
         carried = {graph.nodes[n].data: n for n in parts if graph.nodes[n].op == ops.PHI}
-        later = (
-            node
-            for node in graph.nodes[block.node :]
-            if node.op == ops.PHI and node.block == block.parent and node.data in carried
-        )
-        joined = next(later, None)  # of the two sides of the test
+        later = [self._phi_after(function, state, block, name) for name in carried]
+        joined = min((each for each in later if each is not None), default=None)
         return joined is not None and any(
-            carried[joined.data] not in reachable([operand], lambda at: summands(graph, at))
-            for operand in joined.operands
+            carried[graph.nodes[joined].data]
+            not in reachable([operand], lambda at: summands(graph, at))
+            for operand in graph.nodes[joined].operands
         )
+
+    def _phi_after(self, function: str, state: State, block: Block, name: str) -> int | None:
+        """The join of a name behind a test, of what it holds on the two sides."""
+        if function not in self._phis:
+            known = self._phis[function] = defaultdict[tuple[int, str], list[int]](list)
+            for number, node in enumerate(state.graph.nodes):
+                if node.op == ops.PHI:
+                    known[node.block, node.data].append(number)
+        found = self._phis[function].get((block.parent, name), [])
+        position = bisect_left(found, block.node)
+        return found[position] if position < len(found) else None
 
     def _field_of(self, graph: Graph, number: int) -> int:
         """The field whose item, or number, a node is: `self.params` of `self.params[2].item()`."""

@@ -92,9 +92,7 @@ def leaves(body: cst.BaseSuite) -> bool:
     return isinstance(last, cst.Return | cst.Continue | cst.Break)
 
 
-def asks_version(
-    test: cst.BaseExpression, asks: re.Pattern[str], src: Source, variables: int = MAX_VARIABLES
-) -> bool:
+def asks_version(test: cst.BaseExpression, asks: re.Pattern[str], src: Source) -> bool:
     """Whether a test asks for the version of torch, or for a name of it, itself or by a variable.
 
     Ex) new = getattr(torch, "get_autocast_dtype", None), and then `if new is not None`
@@ -102,16 +100,24 @@ def asks_version(
     """
     if asks.search(src.text(test)):
         return True
-    for name in src.layout.names(test) if variables else ():
-        made = src.origin(name) or src.variables.global_value(name)
-        if made is not None and asks_version(made, ASKS_TORCH, src, variables - 1):
+    asked = dict.fromkeys([test])
+    for _ in range(MAX_VARIABLES):
+        names = [name for each in asked for name in src.layout.names(each)]
+        if any(is_tried(name, src) for name in names):
             return True
-        if any(
-            not MISSING_NAME.isdisjoint(each.caught) and NEW_NAME.search(each.text)
-            for each in src.variables.tried(name.value)
-        ):
+        values = (src.origin(name) or src.variables.global_value(name) for name in names)
+        asked = dict.fromkeys(value for value in values if value is not None)
+        if any(ASKS_TORCH.search(src.text(each)) for each in asked):
             return True
     return False
+
+
+def is_tried(name: cst.Name, src: Source) -> bool:
+    """Whether the module sets a variable where an import of a new name works, or where it fails."""
+    return any(
+        not MISSING_NAME.isdisjoint(each.caught) and NEW_NAME.search(each.text)
+        for each in src.variables.tried(name.value)
+    )
 
 
 def is_caught(node: cst.CSTNode, src: Source) -> bool:

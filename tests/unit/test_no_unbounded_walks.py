@@ -120,7 +120,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "rules/_shared/constants.py": {"is_literal": ONE_PATH, "number_of": SYNTAX},
     "rules/_shared/factories.py": {"built built_under": STEPS, "is_host_atom": VALUES},
     "rules/_shared/growth.py": {"begins_anew": SYNTAX, "growths": SYNTAX, "names_in": SYNTAX},
-    "rules/_shared/guards.py": {"asks_version": STEPS, "operands_of": SYNTAX},
+    "rules/_shared/guards.py": {"operands_of": SYNTAX},
     "rules/_shared/meetings.py": {"readings": STEPS},
     "rules/_shared/parameters.py": {"is_given": ONE_PATH},
     "rules/_shared/host_copies.py": {"built_from": STEPS},
