@@ -112,8 +112,9 @@ class Presumption:
             file = self._files.own[path]
             if "apex" not in file.text:
                 continue
-            for identity, facts in file.facts.functions.items():
-                if not facts.words >= PATCHING:
+            # A graph adds the lambdas in it to the functions of the file.
+            for identity, facts in list(file.facts.functions.items()):
+                if facts.kind == "lambda" or not facts.words >= PATCHING:
                     continue
                 graph = file.graph(identity)
                 for call in graph.nodes:
