@@ -39,6 +39,7 @@ from amplint.core.values import (
     Value,
 )
 from amplint.core.walks import reachable
+from amplint.frameworks.schema import OF_TRAINING
 from amplint.inference import Inference, SiteId, State, annotated, transfer
 from amplint.inference.continuation import Edit
 from amplint.ir import ops
@@ -557,10 +558,10 @@ class Hotness(PlaceFact[Heat]):
         if facts.name in TRAINING_STEPS and len(facts.params) > 1:
             # Of a mixin, too, that is no module by itself.
             return Definition(f"hot: `{facts.name}` runs for every batch", REACH_OF_LEARNING)
-        if facts.name == "compute_loss" and self.inference.is_trainer_with_loss(facts.cls):
-            return Definition("hot: `compute_loss` runs for every batch", REACH_OF_LEARNING)
-        if facts.name in libraries.TRAINING_HOOKS and self.inference.is_callback(facts.cls):
-            return Definition(f"hot: `{facts.name}` runs for every batch", REACH_OF_DEFINITION)
+        model = self.inference.model_of_method(facts)
+        if model is not None and model.called in OF_TRAINING:
+            reach = REACH_OF_LEARNING if model.result == "loss" else REACH_OF_DEFINITION
+            return Definition(f"hot: `{facts.name}` runs for every batch", reach)
         is_function, is_module = self._kind_of(facts.cls)
         if is_function:
             text = f"hot: the `{facts.name}` of a Function runs for every batch"

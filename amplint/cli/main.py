@@ -301,9 +301,29 @@ def clean(paths: tuple[str, ...]) -> int:
 
 
 @cli.command()
-@click.argument("rule")
-def explain(rule: str) -> int:
-    """Print the page of a rule, given its code or name."""
+@click.argument("rule", required=False)
+@click.option(
+    "--model", metavar="NAME", help="Print what amplint knows of a framework, by its name or FILE."
+)
+@click.option("--model-schema", is_flag=True, help="Print the JSON Schema of models.")
+def explain(rule: str | None, model: str | None, model_schema: bool) -> int:
+    """Print the page of a rule, given its code or name; or what amplint knows of a framework."""
+    if model_schema:
+        from amplint.frameworks.page import schema
+
+        click.echo(schema())
+        return CLEAN
+    if model is not None:
+        from amplint.frameworks.page import page_of
+        from amplint.frameworks.reading import ModelError
+
+        try:
+            click.echo(page_of(model))
+        except ModelError as error:
+            raise Failure(str(error)) from error
+        return CLEAN
+    if rule is None:
+        raise click.UsageError("Missing argument 'RULE', or --model.")
     from amplint.core import registry
     from amplint.output import rule_page
 

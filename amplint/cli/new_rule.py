@@ -16,7 +16,7 @@ from amplint import __version__
 from amplint.core.registry import CODE, FAMILIES, NAME, OWN, RESERVED, letters_of
 from amplint.core.rule import Rule
 from amplint.core.rule_packages import GROUP
-from amplint.project.toml import tomllib
+from amplint.core.toml import tomllib
 
 PACKAGE = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 FIRST_RULE = "my-pattern"

@@ -56,7 +56,11 @@ def lines(
     yield f"# files: {len(paths)} to report on, {together} to analyse"
     directory = part or slashes(str(project.root))
     start = Projects(request.settings).root(directory) or directory
-    places = {"roots": start, "assume-autocast": directory}  # settings of a project, not of a file
+    places = {
+        "roots": start,
+        "assume-autocast": directory,
+        "models": directory,
+    }  # settings of a project, not of a file
     for key in KEYS:
         of = request.settings.at(places[key]) if key in places else settings
         origins = dict(of.origins)
@@ -85,6 +89,8 @@ def written(key: str, settings: Settings) -> str:
         return f"{key} = {{{inner}}}"
     if value is None:
         return f"# {key} is not set"
+    if key == "models":
+        value = tuple(path_of(file) for file, _ in settings.models)
     return f"{key} = {toml(list(value) if isinstance(value, tuple) else value)}"
 
 

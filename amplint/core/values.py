@@ -217,11 +217,14 @@ class Instance:
 
     `given`: what its constructor was given, by parameter, where one call is known to have made it.
     A field that holds such a parameter has this value in it, whatever others of its class hold.
+    `wrapped`: the dtype of the region in which a framework runs the `forward` of a module; what
+    that gives, it casts to float32.
     """
 
     cls: str
     device: Device = NO_DEVICE
     given: tuple[tuple[str, frozenset[Atom]], ...] = ()
+    wrapped: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,7 +394,7 @@ def _order(atom: Atom) -> tuple[str, ...]:
     if isinstance(atom, TensorTree):
         return (position, str(atom.device.kind), *sorted(atom.forms))
     if isinstance(atom, Instance):
-        return (position, atom.cls, str(atom.device.kind))
+        return (position, atom.cls, str(atom.device.kind), str(atom.wrapped))
     if isinstance(atom, Tensor):
         # A test may leave two: what is a tensor, and what is one where it is no nest of tensors.
         more = (atom.dtype, atom.rank, atom.dims, atom.grad, atom.fresh, atom.device.name)
@@ -517,6 +520,7 @@ class Region:
     is not constant. `why` is the place that opens it.
     `inherited`: the region is opened by a caller, not in the function itself.
     `presumed`: nobody is seen to open it: see `amplint.inference.presumption`.
+    `wrapped`: a framework opens it around the `forward` of a module.
     """
 
     device: str | None
@@ -525,6 +529,7 @@ class Region:
     evidence: Reason | None = field(default=None, compare=False)
     inherited: bool = False
     presumed: bool = False
+    wrapped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

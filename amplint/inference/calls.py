@@ -801,7 +801,7 @@ class Calls(Frame):
         names = [a.name for a in state.values[node.operands[0]] if isinstance(a, Symbol)]
         if len(names) != 1 or transfer.canonical(names[0]) not in libraries.AUTOCASTS:
             return None
-        site = Site(None, partial(self.evidence_in, function, node))
+        site = Site(None, partial(self.evidence_in, function, node), self.models)
         return one(transfer.autocast(transfer.canonical(names[0]), arguments, site))
 
     def substituted(self, state: State, number: int, given: dict[str, Value]) -> Value:
@@ -839,6 +839,8 @@ class Calls(Frame):
             self.call_function(Function(identity, instance), arguments, node) for identity in ids
         ]
         value = join(results)
+        if instance.wrapped is not None:
+            value = transfer.as_float32(value)
         if module and (not ids or is_unknown(value)):
             operands = transfer.tensors_in(arguments.all)
             site = self.site(node)
@@ -853,7 +855,9 @@ class Calls(Frame):
         """Record that the call may run the function, and under which autocast state."""
         infer = self.inference
         infer.edges.setdefault((self.facts.id, self.number), set()).add(identity)
-        infer.write_region(identity, (self.facts.id, self.number), self.region(node.block))
+        infer.write_region(
+            identity, (self.facts.id, self.number), self.region_of_call(node, identity)
+        )
         infer.need(identity)
         if arguments is not None:
             self.bind(Function(identity, bound), arguments)

@@ -371,4 +371,10 @@ class Explanations:
             yield infer.presumption.evidence(infer.functions[function])
         for caller, number in [call] if call is not None and call in calls else calls:
             node = infer.states[caller].graph.nodes[number]
-            yield Around(caller, node.block)
+            region = infer.region_of_site(function, (caller, number))
+            if region is not None and region.wrapped:
+                text = "a framework runs the `forward` of this module under autocast"
+                place = Place(infer.functions[caller].path, *node.location)
+                yield Evidence(place, text, Shows.AUTOCAST)
+            else:
+                yield Around(caller, node.block)

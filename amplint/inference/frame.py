@@ -16,6 +16,7 @@ from amplint.core.values import (
     Device,
     Evidence,
     Host,
+    Instance,
     Mapping,
     Object,
     Region,
@@ -27,6 +28,7 @@ from amplint.core.values import (
     one,
     ordered,
 )
+from amplint.frameworks.models import Models
 from amplint.inference import transfer
 from amplint.inference.project import ProjectFacts
 from amplint.inference.state import Key, State
@@ -36,6 +38,7 @@ from amplint.inference.use_evidence import CONTAINERS, NAMED, Marks
 from amplint.ir import ops
 from amplint.ir.model import FunctionFacts, Node
 
+RUN_BY_CALL = frozenset({"forward", "__call__"})  # methods that a call of a module runs
 # What is used as a number, though somebody may put something else in its place.
 MAYBE_NUMBER = join([UNKNOWN, NUMBER])
 
@@ -57,6 +60,11 @@ class Frame:
     def marks(self) -> Marks:
         """The evidence that the uses of its nodes give."""
         return self.inference.marks_of(self.facts.id)
+
+    @property
+    def models(self) -> Models:
+        """What is known of frameworks."""
+        return self.inference.files.models
 
     def chain(self, block: int) -> Iterable[int]:
         """The block and those around it, innermost first."""
@@ -92,8 +100,23 @@ class Frame:
             self.regions[block] = around
         return self.regions[block]
 
+    def region_of_call(self, node: Node, function: str) -> Region | None:
+        """The region in which a call runs a function: the one around the call, or that in which a
+        framework has wrapped the module that is called."""
+        facts = self.inference.functions[function]
+        if facts.name in RUN_BY_CALL and facts.cls is not None and node.op == ops.CALL:
+            for atom in ordered(self.values[node.operands[0]]):
+                dtype = atom.wrapped if isinstance(atom, Instance) else None
+                if (
+                    isinstance(atom, Instance)
+                    and dtype
+                    and facts.cls in self.inference.mro(atom.cls)
+                ):
+                    return Region("cuda", dtype, True, wrapped=True)
+        return self.region(node.block)
+
     def site(self, node: Node) -> Site:
-        return Site(self.region(node.block), partial(self.evidence, node))
+        return Site(self.region(node.block), partial(self.evidence, node), self.models)
 
     def settled(self, value: Value) -> Value:
         """The value as it is kept for a node."""
@@ -103,7 +126,8 @@ class Frame:
         """The result of a transfer function that takes such operands and the site."""
         region = self.region(node.block)
         return self.inference.memo.result(
-            (operation, operands, region), lambda: operation(*operands, Site(region, no_evidence))
+            (operation, operands, region),
+            lambda: operation(*operands, Site(region, no_evidence, self.models)),
         )
 
     def called(self, atom: Atom, arguments: Arguments, node: Node) -> Value:
@@ -111,7 +135,7 @@ class Frame:
         region = self.region(node.block)
         return self.inference.memo.result(
             (atom, arguments.key, region),
-            lambda: transfer.call(atom, arguments, Site(region, no_evidence)),
+            lambda: transfer.call(atom, arguments, Site(region, no_evidence, self.models)),
         )
 
     def evidence(self, _node: Node, _text: str, _kind: Shows) -> Evidence | None:

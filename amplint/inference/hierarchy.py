@@ -7,11 +7,14 @@ from functools import cached_property
 
 from amplint.core.values import Class, Function, Symbol, Value, constant, ordered
 from amplint.core.walks import Solver
+from amplint.frameworks.schema import Class as FrameworkClass
+from amplint.frameworks.schema import Method as FrameworkMethod
 from amplint.inference import transfer
 from amplint.inference.bindings import MAX_IMPORTS, Bindings
 from amplint.inference.state import Key
 from amplint.ir import ops
 from amplint.ir.file_set import Files
+from amplint.ir.model import FunctionFacts
 from amplint.knowledge import libraries
 from amplint.knowledge.host_reads import HOST_READS
 
@@ -57,6 +60,7 @@ class Hierarchy(Bindings):
         self._below: dict[str, list[str]] = {}
         self._named: dict[str, dict[str | None, list[str]]] = {}
         self._library_bases: dict[str, set[str]] = {}
+        self._models: dict[str, tuple[FrameworkClass, ...]] = {}
         self._methods: dict[tuple[str, str, bool], list[str]] = {}
         self._holding: dict[str, dict[str, list[str]]] = {}  # by class: its methods with a word
         self._learns = Solver(self._find_learns, False)
@@ -151,6 +155,7 @@ class Hierarchy(Bindings):
         self._mro.clear()
         self._mro_readers.clear()
         self._library_bases.clear()
+        self._models.clear()
         self._methods.clear()
 
     def library_bases(self, cls: str) -> set[str]:
@@ -248,16 +253,21 @@ class Hierarchy(Bindings):
         names = {name for c in self.mro(cls) for name in self.classes[c].methods}
         return self.is_optimizer(cls) or any(names >= those for those in libraries.STEPPING)
 
-    def is_callback(self, cls: str) -> bool:
-        """Whether an engine runs the hooks of the class: `on_train_batch_end` and its kin."""
-        names = {self.classes[c].name for c in self.mro(cls)}
-        names |= {name.rpartition(".")[2] for name in self.library_bases(cls)}
-        return not names.isdisjoint(libraries.CALLBACKS)
+    def models_of(self, cls: str) -> tuple[FrameworkClass, ...]:
+        """What is known of the classes of frameworks that the class derives from."""
+        order = self.mro(cls)
+        known = self._models.get(cls)
+        if known is None:
+            own = (f".{self.classes[each].name}" for each in order)
+            names = [*sorted(self.library_bases(cls)), *own]
+            known = self._models[cls] = self.files.models.classes(names)
+        return known
 
-    def is_trainer_with_loss(self, cls: str) -> bool:
-        """Whether an engine runs the `compute_loss` of the class for every batch."""
-        bases = self.library_bases(cls)
-        return any(libraries.TRAINERS_WITH_LOSS.fullmatch(name) for name in bases)
+    def model_of_method(self, function: FunctionFacts) -> FrameworkMethod | None:
+        """What is known of a method that a framework calls."""
+        if function.cls is None or function.kind != "function":
+            return None
+        return self.files.models.method(self.models_of(function.cls), function.name)
 
     def is_loader(self, cls: str) -> bool:
         return any(libraries.kind(name) == "loader" for name in self.library_bases(cls))

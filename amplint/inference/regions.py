@@ -49,6 +49,9 @@ class Solution:
                 self.regions[function] = presumed
             if presumed is not None or self._opens(function, state):
                 waiting[function] = None
+        for calls in known.values():
+            wrapping = (s for s, region in calls.sites.items() if region and region.wrapped)
+            waiting.update((caller, None) for caller, _ in wrapping)
         while waiting:
             caller, _ = waiting.popitem()
             changed = {
@@ -84,7 +87,7 @@ class Solution:
             for function in inference.edges.get(site, ()):
                 if function not in known or site not in known[function].sites:
                     continue  # a test, which says nothing of other code
-                region = frame.region(node.block)
+                region = frame.region_of_call(node, function)
                 # A thread begins in no region.
                 handed_over = inference.threads.get(site, ())
                 threaded = any(isinstance(a, Function) and a.id == function for a in handed_over)

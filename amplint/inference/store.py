@@ -464,6 +464,11 @@ class Store(ABC):
         found = {site: region for site, region in sites if region is not None}
         return sorted(site for site in found if found[site].presumed is presumed)
 
+    def region_of_site(self, function: str, site: SiteId) -> Region | None:
+        """The region in which a call runs a function."""
+        calls = self._regions.get(function)
+        return calls.sites.get(site) if calls is not None else None
+
     def is_from_test(self, owner: str, writer: str) -> bool:
         """Whether a test says something of other code: with mocks, and tensors on the CPU."""
         return self._is_test(writer) and not self._is_test(owner)

@@ -116,21 +116,23 @@ def _maker(kind: Any) -> Callable[..., Atom]:
 
 _MAKERS = [_maker(kind) for kind in KINDS]
 
-# A region as a row: its device, its dtype, whether it is enabled, inherited, presumed.
-RegionRow = tuple[str | None, str | None, bool | None, bool, bool]
+# A region as a row: its device, its dtype, whether it is enabled, inherited, presumed,
+# wrapped.
+RegionRow = tuple[str | None, str | None, bool | None, bool, bool, bool]
 
 
 def region_row(region: Region | None) -> RegionRow | None:
     if region is None:
         return None
-    return region.device, region.dtype, region.enabled, region.inherited, region.presumed
+    flags = region.inherited, region.presumed, region.wrapped
+    return region.device, region.dtype, region.enabled, *flags
 
 
 def region_of(row: RegionRow | None) -> Region | None:
     if row is None:
         return None
-    device, dtype, enabled, inherited, presumed = row
-    return Region(device, dtype, enabled, None, inherited, presumed)
+    device, dtype, enabled, *flags = row
+    return Region(device, dtype, enabled, None, *flags)
 
 
 def regions_of(rows: Mapping[str, RegionRow | None]) -> dict[str, Region | None]:

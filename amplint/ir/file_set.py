@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from amplint.core.text import code_of, has_line
+from amplint.frameworks.models import Models, models_with
 from amplint.ir.file_index import File, words_of
 from amplint.ir.module_names import Modules
 
@@ -30,6 +31,7 @@ class Files(Mapping[str, File]):
         index: gives one of these, indexed; raises as `File` does.
         assumes_autocast: whether functions that nobody in them calls run under autocast; None to go
             by what the files show.
+        models: the texts of the project's own models of frameworks.
     """
 
     def __init__(
@@ -38,9 +40,11 @@ class Files(Mapping[str, File]):
         others: Mapping[str, str] | None = None,
         index: Callable[[str, str], File] = File,
         assumes_autocast: bool | None = None,
+        models: Sequence[str] = (),
     ) -> None:
         self.own = dict(own)
         self.assumes_autocast = assumes_autocast
+        self.own_models = tuple(models)
         self.asked: dict[tuple[str, str], dict[str, bool]] = {}
         self._others = dict(others or {})
         self._indexed: dict[str, File] = {}
@@ -64,6 +68,11 @@ class Files(Mapping[str, File]):
 
     def __len__(self) -> int:
         return len(self.own) + len(self._others)
+
+    @cached_property
+    def models(self) -> Models:
+        """What is known of the frameworks that call these files."""
+        return models_with(self.own_models)
 
     @cached_property
     def modules(self) -> Modules:

@@ -316,31 +316,6 @@ SCHEDULERS: frozenset[str] = frozenset(
     }
 )
 
-ACCELERATORS: frozenset[str] = frozenset(
-    {
-        "accelerate.Accelerator",
-        "accelerate.accelerator.Accelerator",
-        "lightning.Fabric",
-        "lightning.fabric.Fabric",
-        "lightning.fabric.fabric.Fabric",
-        "lightning_fabric.Fabric",
-    }
-)
-"""Objects whose `prepare` or `setup` puts things on their device, with `backward(loss)`."""
-
-PREPARES: dict[str, str] = {
-    "prepare": "all",
-    "prepare_data_loader": "loader",
-    "prepare_model": "module",
-    "prepare_optimizer": "optimizer",
-    "prepare_scheduler": "scheduler",
-    "setup": "all",
-    "setup_dataloaders": "loader",
-    "setup_module": "module",
-    "setup_optimizers": "optimizer",
-}
-"""A method of such an object -> what it takes; the arguments come back in order, on the device."""
-
 INITIALIZERS: dict[str, tuple[str, ...]] = {"apex.amp.initialize": ("models", "optimizers")}
 """A function that takes such arguments first -> what it gives back: those that it is given."""
 
@@ -435,38 +410,6 @@ CLIPPING: frozenset[str] = frozenset(
 )
 """Functions that training calls between the backward pass and the step, whoever defines them."""
 
-CALLBACKS: frozenset[str] = frozenset(
-    {"Callback", "TrainerCallback", "LightningModule", "HookBase", "Hook"}
-)
-"""The bases of what an engine tells of its events: Lightning's and fastai's Callback, transformers'
-TrainerCallback, detectron2's HookBase, mmengine's Hook."""
-
-TRAINERS_WITH_LOSS: re.Pattern[str] = re.compile(
-    r"(transformers|trl|sentence_transformers|adapters|optimum|peft)\.(\w+\.)*\w*Trainer"
-)
-"""Classes whose `compute_loss(model, inputs)` runs for every batch, on inputs that were moved to
-the device: `Trainer.training_step` of transformers 4.57 (`_prepare_inputs`, then `compute_loss`),
-and what derives from it."""
-
-TRAINING_HOOKS: frozenset[str] = frozenset(
-    """
-    on_train_batch_start on_train_batch_end on_before_zero_grad on_before_backward
-    on_after_backward on_before_optimizer_step optimizer_step optimizer_zero_grad
-    configure_gradient_clipping
-    before_batch after_pred after_loss before_backward after_backward before_step after_step
-    after_cancel_batch after_batch
-    on_step_begin on_substep_end on_pre_optimizer_step on_optimizer_step on_step_end
-    before_train_iter after_train_iter
-    """.split()
-)
-"""The events of a batch of training, by the engines that name them so.
-
-Lightning: https://lightning.ai/docs/pytorch/stable/api/lightning.pytorch.callbacks.Callback.html;
-fastai: https://docs.fast.ai/callback.core.html; transformers:
-https://huggingface.co/docs/transformers/main_classes/callback; mmengine:
-https://mmengine.readthedocs.io/en/latest/tutorials/hook.html
-"""
-
 LOSS_NAME = re.compile(r"Loss|Criterion")
 
 # A name of what holds the settings of a program.
@@ -559,7 +502,6 @@ def kind(name: str) -> str | None:
         (SCHEDULERS, "scheduler"),
         (SCALERS, "scaler"),
         (FOREIGN_SCALERS, "scaler"),
-        (ACCELERATORS, "accelerator"),
         (EXECUTORS, "executor"),
     ):
         if name in names:

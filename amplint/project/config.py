@@ -21,9 +21,9 @@ from amplint.core.finding import Finding, Group
 from amplint.core.paths import lies_in, seen_from, slashes, without_drive
 from amplint.core.registry import UNPARSABLE, beginnings, did_you_mean, for_target
 from amplint.core.rule import Rule
+from amplint.core.toml import tomllib
 from amplint.project.patterns import is_pattern, spec
 from amplint.project.places import OWN_FILES, PYPROJECT
-from amplint.project.toml import tomllib
 from amplint.project.torch_floor import ANY, Floor
 
 COMMAND_LINE = "the command line"
@@ -63,6 +63,7 @@ class Settings:
         torch_floor: without `target_torch`, the lowest version that its requirements allow.
         assume_autocast: whether modules and losses that nobody is seen to call run under autocast;
             "auto" to go by what the project shows.
+        models: files that say what frameworks do with the code that they call, each with its text.
         baseline: the file of the known findings, if the settings name one.
         config: the file that the settings were read from; None if there is none.
         bases: the directory that the patterns of a key are relative to, where it is not `root`:
@@ -80,6 +81,7 @@ class Settings:
     target_torch: str | None = None
     torch_floor: Floor | None = None
     assume_autocast: bool | str = AUTO
+    models: tuple[tuple[Path, str], ...] = ()
     baseline: Path | None = None
     config: Path | None = field(default=None, compare=False, repr=False)
     bases: tuple[tuple[str, Path], ...] = ()
@@ -96,6 +98,7 @@ class Settings:
             [(key, seen_from(root, base)) for key, base in self.bases],
             self.target_torch,
             self.assume_autocast,
+            self.texts_of_models,
             self.torch_floor and [self.torch_floor.version, self.torch_floor.file.name],
         ]
 
@@ -107,6 +110,10 @@ class Settings:
     def assumes_autocast(self) -> bool | None:
         """Whether autocast is assumed; None to go by what the project shows."""
         return self.assume_autocast if isinstance(self.assume_autocast, bool) else None
+
+    @property
+    def texts_of_models(self) -> tuple[str, ...]:
+        return tuple(text for _, text in self.models)
 
     @property
     def lowest_torch(self) -> tuple[str, str] | None:
@@ -340,6 +347,8 @@ def parse(table: Mapping[str, object], origin: str, directory: Path) -> dict[str
             given["target_torch"] = torch_version(value, where)
         elif key == "assume-autocast":
             given["assume_autocast"] = true_false_or_auto(value, where)
+        elif key == "models":
+            given["models"] = models(value, where, directory.absolute())
         elif key == "baseline":
             given["baseline"] = directory.absolute() / file_name(value, where)
         else:
@@ -349,7 +358,7 @@ def parse(table: Mapping[str, object], origin: str, directory: Path) -> dict[str
 
 KEYS = (
     "select", "ignore", "extend-select", "exclude", "roots", "per-file-ignores", "target-torch",
-    "assume-autocast", "baseline",
+    "assume-autocast", "models", "baseline",
 )  # fmt: skip
 WORDS = (*KEYS, "extend")
 PATTERNS = ("exclude", "roots", "per-file-ignores")  # the keys whose patterns have a base
@@ -412,6 +421,30 @@ def file_name(value: object, where: str) -> str:
     if not isinstance(value, str) or not value or "\0" in value:
         raise ConfigError(f"{where} must be the name of a file, not {shortened(value)}")
     return value
+
+
+def models(value: object, where: str, directory: Path) -> tuple[tuple[Path, str], ...]:
+    """Files of models, each with its text; they lie below the directory of the settings."""
+    # Few projects have one, and the schema of models costs the start of a run 60 ms.
+    from amplint.frameworks.reading import ModelError, model_of  # noqa: PLC0415
+
+    found = []
+    for name in strings(value, where):
+        path = directory / file_name(name, where)
+        if files.leads_out(path, directory):
+            raise ConfigError(f"{where}: {path} does not lie below {directory}")
+        try:
+            text = files.read_text(path)
+            model_of(text)
+        except OSError as error:
+            reason = error.strerror or error
+            raise ConfigError(f"{where}: {path}: cannot be read: {reason}") from error
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{where}: {path}: is not UTF-8: {error.reason}") from error
+        except ModelError as error:
+            raise ConfigError(f"{where}: {path}: {error}") from error
+        found.append((path, text))
+    return tuple(found)
 
 
 def selectors_of(rules: Iterable[Rule]) -> frozenset[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from amplint.core import files
-from amplint.project.toml import tomllib
+from amplint.core.toml import tomllib
 
 DEFAULT = 88  # of ruff and black
 # In each file, the keys that may hold the length, the first one that is there counts.

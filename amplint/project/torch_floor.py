@@ -19,8 +19,8 @@ from pathlib import Path
 from amplint.core import files
 from amplint.core.paths import inherited, join, upward
 from amplint.core.registry import version
+from amplint.core.toml import tomllib
 from amplint.project.places import Places
-from amplint.project.toml import tomllib
 
 NAME = "torch"
 # Ex) torch>=1.8, torch[opt] (>=1.8,<3) ; python_version < "3.8"; not torchvision, torch-fidelity

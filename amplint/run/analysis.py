@@ -102,7 +102,7 @@ class Task:
         indexed: files that were indexed before, by path and text; what is indexed is added.
         tree_cache: where trees are kept for a while; without one, all are kept.
         store: the records of files that were indexed before; None to keep none.
-        assumes_autocast: see `Files`.
+        assumes_autocast, models: see `Files`.
         linker: knows the values of the files when they were linked last; None to keep none.
         progress: to be told how far the analysis is.
         timed: whether it is measured what this takes.
@@ -114,6 +114,7 @@ class Task:
     reported: frozenset[str]
     rules: Sequence[Rule]
     assumes_autocast: bool | None = None
+    models: tuple[str, ...] = ()
     indexed: dict[tuple[str, str], File] = field(default_factory=dict)
     tree_cache: TreeCache | None = None
     store: Store | None = None
@@ -144,6 +145,7 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
         {path: text for path, text in others.items() if path not in unread},
         indexer.another,
         task.assumes_autocast,
+        task.models,
     )
     index_time = processor_time() - begun
     task.outlet(Indexed(part[0], frozenset(unread)))

@@ -220,7 +220,8 @@ def outside_rules() -> list[object]:
 
 
 def own_code() -> list[Path]:
-    """All modules of amplint and of its rules, which lie in a directory of their own in a checkout.
+    """All modules of amplint and of its rules, which lie in a directory of their own in a checkout,
+    and its models of frameworks.
 
     They are found by walking: a list of directories would leave out the code that is added to a
     new one, and findings of older code would be shown.
@@ -229,4 +230,5 @@ def own_code() -> list[Path]:
     roots = [Path(amplint.__file__).parent]
     if rules is not None:
         roots += map(Path, rules.submodule_search_locations or ())
-    return sorted({file for root in roots for file in root.rglob("*.py")})
+    modules = {file for root in roots for file in root.rglob("*.py")}
+    return sorted(modules | set(roots[0].glob("frameworks/*.toml")))

@@ -117,12 +117,12 @@ class Linker:
 
 
 def environment_of(files: Files) -> list[str | None]:
-    """All that decides about values besides the digests of the files: amplint itself, and whether
-    it presumes that they run under autocast."""
+    """All that decides about values besides the digests of the files: amplint itself, the project's
+    models of frameworks, and whether it presumes that they run under autocast."""
     presumption = Presumption(files, files.assumes_autocast)
     region = presumption.region
     dtype = region.dtype if region is not None else None
-    return [environment_digest(), dtype, *sorted(presumption.patching)]
+    return [environment_digest(), *files.own_models, dtype, *sorted(presumption.patching)]
 
 
 KEY = key_of("link")  # one entry: of another amplint, or of other files, the last one replaces it
@@ -187,6 +187,8 @@ class LiveLinker:
             return None
         old, new = inference.files.own, files.own
         if not Presumption(files, files.assumes_autocast).is_as(inference.presumption):
+            return None
+        if files.own_models != inference.files.own_models:
             return None
         # A file that was indexed before is the same object.
         changed = [path for path in {**old, **new} if old.get(path) is not new.get(path)]

@@ -198,10 +198,12 @@ def by_project(task: Task, request: Request) -> list[Task]:
             task,
             texts=texts,
             rules=rules_of(request, task.reported & texts.keys()),
-            assumes_autocast=request.settings.at(directory or root).assumes_autocast,
+            assumes_autocast=settings.assumes_autocast,
+            models=settings.texts_of_models,
         )
         for root in [slashes(str(request.project.root))]
         for directory, texts in found.items()
+        for settings in [request.settings.at(directory or root)]
     ]
 
 
@@ -253,7 +255,7 @@ class Memory:
 
     def key(self, part: tuple[str, ...]) -> str:
         codes = [rule.code for rule in self.task.rules]
-        rules = [codes, caching.outside_rules(), self.task.assumes_autocast]
+        rules = [codes, caching.outside_rules(), self.task.assumes_autocast, self.task.models]
         return caching.key_of("part", caching.environment(), rules, part, list(self.task.texts))
 
     def recall(self, part: tuple[str, ...]) -> Analysed | None:

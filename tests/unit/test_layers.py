@@ -13,6 +13,7 @@ PACKAGE = ROOT / "amplint"
 # From the lowest to the highest. `source` is a module.
 LAYERS = (
     "core",
+    "frameworks",
     "project",
     "knowledge",
     "ir",

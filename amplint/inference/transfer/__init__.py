@@ -40,7 +40,7 @@ from amplint.inference.transfer.containers import (
 )
 from amplint.inference.transfer.kinds import OBJECT, STR, Site
 from amplint.inference.transfer.modules import output_device
-from amplint.inference.transfer.promotion import region_dtype, tensors_in, without_half
+from amplint.inference.transfer.promotion import as_float32, region_dtype, tensors_in, without_half
 from amplint.inference.transfer.symbols import canonical, symbol_attribute
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "STR",
     "Site",
     "add",
+    "as_float32",
     "attribute",
     "augmented",
     "autocast",

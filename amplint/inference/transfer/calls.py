@@ -30,6 +30,7 @@ from amplint.core.values import (
     constant,
     one,
 )
+from amplint.frameworks.schema import Maker
 from amplint.inference import ranks
 from amplint.inference.transfer.arguments import device_of, dtype_of, switch
 from amplint.inference.transfer.arithmetic import binary
@@ -118,6 +119,9 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
         return inner if inner and not is_unknown(inner) else one(Object("module", "?"))
     if name in libraries.PARSERS:
         return one(Object("parser", name))
+    maker = site.models.maker(name)
+    if maker is not None:
+        return one(made_by_framework(maker, name, arguments, site))
     kind = libraries.kind(name)
     if kind is not None:
         return one(library_object(kind, name, arguments, site))
@@ -239,16 +243,23 @@ def library_object(kind: str, name: str, arguments: Arguments, site: Site) -> Ob
         api = libraries.SCALERS.get(name)
         device = scaler_device(api, arguments, site) if api is not None else NO_DEVICE
         return Object(kind, name, device, enabled=None if arguments.unsure else enabled)
-    if kind == "accelerator":
-        device = Device(ACCELERATOR, site.evidence("the device is chosen here", Shows.PLACEMENT))
-        return Object(kind, name, device)
-    if name in libraries.LOADERS_ON_DEVICE:
-        return Object(
-            kind,
-            name,
-            Device(ACCELERATOR, site.evidence("its batches come on the device", Shows.PLACEMENT)),
-        )
     return Object(kind, name, host_memory(name, arguments, site) if kind == "loader" else NO_DEVICE)
+
+
+def made_by_framework(maker: Maker, name: str, arguments: Arguments, site: Site) -> Object:
+    """What a function or a class of a framework builds."""
+    if maker.builds == "accelerator":
+        device = Device(ACCELERATOR, site.evidence("the device is chosen here", Shows.PLACEMENT))
+        chosen = site.models.precision(
+            name, lambda argument, position: constant(arguments.get(argument, position))
+        )
+        return Object("accelerator", name, device, chosen.dtype if chosen is not None else None)
+    if maker.on_device:
+        text = "its batches come on the device"
+        return Object(maker.builds, name, Device(ACCELERATOR, site.evidence(text, Shows.PLACEMENT)))
+    if maker.builds == "loader":
+        return Object("loader", name, host_memory(name, arguments, site))
+    return Object(maker.builds, name)
 
 
 def host_memory(name: str, arguments: Arguments, site: Site) -> Device:

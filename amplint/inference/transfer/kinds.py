@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from amplint.core.values import NONE, Evidence, Host, Region, Shows, one
+from amplint.frameworks.models import Models, models_with
 
 INT = one(Host("int"))
 
@@ -33,7 +34,11 @@ NOTHING = one(NONE)
 
 @dataclass(frozen=True)
 class Site:
-    """Where an operation stands: the autocast region around it, and how to give it as a reason."""
+    """Where an operation stands: the autocast region around it, and how to give it as a reason.
+
+    `models`: what is known of frameworks there.
+    """
 
     region: Region | None
     evidence: Callable[[str, Shows], Evidence | None]
+    models: Models = field(default_factory=lambda: models_with(()))

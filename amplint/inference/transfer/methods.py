@@ -12,6 +12,7 @@ from amplint.core.values import (
     NO_DEVICE,
     UNKNOWN,
     Arguments,
+    Atom,
     Autocast,
     Device,
     Host,
@@ -260,21 +261,29 @@ def call_object_method(thing: Object, name: str, arguments: Arguments, site: Sit
 
 
 def call_accelerator_method(thing: Object, name: str, arguments: Arguments, site: Site) -> Value:
-    if name in libraries.PREPARES:
-        prepared = tuple(
-            join(on_device(atom, thing.device) for atom in value) for value in arguments.positional
+    method = site.models.method_of_object("accelerator", thing.type, name)
+    if method is None:
+        return UNKNOWN
+    if method.gives == "given":
+        wraps = thing.dtype if method.wraps else None
+        given = tuple(
+            join(wrapped(atom, wraps) for held in value for atom in on_device(held, thing.device))
+            for value in arguments.positional
         )
-        return prepared[0] if len(prepared) == 1 else one(Sequence(prepared, UNKNOWN))
-    if name in ("gather", "gather_for_metrics", "reduce", "to_device", "all_gather", "all_reduce"):
-        return (
-            join(on_device(atom, thing.device) for atom in arguments.positional[0])
-            if arguments.positional
-            else UNKNOWN
-        )
-    if name == "backward":
+        return given[0] if len(given) == 1 else one(Sequence(given, UNKNOWN))
+    if method.gives == "nothing":
         return NOTHING
-    if name == "autocast":
-        # Whether, and in which dtype, is up to how the accelerator was set up.
+    if method.gives == "region":
         evidence = site.evidence("the autocast region is opened here", Shows.AUTOCAST)
-        return one(Autocast(None, "half", None, evidence=evidence))
+        # Where the call that sets it up is not in sight: whether, and in which dtype, is unknown.
+        if thing.dtype is None:
+            return one(Autocast(None, "half", None, evidence=evidence))
+        return one(Autocast("cuda", thing.dtype, True, evidence=evidence))
     return UNKNOWN
+
+
+def wrapped(atom: Atom, dtype: str | None) -> Value:
+    """A module whose `forward` a framework runs in a region; None where it is not known to."""
+    if isinstance(atom, Instance) and dtype is not None:
+        return one(replace(atom, wrapped=dtype))
+    return one(atom)

@@ -161,6 +161,16 @@ def without_half(value: Value) -> Value:
     )
 
 
+def as_float32(value: Value) -> Value:
+    """The value, with tensors of 16 bits cast to float32."""
+    return normalise(
+        replace(atom, dtype="float32", dtype_evidence=None)
+        if isinstance(atom, Tensor) and half_on_a_path(atom.dtype)
+        else with_inside(atom, as_float32)
+        for atom in value
+    )
+
+
 def autocast_dtype(
     name: str, operands: list[Tensor], arguments: Arguments, site: Site
 ) -> tuple[str | None, Reason | None] | None:

@@ -1,0 +1,138 @@
+"""The models that hold for a project: those that come with amplint, and its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import NamedTuple
+
+from amplint.frameworks.reading import model_of
+from amplint.frameworks.schema import Class, Kind, Maker, Method, Model, Precision
+
+ANY = "*"
+SUFFIX = ".toml"
+
+
+class Names:
+    """Rows by the dotted names that they have, of which some hold `*`."""
+
+    def __init__(self, rows: Iterable[tuple[str, object]]) -> None:
+        self._exact: dict[str, list[object]] = {}
+        self._patterns: list[tuple[re.Pattern[str], object]] = []
+        for name, row in rows:
+            if ANY in name:
+                parts = map(re.escape, name.split(ANY))
+                self._patterns.append((re.compile(".*".join(parts)), row))
+            else:
+                self._exact.setdefault(name, []).append(row)
+
+    def of(self, name: str) -> Iterator[object]:
+        """The rows that a name means, exact ones first."""
+        yield from self._exact.get(name, ())
+        yield from (row for pattern, row in self._patterns if pattern.fullmatch(name))
+
+
+UNKNOWN_TYPE = "?"
+
+
+class Chosen(NamedTuple):
+    """A precision that is asked for: the dtype of its region, whether losses are scaled, and
+    whether what models give keeps the dtype that it has in the region."""
+
+    dtype: str
+    is_scaled: bool
+    keeps_outputs: bool
+
+
+class Models:
+    """What is known of frameworks.
+
+    Args:
+        models: the first ones before the later ones, where several speak of one thing.
+    """
+
+    def __init__(self, models: Sequence[Model]) -> None:
+        self.models = tuple(models)
+        self._classes = Names((n, c) for model in models for c in model.classes for n in c.names)
+        self._makers = {n: m for model in reversed(models) for m in model.makers for n in m.names}
+        self._precision: dict[str, list[Precision]] = {}
+        self._of_kind: dict[Kind, tuple[Class, ...]] = {}
+        for model in models:
+            for row in model.precision:
+                for name in row.calls:
+                    self._precision.setdefault(name, []).append(row)
+            for cls in model.classes:
+                if cls.kind is not None:
+                    self._of_kind[cls.kind] = (*self._of_kind.get(cls.kind, ()), cls)
+        self._methods: dict[tuple[int, ...], Mapping[str, Method]] = {}  # by ids of classes
+
+    def classes(self, names: Iterable[str]) -> tuple[Class, ...]:
+        """The rows of classes that something derives from, each once.
+
+        Args:
+            names: the dotted names of its bases. A class of the project itself is known by its name
+                alone, as `.Name`: only a row of `*.Name` means it, too.
+        """
+        found = [row for name in names for row in self._classes.of(name)]
+        return tuple({id(row): row for row in found if isinstance(row, Class)}.values())
+
+    def method(self, classes: tuple[Class, ...], name: str) -> Method | None:
+        """What is known of a method of what derives from some classes."""
+        key = tuple(map(id, classes))
+        if key not in self._methods:
+            self._methods[key] = {
+                each: row for cls in reversed(classes) for row in cls.methods for each in row.names
+            }
+        return self._methods[key].get(name)
+
+    def maker(self, name: str) -> Maker | None:
+        """What is known of a call of this dotted name that builds an object."""
+        return self._makers.get(name)
+
+    def method_of_object(self, kind: Kind, type_: str, name: str) -> Method | None:
+        """What is known of a method of an object of a framework.
+
+        Args:
+            kind, type_: of the object; "?" where its class is not in sight, so that any one of the
+                kind may be meant.
+        """
+        if type_ != UNKNOWN_TYPE:
+            return self.method(self.classes([type_]), name)
+        return self.method(self._of_kind.get(kind, ()), name)
+
+    def precision(self, name: str, given: Callable[[str, int | None], object]) -> Chosen | None:
+        """The precision that a call of this dotted name asks for; None where it says none.
+
+        Args:
+            given: the constant that the call has for an argument, by name and position.
+        """
+        for row in self._precision.get(name, ()):
+            value = written(given(row.argument, row.position))
+            if value in row.values:
+                return Chosen(row.values[value], value in row.scaled, row.keeps_outputs)
+        return None
+
+
+def written(value: object) -> str:
+    """A constant as a model has it for a key: Ex) true, 16, 16-mixed"""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@cache
+def bundled() -> tuple[Model, ...]:
+    """The models that come with amplint."""
+    folder = files("amplint.frameworks")
+    found = sorted(each.name for each in folder.iterdir() if each.name.endswith(SUFFIX))
+    return tuple(model_of(folder.joinpath(name).read_text("utf-8")) for name in found)
+
+
+@lru_cache(maxsize=8)  # a server meets the projects of one workspace
+def models_with(texts: tuple[str, ...]) -> Models:
+    """The models of a project, before those that come with amplint. Raises ModelError.
+
+    Args:
+        texts: of the project's own files of models.
+    """
+    return Models([*map(model_of, texts), *bundled()])

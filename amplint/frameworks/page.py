@@ -1,0 +1,107 @@
+"""A model as people read it: `amplint explain --model NAME`; and the schema of models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from amplint.core import files
+from amplint.frameworks.models import SUFFIX, bundled
+from amplint.frameworks.reading import ModelError, model_of
+from amplint.frameworks.schema import Class, Method, Model
+
+OFTEN = {
+    "element": "for each element of a data set",
+    "micro-batch": "for each batch of training",
+    "step": "for each step of the optimizer",
+    "evaluation-batch": "for each batch of evaluation",
+    "epoch": "for each epoch",
+    "once": "once",
+}
+BECOMES = {
+    "loss": "its backward pass is run",
+    "read": "it is read back to the host",
+    "batch": "it is taken for a batch on the device",
+}
+
+
+def schema() -> str:
+    """The JSON Schema of models."""
+    return json.dumps(msgspec.json.schema(Model), indent=2)
+
+
+def page_of(name: str) -> str:
+    """The page of the model of a name, or of a file. Raises ModelError."""
+    if name.endswith(SUFFIX):
+        return "\n".join(lines(read(Path(name))))
+    found = [model for model in bundled() if name in (model.name, *model.packages)]
+    if not found:
+        known = ", ".join(model.name for model in bundled())
+        raise ModelError(f"there is no model `{name}`: there are {known}, and your own files")
+    return "\n".join(lines(found[0]))
+
+
+def read(file: Path) -> Model:
+    """The model in a file. Raises ModelError."""
+    try:
+        return model_of(files.read_text(file))
+    except OSError as error:
+        raise ModelError(f"{file}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{file}: is not UTF-8: {error.reason}") from error
+    except ModelError as error:
+        raise ModelError(f"{file}: {error}") from error
+
+
+def lines(model: Model) -> Iterator[str]:
+    yield f"{model.name} {model.version}".rstrip()
+    if model.packages:
+        yield f"imported as {', '.join(model.packages)}"
+    for cls in model.classes:
+        yield ""
+        yield from of_class(cls)
+    for maker in model.makers:
+        yield ""
+        on_device = ", on the device" if maker.on_device else ""
+        yield f"{', '.join(maker.names)}: builds {maker.builds}{on_device}"
+    for row in model.precision:
+        yield ""
+        yield f"{row.argument}= of {', '.join(row.calls)}"
+        for value, dtype in row.values.items():
+            scaled = ", and the loss is scaled" if value in row.scaled else ""
+            yield f"  {value}: a region of {dtype}{scaled}"
+        yield from (f"  {value}: casts to {dtype}" for value, dtype in row.casts.items())
+
+
+def of_class(cls: Class) -> Iterator[str]:
+    yield f"{', '.join(cls.names)}{f' ({cls.kind})' if cls.kind else ''}"
+    yield from (f"  .{name}: {role}" for name, role in cls.attributes.items())
+    for method in cls.methods:
+        yield f"  {', '.join(method.names)}"
+        yield from (f"    {fact}" for fact in facts(method))
+    if cls.source:
+        yield f"  source: {cls.source}"
+
+
+def facts(method: Method) -> Iterator[str]:
+    if method.called is not None:
+        yield f"called {OFTEN[method.called]}{', in the region' if method.region else ''}"
+    if not method.gradients:
+        yield "without gradients"
+    if method.unless is not None:
+        yield f"not with `{method.unless}`"
+    if method.parameters:
+        yield ", ".join(f"{name}: {role}" for name, role in method.parameters.items())
+    if method.result is not None:
+        yield f"of what it returns, {BECOMES[method.result]}"
+    if method.gives is not None:
+        yield f"gives {method.gives}"
+    if method.wraps:
+        yield "modules that it gives back run their `forward` in the region"
+    if method.reads:
+        yield "brings the tensors that it is given to the host"
+    if method.source:
+        yield f"source: {method.source}"

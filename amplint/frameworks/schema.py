@@ -1,0 +1,160 @@
+"""The rows of a model: what a framework calls, what it is given, and what becomes of the result.
+
+A model is a TOML file. `amplint explain --model-schema` prints this schema as JSON Schema, and
+docs/frameworks.md tells how to write one.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Frequency = Literal["element", "micro-batch", "step", "evaluation-batch", "epoch", "once"]
+"""How often a framework calls a method. "element": for each element of a data set, in a worker of
+a loader; "micro-batch": for each batch of training; "step": for each step of the optimizer;
+"evaluation-batch": for each batch of validation, test or prediction."""
+
+OF_TRAINING: frozenset[Frequency] = frozenset({"micro-batch", "step"})
+
+Role = Literal[
+    "accelerator", "batch", "device", "host batch", "loss", "module", "number", "optimizer",
+    "other", "outputs", "scaler", "scheduler", "tensor",
+]  # fmt: skip
+"""What a value is. "batch": tensors on the device, or a nest of them; "host batch": the same before
+it was moved; "loss": a tensor with a graph, without dimensions; "outputs": what a model gives;
+"other": nothing that amplint needs to know."""
+
+Kind = Literal["accelerator", "callback", "metric", "module", "trainer"]
+"""What the instances of a class are. "accelerator": something that puts models, optimizers and
+loaders where and how they shall run; "callback": something that is told of events; "trainer":
+something that runs a loop; "module": a torch.nn.Module."""
+
+Given = Literal["given", "nothing", "region"]
+"""What else a call gives: "given", its arguments in their order, on the device; "region": a context
+that opens the autocast region of the precision."""
+
+Built = Literal["accelerator", "loader", "module", "optimizer", "scheduler"]
+"""What a call of a function or a class builds."""
+
+
+class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A row, with where its facts are written: a page, or a file of the release."""
+
+    source: str = ""
+
+
+class Method(Row, frozen=True):
+    """Methods that a framework calls, or that code may call of it.
+
+    Args:
+        names: of the methods.
+        called: how often the framework calls them; None where it does not.
+        region: whether it does so in the autocast region that its settings ask for.
+        gradients: whether gradients are recorded there.
+        unless: the option or attribute by which the framework does not call it.
+        parameters: by name, what each is given, in the order of the framework's own signature and
+            without `self`. A parameter of another name takes the role of the one in its place.
+        result: what the framework does with what it gets. "loss": it runs its backward pass;
+            "read": it brings it to the host; "batch": it takes it for a batch on the device.
+        gives: what a call of it gives to the code of users.
+        wraps: whether the modules that it gives back run their `forward` in the region.
+        reads: whether a call of it brings the tensors that it is given to the host.
+    """
+
+    names: tuple[str, ...]
+    called: Frequency | None = None
+    region: bool = False
+    gradients: bool = True
+    unless: str | None = None
+    parameters: dict[str, Role] = msgspec.field(default_factory=dict)
+    result: Literal["loss", "read", "batch"] | None = None
+    gives: Role | Given | None = None
+    wraps: bool = False
+    reads: bool = False
+
+    def role(self, name: str, position: int) -> Role | None:
+        """What a parameter is given.
+
+        Args:
+            name: of the parameter.
+            position: of it, without `self`.
+        """
+        if name in self.parameters:
+            return self.parameters[name]
+        in_place = [*self.parameters.items()][position : position + 1]
+        return in_place[0][1] if in_place else None
+
+
+class Class(Row, frozen=True):
+    """Classes that users derive from, or make instances of.
+
+    Args:
+        names: dotted ones, each under which a class can be imported; `*` stands for any characters
+            in them: `trl.*Trainer`.
+        kind: what the instances are.
+        attributes: what their attributes hold.
+        method: the rows of their methods.
+    """
+
+    names: tuple[str, ...]
+    kind: Kind | None = None
+    attributes: dict[str, Role] = msgspec.field(default_factory=dict)
+    methods: tuple[Method, ...] = msgspec.field(default=(), name="method")
+
+
+class Maker(Row, frozen=True):
+    """Functions and classes of which a call builds an object.
+
+    Args:
+        names: dotted ones, as those of a class.
+        builds: what a call builds.
+        on_device: whether that is, or gives what is, on the device.
+    """
+
+    names: tuple[str, ...]
+    builds: Built
+    on_device: bool = msgspec.field(default=False, name="on-device")
+
+
+class Precision(Row, frozen=True):
+    """An argument by which a framework is told a precision.
+
+    Args:
+        calls: the dotted names of what takes it.
+        argument: its name.
+        position: where it stands, if it may be given by position.
+        values: each value as it is written (`true` for True) -> the dtype of the region that the
+            framework opens around what it calls with `region = true`.
+        casts: each value that casts parameters and inputs instead -> their dtype.
+        scaled: the values with which the framework scales the loss.
+        keeps_outputs: whether what a model gives keeps the dtype that it has in the region. Else
+            the framework casts it to float32.
+    """
+
+    calls: tuple[str, ...]
+    argument: str
+    position: int | None = None
+    values: dict[str, str] = msgspec.field(default_factory=dict)
+    casts: dict[str, str] = msgspec.field(default_factory=dict)
+    scaled: tuple[str, ...] = ()
+    keeps_outputs: bool = msgspec.field(default=True, name="keeps-outputs")
+
+
+class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a framework does with the code that it calls.
+
+    Args:
+        name: of the framework.
+        version: the release that it was read from.
+        packages: the top-level names by which it is imported.
+        signs: texts by which a project shows that it trains under autocast by this framework.
+    """
+
+    name: str
+    version: str = ""
+    packages: tuple[str, ...] = ()
+    signs: tuple[str, ...] = ()
+    classes: tuple[Class, ...] = msgspec.field(default=(), name="class")
+    makers: tuple[Maker, ...] = msgspec.field(default=(), name="maker")
+    precision: tuple[Precision, ...] = ()
