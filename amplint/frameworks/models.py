@@ -38,10 +38,16 @@ UNKNOWN_TYPE = "?"
 
 
 class Chosen(NamedTuple):
-    """A precision that is asked for: the dtype of its region, whether losses are scaled, and
-    whether what models give keeps the dtype that it has in the region."""
+    """A precision that a framework is asked for.
 
-    dtype: str
+    Args:
+        dtype: of the region that it opens; None where it opens none.
+        is_scaled: whether it scales losses.
+        keeps_outputs: whether what models give keeps the dtype that it has in the region.
+    """
+
+    framework: str
+    dtype: str | None
     is_scaled: bool
     keeps_outputs: bool
 
@@ -57,12 +63,16 @@ class Models:
         self.models = tuple(models)
         self._classes = Names((n, c) for model in models for c in model.classes for n in c.names)
         self._makers = {n: m for model in reversed(models) for m in model.makers for n in m.names}
-        self._precision: dict[str, list[Precision]] = {}
+        self._precision = Names(
+            (n, p) for model in models for p in model.precision for n in p.calls
+        )
+        # By the ids of rows, which live as long as this: the name of the framework.
+        self._owner: dict[int, str] = {}
         self._of_kind: dict[Kind, tuple[Class, ...]] = {}
         for model in models:
-            for row in model.precision:
-                for name in row.calls:
-                    self._precision.setdefault(name, []).append(row)
+            methods = (method for cls in model.classes for method in cls.methods)
+            rows: tuple[object, ...] = (*model.precision, *methods)
+            self._owner |= {id(row): model.name for row in rows}
             for cls in model.classes:
                 if cls.kind is not None:
                     self._of_kind[cls.kind] = (*self._of_kind.get(cls.kind, ()), cls)
@@ -106,13 +116,24 @@ class Models:
         """The precision that a call of this dotted name asks for; None where it says none.
 
         Args:
-            given: the constant that the call has for an argument, by name and position.
+            given: the constant that the call has for an argument, by name and position; None
+                where it has none.
         """
-        for row in self._precision.get(name, ()):
-            value = written(given(row.argument, row.position))
+        found = None
+        for row in self._precision.of(name):
+            assert isinstance(row, Precision)
+            constant = given(row.argument, row.position)
+            value = written(constant)
             if value in row.values:
-                return Chosen(row.values[value], value in row.scaled, row.keeps_outputs)
-        return None
+                scaled = value in row.scaled
+                return Chosen(self._owner[id(row)], row.values[value], scaled, row.keeps_outputs)
+            if constant is not None:
+                found = Chosen(self._owner[id(row)], None, False, True)
+        return found
+
+    def framework_of(self, method: Method) -> str:
+        """The name of the framework of a method's row."""
+        return self._owner[id(method)]
 
 
 def written(value: object) -> str:

@@ -362,6 +362,16 @@ class Calls(Frame):
             if option.is_off:
                 self.inference.off_flags[site] = option.name
 
+    def note_precision(self, name: str, arguments: Arguments) -> None:
+        """`Trainer(precision="16-mixed")`: the region that a framework opens around methods."""
+        chosen = self.models.precision(
+            name, lambda argument, position: constant(arguments.get(argument, position))
+        )
+        if chosen is not None:
+            dtype = Host("str", chosen.dtype or "", True)
+            site = (self.facts.id, self.number)
+            self.inference.write(Key("precision", chosen.framework), site, one(dtype))
+
     def call_by_name(self, name: str, arguments: Arguments, node: Node) -> Value:
         """`model.calculate_loss(batch)`, the model unknown: the methods of that name."""
         results: list[Value] = []
@@ -439,6 +449,7 @@ class Calls(Frame):
         if isinstance(atom, Unknown) or (isinstance(atom, Method) and atom.name == "step"):
             self.run_closure(arguments, node)
         if isinstance(atom, Symbol):
+            self.note_precision(atom.name, arguments)
             special = self.call_special(atom.name, arguments, node)
             if special is not None:
                 return special

@@ -344,6 +344,20 @@ class Explanations:
             else:
                 yield Written(*source, inner)
 
+    def _framework(self, function: str) -> Iterator[Evidence]:
+        """The calls that ask the framework that calls a function for a precision."""
+        infer = self._inference
+        method = infer.model_of_method(infer.functions[function])
+        if method is None or not method.region:
+            return
+        key = Key("precision", infer.files.models.framework_of(method))
+        for caller, number in sorted(infer.sites_of(key)):
+            place = Place(
+                infer.functions[caller].path, *infer.states[caller].graph.nodes[number].location
+            )
+            text = f"this has it call `{infer.functions[function].name}` under autocast"
+            yield Evidence(place, text, Shows.AUTOCAST)
+
     def _region(self, function: str, block: int, call: SiteId | None) -> Iterator[Goal | Evidence]:
         """The context that opens the region of a block; or the calls in regions, by all of which
         it is inherited."""
@@ -365,6 +379,10 @@ class Explanations:
                     return
         around = infer.states[function].around
         if around is None:
+            return
+        by_framework = [*self._framework(function)]
+        if by_framework:
+            yield from by_framework
             return
         calls = infer.calls_in_regions(function, around.presumed)
         if around.presumed and not calls:

@@ -25,6 +25,7 @@ from amplint.core.values import (
     Tensor,
     TensorTree,
     Value,
+    constant,
     one,
     ordered,
 )
@@ -82,10 +83,8 @@ class Frame:
         return self.inference.inherited_region(self.facts.id)
 
     def own_region(self) -> Region | None:
-        """The region that decorators put around the body."""
-        if not self.facts.decorated:
-            return None
-        return opened_by(self.inference.read(Key("decorators", self.facts.id)))
+        """The region that decorators, or a framework, put around the body."""
+        return region_around(self.inference, self.facts, self.inference.read)
 
     def region(self, block: int) -> Region | None:
         """The autocast state inside a block."""
@@ -290,6 +289,26 @@ class Frame:
 def no_evidence(_text: str, _kind: Shows) -> Evidence | None:
     """The evidence of a site in the fixpoint."""
     return None
+
+
+def region_around(
+    inference: ProjectFacts, facts: FunctionFacts, ask: Callable[[Key], Value]
+) -> Region | None:
+    """The region that decorators put around a function, or the framework that calls it.
+
+    Args:
+        ask: gives the value of a key.
+    """
+    opened = opened_by(ask(Key("decorators", facts.id))) if facts.decorated else None
+    method = inference.model_of_method(facts) if opened is None else None
+    if method is None or not method.region:
+        return opened
+    asked = ask(Key("precision", inference.files.models.framework_of(method)))
+    # Of two programs, one may train in a region, and another without: nobody says which.
+    dtype = constant(asked)
+    if not isinstance(dtype, str) or not dtype:
+        return None
+    return Region("cuda", dtype, True, inherited=True)
 
 
 def opened_by(contexts: Value) -> Region | None:

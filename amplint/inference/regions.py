@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from amplint.core.values import Function, Region
-from amplint.inference.frame import Frame, opened_by
+from amplint.inference.frame import Frame, opened_by, region_around
 from amplint.inference.state import SiteId, State
 from amplint.inference.store import RegionsOfCalls
 
@@ -69,8 +69,12 @@ class Solution:
         """Whether a function opens a region, around a part of its body or around all of it."""
         if any(opened_by(state.values[node]) is not None for node in state.graph.contexts):
             return True
-        is_decorated = bool(self._inference.functions[function].decorated)
-        return is_decorated and opened_by(self._inference.decorators(function)) is not None
+        return self._around(function) is not None
+
+    def _around(self, function: str) -> Region | None:
+        """The region that decorators or a framework put around a function."""
+        infer = self._inference
+        return region_around(infer, infer.functions[function], infer.joined)
 
     def _around_calls(self, caller: str) -> Iterator[tuple[str, SiteId, Region | None]]:
         """The calls in a function: what is called, where, and in which region."""
@@ -79,8 +83,7 @@ class Solution:
         if state is None:
             return
         frame = Frame(inference, inference.functions[caller], state)
-        opened = opened_by(inference.decorators(caller))
-        frame.function_region = opened or self.regions.get(caller)
+        frame.function_region = self._around(caller) or self.regions.get(caller)
         known = inference.calls_of_functions()
         for number, node in enumerate(state.graph.nodes):
             site = caller, number

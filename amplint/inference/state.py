@@ -20,6 +20,7 @@ KeyKind = Literal[
     "field", "kept", "bases",  # of a class; `kept`: the parameter that a field holds
     "operator", "role",  # of an operator of `torch.library`; of a function that serves one
     "option",  # of the command line
+    "precision",  # of a framework
 ]  # fmt: skip
 
 

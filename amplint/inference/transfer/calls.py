@@ -253,7 +253,8 @@ def made_by_framework(maker: Maker, name: str, arguments: Arguments, site: Site)
         chosen = site.models.precision(
             name, lambda argument, position: constant(arguments.get(argument, position))
         )
-        return Object("accelerator", name, device, chosen.dtype if chosen is not None else None)
+        opens = chosen is None or chosen.dtype is not None
+        return Object("accelerator", name, device, chosen and chosen.dtype, enabled=opens)
     if maker.on_device:
         text = "its batches come on the device"
         return Object(maker.builds, name, Device(ACCELERATOR, site.evidence(text, Shows.PLACEMENT)))

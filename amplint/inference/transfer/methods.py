@@ -276,6 +276,8 @@ def call_accelerator_method(thing: Object, name: str, arguments: Arguments, site
     if method.gives == "region":
         evidence = site.evidence("the autocast region is opened here", Shows.AUTOCAST)
         # Where the call that sets it up is not in sight: whether, and in which dtype, is unknown.
+        if not thing.enabled:
+            return one(Autocast(None, None, False, evidence=evidence))
         if thing.dtype is None:
             return one(Autocast(None, "half", None, evidence=evidence))
         return one(Autocast("cuda", thing.dtype, True, evidence=evidence))
