@@ -30,7 +30,7 @@ from amplint.cst.quotes import in_quotes
 from amplint.cst.unbound import newly_unbound
 from amplint.output.fingerprint import Identity, identities
 from amplint.output.new_mistakes import SERIOUS, Edited, new_mistakes
-from amplint.output.wrapping import own_width, wrapped
+from amplint.output.wrapping import wrapped
 from amplint.output.writing import write_texts
 from amplint.project.config import Configuration, Settings
 from amplint.project.line_length import chosen_length
@@ -402,7 +402,7 @@ def fix_round(outcome: Outcome, request: Request, allow: frozenset[Safety]) -> C
             files = Files(request, outcome.all_texts)
             new = _in_style(path, text, result, files)
             pruned = without_orphans(path, text, new, files)
-            width = chosen_length((outcome.root / path).parent) or own_width(text)
+            width = chosen_length((outcome.root / path).parent)
             fixed[path] = replace(result, text=wrapped(text, pruned, width))
     return Changes(fixed, problems)
 
