@@ -133,10 +133,13 @@ TREES = {
         times=5,
     ),
     # 81,000 lines with many fixes.
-    "s3prl": Tree(load(["s3prl"], None)[0], fixes=True, once=(MYPY, TY, LIBCST)),
-    # A trainer whose scalers took most of the time, a program of scripts, and many overriders.
+    "s3prl": Tree(load(["s3prl"], None)[0], reference=AST, fixes=True, alone=True),
+    # A trainer whose scalers took most of the time, scripts, a small package, and many overriders.
     "trainer": Tree(load(["trainer"], None)[0], reference=AST, fixes=True, alone=True),
     "yolov5": Tree(load(["yolov5"], None)[0], reference=AST, fixes=True, alone=True),
+    "imagen-pytorch": Tree(
+        load(["imagen-pytorch"], None)[0], reference=AST, fixes=True, alone=True
+    ),
     "fairseq": Tree(load(["fairseq"], None)[0], reference=AST, alone=True),
     "examples": Tree(None, reference=CLICK, times=3),
 }
@@ -202,7 +205,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Measured:
-    """One tree. `missing`: the tools that could not be installed, and why."""
+    """One tree.
+
+    Args:
+        missing: the tools that could not be installed, and why.
+        before: the commit of the earlier amplint; None where it was not run.
+    """
 
     version: str
     files: int
@@ -211,6 +219,7 @@ class Measured:
     changed: str
     commands: dict[str, Row]
     missing: dict[str, str]
+    before: str | None = None
 
 
 @dataclass(frozen=True)
@@ -657,7 +666,8 @@ def main() -> None:
     found: dict[str, Measured] = {}
     with checkout(options.before) as earlier:
         for name in names:
-            found[name] = run_tree(name, TREES[name], options.cache, options.runs, earlier)
+            measured = run_tree(name, TREES[name], options.cache, options.runs, earlier)
+            found[name] = replace(measured, before=options.before)
             print(table(name, found[name]), flush=True)
     written = RESULTS / "speed.json"
     if options.update:
@@ -671,7 +681,6 @@ def main() -> None:
         result = {
             "python": platform.python_version(),
             "cores": cores,
-            "before": options.before,
             "tools": {name: tool.version for name, tool in TOOLS.items()},
             "targets": [asdict(target) for target in reached],
             "trees": {name: asdict(each) for name, each in found.items()},
@@ -680,7 +689,7 @@ def main() -> None:
 
 
 def measured_before(results: Path) -> dict[str, Measured]:
-    """What stands in the results of an earlier run."""
+    """The trees in the results of an earlier run."""
     return msgspec.json.decode(results.read_bytes(), type=Results).trees
 
 

@@ -250,7 +250,7 @@ class Rounds:
         self._request = replace(request, linker=LiveLinker(), lasting=not request.overlays)
 
     def recall(self) -> tuple[Settled, tuple[str, ...]] | None:
-        """What these rounds have come to before, and what was withheld, where the cache knows."""
+        """The end of the same rounds before, and what was withheld, where the cache knows."""
         cache = self._cache
         known = cache.get(self._key, Kept) if cache is not None else None
         if known is None:
