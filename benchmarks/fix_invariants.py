@@ -12,8 +12,9 @@ edit of the package takes. So at most `--most` of a package are tried by themsel
 seed, of each rule one before any other has two; `tried` and `fixes` of the result are different
 where some were left out. Together, all fixes are tried.
 
-Without names it takes the packages of `PACKAGES` and writes results/fix_invariants.json. The
-packages' code is read, and never run.
+Without names it takes the packages of `PACKAGES`. What was found of each is written at once to
+results/fix_invariants.json, where what it says of other packages stays. The packages' code is read,
+and never run.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import json
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -31,12 +32,11 @@ from amplint.run.request import Request
 from benchmarks.packages import RESULTS, arguments, fetch, load, sources
 from benchmarks.whole_file import request_for
 
-# Those with the most kinds of fixes among the packages in which an edit takes seconds.
+# Those in which an edit takes seconds.
 PACKAGES = (
     "asteroid", "denoising-diffusion-pytorch", "f5-tts", "fastai", "gfpgan", "imagen-pytorch",
-    "nnunetv2", "open-clip-torch", "pyannote-audio", "pytorch-ignite", "pytorch-tabnet",
-    "realesrgan", "recbole", "rl-games", "s3prl", "simpletransformers", "trainer",
-    "vit-pytorch", "x-transformers", "yolov5", "yolox",
+    "open-clip-torch", "pytorch-tabnet", "realesrgan", "recbole", "rl-games", "trainer",
+    "video-diffusion-pytorch", "x-transformers", "yolox",
 )  # fmt: skip
 
 
@@ -143,21 +143,25 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--most", type=int, default=12, help="so many fixes of a package alone")
     parser.add_argument("--seed", type=int, default=0, help="to draw these")
-    parser.add_argument("--out", type=Path, help="the JSON; default: results/ for all packages")
+    parser.add_argument("--out", type=Path, default=RESULTS / "fix_invariants.json")
     options = parser.parse_args()
-    found: dict[str, Invariants] = {}
+    holds = True
     for package in load(options.packages or PACKAGES):
         tree = fetch(package, options.cache)
         request = request_for(tree, [*sources(package, tree)])
+        found = invariants_of(request, options.most, options.seed)
+        holds &= found.hold
         name = f"{package.name} {package.version}"
-        found[name] = invariants_of(request, options.most, options.seed)
-        print(report(name, found[name]), flush=True)
-    out = options.out or (None if options.packages else RESULTS / "fix_invariants.json")
-    if out is not None:
-        packages = {name: asdict(each) for name, each in found.items()}
-        result = {"most": options.most, "seed": options.seed, "packages": packages}
-        out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    sys.exit(not all(each.hold for each in found.values()))
+        print(report(name, found), flush=True)
+        keep(name, {"most": options.most, "seed": options.seed, **asdict(found)}, options.out)
+    sys.exit(not holds)
+
+
+def keep(name: str, result: Mapping[str, object], out: Path) -> None:
+    """Write a result into a file, beside those of the other packages."""
+    known = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
+    every = dict(sorted({**known, name: result}.items()))
+    out.write_text(json.dumps(every, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

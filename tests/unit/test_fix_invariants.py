@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from amplint.core.rule import Rule
 from amplint.output.fixing import UNSAFE, Rounds
-from benchmarks.fix_invariants import Invariants, Tried, drawn, invariants_of, report
+from benchmarks.fix_invariants import Invariants, Tried, drawn, invariants_of, keep, report
 from tests.helpers import request as real_request
 from tests.helpers import write
 from tests.unit.test_fixing import on_call, rename, request
@@ -67,6 +68,13 @@ def test_each_rule_has_one_before_another_has_two(tmp_path: Path, seed: int) -> 
         assert Counter(each.finding.code for each in chosen) == codes
         assert chosen == drawn(named, most, seed)
     assert len(drawn(named, 99, seed)) == 10
+
+
+def test_results_stand_beside_those_of_other_packages(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    for name, number in ("b 1", 1), ("a 1", 2), ("b 1", 3):
+        keep(name, {"most": number}, out)
+    assert json.loads(out.read_text()) == {"a 1": {"most": 2}, "b 1": {"most": 3}}
 
 
 ATTENTION = """
