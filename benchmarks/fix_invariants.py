@@ -35,7 +35,7 @@ from benchmarks.whole_file import request_for
 # Those in which an edit takes seconds.
 PACKAGES = (
     "asteroid", "denoising-diffusion-pytorch", "f5-tts", "fastai", "gfpgan", "imagen-pytorch",
-    "open-clip-torch", "pytorch-tabnet", "realesrgan", "recbole", "rl-games", "trainer",
+    "open-clip-torch", "pytorch-tabnet", "realesrgan", "rl-games", "trainer",
     "video-diffusion-pytorch", "x-transformers", "yolox",
 )  # fmt: skip
 
