@@ -311,6 +311,20 @@ class Rounds:
             outcome = engine.run(self._overlaid(texts))
         return Settled(outcome, texts, applied, problems)
 
+    def alone(self, named: Named) -> Settled:
+        """The project as it is after one fix; what that makes room for is not fixed.
+
+        Args:
+            named: one of what may be fixed in the project as it is.
+        """
+        chosen = replace(self.first, findings=(named.finding,))
+        changes = fix_round(chosen, self._overlaid({}), self._allow)
+        if not changes.fixed:
+            return Settled(self.first, {}, {}, changes.problems)
+        texts = {path: fixed.text for path, fixed in changes.fixed.items()}
+        outcome = engine.run(self._overlaid(texts))
+        return Settled(outcome, texts, {named.finding.path: [named]}, changes.problems)
+
     def _round(
         self, outcome: Outcome, texts: Mapping[str, str], without: Collection[Identity]
     ) -> tuple[Changes, Mapping[int, Named]]:
