@@ -55,7 +55,7 @@ from amplint.inference.hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
 from amplint.inference.state import Key, State
 from amplint.inference.transfer import Site, options
 from amplint.ir import ops
-from amplint.ir.model import CallShape, Graph, Node
+from amplint.ir.model import CallShape, Graph, Node, Param
 from amplint.knowledge import casts, libraries
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 from amplint.knowledge.modules import MODULES
@@ -95,9 +95,15 @@ MODULE_METHODS = frozenset(
 class Calls(Frame):
     """Attributes and calls in one function."""
 
-    def default_of(self, parameter: object) -> Value:
-        default = getattr(parameter, "default", None)
-        if not getattr(parameter, "constant_default", False):
+    def default_of(self, function: str, parameter: Param) -> Value:
+        """What a parameter is in a call that leaves it out."""
+        if parameter.constant_default or not parameter.has_default:
+            return self.constant_default(parameter)
+        return self.inference.read(Key("default", function, parameter.name))
+
+    def constant_default(self, parameter: Param) -> Value:
+        default = parameter.default
+        if not parameter.constant_default:
             return BOTTOM
         if default is None:
             return one(NONE)
@@ -822,7 +828,7 @@ class Calls(Frame):
         positional = [p for p in facts.params if p.kind == "positional"]
         if function.bound is not None:
             positional = positional[1:]
-        filled = {p.name: self.default_of(p) for p in facts.params if p.constant_default}
+        filled = {p.name: self.constant_default(p) for p in facts.params if p.constant_default}
         if not arguments.stars:
             names = [p.name for p in positional]
             filled |= dict(zip(names, arguments.positional, strict=False))
@@ -905,11 +911,11 @@ class Calls(Frame):
                 told = MappingValue(any_value(told), (), True)
             infer.write(Key("param", facts.id, starstar), site, one(told))
         # What a call leaves out is what the default says; elsewhere the default is not what it is.
-        left_out = [p for p in params if p.name not in arguments.keywords and p.constant_default]
+        left_out = [p for p in params if p.name not in arguments.keywords and p.has_default]
         filled = {p.name for p in positional[: len(arguments.positional)]}
         for p in left_out:
             if p.name not in filled and p.name not in function.given_names:
-                infer.write(Key("param", facts.id, p.name), site, self.default_of(p))
+                infer.write(Key("param", facts.id, p.name), site, self.default_of(facts.id, p))
 
     def fill_fields(self, cls: str, arguments: Arguments) -> None:
         """A dataclass or NamedTuple: its fields are what the call gives, in order."""

@@ -341,8 +341,12 @@ class Evaluation(Calls):
             return given or one(Sequence(None, self.gradients(node) or UNKNOWN))
         if parameter.kind == "starstar":
             return infer.read(Key("param", facts.id, name)) or one(MappingValue(UNKNOWN))
+        # A call that leaves it out has the default among what is given. Where each gives something
+        # else, no call in sight runs with the default.
         given = infer.read(Key("param", facts.id, name))
-        default = self.default_of(parameter)
+        if not given and parameter.has_default and not parameter.constant_default:
+            given = self.default_of(facts.id, parameter)
+        default = self.constant_default(parameter)
         seen = given or default
         told = known(seen)
         # Callers that nobody sees may pass anything; what is seen is what a finding rests on.
@@ -354,10 +358,11 @@ class Evaluation(Calls):
         hot = self.hot_parameter(node, parameter.has_default, declared)
         if hot is not None:
             return join([hot, one(NONE)]) if NONE in default else hot
+        left = default if default <= seen else BOTTOM
         if not is_unknown(declared):
-            return join([declared, default])
+            return join([declared, left])
         is_told = given or any(isinstance(a, Host) and a.kind in NUMBER_KINDS for a in default)
-        return join([UNKNOWN, default]) if parameter.constant_default and is_told else UNKNOWN
+        return join([UNKNOWN, left]) if is_told else UNKNOWN
 
     def hot_parameter(self, node: Node, has_default: bool, declared: Value) -> Value | None:
         """A `forward` parameter that is used as a tensor is one, on the accelerator."""
@@ -672,7 +677,7 @@ class Evaluation(Calls):
         value = self.of(node.operands[0])
         # `device=torch.device("cpu")` is what nobody has chosen, as `device="cpu"` is.
         chosen = frozenset(a for a in value if not (isinstance(a, Device) and a.kind == CPU.kind))
-        self.inference.write(Key("param", *node.data), (self.facts.id, self.number), chosen)
+        self.inference.write(Key("default", *node.data), (self.facts.id, self.number), chosen)
         return value
 
     def op_class(self, node: Node) -> Value:
