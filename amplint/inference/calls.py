@@ -221,10 +221,11 @@ class Calls(Frame):
         """The value of a field in an instance that one call is known to have made, where the
         constructor stores a parameter in it: that, and what is stored in it elsewhere."""
         infer = self.inference
-        makers = infer.methods(instance.cls, "__init__", overridden=False) if instance.given else []
-        if len(makers) != 1:
+        makers = infer.methods(instance.cls, "__init__", overridden=False)
+        if not instance.given or len(makers) > 1:
             return BOTTOM
-        key = Key("kept", str(infer.functions[makers[0]].cls), name)
+        # Of a dataclass, the constructor is generated.
+        key = Key("kept", str(infer.functions[makers[0]].cls if makers else instance.cls), name)
         parameter = constant(infer.read(key))
         given = next((value for p, value in instance.given if p == parameter), None)
         if given is None:
@@ -418,8 +419,9 @@ class Calls(Frame):
             if not makers:
                 if infer.library_bases(atom.id) & DICTS:
                     return self.called(Symbol("builtins.dict"), arguments, node)
-                self.fill_fields(atom.id, arguments)
-            given = self.identified(makers, arguments)
+                given = self.fill_fields(atom.id, arguments)
+            else:
+                given = self.identified(makers, arguments)
             if infer.is_loader(atom.id) and self.hands_on(makers):
                 device = transfer.host_memory(
                     "torch.utils.data.DataLoader", arguments, self.site(node)
@@ -459,7 +461,7 @@ class Calls(Frame):
 
     def identified(self, makers: list[str], arguments: Arguments) -> tuple[tuple[str, Value], ...]:
         """The arguments of a constructor by which its instance is told from others: objects and
-        tensors, known or not. Numbers and texts would tell apart what is alike."""
+        tensors, known or not."""
         if len(makers) != 1 or arguments.unsure:
             return ()
         facts = self.inference.functions[makers[0]]
@@ -470,7 +472,7 @@ class Calls(Frame):
             (p.name, given[p.name])
             for p in facts.params
             if p.name in given
-            and not any(isinstance(atom, Host) for atom in given[p.name])
+            and tells_apart(given[p.name])
             and not (p.annotated and is_unknown(given[p.name]))  # the annotation knows more
         )
 
@@ -917,18 +919,44 @@ class Calls(Frame):
             if p.name not in filled and p.name not in function.given_names:
                 infer.write(Key("param", facts.id, p.name), site, self.default_of(facts.id, p))
 
-    def fill_fields(self, cls: str, arguments: Arguments) -> None:
-        """A dataclass or NamedTuple: its fields are what the call gives, in order."""
+    def fill_fields(self, cls: str, arguments: Arguments) -> tuple[tuple[str, Value], ...]:
+        """A dataclass or NamedTuple: its fields are what the call gives, in order.
+
+        Gives those by which its instance is told from others, as `identified` does.
+        """
         infer = self.inference
-        facts = infer.classes[cls]
-        if "dataclass" not in facts.decorated and "NamedTuple" not in facts.bases:
-            return
+        if not infer.is_dataclass(cls):
+            return ()
         site = (self.facts.id, self.number)
-        for name, value in [
-            *zip(infer.fields(cls), arguments.positional, strict=False),
-            *arguments.keywords.items(),
-        ]:
+        given = dict(zip(infer.fields(cls), arguments.positional, strict=False))
+        given |= arguments.keywords
+        for name, value in given.items():
             infer.write(Key("field", cls, name), site, value)
+            infer.write(Key("kept", cls, name), site, one(Host("str", name, True)))
+        if arguments.unsure or len(given) > MAX_IDENTIFIED:
+            return ()
+        told = {name: value for name, value in given.items() if tells_apart(value)}
+        # Of what is given and not known, the annotation may say more.
+        return tuple(
+            (name, join([value, self.declared_field(cls, name)]) if is_unknown(value) else value)
+            for name, value in told.items()
+        )
+
+    def declared_field(self, cls: str, name: str) -> Value:
+        """What the annotation of a field of a dataclass says, or its default."""
+        infer = self.inference
+        declaring = (
+            each
+            for each in infer.mro(cls)
+            if name in infer.files[infer.classes[each].path].graph(each).bindings
+        )
+        return join(infer.read(Key("name", each, name)) for each in declaring)
+
+
+def tells_apart(value: Value) -> bool:
+    """Whether an instance is told from others by having been given this: numbers and texts would
+    tell apart what is alike."""
+    return not any(isinstance(atom, Host) for atom in value)
 
 
 def held(atom: Atom) -> Iterator[Atom]:

@@ -562,7 +562,7 @@ class Evaluation(Calls):
             return self.call_dunder(instance, "__getitem__", Arguments((index,)), node)
         key = constant(index)
         if isinstance(key, str):
-            return self.inference.read(Key("field", instance.cls, key)) or UNKNOWN
+            return self.stored_field(instance, key)
         return UNKNOWN
 
     def named_tuple(self, instance: Instance) -> Sequence | None:
@@ -572,8 +572,12 @@ class Evaluation(Calls):
         if "NamedTuple" not in facts.bases:
             return None
         names = infer.fields(instance.cls)
-        values = (infer.read(Key("field", instance.cls, name)) or UNKNOWN for name in names)
+        values = (self.stored_field(instance, name) for name in names)
         return Sequence(tuple(values), BOTTOM, names=names)
+
+    def stored_field(self, instance: Instance, name: str) -> Value:
+        identified = self.identified_field(instance, name)
+        return identified or self.inference.read(Key("field", instance.cls, name)) or UNKNOWN
 
     def call_dunder(self, instance: Instance, name: str, arguments: Arguments, node: Node) -> Value:
         ids = self.inference.methods(instance.cls, name)
