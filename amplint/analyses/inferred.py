@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from amplint.analyses.fact import Fact, NodeFact, PlaceFact
-from amplint.analyses.unknown_in_calls import is_unknown_in, sources
+from amplint.analyses.unknown_in_calls import gives_half, is_unknown_in, sources
 from amplint.core.values import Region, Value
 from amplint.inference import Inference
 from amplint.inference.explanation import Explanations
@@ -51,10 +51,11 @@ class Values(NodeFact[Value]):
         if facts.name == "forward" and facts.cls is not None:
             return False  # of which the parameters are tensors, whatever they are given
         calls = infer.calls_in_regions(function, region.presumed)
-        if not calls or not is_unknown_in(infer, calls, function, number):
+        if not calls or not is_unknown_in(infer, calls, function, number, gives_half):
             return False
-        made_of = (infer.states[function].values[n] for n in sources(infer, function, number))
-        return all(without_half(each) == each for each in made_of)
+        made_of = sources(infer, function, number, gives_half)
+        values = (infer.states[function].values[each] for each in made_of)
+        return all(without_half(each) == each for each in values)
 
 
 class Regions(PlaceFact[Region]):

@@ -221,7 +221,7 @@ class Calls(Frame):
         """The value of a field in an instance that one call is known to have made, where the
         constructor stores a parameter in it: that, and what is stored in it elsewhere."""
         infer = self.inference
-        makers = infer.methods(instance.cls, "__init__", overridden=False)
+        makers = infer.methods(instance.cls, "__init__", overridden=False) if instance.given else []
         if not instance.given or len(makers) > 1:
             return BOTTOM
         # Of a dataclass, the constructor is generated.
@@ -929,7 +929,7 @@ class Calls(Frame):
             return ()
         site = (self.facts.id, self.number)
         given = dict(zip(infer.fields(cls), arguments.positional, strict=False))
-        given |= arguments.keywords
+        given |= {name: value for name, value in arguments.keywords.items() if name != "**"}
         for name, value in given.items():
             infer.write(Key("field", cls, name), site, value)
             infer.write(Key("kept", cls, name), site, one(Host("str", name, True)))
