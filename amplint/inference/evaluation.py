@@ -681,7 +681,12 @@ class Evaluation(Calls):
         value = self.of(node.operands[0])
         # `device=torch.device("cpu")` is what nobody has chosen, as `device="cpu"` is.
         chosen = frozenset(a for a in value if not (isinstance(a, Device) and a.kind == CPU.kind))
-        self.inference.write(Key("default", *node.data), (self.facts.id, self.number), chosen)
+        site = (self.facts.id, self.number)
+        self.inference.write(Key("default", *node.data), site, chosen)
+        # A callback by default is what users of a library run, whatever the library gives itself.
+        functions = frozenset(a for a in chosen if isinstance(a, Function))
+        if functions:
+            self.inference.write(Key("param", *node.data), site, functions)
         return value
 
     def op_class(self, node: Node) -> Value:
