@@ -1108,3 +1108,24 @@ def test_output_to_a_full_disk_is_one_sentence(project: Path) -> None:
         2,
         "amplint: error: the output cannot be written: No space left on device\n",
     )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes a stream as a shell does")
+@pytest.mark.parametrize(
+    ("closed", "file", "status"), [(0, "-", 0), (1, "a.py", 1), (2, "a.py", 1)]
+)
+def test_a_closed_stream_is_an_empty_one(
+    project: Path, closed: int, file: str, status: int
+) -> None:
+    (project / "a.py").write_text(LEGACY)
+    command = f'exec "$0" -m amplint check --no-cache {file} {closed}>&-'
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert (done.returncode, done.stderr) == (status, "")
+    assert ("AMP701" in done.stdout) == (closed == 2)
