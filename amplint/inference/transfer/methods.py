@@ -204,7 +204,7 @@ def call_blob_method(blob: TensorTree, name: str, arguments: Arguments, site: Si
     if name == "copy":
         return UNKNOWN  # tensors have no such method: an array, a table or a dict
     if name in ("get", "pop"):
-        return taken(one(branch(blob)), name, arguments)
+        return one(branch(blob))
     if name == "pin_memory":
         return one(blob)
     return call_tensor_method(Tensor(device=blob.device), name, arguments, site)
@@ -227,8 +227,7 @@ def call_host_method(host: Host, name: str, arguments: Arguments) -> Value:
 def call_mapping_method(mapping: Mapping, name: str, arguments: Arguments) -> Value:
     if name in ("get", "pop"):
         key = constant(arguments.positional[0]) if arguments.positional else None
-        found = value_at(mapping, key)
-        return found if key in dict(mapping.items) else taken(found, name, arguments)
+        return value_at(mapping, key)
     if name == "setdefault":
         return any_value(mapping)
     if name == "items":
@@ -238,13 +237,6 @@ def call_mapping_method(mapping: Mapping, name: str, arguments: Arguments) -> Va
     if name == "keys":
         return one(Sequence(None, STR))
     return one(mapping) if name == "copy" else UNKNOWN
-
-
-def taken(found: Value, name: str, arguments: Arguments) -> Value:
-    """What `get` or `pop` gives where the key may not be there."""
-    default = arguments.get("default", 1)
-    may_be_none = default == NOTHING or (default is None and name == "get")
-    return join([found, NOTHING]) if found and may_be_none else found
 
 
 def call_object_method(thing: Object, name: str, arguments: Arguments, site: Site) -> Value:
