@@ -53,7 +53,7 @@ class Chosen(NamedTuple):
 
 
 class Models:
-    """What is known of frameworks.
+    """The models of all frameworks.
 
     Args:
         models: the first ones before the later ones, where several speak of one thing.
@@ -89,7 +89,7 @@ class Models:
         return tuple({id(row): row for row in found if isinstance(row, Class)}.values())
 
     def method(self, classes: tuple[Class, ...], name: str) -> Method | None:
-        """What is known of a method of what derives from some classes."""
+        """The row of a method of what derives from some classes."""
         key = tuple(map(id, classes))
         if key not in self._methods:
             self._methods[key] = {
@@ -98,11 +98,11 @@ class Models:
         return self._methods[key].get(name)
 
     def maker(self, name: str) -> Maker | None:
-        """What is known of a call of this dotted name that builds an object."""
+        """The row of a call of this dotted name that builds an object."""
         return self._makers.get(name)
 
     def method_of_object(self, kind: Kind, type_: str, name: str) -> Method | None:
-        """What is known of a method of an object of a framework.
+        """The row of a method of an object of a framework.
 
         Args:
             kind, type_: of the object; "?" where its class is not in sight, so that any one of the

@@ -74,7 +74,7 @@ class Method(Row, frozen=True):
     reads: bool = False
 
     def role(self, name: str, position: int) -> Role | None:
-        """What a parameter is given.
+        """The role of what a parameter is given.
 
         Args:
             name: of the parameter.
@@ -94,7 +94,7 @@ class Class(Row, frozen=True):
             in them: `trl.*Trainer`.
         kind: what the instances are.
         attributes: what their attributes hold.
-        method: the rows of their methods.
+        methods: the rows of their methods, each a `[[class.method]]`.
     """
 
     names: tuple[str, ...]
@@ -142,7 +142,7 @@ class Precision(Row, frozen=True):
 
 
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a framework does with the code that it calls.
+    """All that is known of a framework, and of what it does with the code that it calls.
 
     Args:
         name: of the framework.

@@ -411,7 +411,7 @@ class Evaluation(Calls):
         return one(TensorTree(device))
 
     def given_by_framework(self, node: Node, role: Role | None) -> Value | None:
-        """What a framework gives for a parameter of a method that it calls."""
+        """The value that a framework gives for a parameter of a method that it calls."""
         name = f"`{node.data}` of `{self.facts.name}`"
         moved = f"{name} has been moved by the framework"
         if role == "batch":

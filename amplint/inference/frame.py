@@ -64,7 +64,7 @@ class Frame:
 
     @property
     def models(self) -> Models:
-        """What is known of frameworks."""
+        """The models of frameworks."""
         return self.inference.files.models
 
     def chain(self, block: int) -> Iterable[int]:
