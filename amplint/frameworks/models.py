@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -35,6 +35,10 @@ class Names:
 
 
 UNKNOWN_TYPE = "?"
+QUOTE = "[\"']"
+BOOLEANS = frozenset({"true", "false"})
+# Names of methods of any module, which say nothing of what they return.
+NO_SIGN = frozenset({"forward", "__call__"})
 
 
 class Chosen(NamedTuple):
@@ -57,6 +61,9 @@ class Models:
 
     Args:
         models: the first ones before the later ones, where several speak of one thing.
+
+    Attributes:
+        giving_losses: the names of methods of which a framework backpropagates the result.
     """
 
     def __init__(self, models: Sequence[Model]) -> None:
@@ -76,7 +83,25 @@ class Models:
             for cls in model.classes:
                 if cls.kind is not None:
                     self._of_kind[cls.kind] = (*self._of_kind.get(cls.kind, ()), cls)
+        methods_of_all = (m for model in models for cls in model.classes for m in cls.methods)
+        self.giving_losses = frozenset(
+            name for method in methods_of_all if method.result == "loss" for name in method.names
+        ).difference(NO_SIGN)
         self._methods: dict[tuple[int, ...], Mapping[str, Method]] = {}  # by ids of classes
+
+    @cached_property
+    def signs(self) -> list[tuple[str, re.Pattern[str]]]:
+        """What is written where a project trains under autocast by a framework, each with a part
+        that is looked for first."""
+        return [sign_of(text) for model in self.models for text in model.signs]
+
+    @cached_property
+    def shows_float16(self) -> list[tuple[str, re.Pattern[str]]]:
+        """The same of regions in float16: the values that mean them, in quotes."""
+        rows = [row for model in self.models for row in model.precision]
+        values = {v for row in rows for v, dtype in row.values.items() if dtype == "float16"}
+        words = sorted(value for value in values if not value.isdigit() and value not in BOOLEANS)
+        return [sign_of(f'"{word}"') for word in words]
 
     def classes(self, names: Iterable[str]) -> tuple[Class, ...]:
         """The rows of classes that something derives from, each once.
@@ -134,6 +159,14 @@ class Models:
     def framework_of(self, method: Method) -> str:
         """The name of the framework of a method's row."""
         return self._owner[id(method)]
+
+
+def sign_of(text: str) -> tuple[str, re.Pattern[str]]:
+    """A pattern for a text, whichever quotes it has, and the longest part without any."""
+    whole = re.sub(QUOTE, lambda _: QUOTE, re.escape(text))
+    before = r"\b" if text[0].isalnum() else ""
+    after = r"\b" if text[-1].isalnum() else ""
+    return max(re.split(QUOTE, text), key=len), re.compile(f"{before}{whole}{after}")
 
 
 def written(value: object) -> str:

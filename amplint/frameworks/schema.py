@@ -148,7 +148,8 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         name: of the framework.
         version: the release that it was read from.
         packages: the top-level names by which it is imported.
-        signs: texts by which a project shows that it trains under autocast by this framework.
+        signs: texts by which a project shows that it trains under autocast by this framework, with
+            quotes of either kind. Ex) `precision="bf16`, which `precision='bf16-mixed'` begins with
     """
 
     name: str

@@ -38,14 +38,12 @@ from amplint.core.values import (
     ordered,
 )
 from amplint.core.values import Mapping as MappingValue
-from amplint.frameworks.schema import Role
 from amplint.inference import custom_ops, ranks, transfer
 from amplint.inference.annotations import annotated, annotation_subscript
 from amplint.inference.calls import CONTEXT_MAKERS, Calls
 from amplint.inference.narrowing import narrow
 from amplint.inference.project import speaks_of_devices
 from amplint.inference.state import GLOBALS, MAX_TURNS, WHOLE, Key
-from amplint.inference.transfer.kinds import NUMBER
 from amplint.inference.use_evidence import CONTAINERS
 from amplint.ir import ops
 from amplint.ir.model import Node
@@ -370,7 +368,9 @@ class Evaluation(Calls):
         model = self.inference.model_of_method(facts)
         if model is not None and model.parameters:
             place = [p.name for p in facts.params].index(node.data) - 1
-            return self.given_by_framework(node, model.role(node.data, place))
+            role = model.role(node.data, place)
+            what = f"`{node.data}` is a parameter of `{facts.name}`"
+            return self.of_role(role, node, what) if role is not None else None
         step = facts.name == "training_step" or (
             # Of another engine: one that moves nothing is given what has been moved.
             facts.name in TRAINING_STEPS and node.data == "batch" and not facts.words & MOVING
@@ -409,29 +409,6 @@ class Evaluation(Calls):
         if self.number in self.marks.tensors:
             return one(Tensor(device=device, rank=1))
         return one(TensorTree(device))
-
-    def given_by_framework(self, node: Node, role: Role | None) -> Value | None:
-        """The value that a framework gives for a parameter of a method that it calls."""
-        name = f"`{node.data}` of `{self.facts.name}`"
-        moved = f"{name} has been moved by the framework"
-        if role == "batch":
-            return one(
-                TensorTree(Device(ACCELERATOR, self.evidence(node, moved, Shows.CONVENTION)))
-            )
-        if role == "host batch":
-            return one(TensorTree(CPU))
-        if role == "outputs":
-            text = f"{name} is a model's output"
-            device = Device(ACCELERATOR, self.evidence(node, text, Shows.CONVENTION))
-            return one(TensorTree(device, "output"))
-        if role in ("loss", "tensor"):
-            text = f"{name} is on the device"
-            device = Device(ACCELERATOR, self.evidence(node, text, Shows.CONVENTION))
-            is_loss = role == "loss"
-            return one(Tensor(device=device, rank=0 if is_loss else None, grad=is_loss or None))
-        if role == "number":
-            return NUMBER
-        return self.mark_value(role) if role is not None else None
 
     def function_parameter(self, node: Node, role: str) -> Value | None:
         """The value that autograd passes to a forward or a backward pass, if used as a tensor."""

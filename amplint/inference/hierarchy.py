@@ -269,6 +269,11 @@ class Hierarchy(Bindings):
             return None
         return self.files.models.method(self.models_of(function.cls), function.name)
 
+    def is_run_in_region(self, function: FunctionFacts) -> bool:
+        """Whether a framework calls a method in the region of its precision."""
+        method = self.model_of_method(function)
+        return method is not None and method.region
+
     def is_loader(self, cls: str) -> bool:
         return any(libraries.kind(name) == "loader" for name in self.library_bases(cls))
 
