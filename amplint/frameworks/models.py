@@ -91,7 +91,7 @@ class Models:
 
     @cached_property
     def signs(self) -> list[tuple[str, re.Pattern[str]]]:
-        """What is written where a project trains under autocast by a framework, each with a part
+        """The texts that stand where a project trains under autocast by a framework, each with a part
         that is looked for first."""
         return [sign_of(text) for model in self.models for text in model.signs]
 
