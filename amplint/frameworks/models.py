@@ -20,18 +20,33 @@ class Names:
 
     def __init__(self, rows: Iterable[tuple[str, object]]) -> None:
         self._exact: dict[str, list[object]] = {}
-        self._patterns: list[tuple[re.Pattern[str], object]] = []
+        self._patterns: list[tuple[str, object]] = []
         for name, row in rows:
             if ANY in name:
-                parts = map(re.escape, name.split(ANY))
-                self._patterns.append((re.compile(".*".join(parts)), row))
+                self._patterns.append((name, row))
             else:
                 self._exact.setdefault(name, []).append(row)
 
     def of(self, name: str) -> Iterator[object]:
         """The rows that a name means, exact ones first."""
         yield from self._exact.get(name, ())
-        yield from (row for pattern, row in self._patterns if pattern.fullmatch(name))
+        yield from (row for pattern, row in self._patterns if fits(pattern, name))
+
+
+def fits(pattern: str, name: str) -> bool:
+    """Whether a name is what a pattern means, in which each `*` stands for any characters.
+
+    A regular expression would take quadratic time for a long name.
+    """
+    start, *middle, end = pattern.split(ANY)
+    if not name.startswith(start):
+        return False
+    at = len(start)
+    for part in middle:
+        at = name.find(part, at) + len(part)
+        if at < len(part):
+            return False
+    return name.endswith(end) and len(name) - len(end) >= at
 
 
 UNKNOWN_TYPE = "?"
@@ -91,8 +106,8 @@ class Models:
 
     @cached_property
     def signs(self) -> list[tuple[str, re.Pattern[str]]]:
-        """The texts that stand where a project trains under autocast by a framework, each with a part
-        that is looked for first."""
+        """The texts by which a project shows that it trains under autocast by a framework, and of
+        each a part that is looked for first."""
         return [sign_of(text) for model in self.models for text in model.signs]
 
     @cached_property

@@ -147,6 +147,8 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     Args:
         name: of the framework.
         version: the release that it was read from.
+        releases: all those that its rows were read from, as pip names them, if they are not just
+            `NAME==VERSION`. Ex) `trl==1.16.0`, `x @ https://.../x-1.0.tar.gz`
         packages: the top-level names by which it is imported.
         signs: texts by which a project shows that it trains under autocast by this framework, with
             quotes of either kind. Ex) `precision="bf16`, which `precision='bf16-mixed'` begins with
@@ -154,6 +156,7 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     name: str
     version: str = ""
+    releases: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     signs: tuple[str, ...] = ()
     classes: tuple[Class, ...] = msgspec.field(default=(), name="class")

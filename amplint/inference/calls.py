@@ -215,7 +215,7 @@ class Calls(Frame):
         return transfer.object_attribute(layers[0], name) if len(layers) == 1 else UNKNOWN
 
     def attribute_of_framework(self, instance: Instance, name: str, node: Node) -> Value | None:
-        """The value that a framework keeps in an attribute of an instance, or a method that users call."""
+        """The value of an attribute that a framework sets, or a method of it that users call."""
         classes = self.inference.models_of(instance.cls)
         role = next((row.attributes[name] for row in classes if name in row.attributes), None)
         if role is not None:

@@ -281,7 +281,7 @@ class Frame:
         return [self.values[number] if number >= 0 else UNKNOWN for number in node.operands]
 
     def of_role(self, role: Role | Given, node: Node, what: str) -> Value | None:
-        """The value of something by the role that it has for a framework; None where that says nothing.
+        """The value of something by its role for a framework; None where that says nothing.
 
         Args:
             what: the sentence that says so, for the evidence.
