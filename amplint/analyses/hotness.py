@@ -650,7 +650,7 @@ class Hotness(PlaceFact[Heat]):
         """The evidence that annotations give about parameters."""
         state = self.inference.states[function]
         return [
-            annotated(state.values[node.operands[0]], NO_DEVICE)
+            annotated(state.values[node.operands[0]], NO_DEVICE, self.inference.files.models)
             for node in state.graph.nodes
             if node.op == ops.PARAM and node.operands
         ]

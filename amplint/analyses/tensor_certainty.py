@@ -187,7 +187,8 @@ class TensorCertainty(NodeFact[bool]):
         operands = state.graph.nodes[number].operands
         annotation = state.values[operands[0]] if operands else frozenset()
         return number not in self.inference.marks_of(function).copied and any(
-            isinstance(atom, Tensor) for atom in annotated(annotation, Device(None))
+            isinstance(atom, Tensor)
+            for atom in annotated(annotation, Device(None), self.inference.files.models)
         )
 
     def _used_as_tensors(self, function: str, state: State) -> Collection[int]:

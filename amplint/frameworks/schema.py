@@ -110,11 +110,13 @@ class Maker(Row, frozen=True):
         names: dotted ones, as those of a class.
         builds: what a call builds.
         on_device: whether that is, or gives what is, on the device.
+        pins: whether a loader pins all that it gives where it is told `pin_memory=True`.
     """
 
     names: tuple[str, ...]
     builds: Built
     on_device: bool = msgspec.field(default=False, name="on-device")
+    pins: bool = False
 
 
 class Precision(Row, frozen=True):

@@ -478,7 +478,7 @@ class Calls(Frame):
                 of_operator = self.call_operators(atom.name, arguments, node)
                 if of_operator is not None:
                     return of_operator
-            if libraries.kind(atom.name) == "loader":
+            if infer.kind_of(atom.name) == "loader":
                 own = arguments.get("collate_fn", 6) or BOTTOM
                 return self.collated(self.called(atom, arguments, node), own)
         return self.called(atom, arguments, node)

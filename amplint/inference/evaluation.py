@@ -255,7 +255,7 @@ class Evaluation(Calls):
         """
         if self.graph.annotation < 0 or (returned and not any(is_vague(a) for a in returned)):
             return returned
-        declared = annotated(self.of(self.graph.annotation), Device(None))
+        declared = annotated(self.of(self.graph.annotation), Device(None), self.models)
         if not any(holds_instance(atom) for atom in declared):
             return returned
         return join([known(returned), declared])
@@ -327,7 +327,7 @@ class Evaluation(Calls):
         infer, facts, name = self.inference, self.facts, node.data
         annotation = self.of(node.operands[0]) if node.operands else UNKNOWN
         if facts.kind == "class":
-            return annotated(annotation, Device(None))
+            return annotated(annotation, Device(None), self.models)
         parameter = facts.param(name)
         assert parameter is not None
         first = parameter is facts.params[0]
@@ -347,7 +347,9 @@ class Evaluation(Calls):
         if any(a != NONE and a not in default for a in told):
             return transfer.used_as_tensor(told) if self.number in self.marks.asked else told
         declared = (
-            UNKNOWN if self.number in self.marks.copied else annotated(annotation, Device(None))
+            UNKNOWN
+            if self.number in self.marks.copied
+            else annotated(annotation, Device(None), self.models)
         )
         hot = self.hot_parameter(node, parameter.has_default, declared)
         if hot is not None:
@@ -527,7 +529,7 @@ class Evaluation(Calls):
         results: list[Value] = []
         for atom in ordered(container):
             if isinstance(atom, Symbol):
-                results.append(annotation_subscript(atom, index))
+                results.append(annotation_subscript(atom, index, self.models))
             elif isinstance(atom, Instance):
                 results.append(self.instance_item(atom, index, node))
             else:
@@ -637,7 +639,7 @@ class Evaluation(Calls):
 
     def op_narrow(self, node: Node) -> Value:
         value, *classes = self.operands(node)
-        return narrow(value, node.data, join(classes))
+        return narrow(value, node.data, join(classes), self.models)
 
     def op_def(self, node: Node) -> Value:
         """The function, through the decorators of the project."""
