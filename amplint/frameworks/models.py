@@ -105,10 +105,9 @@ class Models:
         self._methods: dict[tuple[int, ...], Mapping[str, Method]] = {}  # by ids of classes
 
     @cached_property
-    def signs(self) -> list[tuple[str, re.Pattern[str]]]:
-        """The texts by which a project shows that it trains under autocast by a framework, and of
-        each a part that is looked for first."""
-        return [sign_of(text) for model in self.models for text in model.signs]
+    def signs(self) -> list[Sign]:
+        """The texts by which a project shows that it trains under autocast by a framework."""
+        return [Sign(*sign_of(text), m.packages) for m in self.models for text in m.signs]
 
     @cached_property
     def shows_float16(self) -> list[tuple[str, re.Pattern[str]]]:
