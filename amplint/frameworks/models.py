@@ -71,6 +71,21 @@ class Chosen(NamedTuple):
     keeps_outputs: bool
 
 
+class Sign(NamedTuple):
+    """A text by which a project shows that it trains under autocast.
+
+    Args:
+        part: a part of it, which is looked for first.
+        pattern: the text, whichever quotes it has.
+        packages: the names of the framework, of which the project holds one; none where the text
+            says enough.
+    """
+
+    part: str
+    pattern: re.Pattern[str]
+    packages: tuple[str, ...] = ()
+
+
 class Models:
     """The models of all frameworks.
 
