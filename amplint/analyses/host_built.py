@@ -94,7 +94,7 @@ class HostBuilt(NodeFact[Evidence]):
         return any(self._called(function, each) for each in parts or ())
 
     def _returned(self, function: str) -> Built | None:
-        """What a function returns, if it is built so."""
+        """The result of a function, if it is built so."""
         if function not in self._known:
             self._known[function] = None  # while it is asked of itself
             self._known[function] = self._find(function)
@@ -112,7 +112,7 @@ class HostBuilt(NodeFact[Evidence]):
         return joined(made) if len(made) == len(found) else None
 
     def _made(self, function: str, number: int) -> Built | None:
-        """What a node is, if it is built so."""
+        """The value of a node, if it is built so."""
         state = self.inference.states[function]
         parts = made_of(state, number, lambda each: bool(self._called(function, each)))
         if parts is None:
@@ -130,14 +130,14 @@ class HostBuilt(NodeFact[Evidence]):
         return [Built(Evidence(place, "it is built here", Shows.PLACEMENT), False)]
 
     def _called(self, function: str, number: int) -> list[Built]:
-        """What the functions of the project give that a call runs; none if one gives else."""
+        """The results of the functions of the project that a call runs; none if one is not built."""
         callees = sorted(self.inference.edges.get((function, number), ()))
         found = [self._returned(callee) for callee in callees]
         return [each for each in found if each is not None] if None not in found else []
 
 
 def joined(parts: Iterable[Built]) -> Built | None:
-    """What is made of several; None of nothing."""
+    """Several values as one that is made of them; None of nothing."""
     all_parts = [*parts]
     factories = [each.factory for each in all_parts if each.factory is not None]
     if not all_parts:

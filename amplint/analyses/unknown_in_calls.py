@@ -1,4 +1,4 @@
-"""What single calls of a function say nothing of, whatever its other calls say."""
+"""The values of which single calls of a function say nothing, whatever its other calls say."""
 
 from __future__ import annotations
 

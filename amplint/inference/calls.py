@@ -96,7 +96,7 @@ class Calls(Frame):
     """Attributes and calls in one function."""
 
     def default_of(self, function: str, parameter: Param) -> Value:
-        """What a parameter is in a call that leaves it out."""
+        """The value of a parameter in a call that leaves it out."""
         if parameter.constant_default or not parameter.has_default:
             return self.constant_default(parameter)
         return self.inference.read(Key("default", function, parameter.name))
@@ -979,7 +979,7 @@ class Calls(Frame):
         )
 
     def declared_field(self, cls: str, name: str) -> Value:
-        """What the annotation of a field of a dataclass says, or its default."""
+        """The value that the annotation of a field of a dataclass says, or its default."""
         infer = self.inference
         declaring = (
             each
