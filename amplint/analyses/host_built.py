@@ -130,7 +130,7 @@ class HostBuilt(NodeFact[Evidence]):
         return [Built(Evidence(place, "it is built here", Shows.PLACEMENT), False)]
 
     def _called(self, function: str, number: int) -> list[Built]:
-        """The results of the functions of the project that a call runs; none if one is not built."""
+        """The results of the functions of the project that a call runs, if all are built so."""
         callees = sorted(self.inference.edges.get((function, number), ()))
         found = [self._returned(callee) for callee in callees]
         return [each for each in found if each is not None] if None not in found else []

@@ -21,6 +21,15 @@ class Reasons(Fact):
         self.explanations = Explanations(inference)
 
 
+class Frameworks(Fact):
+    """The libraries of which there are models."""
+
+    def builds_module(self, name: str) -> bool:
+        """Whether a call of this dotted name builds a module."""
+        maker = self.inference.files.models.maker(name)
+        return maker is not None and maker.builds == "module"
+
+
 class Values(NodeFact[Value]):
     """The value of an expression, with its evidence.
 

@@ -197,10 +197,8 @@ class Hierarchy(Bindings):
         return found
 
     def is_metric(self, cls: str) -> bool:
-        """Whether the class derives from torchmetrics' Metric, in torchmetrics or elsewhere."""
-        if any(self.classes[base].name == "Metric" for base in self.mro(cls)):
-            return True
-        return any(name.startswith("torchmetrics.") for name in self.library_bases(cls))
+        """Whether a framework asks instances for what they measure."""
+        return any(row.kind == "metric" for row in self.models_of(cls))
 
     def is_autograd_function(self, cls: str) -> bool:
         return AUTOGRAD_FUNCTION in self.library_bases(cls)
@@ -266,7 +264,9 @@ class Hierarchy(Bindings):
     def kind_of(self, name: str) -> str | None:
         """The kind of object that a call of this dotted name builds."""
         maker = self.files.models.maker(name)
-        return maker.builds if maker is not None else libraries.kind(name)
+        return (
+            maker.builds if maker is not None and maker.builds != "same" else libraries.kind(name)
+        )
 
     def fields(self, cls: str) -> tuple[str, ...]:
         """The fields that a dataclass or a named tuple declares, in order, after those of what it

@@ -41,11 +41,10 @@ from amplint import (
     Safety,
 )
 from amplint import libcst as cst
-from amplint.knowledge.libraries import LIGHTNING_MODULES
 
 from .._shared.classes import constructor_around
 from .._shared.gpus import NAMES_GPU, elsewhere, input_of, is_asked_for, mentions_gpu, names_gpu
-from .._shared.lightning import in_lightning_module
+from .._shared.lightning import LIGHTNING_MODULES, in_lightning_module
 from .._shared.reads import heat_places
 
 if TYPE_CHECKING:
