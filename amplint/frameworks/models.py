@@ -52,8 +52,9 @@ def fits(pattern: str, name: str) -> bool:
 UNKNOWN_TYPE = "?"
 QUOTE = "[\"']"
 BOOLEANS = frozenset({"true", "false"})
-# Names of methods of any module, which say nothing of what they return.
-NO_SIGN = frozenset({"forward", "__call__"})
+# Names of methods of many classes, which say nothing of what they return: a `train_step` at home
+# gives a number to print, and a `loss` may be one.
+NO_SIGN = frozenset({"__call__", "forward", "loss", "losses", "step", "train_step"})
 
 
 class Chosen(NamedTuple):
