@@ -148,10 +148,11 @@ class Held(NamedTuple):
             yield from self.of_source(source)
 
     def of_version(self) -> Iterator[str]:
-        """A model's version is that of its first release, or of an archive with an address."""
+        """A version is that of the first release; a model of several libraries has none."""
         first = releases_of(self.model)[0]
-        if " @ " not in first and first.partition("==")[2] != self.model.version:
-            yield f"its version is {self.model.version}, and its first release {first}"
+        version = self.model.version
+        if version and " @ " not in first and first.partition("==")[2] != version:
+            yield f"its version is {version}, and its first release {first}"
 
     def definitions(self, names: Iterable[str]) -> Iterator[tuple[str, Definition]]:
         """What some names mean, each once."""
@@ -341,6 +342,17 @@ class Archive:
         """What binds each name at the top of a module, the first that does."""
         return {name: node for node, name in reversed([*bound(self.tree(module).body)])}
 
+    @cache  # noqa: B019
+    def stars(self, module: str) -> list[ast.ImportFrom]:
+        """The statements that import all names of another module."""
+        every = bound(self.tree(module).body)
+        return [node for node, name in every if name == "*" and isinstance(node, ast.ImportFrom)]
+
+    @cache  # noqa: B019
+    def lazy(self, module: str) -> dict[str, str]:
+        """The names that a module exports when they are first used -> their submodules."""
+        return lazy_exports(self.tree(module)) if LAZY in self.texts[self.modules[module]] else {}
+
     def is_package(self, module: str) -> bool:
         return self.modules[module].endswith("__init__.py")
 
@@ -439,12 +451,11 @@ class Library:
             return Found(place, node)
         if (dotted := self.target(place, rest[0])) is not None:
             return self.resolve(archive, dotted, steps + 1)
-        for each, bound_name in bound(archive.tree(module).body):
-            if bound_name == "*" and isinstance(each, ast.ImportFrom):
-                dotted = f"{self.origin(place, each)}.{rest[0]}"
-                if (found := self.resolve(archive, dotted, steps + 1)) is not None:
-                    return found
-        if (lazy := lazy_exports(archive.tree(module)).get(rest[0])) is not None:
+        for each in archive.stars(module):
+            dotted = f"{self.origin(place, each)}.{rest[0]}"
+            if (found := self.resolve(archive, dotted, steps + 1)) is not None:
+                return found
+        if (lazy := archive.lazy(module).get(rest[0])) is not None:
             return self.resolve(archive, f"{module}.{lazy}.{rest[0]}", steps + 1)
         return None
 
@@ -505,7 +516,7 @@ def dotted_name(node: ast.expr) -> str | None:
 
 
 def lazy_exports(tree: ast.Module) -> dict[str, str]:
-    """The names that a module exports when they are first used -> their submodules."""
+    """The names in what a module has for `_import_structure` -> their submodules."""
     found: dict[str, str] = {}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Assign):
@@ -731,7 +742,7 @@ def fetched(release: str, cache: Path) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     name, at, address = release.partition(" @ ")
     if at:
-        path = cache / address.rpartition("/")[2]
+        path = cache / f"{name}-{address.rpartition('/')[2].removeprefix(f'{name}-')}"
         if not path.exists():
             with urllib.request.urlopen(address) as answer:
                 path.write_bytes(answer.read())

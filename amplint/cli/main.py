@@ -324,11 +324,12 @@ def explain(rule: str | None, model: str | None, model_schema: bool) -> int:
         click.echo(schema())
         return CLEAN
     if model is not None:
+        from amplint.core.escaping import lines_without_controls
         from amplint.frameworks.page import page_of
         from amplint.frameworks.reading import ModelError
 
         try:
-            click.echo(page_of(model))
+            click.echo(lines_without_controls(page_of(model)))
         except ModelError as error:
             raise Failure(str(error)) from error
         return CLEAN

@@ -16,7 +16,7 @@ from amplint import __version__
 from amplint.core.registry import CODE, FAMILIES, NAME, OWN, RESERVED, letters_of
 from amplint.core.rule import Rule
 from amplint.core.rule_packages import GROUP
-from amplint.core.toml import tomllib
+from amplint.core.toml import loads
 
 PACKAGE = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 FIRST_RULE = "my-pattern"
@@ -306,7 +306,7 @@ def home_of(directory: Path, code: str) -> Home:
 def module_in(file: Path) -> str | None:
     """The package of modules that a pyproject.toml declares as rules."""
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        document = loads(file.read_text(encoding="utf-8"))
         declared = document["project"]["entry-points"][GROUP]
         return next((str(value) for value in declared.values()), None)
     except (OSError, ValueError, LookupError, TypeError, AttributeError):  # it is another one

@@ -34,7 +34,7 @@ class Names:
 
 
 def fits(pattern: str, name: str) -> bool:
-    """Whether a name is what a pattern means, in which each `*` stands for any characters.
+    """Whether a name is what a pattern means: each of its `*`, one or more, is any characters.
 
     A regular expression would take quadratic time for a long name.
     """

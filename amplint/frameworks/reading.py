@@ -7,14 +7,22 @@ from collections.abc import Iterator
 
 import msgspec
 
-from amplint.core.toml import tomllib
+from amplint.core.toml import loads
 from amplint.frameworks.schema import Model
 
 MOST_CHARACTERS = 200_000  # of a file: the largest one of amplint's own has a twentieth of that
 MOST_IN_NAME = 200
-# A pattern with more of them could take long to fit (each is tried at every place of a name).
+# Each pattern, and each sign, is tried at every class or file of a project.
+MOST_PATTERNS = 200
+MOST_SIGNS = 50
 MOST_STARS = 2
 NAME = re.compile(r"[\w*]+(\.[\w*]+)*")
+TITLE = re.compile(r"[\w .+-]{1,200}")
+DTYPE = re.compile(r"bfloat16|float(16|32|64|8\w*)")
+QUOTES = "\"'"
+# msgspec says which value was not expected, which may be a secret that stands in another file.
+VALUE = re.compile(r" '.*'$", re.DOTALL)
+UNKNOWN_FIELD = re.compile(r"(?<=unknown field )`(.*)`$", re.DOTALL)
 # Ex) `$.class[0].method[2].called`
 STEP = re.compile(r"\.(\w+)\[(\d+)\]")
 
@@ -28,7 +36,7 @@ def model_of(text: str) -> Model:
     if len(text) > MOST_CHARACTERS:
         raise ModelError(f"it has more than {MOST_CHARACTERS:,} characters")
     try:
-        document = tomllib.loads(text)
+        document = loads(text)
     except RecursionError:
         raise ModelError("it is nested too deeply") from None
     except ValueError as error:
@@ -39,14 +47,14 @@ def model_of(text: str) -> Model:
         raise ModelError(told(str(error), document)) from None
     except RecursionError:
         raise ModelError("it is nested too deeply") from None
-    for row, name in names_of(model):
-        check(name, row)
+    check(model)
     return model
 
 
 def told(error: str, document: object) -> str:
     """An error of msgspec, whose place is given as the rows are counted by people, with a name."""
-    what, _, where = error.partition(" - at `$")
+    what, _, where = error.rpartition(" - at `$") if " - at `$" in error else (error, "", "")
+    what = UNKNOWN_FIELD.sub(lambda field: shown(field[1]), VALUE.sub("", what))
     steps = STEP.findall(where)
     if not steps:
         return what
@@ -64,27 +72,50 @@ def called(row: object) -> str:
     """The first name of a row, if it is one."""
     names = row.get("names") if isinstance(row, dict) else None
     first = names[0] if isinstance(names, list) and names else None
-    return f" (`{first}`)" if isinstance(first, str) and is_name(first) else ""
+    return f" ({shown(first)})" if isinstance(first, str) and is_name(first) else ""
+
+
+def shown(name: str) -> str:
+    """A name in a message, if it is one that can be shown."""
+    return f"`{name}`" if is_name(name) else "whose name is no word"
+
+
+def check(model: Model) -> None:
+    """Raise ModelError for what is of the right type, and still makes no sense."""
+    if TITLE.fullmatch(model.name) is None:
+        raise ModelError("its `name` is none: it has letters, digits, `-`, `.` and spaces")
+    named = [*names_of(model)]
+    for row, name in named:
+        if not is_name(name):
+            most = f"up to {MOST_IN_NAME} letters"
+            raise ModelError(f"a {row} has a name that is no dotted one of {most}")
+        if name.count("*") > MOST_STARS:
+            raise ModelError(f"{row} `{name}`: a name may have {MOST_STARS} `*`")
+    if sum("*" in name for _, name in named) > MOST_PATTERNS:
+        raise ModelError(f"more than {MOST_PATTERNS} names have a `*`")
+    if len(model.signs) > MOST_SIGNS:
+        raise ModelError(f"it has more than {MOST_SIGNS} signs")
+    for sign in model.signs:
+        if not sign.strip(QUOTES) or len(sign) > MOST_IN_NAME:
+            raise ModelError(f"a sign is not a text of up to {MOST_IN_NAME} letters")
+    for number, precision in enumerate(model.precision, 1):
+        dtypes = (*precision.values.values(), *precision.casts.values())
+        if not all(map(DTYPE.fullmatch, dtypes)):
+            raise ModelError(f"precision {number}: a dtype is none, such as `float16`")
 
 
 def names_of(model: Model) -> Iterator[tuple[str, str]]:
     """All names in a model, each with the kind of its row."""
+    yield from (("package", name) for name in model.packages)
     for cls in model.classes:
         yield from (("class", name) for name in cls.names)
-        yield from (("method", name) for row in cls.methods for name in row.names)
+        yield from (("class", name) for name in cls.attributes)
+        for method in cls.methods:
+            yield from (("method", name) for name in (*method.names, *method.parameters))
     yield from (("maker", name) for row in model.makers for name in row.names)
-    yield from (("precision", name) for row in model.precision for name in row.calls)
+    for precision in model.precision:
+        yield from (("precision", name) for name in (*precision.calls, precision.argument))
 
 
 def is_name(name: str) -> bool:
     return len(name) <= MOST_IN_NAME and NAME.fullmatch(name) is not None
-
-
-def check(name: str, row: str) -> None:
-    """Raise ModelError for what is no dotted name."""
-    if not is_name(name):
-        raise ModelError(
-            f"a {row} has a name that is no dotted one of up to {MOST_IN_NAME} letters"
-        )
-    if name.count("*") > MOST_STARS:
-        raise ModelError(f"{row} `{name}`: a name may have {MOST_STARS} `*`")

@@ -21,7 +21,7 @@ from amplint.core.finding import Finding, Group
 from amplint.core.paths import lies_in, seen_from, slashes, without_drive
 from amplint.core.registry import UNPARSABLE, beginnings, did_you_mean, for_target
 from amplint.core.rule import Rule
-from amplint.core.toml import tomllib
+from amplint.core.toml import loads
 from amplint.project.patterns import is_pattern, spec
 from amplint.project.places import OWN_FILES, PYPROJECT
 from amplint.project.torch_floor import ANY, Floor
@@ -29,6 +29,7 @@ from amplint.project.torch_floor import ANY, Floor
 COMMAND_LINE = "the command line"
 AUTO = "auto"
 DEFAULT_SELECT = tuple(group.value for group in Group if group.default)
+MOST_MODELS = 20
 TORCH_VERSION = re.compile(r"\d+\.\d+(\.\d+)?")
 
 
@@ -312,7 +313,7 @@ def table_of(file: Path) -> dict[str, object] | None:
 def document_of(file: Path) -> dict[str, object]:
     """A TOML file. Raises ConfigError."""
     try:
-        document: dict[str, object] = tomllib.loads(files.read_text(file))
+        document = loads(files.read_text(file))
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -429,7 +430,10 @@ def models(value: object, where: str, directory: Path) -> tuple[tuple[Path, str]
     from amplint.frameworks.reading import ModelError, model_of  # noqa: PLC0415
 
     found = []
-    for name in strings(value, where):
+    named = strings(value, where)
+    if len(named) > MOST_MODELS:
+        raise ConfigError(f"{where} names more than {MOST_MODELS} files")
+    for name in named:
         path = directory / file_name(name, where)
         if files.leads_out(path, directory):
             raise ConfigError(f"{where}: {path} does not lie below {directory}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from amplint.core import files
-from amplint.core.toml import tomllib
+from amplint.core.toml import loads
 
 DEFAULT = 88  # of ruff and black
 # In each file, the keys that may hold the length, the first one that is there counts.
@@ -61,7 +61,7 @@ def _lengths(directory: Path) -> Iterator[object]:
 
 def _toml(file: Path) -> Mapping[str, object]:
     try:
-        table: Mapping[str, object] = tomllib.loads(files.read_text(file))
+        table: Mapping[str, object] = loads(files.read_text(file))
     except (OSError, ValueError, RecursionError):  # some other tool's file, and not about amplint
         return {}
     return table

@@ -19,7 +19,7 @@ from pathlib import Path
 from amplint.core import files
 from amplint.core.paths import inherited, join, upward
 from amplint.core.registry import version
-from amplint.core.toml import tomllib
+from amplint.core.toml import loads
 from amplint.project.places import Places
 
 NAME = "torch"
@@ -126,7 +126,7 @@ def _specifiers(requirements: Iterable[object]) -> Iterator[str]:
 
 
 def _of_pyproject(text: str) -> Iterator[str]:
-    document = tomllib.loads(text)
+    document = loads(text)
     project = _table(document, "project")
     lists = [
         project.get("dependencies"),
