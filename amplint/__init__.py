@@ -66,7 +66,7 @@ _EXPORTS = {
     "analyses.classes": "Classes",
     "analyses.grad_mode": "GradSurelyOn",
     "analyses.hotness": "EVALUATION OncePerEpoch TRAINING",
-    "analyses.inferred": "OutsideRegions PackedLengths",
+    "analyses.inferred": "Frameworks OutsideRegions PackedLengths",
     "analyses.loader_workers": "Workers",
     "analyses.loop_invariance": "ConstantTensors LoopInvariance",
     "analyses.host_built": "HostBuilt",
@@ -108,6 +108,7 @@ if TYPE_CHECKING:
     from amplint.analyses.hotness import EVALUATION as EVALUATION
     from amplint.analyses.hotness import TRAINING as TRAINING
     from amplint.analyses.hotness import OncePerEpoch as OncePerEpoch
+    from amplint.analyses.inferred import Frameworks as Frameworks
     from amplint.analyses.inferred import OutsideRegions as OutsideRegions
     from amplint.analyses.inferred import PackedLengths as PackedLengths
     from amplint.analyses.loader_workers import Workers as Workers

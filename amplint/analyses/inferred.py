@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from amplint.analyses.fact import Fact, NodeFact, PlaceFact
+from amplint.analyses.unknown_in_calls import gives_half, is_unknown_in, sources
 from amplint.core.values import Region, Value
 from amplint.inference import Inference
 from amplint.inference.explanation import Explanations
+from amplint.inference.transfer import without_half
 from amplint.ir.ast_cache import NodePlace
 
 
@@ -19,8 +21,22 @@ class Reasons(Fact):
         self.explanations = Explanations(inference)
 
 
+class Frameworks(Fact):
+    """The libraries of which there are models."""
+
+    def builds_module(self, name: str) -> bool:
+        """Whether a call of this dotted name builds a module."""
+        maker = self.inference.files.models.maker(name)
+        return maker is not None and maker.builds == "module"
+
+
 class Values(NodeFact[Value]):
-    """The value of an expression, with its evidence."""
+    """The value of an expression, with its evidence.
+
+    Nothing is half by a region in which nothing is known of it: where no call in the region that a
+    function inherits gives anything known for what a tensor is computed from, it is one in calls
+    outside, and keeps its dtype there.
+    """
 
     requires = (Reasons,)
 
@@ -29,7 +45,26 @@ class Values(NodeFact[Value]):
         self._explanations = reasons.explanations
 
     def of(self, at: NodePlace) -> Value | None:
-        return self._explanations.explained(at.function, at.node) or None
+        value = self._explanations.explained(at.function, at.node)
+        if self._is_half_for_others(at, value):
+            value = without_half(value)
+        return value or None
+
+    def _is_half_for_others(self, at: NodePlace, value: Value) -> bool:
+        """Whether a value is half by a region, and a tensor by calls that do not stand in it."""
+        infer, (function, number, block) = self.inference, at
+        region = infer.states[function].regions.get(block)
+        if region is None or not region.inherited or without_half(value) == value:
+            return False
+        facts = infer.functions[function]
+        if facts.name == "forward" and facts.cls is not None:
+            return False  # of which the parameters are tensors, whatever they are given
+        calls = infer.calls_in_regions(function, region.presumed)
+        if not calls or not is_unknown_in(infer, calls, function, number, gives_half):
+            return False
+        made_of = sources(infer, function, number, gives_half)
+        values = (infer.states[function].values[each] for each in made_of)
+        return all(without_half(each) == each for each in values)
 
 
 class Regions(PlaceFact[Region]):

@@ -52,8 +52,9 @@ def fits(pattern: str, name: str) -> bool:
 UNKNOWN_TYPE = "?"
 QUOTE = "[\"']"
 BOOLEANS = frozenset({"true", "false"})
-# Names of methods of any module, which say nothing of what they return.
-NO_SIGN = frozenset({"forward", "__call__"})
+# Names of methods of many classes, which say nothing of what they return: a `train_step` at home
+# gives a number to print, and a `loss` may be one.
+NO_SIGN = frozenset({"__call__", "forward", "loss", "losses", "step", "train_step"})
 
 
 class Chosen(NamedTuple):
@@ -69,6 +70,21 @@ class Chosen(NamedTuple):
     dtype: str | None
     is_scaled: bool
     keeps_outputs: bool
+
+
+class Sign(NamedTuple):
+    """A text by which a project shows that it trains under autocast.
+
+    Args:
+        part: a part of it, which is looked for first.
+        pattern: the text, whichever quotes it has.
+        packages: the names of the framework, of which the project holds one; none where the text
+            says enough.
+    """
+
+    part: str
+    pattern: re.Pattern[str]
+    packages: tuple[str, ...] = ()
 
 
 class Models:
@@ -105,10 +121,9 @@ class Models:
         self._methods: dict[tuple[int, ...], Mapping[str, Method]] = {}  # by ids of classes
 
     @cached_property
-    def signs(self) -> list[tuple[str, re.Pattern[str]]]:
-        """The texts by which a project shows that it trains under autocast by a framework, and of
-        each a part that is looked for first."""
-        return [sign_of(text) for model in self.models for text in model.signs]
+    def signs(self) -> list[Sign]:
+        """The texts by which a project shows that it trains under autocast by a framework."""
+        return [Sign(*sign_of(text), m.packages) for m in self.models for text in m.signs]
 
     @cached_property
     def shows_float16(self) -> list[tuple[str, re.Pattern[str]]]:
