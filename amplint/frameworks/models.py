@@ -20,18 +20,33 @@ class Names:
 
     def __init__(self, rows: Iterable[tuple[str, object]]) -> None:
         self._exact: dict[str, list[object]] = {}
-        self._patterns: list[tuple[re.Pattern[str], object]] = []
+        self._patterns: list[tuple[str, object]] = []
         for name, row in rows:
             if ANY in name:
-                parts = map(re.escape, name.split(ANY))
-                self._patterns.append((re.compile(".*".join(parts)), row))
+                self._patterns.append((name, row))
             else:
                 self._exact.setdefault(name, []).append(row)
 
     def of(self, name: str) -> Iterator[object]:
         """The rows that a name means, exact ones first."""
         yield from self._exact.get(name, ())
-        yield from (row for pattern, row in self._patterns if pattern.fullmatch(name))
+        yield from (row for pattern, row in self._patterns if fits(pattern, name))
+
+
+def fits(pattern: str, name: str) -> bool:
+    """Whether a name is what a pattern means, in which each `*` stands for any characters.
+
+    A regular expression would take quadratic time for a long name.
+    """
+    start, *middle, end = pattern.split(ANY)
+    if not name.startswith(start):
+        return False
+    at = len(start)
+    for part in middle:
+        at = name.find(part, at) + len(part)
+        if at < len(part):
+            return False
+    return name.endswith(end) and len(name) - len(end) >= at
 
 
 UNKNOWN_TYPE = "?"
@@ -57,7 +72,7 @@ class Chosen(NamedTuple):
 
 
 class Models:
-    """What is known of frameworks.
+    """The models of all frameworks.
 
     Args:
         models: the first ones before the later ones, where several speak of one thing.
@@ -91,8 +106,8 @@ class Models:
 
     @cached_property
     def signs(self) -> list[tuple[str, re.Pattern[str]]]:
-        """What is written where a project trains under autocast by a framework, each with a part
-        that is looked for first."""
+        """The texts by which a project shows that it trains under autocast by a framework, and of
+        each a part that is looked for first."""
         return [sign_of(text) for model in self.models for text in model.signs]
 
     @cached_property
@@ -114,7 +129,7 @@ class Models:
         return tuple({id(row): row for row in found if isinstance(row, Class)}.values())
 
     def method(self, classes: tuple[Class, ...], name: str) -> Method | None:
-        """What is known of a method of what derives from some classes."""
+        """The row of a method of what derives from some classes."""
         key = tuple(map(id, classes))
         if key not in self._methods:
             self._methods[key] = {
@@ -123,11 +138,11 @@ class Models:
         return self._methods[key].get(name)
 
     def maker(self, name: str) -> Maker | None:
-        """What is known of a call of this dotted name that builds an object."""
+        """The row of a call of this dotted name that builds an object."""
         return self._makers.get(name)
 
     def method_of_object(self, kind: Kind, type_: str, name: str) -> Method | None:
-        """What is known of a method of an object of a framework.
+        """The row of a method of an object of a framework.
 
         Args:
             kind, type_: of the object; "?" where its class is not in sight, so that any one of the

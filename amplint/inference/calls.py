@@ -215,7 +215,7 @@ class Calls(Frame):
         return transfer.object_attribute(layers[0], name) if len(layers) == 1 else UNKNOWN
 
     def attribute_of_framework(self, instance: Instance, name: str, node: Node) -> Value | None:
-        """What a framework keeps in an attribute of an instance, or a method that users call."""
+        """The value of an attribute that a framework sets, or a method of it that users call."""
         classes = self.inference.models_of(instance.cls)
         role = next((row.attributes[name] for row in classes if name in row.attributes), None)
         if role is not None:
@@ -225,7 +225,7 @@ class Calls(Frame):
         return one(Method(instance, name)) if is_called else None
 
     def given_by_framework(self, method: Method, node: Node) -> Value | None:
-        """What a method of a framework gives to the code that calls it."""
+        """The value that a method of a framework gives to the code that calls it."""
         assert isinstance(method.of, Instance)
         row = self.models.method(self.inference.models_of(method.of.cls), method.name)
         gives = row.gives if row is not None else None

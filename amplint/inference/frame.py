@@ -66,7 +66,7 @@ class Frame:
 
     @property
     def models(self) -> Models:
-        """What is known of frameworks."""
+        """The models of frameworks."""
         return self.inference.files.models
 
     def chain(self, block: int) -> Iterable[int]:
@@ -281,7 +281,7 @@ class Frame:
         return [self.values[number] if number >= 0 else UNKNOWN for number in node.operands]
 
     def of_role(self, role: Role | Given, node: Node, what: str) -> Value | None:
-        """What a value is by the role that it has for a framework; None where that says nothing.
+        """The value of something by its role for a framework; None where that says nothing.
 
         Args:
             what: the sentence that says so, for the evidence.

@@ -240,7 +240,7 @@ class Hierarchy(Bindings):
         return self.is_optimizer(cls) or any(names >= those for those in libraries.STEPPING)
 
     def models_of(self, cls: str) -> tuple[FrameworkClass, ...]:
-        """What is known of the classes of frameworks that the class derives from."""
+        """The rows of the classes of frameworks that the class derives from."""
         order = self.mro(cls)
         known = self._models.get(cls)
         if known is None:
@@ -250,7 +250,7 @@ class Hierarchy(Bindings):
         return known
 
     def model_of_method(self, function: FunctionFacts) -> FrameworkMethod | None:
-        """What is known of a method that a framework calls."""
+        """The row of a method that a framework calls."""
         if function.cls is None or function.kind != "function":
             return None
         return self.files.models.method(self.models_of(function.cls), function.name)

@@ -247,7 +247,7 @@ def library_object(kind: str, name: str, arguments: Arguments, site: Site) -> Ob
 
 
 def made_by_framework(maker: Maker, name: str, arguments: Arguments, site: Site) -> Object:
-    """What a function or a class of a framework builds."""
+    """The object that a function or a class of a framework builds."""
     if maker.builds == "accelerator":
         device = Device(ACCELERATOR, site.evidence("the device is chosen here", Shows.PLACEMENT))
         chosen = site.models.precision(
