@@ -664,15 +664,19 @@ class Reader:
                 yield value
 
     def named_sources(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        texts = {n: t for archive in self.library.archives for n, t in archive.texts.items()}
+        texts: dict[str, str] = {}  # of a file that several releases have, all of them
+        for archive in self.library.archives:
+            for file, text in archive.texts.items():
+                texts[file] = f"{texts.get(file, '')}\n{text}"
         wanted: dict[str, set[str]] = {}
         for source in sources_of(self.model):
             if named := SOURCE.match(source):
                 words = wanted.setdefault(named[1], set())
                 words |= {named[2].rpartition(".")[2]} if named[2] else set()
         for file, words in sorted(wanted.items()):
-            if (text := texts.get(file)) is not None:
-                yield file, tuple(sorted(w for w in words if re.search(rf"\b{w}\b", text)))
+            if file in texts:
+                known = (w for w in words if re.search(rf"\b{w}\b", texts[file]))
+                yield file, tuple(sorted(known))
 
 
 def is_test(file: str) -> bool:
