@@ -8,8 +8,10 @@ it has made for the next call, is none: there the CPU is a good place to build i
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-from amplint.analyses.fact import CallFact
+from amplint.analyses.fact import NodeFact
 from amplint.core.values import (
     CPU,
     Atom,
@@ -29,7 +31,7 @@ from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.knowledge.factories import BUILDABLE, FACTORIES
+from amplint.knowledge.factories import BUILDABLE, FACTORIES, LEGACY_CONSTRUCTORS
 from amplint.knowledge.operations import SHAPE_METHODS
 
 # What gives a tensor, or a part of one, that depends on its operands alone.
@@ -45,42 +47,95 @@ SIZES = frozenset({"shape", "size", "numel", "dim", "ndim", "dtype", "device"})
 MEMOISES = re.compile(r"(^|[_.])cached?(_|$)")
 
 
-class HostBuilt(CallFact[Evidence]):
-    """The factory whose result a call of a function of the project gives."""
+@dataclass(frozen=True)
+class Built:
+    """A value that factories give, and operations on their results.
+
+    Args:
+        factory: the first of them; None where all that it is made of is given to the function.
+        is_given: whether a part of it is.
+    """
+
+    factory: Evidence | None
+    is_given: bool
+
+
+class HostBuilt(NodeFact[Evidence]):
+    """The factory whose result a value is, or is computed from, with nothing else but numbers:
+    within its function, and through functions of the project."""
 
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
-        self._known: dict[str, Evidence | None] = {}
+        self._known: dict[str, Built | None] = {}
 
     def of(self, at: NodePlace) -> Evidence | None:
         value = self.inference.states[at.function].values[at.node]
-        if not all(isinstance(a, Tensor) and a.device.kind == CPU.kind for a in value):
+        on_host = [isinstance(a, Tensor) and a.device.kind == CPU.kind for a in value]
+        if not on_host or not all(on_host):
             return None
-        callees = sorted(self.inference.edges.get((at.function, at.node), ()))
-        for callee in callees:
-            if callee not in self._known:
-                self._known[callee] = self._find(callee)
-        found = [self._known[callee] for callee in callees]
-        return found[0] if found and None not in found else None
+        made = self._made(at.function, at.node)
+        return made.factory if made is not None and not made.is_given else None
 
-    def _find(self, function: str) -> Evidence | None:
-        """The first factory of a function that returns what factories give, and nothing else."""
+    def _returned(self, function: str) -> Built | None:
+        """What a function returns, if it is built so."""
+        if function not in self._known:
+            self._known[function] = None  # while it is asked of itself
+            self._known[function] = self._find(function)
+        return self._known[function]
+
+    def _find(self, function: str) -> Built | None:
         state = self.inference.states.get(function)
         if state is None or state.graph.yields or not state.graph.returns:
             return None
-        facts = self.inference.functions[function]
-        if any(MEMOISES.search(name) for name in facts.decorated):
+        if any(MEMOISES.search(name) for name in self.inference.functions[function].decorated):
             return None
         nodes = state.graph.nodes
-        factories = [first_factory(state, nodes[each].operands[0]) for each in state.graph.returns]
-        if any(each < 0 for each in factories):
+        found = [self._made(function, nodes[each].operands[0]) for each in state.graph.returns]
+        made = [each for each in found if each is not None]
+        return joined(made) if len(made) == len(found) else None
+
+    def _made(self, function: str, number: int) -> Built | None:
+        """What a node is, if it is built so."""
+        state = self.inference.states[function]
+        parts = made_of(state, number, lambda each: bool(self._called(function, each)))
+        if parts is None:
             return None
-        place = Place(facts.path, *nodes[factories[0]].location)
-        return Evidence(place, "it is built here", Shows.PLACEMENT)
+        return joined(built for each in parts for built in self._parts(function, each))
+
+    def _parts(self, function: str, number: int) -> Iterable[Built]:
+        node = self.inference.states[function].graph.nodes[number]
+        if node.op == ops.PARAM:
+            return [Built(None, True)]
+        called = self._called(function, number)
+        if called:  # what it is given is among the parts itself
+            return [Built(each.factory, False) for each in called]
+        place = Place(self.inference.functions[function].path, *node.location)
+        return [Built(Evidence(place, "it is built here", Shows.PLACEMENT), False)]
+
+    def _called(self, function: str, number: int) -> list[Built]:
+        """What the functions of the project give that a call runs; none if one gives else."""
+        callees = sorted(self.inference.edges.get((function, number), ()))
+        found = [self._returned(callee) for callee in callees]
+        return [each for each in found if each is not None] if None not in found else []
 
 
-def first_factory(state: State, number: int) -> int:
-    """The first of the factories that a value comes from; -1 where it comes from anything else."""
+def joined(parts: Iterable[Built]) -> Built | None:
+    """What is made of several; None of nothing."""
+    all_parts = [*parts]
+    factories = [each.factory for each in all_parts if each.factory is not None]
+    if not all_parts:
+        return None
+    return Built(factories[0] if factories else None, any(each.is_given for each in all_parts))
+
+
+def made_of(state: State, number: int, is_built: Callable[[int], bool]) -> list[int] | None:
+    """The factories, the calls of functions of the project and the parameters that a value is made
+    of; None where it is made of anything else.
+
+    Args:
+        is_built: whether what a call of functions of the project gives is built by them, from
+            what they are given.
+    """
     nodes = state.graph.nodes
 
     def operands(each: int) -> list[int]:
@@ -94,29 +149,31 @@ def first_factory(state: State, number: int) -> int:
             given = owner if callee.data in SHAPE_METHODS else (*owner, *given[1:])
         return [n for n in given if n >= 0 and not all(map(is_host, state.values[n]))]
 
-    factories: list[int] = []
+    parts: list[int] = []
     made = set(reachable([number], operands))
     for each in made:
         node = nodes[each]
-        if any(is_other_use(state, user, made) for user in state.users[each]):
-            return -1
-        if node.op != ops.CALL:
+        if each != number and any(is_other_use(state, user, made) for user in state.users[each]):
+            return None
+        if node.op == ops.PARAM:
+            parts.append(each)
+        elif node.op != ops.CALL:
             if node.op not in COMPUTED:
-                return -1
-            continue
-        value = state.values[node.operands[0]]
-        if is_factory(state, each):
-            factories.append(each)
-        elif not all(isinstance(atom, Method) for atom in value) and not is_operation(value):
-            return -1
-    return min(factories, default=-1)
+                return None
+        elif is_factory(state, each) or is_built(each):
+            parts.append(each)
+        else:
+            value = state.values[node.operands[0]]
+            if not all(isinstance(atom, Method) for atom in value) and not is_operation(value):
+                return None
+    return sorted(parts)
 
 
 def is_other_use(state: State, user: int, made: set[int]) -> bool:
     """Whether something is done with a tensor but to compute what is returned: it may be filled,
     through a view of it or by a function that is given it."""
     node = state.graph.nodes[user]
-    if user in made or node.op == ops.RETURN:
+    if user in made or node.op in (ops.RETURN, ops.UNPACK):  # another tensor of several
         return False
     if node.op != ops.ATTR or node.data in SIZES:
         return node.op != ops.ATTR
@@ -127,7 +184,14 @@ def is_factory(state: State, number: int) -> bool:
     """Whether a call builds a tensor on the CPU, and could on another device."""
     node = state.graph.nodes[number]
     names = library_names(state.values[node.operands[0]])
+    if names and all(LEGACY_CONSTRUCTORS.get(name, ("", ""))[1] == "cpu" for name in names):
+        return all(is_size(state.values[each]) for each in node.arguments)
     return bool(names) and names <= BUILDABLE and DECIDING.isdisjoint(node.data.keywords)
+
+
+def is_size(value: Value) -> bool:
+    """Whether a legacy constructor takes an argument for a size: it is an int."""
+    return bool(value) and all(isinstance(a, Host) and a.kind == "int" for a in value)
 
 
 def is_operation(value: Value) -> bool:

@@ -562,6 +562,9 @@ class Hotness(PlaceFact[Heat]):
         if model is not None and model.called in OF_TRAINING:
             reach = REACH_OF_LEARNING if model.result == "loss" else REACH_OF_DEFINITION
             return Definition(f"hot: `{facts.name}` runs for every batch", reach)
+        if model is not None and model.called == "evaluation-batch":
+            text = f"`{facts.name}` runs for every batch of evaluation"
+            return Definition(text, REACH_OF_DEFINITION, EVALUATION)
         is_function, is_module = self._kind_of(facts.cls)
         if is_function:
             text = f"hot: the `{facts.name}` of a Function runs for every batch"
@@ -647,7 +650,7 @@ class Hotness(PlaceFact[Heat]):
         """The evidence that annotations give about parameters."""
         state = self.inference.states[function]
         return [
-            annotated(state.values[node.operands[0]], NO_DEVICE)
+            annotated(state.values[node.operands[0]], NO_DEVICE, self.inference.files.models)
             for node in state.graph.nodes
             if node.op == ops.PARAM and node.operands
         ]

@@ -117,7 +117,8 @@ class Workers(PlaceFact[tuple[Evidence, ...]]):
             for atom in state.values[call.operands[0]]
             if isinstance(atom, Symbol)
         )
-        if libraries.LOADERS.isdisjoint(names) or call.argument(CONTEXT_AT, CONTEXT) >= 0:
+        makes_loader = any(self.inference.kind_of(name) == "loader" for name in names)
+        if not makes_loader or call.argument(CONTEXT_AT, CONTEXT) >= 0:
             return False
         return self._is_positive(state, given)
 

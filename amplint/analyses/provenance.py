@@ -95,11 +95,16 @@ class Origins(Fact):
         node = self._node(at)
         names = self._names(at) if node.op == ops.CALL else frozenset()
         return (
-            any(n.startswith(libraries.PINNING_LOADERS) for n in names & libraries.LOADERS)
+            any(self._pins(name) for name in names)
             and not node.data.stars
             and node.argument(7, "pin_memory") < 0
             and node.argument(6, "collate_fn") < 0
         )
+
+    def _pins(self, name: str) -> bool:
+        """Whether a call of this name makes a loader that pins all that it gives, if told to."""
+        maker = self.inference.files.models.maker(name)
+        return name in libraries.LOADERS or (maker is not None and maker.pins)
 
     def _replicates(self, at: At) -> bool:
         """Whether a call makes a DataParallel, unless it names one device alone."""

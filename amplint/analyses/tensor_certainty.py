@@ -105,6 +105,8 @@ class TensorCertainty(NodeFact[bool]):
         node = state.graph.nodes[number]
         if node.op in KNOWN or number in self.inference.marks_of(function).nodes:
             return SURE  # or a part of a loss that is backpropagated
+        if indexes_dimensions(state.graph, node):
+            return SURE
         if node.op == ops.PARAM:
             return self._of_parameter(function, state, number, ask)
         if node.op == ops.CALL:
@@ -185,7 +187,8 @@ class TensorCertainty(NodeFact[bool]):
         operands = state.graph.nodes[number].operands
         annotation = state.values[operands[0]] if operands else frozenset()
         return number not in self.inference.marks_of(function).copied and any(
-            isinstance(atom, Tensor) for atom in annotated(annotation, Device(None))
+            isinstance(atom, Tensor)
+            for atom in annotated(annotation, Device(None), self.inference.files.models)
         )
 
     def _used_as_tensors(self, function: str, state: State) -> Collection[int]:
@@ -283,3 +286,9 @@ def may_hold(value: Value) -> bool:
 def is_nest(value: Value) -> bool:
     """Whether a value is a nest of tensors, and no tensor by itself."""
     return any(isinstance(atom, TensorTree) for atom in value) and not holds_tensor(value)
+
+
+def indexes_dimensions(graph: Graph, node: Node) -> bool:
+    """Ex) x[i, j]: what has several dimensions is no list, and no number"""
+    index = graph.nodes[node.second] if node.op == ops.SUBSCRIPT else node
+    return node.op == ops.SUBSCRIPT and index.op == ops.TUPLE and len(index.operands) > 1

@@ -1,1 +1,1 @@
-"""What frameworks do with the code that they call, as data: one TOML file for each framework."""
+"""Models of what frameworks do with the code that they call, as data: one TOML file for each."""

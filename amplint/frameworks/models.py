@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -20,21 +20,40 @@ class Names:
 
     def __init__(self, rows: Iterable[tuple[str, object]]) -> None:
         self._exact: dict[str, list[object]] = {}
-        self._patterns: list[tuple[re.Pattern[str], object]] = []
+        self._patterns: list[tuple[str, object]] = []
         for name, row in rows:
             if ANY in name:
-                parts = map(re.escape, name.split(ANY))
-                self._patterns.append((re.compile(".*".join(parts)), row))
+                self._patterns.append((name, row))
             else:
                 self._exact.setdefault(name, []).append(row)
 
     def of(self, name: str) -> Iterator[object]:
         """The rows that a name means, exact ones first."""
         yield from self._exact.get(name, ())
-        yield from (row for pattern, row in self._patterns if pattern.fullmatch(name))
+        yield from (row for pattern, row in self._patterns if fits(pattern, name))
+
+
+def fits(pattern: str, name: str) -> bool:
+    """Whether a name is what a pattern means, in which each `*` stands for any characters.
+
+    A regular expression would take quadratic time for a long name.
+    """
+    start, *middle, end = pattern.split(ANY)
+    if not name.startswith(start):
+        return False
+    at = len(start)
+    for part in middle:
+        at = name.find(part, at) + len(part)
+        if at < len(part):
+            return False
+    return name.endswith(end) and len(name) - len(end) >= at
 
 
 UNKNOWN_TYPE = "?"
+QUOTE = "[\"']"
+BOOLEANS = frozenset({"true", "false"})
+# Names of methods of any module, which say nothing of what they return.
+NO_SIGN = frozenset({"forward", "__call__"})
 
 
 class Chosen(NamedTuple):
@@ -53,10 +72,13 @@ class Chosen(NamedTuple):
 
 
 class Models:
-    """What is known of frameworks.
+    """The models of all frameworks.
 
     Args:
         models: the first ones before the later ones, where several speak of one thing.
+
+    Attributes:
+        giving_losses: the names of methods of which a framework backpropagates the result.
     """
 
     def __init__(self, models: Sequence[Model]) -> None:
@@ -76,7 +98,25 @@ class Models:
             for cls in model.classes:
                 if cls.kind is not None:
                     self._of_kind[cls.kind] = (*self._of_kind.get(cls.kind, ()), cls)
+        methods_of_all = (m for model in models for cls in model.classes for m in cls.methods)
+        self.giving_losses = frozenset(
+            name for method in methods_of_all if method.result == "loss" for name in method.names
+        ).difference(NO_SIGN)
         self._methods: dict[tuple[int, ...], Mapping[str, Method]] = {}  # by ids of classes
+
+    @cached_property
+    def signs(self) -> list[tuple[str, re.Pattern[str]]]:
+        """The texts by which a project shows that it trains under autocast by a framework, and of
+        each a part that is looked for first."""
+        return [sign_of(text) for model in self.models for text in model.signs]
+
+    @cached_property
+    def shows_float16(self) -> list[tuple[str, re.Pattern[str]]]:
+        """The same of regions in float16: the values that mean them, in quotes."""
+        rows = [row for model in self.models for row in model.precision]
+        values = {v for row in rows for v, dtype in row.values.items() if dtype == "float16"}
+        words = sorted(value for value in values if not value.isdigit() and value not in BOOLEANS)
+        return [sign_of(f'"{word}"') for word in words]
 
     def classes(self, names: Iterable[str]) -> tuple[Class, ...]:
         """The rows of classes that something derives from, each once.
@@ -89,7 +129,7 @@ class Models:
         return tuple({id(row): row for row in found if isinstance(row, Class)}.values())
 
     def method(self, classes: tuple[Class, ...], name: str) -> Method | None:
-        """What is known of a method of what derives from some classes."""
+        """The row of a method of what derives from some classes."""
         key = tuple(map(id, classes))
         if key not in self._methods:
             self._methods[key] = {
@@ -98,11 +138,11 @@ class Models:
         return self._methods[key].get(name)
 
     def maker(self, name: str) -> Maker | None:
-        """What is known of a call of this dotted name that builds an object."""
+        """The row of a call of this dotted name that builds an object."""
         return self._makers.get(name)
 
     def method_of_object(self, kind: Kind, type_: str, name: str) -> Method | None:
-        """What is known of a method of an object of a framework.
+        """The row of a method of an object of a framework.
 
         Args:
             kind, type_: of the object; "?" where its class is not in sight, so that any one of the
@@ -134,6 +174,14 @@ class Models:
     def framework_of(self, method: Method) -> str:
         """The name of the framework of a method's row."""
         return self._owner[id(method)]
+
+
+def sign_of(text: str) -> tuple[str, re.Pattern[str]]:
+    """A pattern for a text, whichever quotes it has, and the longest part without any."""
+    whole = re.sub(QUOTE, lambda _: QUOTE, re.escape(text))
+    before = r"\b" if text[0].isalnum() else ""
+    after = r"\b" if text[-1].isalnum() else ""
+    return max(re.split(QUOTE, text), key=len), re.compile(f"{before}{whole}{after}")
 
 
 def written(value: object) -> str:

@@ -20,7 +20,7 @@ STEP = re.compile(r"\.(\w+)\[(\d+)\]")
 
 
 class ModelError(ValueError):
-    """What is wrong in a model; the text names the row, and quotes nothing else of the file."""
+    """A mistake in a model; the text names the row, and quotes nothing else of the file."""
 
 
 def model_of(text: str) -> Model:

@@ -74,7 +74,7 @@ class Method(Row, frozen=True):
     reads: bool = False
 
     def role(self, name: str, position: int) -> Role | None:
-        """What a parameter is given.
+        """The role of what a parameter is given.
 
         Args:
             name: of the parameter.
@@ -94,7 +94,7 @@ class Class(Row, frozen=True):
             in them: `trl.*Trainer`.
         kind: what the instances are.
         attributes: what their attributes hold.
-        method: the rows of their methods.
+        methods: the rows of their methods, each a `[[class.method]]`.
     """
 
     names: tuple[str, ...]
@@ -110,11 +110,13 @@ class Maker(Row, frozen=True):
         names: dotted ones, as those of a class.
         builds: what a call builds.
         on_device: whether that is, or gives what is, on the device.
+        pins: whether a loader pins all that it gives where it is told `pin_memory=True`.
     """
 
     names: tuple[str, ...]
     builds: Built
     on_device: bool = msgspec.field(default=False, name="on-device")
+    pins: bool = False
 
 
 class Precision(Row, frozen=True):
@@ -142,17 +144,21 @@ class Precision(Row, frozen=True):
 
 
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a framework does with the code that it calls.
+    """All that is known of a framework, and of what it does with the code that it calls.
 
     Args:
         name: of the framework.
         version: the release that it was read from.
+        releases: all those that its rows were read from, as pip names them, if they are not just
+            `NAME==VERSION`. Ex) `trl==1.16.0`, `x @ https://.../x-1.0.tar.gz`
         packages: the top-level names by which it is imported.
-        signs: texts by which a project shows that it trains under autocast by this framework.
+        signs: texts by which a project shows that it trains under autocast by this framework, with
+            quotes of either kind. Ex) `precision="bf16`, which `precision='bf16-mixed'` begins with
     """
 
     name: str
     version: str = ""
+    releases: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     signs: tuple[str, ...] = ()
     classes: tuple[Class, ...] = msgspec.field(default=(), name="class")

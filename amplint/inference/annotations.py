@@ -21,12 +21,13 @@ from amplint.core.values import (
     ordered,
 )
 from amplint.core.values import Mapping as MappingValue
+from amplint.frameworks.models import Models
 from amplint.inference import transfer
 from amplint.knowledge import libraries
 from amplint.knowledge.modules import MODULES
 
 
-def annotated(annotation: Value, device: Device) -> Value:
+def annotated(annotation: Value, device: Device, models: Models) -> Value:
     """The value of a parameter with this annotation; Unknown for one that says nothing."""
     results: list[Value] = []
     for atom in annotation:
@@ -35,7 +36,7 @@ def annotated(annotation: Value, device: Device) -> Value:
         elif isinstance(atom, Class):
             results.append(one(Instance(atom.id)))
         elif isinstance(atom, Symbol):
-            results.append(annotated_symbol(transfer.canonical(atom.name), device))
+            results.append(annotated_symbol(transfer.canonical(atom.name), device, models))
         elif isinstance(atom, Sequence | MappingValue):
             results.append(one(atom))
         else:
@@ -62,13 +63,14 @@ TENSOR_TYPES = {
 }  # fmt: skip
 
 
-def annotated_symbol(name: str, device: Device) -> Value:
+def annotated_symbol(name: str, device: Device, models: Models) -> Value:
     if name in TENSOR_TYPES:
         # A parameter that is a tensor has dimensions, but for the rarest.
         return one(Tensor(TENSOR_TYPES[name], device, 1))
     if name in ANNOTATIONS:
         return one(ANNOTATIONS[name])
-    kind = libraries.kind(name)
+    maker = models.maker(name)
+    kind = maker.builds if maker is not None else libraries.kind(name)
     if kind is not None:
         return one(Object(kind, name, CPU if kind == "loader" else Device(None)))
     if name in MODULES:
@@ -81,7 +83,7 @@ MAPPING_ANNOTATIONS = frozenset(
 )
 
 
-def annotation_subscript(symbol: Symbol, index: Value) -> Value:
+def annotation_subscript(symbol: Symbol, index: Value, models: Models) -> Value:
     """`Optional[Tensor]`, `List[Tensor]`, `Dict[str, Tensor]` as annotations."""
     name = symbol.name.rpartition(".")[2]
     inner = [index]
@@ -95,11 +97,12 @@ def annotation_subscript(symbol: Symbol, index: Value) -> Value:
     if name == "Union":
         return join(inner)
     if name in ("List", "list", "Sequence", "Iterable", "Iterator", "Set", "set"):
-        return one(Sequence(None, annotated(inner[0], Device(None))))
+        return one(Sequence(None, annotated(inner[0], Device(None), models)))
     if name in ("Tuple", "tuple"):
-        return one(Sequence(None, join(annotated(v, Device(None)) for v in inner)))
+        return one(Sequence(None, join(annotated(v, Device(None), models) for v in inner)))
     if name in MAPPING_ANNOTATIONS and len(inner) == 2:
-        return one(MappingValue(annotated(inner[1], Device(None))))
-    if libraries.kind(symbol.name) == "loader":
+        return one(MappingValue(annotated(inner[1], Device(None), models)))
+    maker = models.maker(symbol.name)
+    if symbol.name in libraries.LOADERS or (maker is not None and maker.builds == "loader"):
         return one(symbol)  # `DataLoader[T]`
     return UNKNOWN

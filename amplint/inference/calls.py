@@ -205,11 +205,31 @@ class Calls(Frame):
         bases = infer.library_bases(instance.cls)
         if not bases:
             return UNKNOWN
+        of_framework = self.attribute_of_framework(instance, name, node)
+        if of_framework is not None:
+            return of_framework
         if name in MODULE_METHODS:
             return one(Method(instance, name))
         # What torch's own layer stores, its subclasses have.
         layers = [Object("module", base) for base in sorted(bases) if base in MODULES]
         return transfer.object_attribute(layers[0], name) if len(layers) == 1 else UNKNOWN
+
+    def attribute_of_framework(self, instance: Instance, name: str, node: Node) -> Value | None:
+        """The value of an attribute that a framework sets, or a method of it that users call."""
+        classes = self.inference.models_of(instance.cls)
+        role = next((row.attributes[name] for row in classes if name in row.attributes), None)
+        if role is not None:
+            return self.of_role(role, node, f"`{name}` of a framework")
+        method = self.models.method(classes, name)
+        is_called = method is not None and method.gives is not None
+        return one(Method(instance, name)) if is_called else None
+
+    def given_by_framework(self, method: Method, node: Node) -> Value | None:
+        """The value that a method of a framework gives to the code that calls it."""
+        assert isinstance(method.of, Instance)
+        row = self.models.method(self.inference.models_of(method.of.cls), method.name)
+        gives = row.gives if row is not None else None
+        return self.of_role(gives, node, f"`{method.name}` gives this") if gives else None
 
     def identified_field(self, instance: Instance, name: str) -> Value:
         """The value of a field in an instance that one call is known to have made, where the
@@ -439,7 +459,8 @@ class Calls(Frame):
                 return self.call_instance(atom.of, arguments, node)
             if atom.name in ("register_buffer", "register_parameter"):
                 self.register(atom.of, arguments, node)
-            return self.called(atom, arguments, node)
+            known = self.given_by_framework(atom, node)
+            return known if known is not None else self.called(atom, arguments, node)
         if isinstance(atom, Method) and is_executor(atom.of) and atom.name in libraries.EXECUTES:
             self.execute(atom.name, arguments)
         if isinstance(atom, Object) and atom.holds:
@@ -457,7 +478,7 @@ class Calls(Frame):
                 of_operator = self.call_operators(atom.name, arguments, node)
                 if of_operator is not None:
                     return of_operator
-            if libraries.kind(atom.name) == "loader":
+            if infer.kind_of(atom.name) == "loader":
                 own = arguments.get("collate_fn", 6) or BOTTOM
                 return self.collated(self.called(atom, arguments, node), own)
         return self.called(atom, arguments, node)

@@ -38,14 +38,12 @@ from amplint.core.values import (
     ordered,
 )
 from amplint.core.values import Mapping as MappingValue
-from amplint.frameworks.schema import Role
 from amplint.inference import custom_ops, ranks, transfer
 from amplint.inference.annotations import annotated, annotation_subscript
 from amplint.inference.calls import CONTEXT_MAKERS, Calls
 from amplint.inference.narrowing import narrow
 from amplint.inference.project import speaks_of_devices
 from amplint.inference.state import GLOBALS, MAX_TURNS, WHOLE, Key
-from amplint.inference.transfer.kinds import NUMBER
 from amplint.inference.use_evidence import CONTAINERS
 from amplint.ir import ops
 from amplint.ir.model import Node
@@ -257,7 +255,7 @@ class Evaluation(Calls):
         """
         if self.graph.annotation < 0 or (returned and not any(is_vague(a) for a in returned)):
             return returned
-        declared = annotated(self.of(self.graph.annotation), Device(None))
+        declared = annotated(self.of(self.graph.annotation), Device(None), self.models)
         if not any(holds_instance(atom) for atom in declared):
             return returned
         return join([known(returned), declared])
@@ -329,7 +327,7 @@ class Evaluation(Calls):
         infer, facts, name = self.inference, self.facts, node.data
         annotation = self.of(node.operands[0]) if node.operands else UNKNOWN
         if facts.kind == "class":
-            return annotated(annotation, Device(None))
+            return annotated(annotation, Device(None), self.models)
         parameter = facts.param(name)
         assert parameter is not None
         first = parameter is facts.params[0]
@@ -349,7 +347,9 @@ class Evaluation(Calls):
         if any(a != NONE and a not in default for a in told):
             return transfer.used_as_tensor(told) if self.number in self.marks.asked else told
         declared = (
-            UNKNOWN if self.number in self.marks.copied else annotated(annotation, Device(None))
+            UNKNOWN
+            if self.number in self.marks.copied
+            else annotated(annotation, Device(None), self.models)
         )
         hot = self.hot_parameter(node, parameter.has_default, declared)
         if hot is not None:
@@ -370,7 +370,9 @@ class Evaluation(Calls):
         model = self.inference.model_of_method(facts)
         if model is not None and model.parameters:
             place = [p.name for p in facts.params].index(node.data) - 1
-            return self.given_by_framework(node, model.role(node.data, place))
+            role = model.role(node.data, place)
+            what = f"`{node.data}` is a parameter of `{facts.name}`"
+            return self.of_role(role, node, what) if role is not None else None
         step = facts.name == "training_step" or (
             # Of another engine: one that moves nothing is given what has been moved.
             facts.name in TRAINING_STEPS and node.data == "batch" and not facts.words & MOVING
@@ -409,29 +411,6 @@ class Evaluation(Calls):
         if self.number in self.marks.tensors:
             return one(Tensor(device=device, rank=1))
         return one(TensorTree(device))
-
-    def given_by_framework(self, node: Node, role: Role | None) -> Value | None:
-        """What a framework gives for a parameter of a method that it calls."""
-        name = f"`{node.data}` of `{self.facts.name}`"
-        moved = f"{name} has been moved by the framework"
-        if role == "batch":
-            return one(
-                TensorTree(Device(ACCELERATOR, self.evidence(node, moved, Shows.CONVENTION)))
-            )
-        if role == "host batch":
-            return one(TensorTree(CPU))
-        if role == "outputs":
-            text = f"{name} is a model's output"
-            device = Device(ACCELERATOR, self.evidence(node, text, Shows.CONVENTION))
-            return one(TensorTree(device, "output"))
-        if role in ("loss", "tensor"):
-            text = f"{name} is on the device"
-            device = Device(ACCELERATOR, self.evidence(node, text, Shows.CONVENTION))
-            is_loss = role == "loss"
-            return one(Tensor(device=device, rank=0 if is_loss else None, grad=is_loss or None))
-        if role == "number":
-            return NUMBER
-        return self.mark_value(role) if role is not None else None
 
     def function_parameter(self, node: Node, role: str) -> Value | None:
         """The value that autograd passes to a forward or a backward pass, if used as a tensor."""
@@ -550,7 +529,7 @@ class Evaluation(Calls):
         results: list[Value] = []
         for atom in ordered(container):
             if isinstance(atom, Symbol):
-                results.append(annotation_subscript(atom, index))
+                results.append(annotation_subscript(atom, index, self.models))
             elif isinstance(atom, Instance):
                 results.append(self.instance_item(atom, index, node))
             else:
@@ -660,7 +639,7 @@ class Evaluation(Calls):
 
     def op_narrow(self, node: Node) -> Value:
         value, *classes = self.operands(node)
-        return narrow(value, node.data, join(classes))
+        return narrow(value, node.data, join(classes), self.models)
 
     def op_def(self, node: Node) -> Value:
         """The function, through the decorators of the project."""

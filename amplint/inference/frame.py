@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from amplint.core.lattice import is_open, join, known
 from amplint.core.values import (
     ACCELERATOR,
+    CPU,
     UNKNOWN,
     Arguments,
     Atom,
@@ -30,6 +31,7 @@ from amplint.core.values import (
     ordered,
 )
 from amplint.frameworks.models import Models
+from amplint.frameworks.schema import Given, Role
 from amplint.inference import transfer
 from amplint.inference.project import ProjectFacts
 from amplint.inference.state import Key, State
@@ -64,7 +66,7 @@ class Frame:
 
     @property
     def models(self) -> Models:
-        """What is known of frameworks."""
+        """The models of frameworks."""
         return self.inference.files.models
 
     def chain(self, block: int) -> Iterable[int]:
@@ -277,6 +279,27 @@ class Frame:
 
     def operands(self, node: Node) -> list[Value]:
         return [self.values[number] if number >= 0 else UNKNOWN for number in node.operands]
+
+    def of_role(self, role: Role | Given, node: Node, what: str) -> Value | None:
+        """The value of something by its role for a framework; None where that says nothing.
+
+        Args:
+            what: the sentence that says so, for the evidence.
+        """
+        device = Device(ACCELERATOR, self.evidence(node, what, Shows.CONVENTION))
+        if role == "batch":
+            return one(TensorTree(device))
+        if role == "host batch":
+            return one(TensorTree(CPU))
+        if role == "outputs":
+            return one(TensorTree(device, "output"))
+        if role == "tensor":
+            return one(Tensor(device=device))
+        if role == "loss":
+            return one(Tensor(device=device, rank=0, grad=True))
+        if role == "device":
+            return one(device)
+        return NUMBER if role == "number" else self.mark_value(role)
 
     def mark_value(self, kind: str) -> Value | None:
         return {

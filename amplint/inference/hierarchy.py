@@ -22,20 +22,7 @@ MAX_BY_NAME = 200  # methods of one name, above which a call by name says nothin
 # Overriding methods, above which a call is that of the class's own one: what so many do has nothing
 # in common, and each call would be a call of all. (Linking fairseq 0.12.2: 30.6 instead of 34.8 s.)
 MAX_OVERRIDING = 32
-# Beginnings of the names of classes that derive from torch.nn.Module (documentation of each).
-MODULE_BASES = (
-    "torch.nn.",
-    "lightning.",
-    "pytorch_lightning.",
-    "lightning_fabric.",
-    "mmengine.model.",
-    "mmcv.runner.BaseModule",
-    "transformers.PreTrainedModel",
-    "transformers.modeling_utils.PreTrainedModel",
-    "torch_geometric.nn.",
-    "gpytorch.Module",
-    "pyro.nn.PyroModule",
-)
+MODULES = "torch.nn."
 # Too many things have methods of these names.
 COMMON_METHODS = frozenset(
     """
@@ -171,11 +158,10 @@ class Hierarchy(Bindings):
         return names
 
     def is_module(self, cls: str) -> bool:
-        """Whether instances are torch modules (Lightning's included)."""
-        return any(
-            name.startswith(MODULE_BASES) and "Dataset" not in name
-            for name in self.library_bases(cls)
-        )
+        """Whether instances are torch modules, those of frameworks included."""
+        if any(name.startswith(MODULES) for name in self.library_bases(cls)):
+            return True
+        return any(row.kind == "module" for row in self.models_of(cls))
 
     def learns(self, cls: str) -> bool:
         """Whether a module has parameters, its own or of modules in it, or is a loss."""
@@ -254,7 +240,7 @@ class Hierarchy(Bindings):
         return self.is_optimizer(cls) or any(names >= those for those in libraries.STEPPING)
 
     def models_of(self, cls: str) -> tuple[FrameworkClass, ...]:
-        """What is known of the classes of frameworks that the class derives from."""
+        """The rows of the classes of frameworks that the class derives from."""
         order = self.mro(cls)
         known = self._models.get(cls)
         if known is None:
@@ -264,13 +250,23 @@ class Hierarchy(Bindings):
         return known
 
     def model_of_method(self, function: FunctionFacts) -> FrameworkMethod | None:
-        """What is known of a method that a framework calls."""
+        """The row of a method that a framework calls."""
         if function.cls is None or function.kind != "function":
             return None
         return self.files.models.method(self.models_of(function.cls), function.name)
 
+    def is_run_in_region(self, function: FunctionFacts) -> bool:
+        """Whether a framework calls a method in the region of its precision."""
+        method = self.model_of_method(function)
+        return method is not None and method.region
+
     def is_loader(self, cls: str) -> bool:
-        return any(libraries.kind(name) == "loader" for name in self.library_bases(cls))
+        return any(self.kind_of(name) == "loader" for name in self.library_bases(cls))
+
+    def kind_of(self, name: str) -> str | None:
+        """The kind of object that a call of this dotted name builds."""
+        maker = self.files.models.maker(name)
+        return maker.builds if maker is not None else libraries.kind(name)
 
     def fields(self, cls: str) -> tuple[str, ...]:
         """The fields that a dataclass or a named tuple declares, in order."""

@@ -21,10 +21,11 @@ from amplint.core.values import (
     Value,
     one,
 )
+from amplint.frameworks.models import Models
 from amplint.inference.annotations import annotated
 
 
-def narrow(value: Value, kind: str, classes: Value) -> Value:
+def narrow(value: Value, kind: str, classes: Value, models: Models) -> Value:
     """The alternatives of a value that a test leaves."""
     if kind == "none":
         return one(NONE)
@@ -43,9 +44,9 @@ def narrow(value: Value, kind: str, classes: Value) -> Value:
             a for a in value if not (isinstance(a, Tensor) and a.device.kind == elsewhere)
         )
     if kind == "isinstance":
-        return narrow_to(value, classes)
+        return narrow_to(value, classes, models)
     if kind == "not isinstance":
-        return narrow_out(value, classes)
+        return narrow_out(value, classes, models)
     return value
 
 
@@ -88,8 +89,8 @@ def with_forms(value: Value, forms: frozenset[str]) -> Value:
     )
 
 
-def narrow_to(value: Value, classes: Value) -> Value:
-    made = [annotated(one(a), Device(None)) for a in class_atoms(classes)]
+def narrow_to(value: Value, classes: Value, models: Models) -> Value:
+    made = [annotated(one(a), Device(None), models) for a in class_atoms(classes)]
     if not made or any(map(is_unknown, made)):
         forms = forms_of(classes) or TREE_FORMS
         return with_forms(frozenset(a for a in value if a != NONE), forms) or UNKNOWN
@@ -108,8 +109,8 @@ def is_of_host(value: Value) -> bool:
     return bool(value) and all(isinstance(a, Host) and a.kind in PLAIN for a in value)
 
 
-def narrow_out(value: Value, classes: Value) -> Value:
-    target = join(annotated(one(a), Device(None)) for a in class_atoms(classes))
+def narrow_out(value: Value, classes: Value, models: Models) -> Value:
+    target = join(annotated(one(a), Device(None), models) for a in class_atoms(classes))
     tensor = any(isinstance(a, Tensor) for a in target)
     hosts = {a.kind for a in target if isinstance(a, Host)}
     left = frozenset(

@@ -30,16 +30,12 @@ from amplint.knowledge.libraries import DEFAULT_DTYPES
 SIGNS = {
     "autocast(": re.compile(r"\bautocast\((?!.*enabled=False)"),
     "GradScaler(": re.compile(r"\bGradScaler\((?!.*enabled=False)"),
-    "precision=": re.compile(  # of Lightning's trainers, and of accelerate
-        r"\bprecision=(?:16\b|[\"'](?:16|bf16))|\bmixed_precision=[\"'](?:fp16|bf16)"
-    ),
     "--": re.compile(r"[\"']--(?:use[-_])?(?:amp|fp16|bf16|mixed[-_]precision)[\"']"),
 }
 # A scaler is for float16 alone (documentation of torch.amp, "Gradient Scaling").
 FLOAT16 = {
     "GradScaler(": re.compile(r"\bGradScaler\("),
     "fp16": re.compile(r"\bfp16\b"),
-    "16-mixed": re.compile(r"[\"']16-mixed[\"']"),
 }
 # Calls of `apex.amp.initialize`, as they are written; and the words in them.
 INITIALIZING = frozenset({"amp.initialize", "apex.amp.initialize"})
@@ -76,10 +72,9 @@ class Presumption:
         """The dtype of the region. Who wishes for one gets that of `torch.autocast("cuda")`, unless
         the project speaks of bfloat16."""
         texts = [self._files.own[path].text for path in self._paths]
+        shows = [*FLOAT16.items(), *self._files.models.shows_float16]
         is_float16 = any(
-            part in text and pattern.search(text)
-            for text in texts
-            for part, pattern in FLOAT16.items()
+            part in text and pattern.search(text) for text in texts for part, pattern in shows
         )
         if is_float16:
             return "float16"
@@ -134,7 +129,7 @@ class Presumption:
         return (path for path in sorted(self._files.own) if not TEST_PATH.search(path))
 
     def _signs(self) -> Iterator[Evidence]:
-        for part, pattern in SIGNS.items():
+        for part, pattern in [*SIGNS.items(), *self._files.models.signs]:
             for path in self._paths:
                 file = self._files.own[path]
                 if part in file.text and pattern.search(file.text):

@@ -58,7 +58,7 @@ class ProjectFacts(Hierarchy):
         region = self.presumption.region
         if is_called or region is None or facts.cls is None:
             return None  # the first call that is seen ends the presumption
-        if not self.presumption.covers(facts):
+        if not self.presumption.covers(facts) and not self.is_run_in_region(facts):
             return None
         if not set(facts.decorated) <= libraries.TRANSPARENT_DECORATORS:
             return None  # a decorator of the project may end the region
@@ -126,7 +126,8 @@ class ProjectFacts(Hierarchy):
         if function not in self._marks:
             facts = self.functions[function]
             graph = self.files[facts.path].graph(function)
-            self._marks[function] = use_evidence.read(graph, facts.name)
+            returns_loss = facts.name in self.files.models.giving_losses
+            self._marks[function] = use_evidence.read(graph, facts.name, returns_loss)
         return self._marks[function]
 
     def backpropagates(self, function: str) -> tuple[str, ...]:

@@ -121,12 +121,13 @@ class Marks:
         return [each for each in found if each >= 0]
 
 
-def read(graph: Graph, function: str = "") -> Marks:
+def read(graph: Graph, function: str = "", returns_loss: bool = False) -> Marks:
     """Collect the evidence in a graph.
 
     Args:
-        function: the name of the function. Lightning backpropagates what a `training_step` returns;
-            and what an `__init__` divides are sizes.
+        function: the name of the function: what an `__init__` divides are sizes.
+        returns_loss: whether a framework runs the backward pass of what the function returns, by
+            the name of the function. (The class is not known yet: its bases are values.)
     """
     uses: dict[int, set[str]] = {}
     losses: dict[int, int] = {}
@@ -139,7 +140,7 @@ def read(graph: Graph, function: str = "") -> Marks:
             if loss is not None:
                 losses.setdefault(loss, number)
     give_to_receivers(graph, uses)
-    for number in graph.returns if function == "training_step" else ():
+    for number in graph.returns if returns_loss else ():
         losses.update(dict.fromkeys(returned_losses(graph, number), number))
     nodes: dict[int, str] = {}
     paths: dict[str, str] = {}
@@ -479,12 +480,19 @@ def same_parts(graph: Graph) -> dict[int, list[Same]]:
 
 
 def returned_losses(graph: Graph, number: int) -> Iterator[int]:
-    """The loss in `return loss` and in `return {"loss": loss, ...}`."""
-    for operand in graph.nodes[number].operands:
+    """The loss in `return loss`, `return {"loss": loss, ...}` and `return loss, outputs`."""
+    waiting = [*graph.nodes[number].operands]
+    while waiting:
+        operand = waiting.pop()
         node = graph.nodes[operand]
         if node.op == ops.DICT:
             pairs = zip(node.data, node.operands, strict=True)
             yield from (value for key, value in pairs if key == "loss")
+        elif node.op == ops.TUPLE:
+            waiting += node.operands[:1]
+        elif node.op == ops.PHI and any(graph.nodes[n].op == ops.TUPLE for n in node.operands):
+            # `return (loss, outputs) if return_outputs else loss`
+            waiting += [n for n in node.operands if n < operand]
         elif node.op in (ops.NAME, ops.PARAM, ops.PHI, ops.CALL, ops.BINOP, ops.AUG, ops.NARROW):
             yield operand
 

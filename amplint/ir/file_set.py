@@ -71,7 +71,7 @@ class Files(Mapping[str, File]):
 
     @cached_property
     def models(self) -> Models:
-        """What is known of the frameworks that call these files."""
+        """The models of the frameworks that call these files."""
         return models_with(self.own_models)
 
     @cached_property

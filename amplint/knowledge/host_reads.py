@@ -72,6 +72,22 @@ ELEMENT_READS: frozenset[str] = words_of("all any max min sorted")
 
 NUMPY_READS: frozenset[str] = words_of("numpy.array numpy.asarray numpy.ascontiguousarray")
 
+LOGGED: dict[str, tuple[int, str]] = {
+    ".add_histogram": (1, "values"),
+    ".add_scalar": (1, "scalar_value"),
+    ".add_scalars": (1, "tag_scalar_dict"),
+    "mlflow.log_metric": (1, "value"),
+    "mlflow.log_metrics": (0, "metrics"),
+    "wandb.log": (0, "data"),
+}
+"""What writes numbers to a log -> the position and the name of the tensor, or the dict of tensors,
+that it brings to the host.
+
+Read in torch 2.13.0 (torch/utils/tensorboard/_convert_np.py, `make_np`), wandb 0.31.0
+(wandb/util.py, `json_friendly`) and mlflow 3.17.2
+(mlflow/tracking/metric_value_conversion_utils.py).
+"""
+
 NOT_NUMBERS: frozenset[str] = words_of(
     "_ buffer data device dtype ext_tensor input ndarray obj periodic"
 )

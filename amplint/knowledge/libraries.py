@@ -221,31 +221,9 @@ TRAINER_REMOVED_EARLY: dict[str, tuple[int, int]] = {
 # --------------------------------------------------------------------------- objects
 
 LOADERS: frozenset[str] = frozenset(
-    {
-        "dgl.dataloading.DataLoader",
-        "dgl.dataloading.GraphDataLoader",
-        "monai.data.DataLoader",
-        "monai.data.ThreadDataLoader",
-        "timm.data.create_loader",
-        "torch.utils.data.DataLoader",
-        "torch.utils.data.dataloader.DataLoader",
-        "torch_geometric.data.DataLoader",
-        "torch_geometric.loader.ClusterLoader",
-        "torch_geometric.loader.DataListLoader",
-        "torch_geometric.loader.DataLoader",
-        "torch_geometric.loader.DenseDataLoader",
-        "torch_geometric.loader.HGTLoader",
-        "torch_geometric.loader.LinkNeighborLoader",
-        "torch_geometric.loader.NeighborLoader",
-        "torch_geometric.loader.ShaDowKHopSampler",
-        "torchdata.stateful_dataloader.StatefulDataLoader",
-        "webdataset.WebLoader",
-    }
+    {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"}
 )
-"""What builds an iterable of batches."""
-
-LOADERS_ON_DEVICE: frozenset[str] = frozenset({"timm.data.create_loader"})
-"""Those of them whose batches come on the device; of the others they are on the host."""
+"""What builds an iterable of batches, on the host."""
 
 WORKER_ARGUMENTS: dict[str, int | None] = {
     "prefetch_factor": None,
@@ -255,42 +233,13 @@ WORKER_ARGUMENTS: dict[str, int | None] = {
 }
 """What a DataLoader of torch refuses unless it has workers -> its position, if it has one."""
 
-PINNING_LOADERS = ("torch.utils.data.", "torch_geometric.", "torchdata.stateful_dataloader.")
-"""The homes of those that pin what they give, all of it, with `pin_memory=True`."""
-
 _OPTIM = """
     ASGD Adadelta Adafactor Adagrad Adam AdamW Adamax LBFGS Muon NAdam RAdam RMSprop Rprop SGD
     SparseAdam
 """
 OPTIMIZERS: frozenset[str] = frozenset(
     {f"torch.optim.{name}" for name in _OPTIM.split()}
-    | {
-        "apex.optimizers.FusedAdam",
-        "apex.optimizers.FusedLAMB",
-        "apex.optimizers.FusedNovoGrad",
-        "apex.optimizers.FusedSGD",
-        "bitsandbytes.optim.Adam",
-        "bitsandbytes.optim.Adam8bit",
-        "bitsandbytes.optim.AdamW",
-        "bitsandbytes.optim.AdamW8bit",
-        "bitsandbytes.optim.Lion",
-        "bitsandbytes.optim.Lion8bit",
-        "bitsandbytes.optim.PagedAdamW",
-        "bitsandbytes.optim.PagedAdamW8bit",
-        "bitsandbytes.optim.SGD8bit",
-        "deepspeed.ops.adam.DeepSpeedCPUAdam",
-        "deepspeed.ops.adam.FusedAdam",
-        "lion_pytorch.Lion",
-        "schedulefree.AdamWScheduleFree",
-        "schedulefree.SGDScheduleFree",
-        "timm.optim.create_optimizer",
-        "timm.optim.create_optimizer_v2",
-        "torch.distributed.optim.ZeroRedundancyOptimizer",
-        "transformers.Adafactor",
-        "transformers.AdamW",
-        "transformers.optimization.Adafactor",
-        "transformers.optimization.AdamW",
-    }
+    | {"torch.distributed.optim.ZeroRedundancyOptimizer"}
 )
 
 _SCHEDULERS = """
@@ -300,20 +249,7 @@ _SCHEDULERS = """
 """
 SCHEDULERS: frozenset[str] = frozenset(
     {f"torch.optim.lr_scheduler.{name}" for name in _SCHEDULERS.split()}
-    | {
-        "diffusers.optimization.get_scheduler",
-        "timm.scheduler.CosineLRScheduler",
-        "timm.scheduler.create_scheduler",
-        "timm.scheduler.create_scheduler_v2",
-        "torch.optim.swa_utils.SWALR",
-        "transformers.get_constant_schedule",
-        "transformers.get_constant_schedule_with_warmup",
-        "transformers.get_cosine_schedule_with_warmup",
-        "transformers.get_cosine_with_hard_restarts_schedule_with_warmup",
-        "transformers.get_linear_schedule_with_warmup",
-        "transformers.get_polynomial_decay_schedule_with_warmup",
-        "transformers.get_scheduler",
-    }
+    | {"torch.optim.swa_utils.SWALR"}
 )
 
 INITIALIZERS: dict[str, tuple[str, ...]] = {"apex.amp.initialize": ("models", "optimizers")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint import (
@@ -30,6 +31,7 @@ from amplint import (
     only,
 )
 from amplint import libcst as cst
+from amplint.knowledge.host_reads import LOGGED
 
 from .code_texts import text_around
 
@@ -105,7 +107,7 @@ def tensor_read(call: cst.Call, src: Source) -> Tensor | TensorTree | None:
     """The tensor on the device whose value the call brings to the host: t.item(), float(t)."""
     operand = operand_read(call, src)
     if operand is None:
-        return None
+        return tensor_logged(call, src)
     method = isinstance(call.func, cst.Attribute) and operand is call.func.value
     if is_unknown(src.value(operand)) and is_taken_from_device(call, src):
         return Tensor()
@@ -113,6 +115,30 @@ def tensor_read(call: cst.Call, src: Source) -> Tensor | TensorTree | None:
         return device_tensor(src.value(operand), receiver=True)
     # `float(x)` takes a number as well; `x.item()` says that x is a tensor or an array.
     return tensor_of_training(operand, src, receiver=method)
+
+
+def tensor_logged(call: cst.Call, src: Source) -> Tensor | TensorTree | None:
+    """The tensor on the device that is written to a log: writer.add_scalar("loss", loss)"""
+    name = src.name(call.func) or ""
+    if isinstance(call.func, cst.Attribute) and name not in LOGGED:
+        name = f".{call.func.attr.value}"
+    position, keyword = LOGGED.get(name, (-1, ""))
+    given = src.argument(call, keyword, position) if keyword else None
+    if given is None:
+        return None
+    tensor = tensor_of_training(given.value, src)
+    if tensor is not None:
+        return tensor if isinstance(tensor, Tensor) else None
+    return next(tensors_in_dict(src.value(given.value)), None)
+
+
+def tensors_in_dict(value: Value) -> Iterator[Tensor]:
+    """The tensors in a dict that surely are on the device."""
+    atom = only(value)
+    for _, held in atom.items if isinstance(atom, Mapping) else ():
+        tensor = device_tensor(held, certain=True)
+        if isinstance(tensor, Tensor):
+            yield tensor
 
 
 def is_taken_from_device(call: cst.Call, src: Source) -> bool:
@@ -277,6 +303,16 @@ def goes_to_host(at: Spot) -> bool:
     return constant(target) == "cpu" or (isinstance(atom, Device) and atom.kind == "cpu")
 
 
+def logs_tensor(at: Spot) -> bool:
+    """As `tensor_logged`."""
+    name = at.name if at.name in LOGGED else f".{at.method}"
+    position, keyword = LOGGED.get(name, (-1, ""))
+    number = at.given(keyword, position) if keyword else -1
+    if number < 0:
+        return False
+    return isinstance(presumed_tensor(at, number), Tensor) or any(tensors_in_dict(at.of(number)))
+
+
 def reads_tensor(at: Spot) -> bool:
     """As `tensor_read`."""
     typed = at.method == "type" and any(names_host(at.of(each)) for each in at.arguments)
@@ -297,4 +333,5 @@ READS = (
         *READING_FUNCTIONS,
     )
     & reads_tensor
+    | calls(*LOGGED) & logs_tensor
 )

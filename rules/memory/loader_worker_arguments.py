@@ -17,20 +17,25 @@ without workers is never called; torch does not say so, and neither does this ru
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint import Finding, Group, Raises, Rule, Spot, calls, constant
 from amplint import libcst as cst
-from amplint.knowledge.libraries import LOADERS, WORKER_ARGUMENTS
+from amplint.knowledge.libraries import WORKER_ARGUMENTS
 
 from .._shared.guards import is_caught
 
 if TYPE_CHECKING:
     from amplint import Source
 
-OF_TORCH = frozenset(n for n in LOADERS if re.fullmatch(r"torch.*\.(Stateful)?DataLoader", n))
+OF_TORCH = frozenset(
+    {
+        "torch.utils.data.DataLoader",
+        "torch.utils.data.dataloader.DataLoader",
+        "torchdata.stateful_dataloader.StatefulDataLoader",
+    }
+)
 
 
 def lacks_workers(at: Spot) -> bool:

@@ -22,9 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint import Cost, Finding, Fix, Group, Rule, Safety, Same, UnpinnedMoves, calls
+from amplint import Cost, Finding, Fix, Group, Rule, Safety, Same, UnpinnedMoves, nodes
 from amplint import libcst as cst
-from amplint.knowledge.libraries import LOADERS
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -37,13 +36,13 @@ rule = Rule(
     help="give the loader `pin_memory=True`, and copy with `non_blocking=True`",
     witness=Same(),
     cost=Cost.STEP,
-    candidates=calls(*LOADERS) & (lambda at: at.is_moved_to_device),
+    candidates=nodes("call") & (lambda at: at.is_moved_to_device),
 )
 
 
 @rule.check
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    move = src.ask(UnpinnedMoves, call) if src.name(call.func) in LOADERS else None
+    move = src.ask(UnpinnedMoves, call)
     if move is None:
         return
     argument = src.edits.add_argument(call, "pin_memory=True")

@@ -92,7 +92,7 @@ def moves_from_helper(at: Spot) -> bool:
     target = at.of(at.given("device", 0))
     if any(isinstance(atom, Tensor | DType) for atom in target):
         return False
-    return at.graph.nodes[at.receiver].op == "call" and at.ask(HostBuilt, at.receiver) is not None
+    return at.ask(HostBuilt, at.receiver) is not None
 
 
 rule = Rule(
@@ -131,12 +131,14 @@ def check_helper(call: cst.Call, src: Source) -> Iterator[Finding]:
     """Ex) make_mask(n).to(device), where `make_mask` gives `torch.ones(n, n).tril()`"""
     if move_of(call, src) is None or not isinstance(call.func, cst.Attribute):
         return
-    made: cst.BaseExpression | None = call.func.value
-    if isinstance(made, cst.Name):
-        made = bound_before(made, src)
-    place = src.ask(HostBuilt, made) if isinstance(made, cst.Call) else None
-    if made is None or place is None or is_made_once(call, src):
+    if built(call.func.value, src, refused=["device"]) is not None:
+        return  # which `check` reports
+    place = src.ask(HostBuilt, call.func.value)
+    if place is None or is_made_once(call, src):
         return
+    made = call.func.value
+    if isinstance(made, cst.Name):
+        made = bound_before(made, src) or made
     if not changes_default_device(src):
         message = f"`{src.brief(made)}` builds a tensor on the CPU, which is then moved"
         yield src.finding(rule, call, message, None, (src.related(place),))

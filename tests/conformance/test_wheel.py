@@ -28,6 +28,10 @@ def test_the_wheel_holds_every_module_and_nothing_else(wheel: Path) -> None:
         | modules("fixtures", "amplint/fixtures")
         | {f"amplint/fixtures/{file.parent.name}/{file.name}" for file in DIFFS}
         | {"amplint/py.typed"}
+        | {
+            f"amplint/frameworks/{file.name}"
+            for file in (ROOT / "amplint/frameworks").glob("*.toml")
+        }
         | {f"amplint/output/{name}" for name in ("page.css", "report.css", "report.js")}
         | {f"amplint/programs/{name}/train.py" for name in ("cifar", "gan", "lm")}
         | {

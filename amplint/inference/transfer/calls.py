@@ -247,7 +247,7 @@ def library_object(kind: str, name: str, arguments: Arguments, site: Site) -> Ob
 
 
 def made_by_framework(maker: Maker, name: str, arguments: Arguments, site: Site) -> Object:
-    """What a function or a class of a framework builds."""
+    """The object that a function or a class of a framework builds."""
     if maker.builds == "accelerator":
         device = Device(ACCELERATOR, site.evidence("the device is chosen here", Shows.PLACEMENT))
         chosen = site.models.precision(
@@ -276,7 +276,8 @@ def host_memory(name: str, arguments: Arguments, site: Site) -> Device:
         isinstance(a, Host) and a.known and not a.const for a in given
     )
     own = arguments.get("collate_fn", 6) or NOTHING
-    if pins and name.startswith(libraries.PINNING_LOADERS):
+    maker = site.models.maker(name)
+    if pins and (name in libraries.LOADERS or (maker is not None and maker.pins)):
         evidence = site.evidence("this loader pins its batches", Shows.LOADER)
         collated = own != NOTHING
         return Device("cpu", evidence, pinned=not collated, pinned_within=collated)

@@ -203,6 +203,8 @@ def subscript_atom(atom: Atom, index: Value, keys: tuple[Value, ...] = ()) -> Va
     if isinstance(atom, TensorTree):
         chosen = isinstance(only(index), Tensor | TensorTree)
         device = unpinned(atom.device) if chosen else atom.device
+        if len(keys) > 1 and not any(isinstance(constant(key), str) for key in keys):
+            return one(subscript_tensor(Tensor(device=device), index, keys))  # no nest has two
         return one(branch(replace(atom, device=device)))
     if isinstance(atom, Sequence):
         position = constant(index)
