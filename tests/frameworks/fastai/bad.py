@@ -17,13 +17,13 @@ class Watch(Callback):
             self.learn.pred = torch.nan_to_num(self.pred)
 
     def after_loss(self):
-        self.losses.append(self.loss.item())  # miss: AMP101
+        self.losses.append(self.loss.item())  # expect: AMP101
 
     def before_backward(self):
         print(float(self.learn.loss_grad))  # miss: AMP101
 
     def after_batch(self):
-        self.hits += (self.pred.argmax(-1) == self.y).sum().item()  # miss: AMP101
+        self.hits += (self.pred.argmax(-1) == self.y).sum().item()  # expect: AMP101
         weights = torch.tensor([0.1, 0.9]).to(self.x.device)  # expect: AMP502
         self.weighted = (self.learn.pred * weights).sum()
 
