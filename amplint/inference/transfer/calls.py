@@ -124,6 +124,8 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
         return handed_on(arguments)
     if maker is not None:
         return one(made_by_framework(maker, name, arguments, site))
+    if any(row.kind == "metric" for row in site.models.classes([name])):
+        return one(Object("module", name))
     kind = libraries.kind(name)
     if kind is not None:
         return one(library_object(kind, name, arguments, site))

@@ -31,6 +31,7 @@ from amplint.core.values import (
     moved,
     one,
 )
+from amplint.frameworks.schema import Given, Role
 from amplint.inference.transfer.arguments import (
     array_dtype_of,
     device_of,
@@ -242,6 +243,9 @@ def call_mapping_method(mapping: Mapping, name: str, arguments: Arguments) -> Va
 
 def call_object_method(thing: Object, name: str, arguments: Arguments, site: Site) -> Value:
     if thing.kind in ("module", "criterion"):
+        method = site.models.method_of_object("module", thing.type, name)
+        if method is not None and method.gives is not None:
+            return given_by_object(method.gives, thing)
         return call_module_method(thing, name, arguments, site)
     if thing.kind == "optimizer":
         return NOTHING if name in ("step", "zero_grad") else UNKNOWN
@@ -258,6 +262,17 @@ def call_object_method(thing: Object, name: str, arguments: Arguments, site: Sit
     if thing.kind == "accelerator":
         return call_accelerator_method(thing, name, arguments, site)
     return UNKNOWN
+
+
+def given_by_object(gives: Role | Given, thing: Object) -> Value:
+    """The result of a method of a framework's object, which is where the object is."""
+    if gives == "nothing":
+        return NOTHING
+    if thing.device.kind is None:
+        return UNKNOWN
+    if gives == "batch":
+        return one(TensorTree(thing.device))
+    return one(Tensor(device=thing.device)) if gives == "tensor" else UNKNOWN
 
 
 def call_accelerator_method(thing: Object, name: str, arguments: Arguments, site: Site) -> Value:

@@ -25,4 +25,4 @@ def train(model, loader, optimizer):
         optimizer.step()
         optimizer.zero_grad()
         mean.update(loss.detach())
-        print(mean.compute().item())  # miss: AMP101
+        print(mean.compute().item())  # expect: AMP101
