@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.analyses.fact import Fact, NodeFact, PlaceFact
+from amplint.analyses.fact import CallFact, Fact, NodeFact, PlaceFact
 from amplint.analyses.unknown_in_calls import gives_half, is_unknown_in, sources
-from amplint.core.values import Region, Value
+from amplint.core.lattice import only
+from amplint.core.values import Atom, Instance, Object, Region, Value
+from amplint.frameworks.schema import Method
 from amplint.inference import Inference
 from amplint.inference.explanation import Explanations
 from amplint.inference.transfer import without_half
+from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 
 
@@ -28,6 +31,28 @@ class Frameworks(Fact):
         """Whether a call of this dotted name builds a module."""
         maker = self.inference.files.models.maker(name)
         return maker is not None and maker.builds == "module"
+
+
+class ReadByFramework(CallFact[bool]):
+    """Whether a method of a framework brings the tensors that it is given to the host."""
+
+    def of(self, at: NodePlace) -> bool | None:
+        state = self.inference.states[at.function]
+        node = state.graph.nodes[at.node]
+        callee = state.graph.nodes[node.operands[0]] if node.op == ops.CALL else node
+        if callee.op != ops.ATTR or callee.data not in self.inference.files.models.reading:
+            return None
+        atom = only(state.values[callee.operands[0]])
+        method = self._method(atom, callee.data) if atom is not None else None
+        return method.reads if method is not None else None
+
+    def _method(self, atom: Atom, name: str) -> Method | None:
+        models = self.inference.files.models
+        if isinstance(atom, Object):
+            return models.method_of_object(atom.kind, atom.type, name)
+        if not isinstance(atom, Instance) or self.inference.methods(atom.cls, name):
+            return None
+        return models.method(self.inference.models_of(atom.cls), name)
 
 
 class Values(NodeFact[Value]):

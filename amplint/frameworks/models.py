@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from amplint.frameworks.reading import model_of
-from amplint.frameworks.schema import Class, Kind, Maker, Method, Model, Precision
+from amplint.frameworks.schema import Class, Maker, Method, Model, Precision
 
 ANY = "*"
 SUFFIX = ".toml"
@@ -95,6 +95,7 @@ class Models:
 
     Attributes:
         giving_losses: the names of methods of which a framework backpropagates the result.
+        reading: the names of methods that bring the tensors that they are given to the host.
     """
 
     def __init__(self, models: Sequence[Model]) -> None:
@@ -106,7 +107,7 @@ class Models:
         )
         # By the ids of rows, which live as long as this: the name of the framework.
         self._owner: dict[int, str] = {}
-        self._of_kind: dict[Kind, tuple[Class, ...]] = {}
+        self._of_kind: dict[str, tuple[Class, ...]] = {}
         for model in models:
             methods = (method for cls in model.classes for method in cls.methods)
             rows: tuple[object, ...] = (*model.precision, *methods)
@@ -114,7 +115,10 @@ class Models:
             for cls in model.classes:
                 if cls.kind is not None:
                     self._of_kind[cls.kind] = (*self._of_kind.get(cls.kind, ()), cls)
-        methods_of_all = (m for model in models for cls in model.classes for m in cls.methods)
+        methods_of_all = [m for model in models for cls in model.classes for m in cls.methods]
+        self.reading = frozenset(
+            name for method in methods_of_all if method.reads for name in method.names
+        )
         self.giving_losses = frozenset(
             name for method in methods_of_all if method.result == "loss" for name in method.names
         ).difference(NO_SIGN)
@@ -156,7 +160,7 @@ class Models:
         """The row of a call of this dotted name that builds an object."""
         return self._makers.get(name)
 
-    def method_of_object(self, kind: Kind, type_: str, name: str) -> Method | None:
+    def method_of_object(self, kind: str, type_: str, name: str) -> Method | None:
         """The row of a method of an object of a framework.
 
         Args:

@@ -286,8 +286,6 @@ def call_accelerator_method(thing: Object, name: str, arguments: Arguments, site
             for value in arguments.positional
         )
         return given[0] if len(given) == 1 else one(Sequence(given, UNKNOWN))
-    if method.gives == "nothing":
-        return NOTHING
     if method.gives == "region":
         evidence = site.evidence("the autocast region is opened here", Shows.AUTOCAST)
         # Where the call that sets it up is not in sight: whether, and in which dtype, is unknown.
@@ -296,7 +294,7 @@ def call_accelerator_method(thing: Object, name: str, arguments: Arguments, site
         if thing.dtype is None:
             return one(Autocast(None, "half", None, evidence=evidence))
         return one(Autocast("cuda", thing.dtype, True, evidence=evidence))
-    return UNKNOWN
+    return given_by_object(method.gives, thing) if method.gives is not None else UNKNOWN
 
 
 def wrapped(atom: Atom, dtype: str | None) -> Value:

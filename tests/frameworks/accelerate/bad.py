@@ -19,12 +19,12 @@ def train(model, dataset, epochs):
                 accelerator.backward(loss)
                 if accelerator.sync_gradients:
                     norm = accelerator.clip_grad_norm_(model.parameters(), 1.0)
-                    print(norm.item())  # miss: AMP101
+                    print(norm.item())  # expect: AMP101
                 optimizer.step()
                 optimizer.zero_grad()
             total += loss.item()  # expect: AMP101
             average = accelerator.gather(loss).mean().item()  # expect: AMP101
-            accelerator.log({"loss": loss, "average": average})  # miss: AMP101
+            accelerator.log({"loss": loss, "average": average})  # expect: AMP101
             if batch["mask"].all():  # expect: AMP103
                 continue
             weights = torch.ones(8).to(accelerator.device)  # expect: AMP501
