@@ -13,6 +13,7 @@ from amplint.frameworks.schema import Class, Maker, Method, Model, Precision
 
 ANY = "*"
 SUFFIX = ".toml"
+OTHERS = "others.toml"
 
 
 class Names:
@@ -213,6 +214,7 @@ def bundled() -> tuple[Model, ...]:
     """The models that come with amplint."""
     folder = files("amplint.frameworks")
     found = sorted(each.name for each in folder.iterdir() if each.name.endswith(SUFFIX))
+    found.sort(key=OTHERS.__eq__)  # which speaks where no framework does
     return tuple(model_of(folder.joinpath(name).read_text("utf-8")) for name in found)
 
 
