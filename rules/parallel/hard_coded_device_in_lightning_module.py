@@ -56,6 +56,8 @@ HOOK = re.compile(
     r"forward|(training|validation|test|predict)_(step|step_end|epoch_end)|"
     r"on_(train|validation|test|predict|before|after|epoch)_(?!.*transfer)\w+"
 )
+# What it calls for each batch, in order that it is moved.
+TRANSFER = re.compile(r"on_(before|after)_batch_transfer|transfer_batch_to_device")
 
 
 rule = Rule(
@@ -87,8 +89,11 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
 
 def run_by_lightning(call: cst.Call, src: Source) -> tuple[Related, ...] | None:
     """The way from a LightningModule to the call; None where it does not lead there."""
-    functions = (each for each in src.ancestors(call) if isinstance(each, cst.FunctionDef))
-    if any(HOOK.fullmatch(each.name.value) for each in functions):
+    around = (each for each in src.ancestors(call) if isinstance(each, cst.FunctionDef))
+    names = [each.name.value for each in around]
+    if any(map(TRANSFER.fullmatch, names)):
+        return None
+    if any(map(HOOK.fullmatch, names)):
         return () if in_lightning_module(call, src) else None
     heat = src.heat(call)
     if heat is None or not heat.chain:
