@@ -522,6 +522,21 @@ def test_a_cell_may_change_its_language() -> None:
     assert notebook.rearranged(0, 1, ["a"], [], ["a"]).cells == []
 
 
+def test_a_model_that_changes_is_taken_into_account(tmp_path: Path) -> None:
+    """A change of any TOML file makes the server look again."""
+    looker, file = Looker(), tmp_path / "a.py"
+    text = "import acme\nclass Mine(acme.Learner):\n    def on(self, loss):\n        loss.item()\n"
+    model = 'name = "acme"\n[[class]]\nnames = ["acme.Learner"]\n[[class.method]]\nnames = ["on"]\n'
+    called = 'called = "step"\nparameters = { loss = "loss" }\n'
+    (tmp_path / "pyproject.toml").write_text('[tool.amplint]\nmodels = ["ours.toml"]\n')
+    for written, codes in ((model, []), (model + called, ["AMP101"]), (model, [])):
+        (tmp_path / "ours.toml").write_text(written)
+        assert judged(looked(looker, file, a=text)) == {"a.py": codes}
+    (tmp_path / "ours.toml").write_text("name = 3\n")
+    (told, *_) = looked(looker, file, a=text)
+    assert isinstance(told, Told) and "ours.toml: Expected `str`" in told.text
+
+
 def test_faults_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise ZeroDivisionError("as a test")
