@@ -25,6 +25,7 @@ class Classifier(BaseModel):
     def forward(self, inputs, data_samples=None, mode="tensor"):
         print(inputs.mean().item())  # expect: AMP101
         logits = self.head(self.backbone(inputs))
+        logits = logits / (logits.abs() + 1e-8)  # expect: AMP802
         if mode == "loss":
             labels = torch.stack(data_samples)
             loss = nn.functional.cross_entropy(logits, labels)
