@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from operator import or_
 
 from amplint.analyses import random_draws
 from amplint.analyses.fact import Fact
@@ -139,14 +140,16 @@ class ColdGuards(Fact):
         return not holds and TRAINING_FLAG.fullmatch(name) is not None
 
     def _names_evaluation(self, state: State, test: Node, holds: bool) -> bool:
-        """Ex) `mode == "predict"`, `split in ("dev", "test")`; the other side of
-        `mode == "train"`"""
+        """Ex) `mode == "predict"`, `split in ("dev", "test")`, `stage == Stage.VALID`; the other
+        side of `mode == "train"`"""
         right = state.graph.nodes[test.second]
         if right.op in (ops.TUPLE, ops.LIST, ops.SET):
             named = [state.graph.nodes[each] for each in right.operands]
         else:
             named = [right]
-        if not named or not all(n.op == ops.CONST and isinstance(n.data, str) for n in named):
+        is_member = [n.op == ops.ATTR for n in named]
+        is_text = [n.op == ops.CONST and isinstance(n.data, str) for n in named]
+        if not named or not all(map(or_, is_member, is_text)):
             return False
         words = [set(str(each.data).lower().split("_")) for each in named]
         operator = test.data[0] if len(test.data) == 1 else ""

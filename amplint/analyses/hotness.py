@@ -196,6 +196,7 @@ class Hotness(PlaceFact[Heat]):
         self._hot_calls: dict[str, Mapping[SiteId, str]] = {}
         self._kinds: dict[str, tuple[bool, bool]] = {}
         self._differentiated = inference.differentiated()
+        self._hooks = inference.hooks()
         self._trains = frozenset(calls.trains)
         self._find_batch_loops()
         self._spread()
@@ -218,12 +219,14 @@ class Hotness(PlaceFact[Heat]):
         )
         if has_other_classes:
             self._kinds = {}
-        suspects = {*self._per_call, *self._differentiated}  # whose definitions rest on others
+        # Those whose definitions rest on others.
+        suspects = {*self._per_call, *self._differentiated, *self._hooks}
         self._batch_loops, self._per_call, self._hot_calls = {}, set(), {}
         self._differentiated = inference.differentiated()
+        self._hooks = inference.hooks()
         trained, self._trains = self._trains, frozenset(self._backward_calls.trains)
         self._find_batch_loops()
-        suspects |= {*self._per_call, *self._differentiated}
+        suspects |= {*self._per_call, *self._differentiated, *self._hooks}
         changed = {
             *edit.functions,
             *self._guards.dropped,
@@ -543,6 +546,8 @@ class Hotness(PlaceFact[Heat]):
             return Definition("hot: a step of training", REACH_OF_LOOP)
         if facts.name in libraries.CLIPPING and facts.kind == "function" and facts.params:
             return Definition("hot: gradients are clipped in every step", REACH_OF_LOOP)
+        if function in self._hooks:
+            return Definition("hot: a hook runs for every batch", REACH_OF_DEFINITION)
         if self._is_part_of_forward(function):
             return Definition("hot: part of a forward pass", REACH_OF_DEFINITION)
         if function in self._differentiated:
@@ -558,14 +563,15 @@ class Hotness(PlaceFact[Heat]):
         if facts.name in TRAINING_STEPS and len(facts.params) > 1:
             # Of a mixin, too, that is no module by itself.
             return Definition(f"hot: `{facts.name}` runs for every batch", REACH_OF_LEARNING)
-        model = self.inference.model_of_method(facts)
+        is_function, is_module = self._kind_of(facts.cls)
+        is_forward = facts.name == "forward" and is_module  # which is hot by itself, and farther
+        model = self.inference.model_of_method(facts) if not is_forward else None
         if model is not None and model.called in OF_TRAINING:
             reach = REACH_OF_LEARNING if model.result == "loss" else REACH_OF_DEFINITION
             return Definition(f"hot: `{facts.name}` runs for every batch", reach)
         if model is not None and model.called == "evaluation-batch":
             text = f"`{facts.name}` runs for every batch of evaluation"
             return Definition(text, REACH_OF_DEFINITION, EVALUATION)
-        is_function, is_module = self._kind_of(facts.cls)
         if is_function:
             text = f"hot: the `{facts.name}` of a Function runs for every batch"
             steps = facts.name in ("forward", "backward")

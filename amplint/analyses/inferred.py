@@ -55,6 +55,14 @@ class ReadByFramework(CallFact[bool]):
         return models.method(self.inference.models_of(atom.cls), name)
 
 
+class ReadBack(PlaceFact[bool]):
+    """Whether a framework brings to the host what the function around a node returns."""
+
+    def of(self, at: NodePlace) -> bool:
+        method = self.inference.model_of_method(self.inference.functions[at.function])
+        return method is not None and method.result == "read"
+
+
 class Values(NodeFact[Value]):
     """The value of an expression, with its evidence.
 

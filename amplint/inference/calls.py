@@ -276,6 +276,7 @@ class Calls(Frame):
         infer = self.inference
         infer.edges[(self.facts.id, self.number)] = set()
         self.note_option(node, arguments)
+        self.note_hook(node, arguments)
         callees = values[0]
         if several(callees):
             callees = frozenset(a for a in callees if self.takes(a, arguments))
@@ -388,6 +389,24 @@ class Calls(Frame):
             self.inference.write(Key("option", "", option.name), site, option.value)
             if option.is_off:
                 self.inference.off_flags[site] = option.name
+
+    def note_hook(self, node: Node, arguments: Arguments) -> None:
+        """`layer.register_forward_hook(f)`: torch runs f in each forward pass."""
+        callee = self.graph.nodes[node.operands[0]]
+        if callee.op != ops.ATTR or callee.data not in libraries.HOOKS:
+            return
+        owner = self.of(callee.operands[0])
+        if callee.data in libraries.HOOKS_OF_TENSORS and not any(
+            isinstance(atom, Tensor) for atom in owner
+        ):
+            return
+        site = (self.facts.id, self.number)
+        for atom in ordered(arguments.get("hook", 0) or BOTTOM):
+            if isinstance(atom, Function) and not atom.given:
+                self.inference.write(
+                    Key("hook", atom.id), site, one(Host("str", callee.data, True))
+                )
+                self.inference.need(atom.id)
 
     def note_precision(self, name: str, arguments: Arguments) -> None:
         """`Trainer(precision="16-mixed")`: the region that a framework opens around methods."""

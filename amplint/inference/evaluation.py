@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from collections.abc import Sequence as Ordered
 from dataclasses import replace
 from functools import lru_cache
+from typing import cast
 
 from amplint.core.lattice import MAX_KEYS, any_value, inner, is_open, is_unknown, join, known
 from amplint.core.values import (
@@ -38,6 +39,7 @@ from amplint.core.values import (
     ordered,
 )
 from amplint.core.values import Mapping as MappingValue
+from amplint.frameworks.schema import Role
 from amplint.inference import custom_ops, ranks, transfer
 from amplint.inference.annotations import annotated, annotation_subscript
 from amplint.inference.calls import CONTEXT_MAKERS, Calls
@@ -49,6 +51,7 @@ from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.ir.ops import Op
 from amplint.ir.ssa import COLLATE
+from amplint.knowledge import libraries
 
 EVERYWHERE = range(1 << 62)  # all nodes of a function
 MAX_PASSES = 8  # over a circle, before its values may only grow
@@ -370,6 +373,9 @@ class Evaluation(Calls):
         role = self.inference.autograd_role(facts.id)
         if role is not None:
             return self.function_parameter(node, role)
+        hook = constant(self.inference.read(Key("hook", facts.id)))
+        if isinstance(hook, str):
+            return self.hook_parameter(node, hook)
         if facts.cls is None:
             return None
         model = self.inference.model_of_method(facts)
@@ -377,7 +383,8 @@ class Evaluation(Calls):
             place = [p.name for p in facts.params].index(node.data) - 1
             role = model.role(node.data, place)
             what = f"`{node.data}` is a parameter of `{facts.name}`"
-            return self.of_role(role, node, what) if role is not None else None
+            given = self.of_role(role, node, what) if role is not None else None
+            return self.as_declared(declared, given)
         step = facts.name == "training_step" or (
             # Of another engine: one that moves nothing is given what has been moved.
             facts.name in TRAINING_STEPS and node.data == "batch" and not facts.words & MOVING
@@ -416,6 +423,25 @@ class Evaluation(Calls):
         if self.number in self.marks.tensors:
             return one(Tensor(device=device, rank=1))
         return one(TensorTree(device))
+
+    def as_declared(self, declared: Value, given: Value | None) -> Value | None:
+        """The value that a framework gives, as a tensor where the annotation says so."""
+        tree = next((a for a in given or () if isinstance(a, TensorTree)), None)
+        if tree is None or not any(isinstance(a, Tensor) for a in declared):
+            return given
+        return frozenset(
+            replace(a, device=tree.device) if isinstance(a, Tensor) else a for a in declared
+        )
+
+    def hook_parameter(self, node: Node, hook: str) -> Value | None:
+        """The value that torch gives a function that is registered as a hook."""
+        names = [p.name for p in self.facts.params if p.kind == "positional"]
+        is_method = self.facts.cls is not None and "staticmethod" not in self.facts.decorated
+        position = names.index(node.data) - is_method if node.data in names else -1
+        roles = libraries.HOOKS[hook]
+        if not 0 <= position < len(roles):
+            return None
+        return self.of_role(cast(Role, roles[position]), node, f"`{hook}` has torch give this")
 
     def function_parameter(self, node: Node, role: str) -> Value | None:
         """The value that autograd passes to a forward or a backward pass, if used as a tensor."""

@@ -222,6 +222,11 @@ class Hierarchy(Bindings):
         values = (self.joined(Key("operator", o, r)) for o in trained for r in AUTOGRAD_ROLES)
         return frozenset(a.id for v in values for a in v if isinstance(a, Function))
 
+    def hooks(self) -> frozenset[str]:
+        """The functions that are registered as hooks of modules or tensors."""
+        slots = self.slots.items()
+        return frozenset(key.owner for key, slot in slots if key.kind == "hook" and slot.joined)
+
     def is_optimizer(self, cls: str) -> bool:
         return any(
             name.startswith("torch.optim.") and not name.startswith(SCHEDULERS)

@@ -271,6 +271,22 @@ CLIPPING: frozenset[str] = frozenset(
 )
 """Functions that training calls between the backward pass and the step, whoever defines them."""
 
+HOOKS: dict[str, tuple[str, ...]] = {
+    "register_backward_hook": ("module", "batch", "batch"),
+    "register_forward_hook": ("module", "batch", "outputs"),
+    "register_forward_pre_hook": ("module", "batch"),
+    "register_full_backward_hook": ("module", "batch", "batch"),
+    "register_full_backward_pre_hook": ("module", "batch"),
+    "register_hook": ("tensor",),
+    "register_post_accumulate_grad_hook": ("tensor",),
+}
+"""A method of a module or a tensor that registers a function to run in each of its forward or
+backward passes -> what that is given, in the words of `frameworks.schema.Role` (torch 2.13, the
+docstrings of `torch.nn.Module` and `torch.Tensor`)."""
+
+HOOKS_OF_TENSORS: frozenset[str] = frozenset({"register_hook"})
+"""Those of them that other things have too, and take no function there."""
+
 LOSS_NAME = re.compile(r"Loss|Criterion")
 
 # A name of what holds the settings of a program.

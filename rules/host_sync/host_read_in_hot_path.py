@@ -43,6 +43,7 @@ from amplint import (
     HandedReads,
     Host,
     PackedLengths,
+    ReadBack,
     ReadsOfCallers,
     Rule,
     Safety,
@@ -88,9 +89,17 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     evidence = hot_evidence(call, tensor_read(call, src), src)
     if evidence is None or src.ask(ReadsOfCallers, call):
         return
+    if src.ask(ReadBack, call) and is_returned(call, src):
+        return  # whoever calls this reads it anyway
     message = f"`{src.brief(call)}` makes the host wait for the device in every iteration"
     found = src.finding(rule, call, message, keep_on_device(call, src), evidence)
     yield replace(found, help=OF_LENGTHS) if src.ask(PackedLengths, call) else found
+
+
+def is_returned(call: cst.Call, src: Source) -> bool:
+    """Ex) return loss.detach().cpu()"""
+    statement = src.parent(call)
+    return isinstance(statement, cst.Return)
 
 
 @rule.check

@@ -113,6 +113,9 @@ ATTRIBUTES = frozenset(
 )
 
 
+COUNTING = "num_"  # Ex) num_graphs, num_nodes of a batch of graphs
+
+
 def blob_attribute(blob: TensorTree, name: str) -> Value:
     """A blob may be a tensor or a container: its methods are those of both."""
     if name == "device":
@@ -121,6 +124,8 @@ def blob_attribute(blob: TensorTree, name: str) -> Value:
         return tensor_attribute(Tensor(device=blob.device), name, _NOWHERE)
     if name in CONTAINER_METHODS or is_of_tensors(name) or name in ("to", "pin_memory"):
         return one(Method(blob, name))
+    if name.startswith(COUNTING):
+        return INT
     # torch pins what is in lists, tuples and dicts, and no field of any other object.
     device = CPU if blob.device.pinned_within else blob.device
     return one(branch(replace(blob, device=device)))
