@@ -120,7 +120,7 @@ class HostBuilt(NodeFact[Evidence]):
 
 
 def joined(parts: Iterable[Built]) -> Built | None:
-    """What is made of several; None of nothing."""
+    """All that is made of several; None of nothing."""
     all_parts = [*parts]
     factories = [each.factory for each in all_parts if each.factory is not None]
     if not all_parts:
