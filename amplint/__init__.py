@@ -66,7 +66,7 @@ _EXPORTS = {
     "analyses.classes": "Classes",
     "analyses.grad_mode": "GradSurelyOn",
     "analyses.hotness": "EVALUATION OncePerEpoch TRAINING",
-    "analyses.inferred": "OutsideRegions PackedLengths",
+    "analyses.inferred": "Frameworks OutsideRegions PackedLengths ReadByFramework",
     "analyses.loader_workers": "Workers",
     "analyses.loop_invariance": "ConstantTensors LoopInvariance",
     "analyses.host_built": "HostBuilt",
@@ -108,8 +108,10 @@ if TYPE_CHECKING:
     from amplint.analyses.hotness import EVALUATION as EVALUATION
     from amplint.analyses.hotness import TRAINING as TRAINING
     from amplint.analyses.hotness import OncePerEpoch as OncePerEpoch
+    from amplint.analyses.inferred import Frameworks as Frameworks
     from amplint.analyses.inferred import OutsideRegions as OutsideRegions
     from amplint.analyses.inferred import PackedLengths as PackedLengths
+    from amplint.analyses.inferred import ReadByFramework as ReadByFramework
     from amplint.analyses.loader_workers import Workers as Workers
     from amplint.analyses.loop_invariance import ConstantTensors as ConstantTensors
     from amplint.analyses.loop_invariance import LoopInvariance as LoopInvariance

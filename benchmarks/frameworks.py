@@ -92,7 +92,8 @@ class Extract(msgspec.Struct, frozen=True):
         releases: those that were read.
         names: for each dotted name or pattern, the definitions that it means.
         definitions: by module and name.
-        called_by_name: for methods that no class defines, where the framework has their names.
+        called_by_name: for methods and attributes that no class of theirs defines, where the
+            framework has their names.
         constants: the values of precisions that the sources have as constants.
         sources: the files that rows name -> the words in them that rows name.
     """
@@ -138,7 +139,7 @@ class Held(NamedTuple):
         for cls in self.model.classes:
             for attribute in cls.attributes:
                 if not [*self.members(cls.names, attribute)]:
-                    yield f"{cls.names[0]} has no attribute `{attribute}`"
+                    yield from self.of_attribute(cls, attribute)
             for method in cls.methods:
                 for name in method.names:
                     yield from self.of_method(cls, method, name)
@@ -171,6 +172,14 @@ class Held(NamedTuple):
             if each in known and member in known[each].members:
                 return known[each].members[member]
         return None
+
+    def of_attribute(self, cls: Class, name: str) -> Iterator[str]:
+        """An attribute that no method of the class sets: `setattr` may, or another class that the
+        class asks for what it has not, as fastai's callbacks ask their learner."""
+        if name not in self.extract.called_by_name:
+            yield f"{cls.names[0]} has no attribute `{name}`"
+        elif not cls.source:
+            yield f"{cls.names[0]}.{name}: it is read by name, and no source says where"
 
     def of_method(self, cls: Class, method: Method, name: str) -> Iterator[str]:
         where = f"{cls.names[0]}.{name}"
@@ -664,15 +673,19 @@ class Reader:
                 yield value
 
     def named_sources(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        texts = {n: t for archive in self.library.archives for n, t in archive.texts.items()}
+        texts: dict[str, str] = {}  # of a file that several releases have, all of them
+        for archive in self.library.archives:
+            for file, text in archive.texts.items():
+                texts[file] = f"{texts.get(file, '')}\n{text}"
         wanted: dict[str, set[str]] = {}
         for source in sources_of(self.model):
             if named := SOURCE.match(source):
                 words = wanted.setdefault(named[1], set())
                 words |= {named[2].rpartition(".")[2]} if named[2] else set()
         for file, words in sorted(wanted.items()):
-            if (text := texts.get(file)) is not None:
-                yield file, tuple(sorted(w for w in words if re.search(rf"\b{w}\b", text)))
+            if file in texts:
+                known = (w for w in words if re.search(rf"\b{w}\b", texts[file]))
+                yield file, tuple(sorted(known))
 
 
 def is_test(file: str) -> bool:

@@ -1,13 +1,14 @@
 """How long amplint takes, beside type checkers, other linters and the bare parse of the same files.
 
     python -m benchmarks.speed [--cache DIR] [--out FILE] [--trees NAME,...] [--runs N]
-                               [--before REF]
+                               [--before REF] [--update]
 
 mypy and ty are the semantic peers: they, too, follow values across functions and files. The
 command copies pinned releases (and examples/) to a fresh directory, runs all commands in turn,
 round after round, and prints medians, the most memory that one process held, and each target with
 its figure. With --before, amplint of that commit runs in the same rounds. It writes
-results/speed.json when all trees were measured. It exits with 1 when a command fails, when amplint
+results/speed.json when all trees were measured; with --update, the rows of those that were measured
+take the place of what stands there. It exits with 1 when a command fails, when amplint
 leaves no cache, or when a warm run prints something else than the cold one; a target that is missed
 is no failure. The packages' code is read and parsed, and never run. For Linux and macOS.
 """
@@ -31,19 +32,28 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import msgspec
+
 from benchmarks.packages import RESULTS, Package, default_cache, fetch, load, program, sources
 
 COLD, WARM, EDIT = "amplint, cold", "amplint, warm", "amplint, one file changed"
 FIX, FIX_UNSAFE = "amplint fix after a check", "amplint fix --unsafe after a check"
 FIX_AGAIN, FIX_APPLY = "amplint fix, once more", "amplint fix --apply after a check"
 HELP, CLICK = "amplint --help", 'python -c "import click"'
-BEFORE = "amplint before, cold"
 MYPY, TY, RUFF, TORCHFIX = "mypy", "ty", "ruff", "TorchFix"
 AST, LIBCST = "ast.parse", "libcst.parse_module"
 
 CHECK = ("check", "-q", "--format", "concise", ".")
 KEPT = ".amplint_cache"
+# As in the environment of its users: what Python compiles of amplint is not compiled again.
+ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+def before(command: str) -> str:
+    """The name of a command of the earlier amplint."""
+    return command.replace("amplint", "amplint before", 1)
+
 
 PARSE_ALL = """
 import {module}, pathlib, warnings
@@ -51,6 +61,8 @@ warnings.simplefilter("ignore")
 for path in pathlib.Path(".").rglob("*.py"):
     {module}.{function}(path.read_bytes())
 """
+AST_ALL = PARSE_ALL.format(module="ast", function="parse")
+LIBCST_ALL = PARSE_ALL.format(module="libcst", function="parse_module")
 
 
 @dataclass(frozen=True)
@@ -63,6 +75,7 @@ class Tree:
         peers: whether TorchFix, which takes minutes, runs too.
         starts: whether the start of amplint is measured too.
         fixes: whether `fix` is measured too.
+        alone: whether amplint is measured alone, for what it took before.
         times: how many rounds stand for each round that the user wants.
         once: commands that run in the first round alone.
     """
@@ -72,6 +85,7 @@ class Tree:
     peers: bool = False
     starts: bool = False
     fixes: bool = False
+    alone: bool = False
     times: int = 1
     once: tuple[str, ...] = ()
 
@@ -104,7 +118,7 @@ TREES = {
             ("transformers",),
             "b10d05da8fa67dc41644dbbf9bc45a44cb86ae33da6f9295f5fbf5b7890bd267",
         ),
-        once=(COLD, BEFORE, LIBCST, MYPY, TY),
+        once=(COLD, before(COLD), LIBCST, MYPY, TY),
     ),
     # A training script with its model: two optimizers, two GradScalers, accumulation, DDP.
     "lightweight-gan": Tree(
@@ -119,7 +133,14 @@ TREES = {
         times=5,
     ),
     # 81,000 lines with many fixes.
-    "s3prl": Tree(load(["s3prl"], None)[0], fixes=True, once=(MYPY, TY, LIBCST)),
+    "s3prl": Tree(load(["s3prl"], None)[0], reference=AST, fixes=True, alone=True),
+    # A trainer whose scalers took most of the time, scripts, a small package, and many overriders.
+    "trainer": Tree(load(["trainer"], None)[0], reference=AST, fixes=True, alone=True),
+    "yolov5": Tree(load(["yolov5"], None)[0], reference=AST, fixes=True, alone=True),
+    "imagen-pytorch": Tree(
+        load(["imagen-pytorch"], None)[0], reference=AST, fixes=True, alone=True
+    ),
+    "fairseq": Tree(load(["fairseq"], None)[0], reference=AST, alone=True),
     "examples": Tree(None, reference=CLICK, times=3),
 }
 
@@ -184,7 +205,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Measured:
-    """One tree. `missing`: the tools that could not be installed, and why."""
+    """One tree.
+
+    Args:
+        missing: the tools that could not be installed, and why.
+        before: the commit of the earlier amplint; None where it was not run.
+    """
 
     version: str
     files: int
@@ -193,6 +219,7 @@ class Measured:
     changed: str
     commands: dict[str, Row]
     missing: dict[str, str]
+    before: str | None = None
 
 
 @dataclass(frozen=True)
@@ -212,7 +239,12 @@ def measure(command: Command, tree: Path) -> Sample:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         start = time.perf_counter()
         process = subprocess.Popen(
-            command.words, cwd=tree, stdin=subprocess.DEVNULL, stdout=out, stderr=err
+            command.words,
+            cwd=tree,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            env=ENVIRONMENT,
         )
         # What it used itself and what its own children did; memory is that of the largest of them.
         _, status, used = os.wait4(process.pid, 0)
@@ -268,7 +300,7 @@ def ratio(one: float | None, other: float | None) -> float | None:
 
 
 def commands(
-    tree: Tree, rounds: int, tools: Mapping[str, Path], before: Path | None
+    tree: Tree, rounds: int, tools: Mapping[str, Path], earlier: Path | None
 ) -> list[Command]:
     """The commands that are run in a tree.
 
@@ -276,7 +308,7 @@ def commands(
         tree: the tree.
         rounds: how many rounds the user wants.
         tools: the directories of the installed programs.
-        before: a checkout of an earlier amplint; None to leave it out.
+        earlier: a checkout of an earlier amplint; None to leave it out.
     """
 
     def python(code: str) -> tuple[str, ...]:
@@ -291,29 +323,23 @@ def commands(
 
     # Cold comes first in a round: what it leaves is the cache of the warm run.
     made = [
-        *(
-            [Command(BEFORE, (*of_checkout(before), *CHECK), often(BEFORE), (0, 1), _cold)]
-            if before is not None
-            else []
-        ),
+        *([_check(COLD, often(before(COLD)), _cold, earlier)] if earlier is not None else []),
         _check(COLD, often(COLD), _cold),
         *(tool(name) for name in (RUFF, MYPY, TY) if name in tools),
         _check(WARM, often(WARM), _warm),
-        Command(AST, python(PARSE_ALL.format(module="ast", function="parse")), often(AST)),
+        Command(AST, python(AST_ALL), often(AST)),
         *([_check(EDIT, often(EDIT), _edited)] if tree.package is not None else []),
-        Command(
-            LIBCST,
-            python(PARSE_ALL.format(module="libcst", function="parse_module")),
-            often(LIBCST),
-        ),
+        *([] if tree.alone else [Command(LIBCST, python(LIBCST_ALL), often(LIBCST))]),
         *(tool(name) for name in (TORCHFIX,) if name in tools),
     ]
-    if tree.fixes:
+    for root in (None, earlier) if tree.fixes and earlier is not None else (None,) * tree.fixes:
+        checked = Checked(_check(WARM, 1, root=root))
         made += [
-            _fix(FIX, often(FIX), _checked),
-            _fix(FIX_AGAIN, often(FIX_AGAIN), _as_it_is),
-            _fix(FIX_UNSAFE, often(FIX_UNSAFE), _checked, "--unsafe"),
-            _fix(FIX_APPLY, often(FIX_APPLY), _restored, "--apply"),
+            *([_check(WARM, often(WARM), checked, root)] if root is not None else []),
+            _fix(FIX, often(FIX), checked, root),
+            _fix(FIX_AGAIN, often(FIX_AGAIN), _as_it_is, root),
+            _fix(FIX_UNSAFE, often(FIX_UNSAFE), checked, root, "--unsafe"),
+            _fix(FIX_APPLY, often(FIX_APPLY), Restored(checked), root, "--apply"),
         ]
     if tree.starts:
         made += [
@@ -352,31 +378,60 @@ def checkout(ref: str | None) -> Iterator[Path | None]:
             subprocess.run([*git, "remove", "--force", str(root)], check=True)
 
 
-def _check(name: str, rounds: int, prepare: Prepare = _as_it_is) -> Command:
-    return Command(name, (program("amplint"), *CHECK), rounds, (0, 1), prepare)
+def _amplint(
+    name: str, words: Sequence[str], rounds: int, prepare: Prepare, root: Path | None
+) -> Command:
+    """A command of amplint, or of that of a checkout."""
+    name, start = (
+        (name, (program("amplint"),)) if root is None else (before(name), of_checkout(root))
+    )
+    return Command(name, (*start, *words), rounds, (0, 1), prepare)
 
 
-def _fix(name: str, rounds: int, prepare: Prepare, *options: str) -> Command:
-    words = (program("amplint"), "fix", "-q", *options, ".")
-    return Command(name, words, rounds, (0, 1), prepare)
+def _check(
+    name: str, rounds: int, prepare: Prepare = _as_it_is, root: Path | None = None
+) -> Command:
+    return _amplint(name, CHECK, rounds, prepare, root)
 
 
-@contextmanager
-def _checked(tree: Path, number: int) -> Iterator[None]:
-    """The cache knows what a check keeps, and nothing of an earlier `fix`."""
-    with _cold(tree, number), _warm(tree, number):
+def _fix(name: str, rounds: int, prepare: Prepare, root: Path | None, *options: str) -> Command:
+    return _amplint(name, ("fix", "-q", *options, "."), rounds, prepare, root)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The cache knows what a check keeps, and nothing of an earlier `fix`.
+
+    `check`: the check, which is run once; what it has kept is laid there again.
+    """
+
+    check: Command
+
+    @contextmanager
+    def __call__(self, tree: Path, _number: int) -> Iterator[None]:
+        kept = tree.with_name(f"{tree.name}, {self.check.name}")
+        shutil.rmtree(tree / KEPT, ignore_errors=True)
+        if not kept.exists():
+            measure(self.check, tree)
+            shutil.copytree(tree / KEPT, kept)
+        shutil.copytree(kept, tree / KEPT, dirs_exist_ok=True)
         yield
 
 
-@contextmanager
-def _restored(tree: Path, number: int) -> Iterator[None]:
+@dataclass(frozen=True)
+class Restored:
     """The same, and the files are afterwards as they were."""
-    before = {path: path.read_bytes() for path in tree.rglob("*.py")}
-    with _checked(tree, number):
-        yield
-    for path, data in before.items():
-        if path.read_bytes() != data:
-            path.write_bytes(data)
+
+    checked: Checked
+
+    @contextmanager
+    def __call__(self, tree: Path, number: int) -> Iterator[None]:
+        texts = {path: path.read_bytes() for path in tree.rglob("*.py")}
+        with self.checked(tree, number):
+            yield
+        for path, data in texts.items():
+            if path.read_bytes() != data:
+                path.write_bytes(data)
 
 
 @contextmanager
@@ -480,9 +535,9 @@ def installed(names: Sequence[str], into: Path) -> tuple[dict[str, Path], dict[s
 
 
 def run_tree(
-    name: str, tree: Tree, cache: Path, rounds: int, before: Path | None = None
+    name: str, tree: Tree, cache: Path, rounds: int, earlier: Path | None = None
 ) -> Measured:
-    wanted = (RUFF, MYPY, TY, *((TORCHFIX,) if tree.peers else ()))
+    wanted = () if tree.alone else (RUFF, MYPY, TY, *((TORCHFIX,) if tree.peers else ()))
     tools, missing = installed(wanted, cache / "tools")
     unpacked = EXAMPLES if tree.package is None else fetch(tree.package, cache)
     with tempfile.TemporaryDirectory() as scratch:
@@ -492,7 +547,7 @@ def run_tree(
         files = (
             sorted(copy.glob("*.py")) if tree.package is None else list(sources(tree.package, copy))
         )
-        samples = run_rounds(name, copy, commands(tree, rounds, tools, before))
+        samples = run_rounds(name, copy, commands(tree, rounds, tools, earlier))
         return Measured(
             tree.package.version if tree.package is not None else "",
             len(files),
@@ -597,6 +652,7 @@ def main() -> None:
     parser.add_argument("--trees", default=",".join(TREES), help="default: %(default)s")
     parser.add_argument("--runs", type=int, default=5, help="rounds; default: %(default)s")
     parser.add_argument("--before", metavar="REF", help="also run amplint of this commit")
+    parser.add_argument("--update", action="store_true", help="keep the results of other trees")
     options = parser.parse_args()
     names = options.trees.split(",")
     if unknown := set(names) - TREES.keys():
@@ -608,24 +664,40 @@ def main() -> None:
     print(f"Python {platform.python_version()}, {cores} cores, medians of runs in turn\n")
     solve()
     found: dict[str, Measured] = {}
-    with checkout(options.before) as before:
+    with checkout(options.before) as earlier:
         for name in names:
-            found[name] = run_tree(name, TREES[name], options.cache, options.runs, before)
+            measured = run_tree(name, TREES[name], options.cache, options.runs, earlier)
+            found[name] = replace(measured, before=options.before)
             print(table(name, found[name]), flush=True)
+    written = RESULTS / "speed.json"
+    if options.update:
+        found = {**measured_before(written), **found}
     reached = targets(found)
     print(verdicts(reached))
 
-    out = options.out or (RESULTS / "speed.json" if found.keys() == TREES.keys() else None)
+    is_whole = options.update or found.keys() == TREES.keys()
+    out = options.out or (written if is_whole else None)
     if out is not None:
         result = {
             "python": platform.python_version(),
             "cores": cores,
-            "before": options.before,
             "tools": {name: tool.version for name, tool in TOOLS.items()},
             "targets": [asdict(target) for target in reached],
             "trees": {name: asdict(each) for name, each in found.items()},
         }
         out.write_text(json.dumps(_short(result), indent=1) + "\n", encoding="utf-8")
+
+
+def measured_before(results: Path) -> dict[str, Measured]:
+    """The trees in the results of an earlier run."""
+    return msgspec.json.decode(results.read_bytes(), type=Results).trees
+
+
+@dataclass(frozen=True)
+class Results:
+    """The part of results that another run may keep."""
+
+    trees: dict[str, Measured]
 
 
 def _short(value: object) -> object:

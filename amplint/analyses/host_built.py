@@ -15,9 +15,11 @@ from amplint.analyses.fact import NodeFact
 from amplint.core.values import (
     CPU,
     Atom,
+    Class,
     DType,
     Evidence,
     Host,
+    Instance,
     Method,
     Place,
     Sequence,
@@ -39,7 +41,8 @@ COMPUTED = frozenset(
     {ops.BINOP, ops.UNARY, ops.COMPARE, ops.SUBSCRIPT, ops.SLICE, ops.TUPLE, ops.LIST}
     | {ops.UNPACK, ops.STARRED, ops.NARROW}
 )
-PLAIN = (Host, DType, Symbol)
+# An object holds what it likes, but what its methods return is looked at itself.
+PLAIN = (Host, DType, Symbol, Instance, Class)
 # With these, the call says where the tensor is, or what it is for.
 DECIDING = frozenset({"device", "out", "pin_memory", "generator", "names", "layout", "**"})
 SIZES = frozenset({"shape", "size", "numel", "dim", "ndim", "dtype", "device"})
@@ -61,8 +64,12 @@ class Built:
 
 
 class HostBuilt(NodeFact[Evidence]):
-    """The factory whose result a value is, or is computed from, with nothing else but numbers:
-    within its function, and through functions of the project."""
+    """The factory whose result a value is, or is computed from, with nothing else but numbers,
+    through functions of the project or as one of several results.
+
+    What is computed within one function in a line of calls is up to rules, which see what else is
+    done with each variable on the way.
+    """
 
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
@@ -73,11 +80,21 @@ class HostBuilt(NodeFact[Evidence]):
         on_host = [isinstance(a, Tensor) and a.device.kind == CPU.kind for a in value]
         if not on_host or not all(on_host):
             return None
+        if not self._is_far(at.function, at.node):
+            return None
         made = self._made(at.function, at.node)
         return made.factory if made is not None and not made.is_given else None
 
+    def _is_far(self, function: str, number: int) -> bool:
+        """Whether a value is one of several, or a function of the project has a part in it."""
+        state = self.inference.states[function]
+        if state.graph.nodes[number].op == ops.UNPACK:
+            return True
+        parts = made_of(state, number, lambda each: bool(self._called(function, each)))
+        return any(self._called(function, each) for each in parts or ())
+
     def _returned(self, function: str) -> Built | None:
-        """What a function returns, if it is built so."""
+        """The result of a function, if it is built so."""
         if function not in self._known:
             self._known[function] = None  # while it is asked of itself
             self._known[function] = self._find(function)
@@ -95,7 +112,7 @@ class HostBuilt(NodeFact[Evidence]):
         return joined(made) if len(made) == len(found) else None
 
     def _made(self, function: str, number: int) -> Built | None:
-        """What a node is, if it is built so."""
+        """The value of a node, if it is built so."""
         state = self.inference.states[function]
         parts = made_of(state, number, lambda each: bool(self._called(function, each)))
         if parts is None:
@@ -113,14 +130,14 @@ class HostBuilt(NodeFact[Evidence]):
         return [Built(Evidence(place, "it is built here", Shows.PLACEMENT), False)]
 
     def _called(self, function: str, number: int) -> list[Built]:
-        """What the functions of the project give that a call runs; none if one gives else."""
+        """The results of the functions of the project that a call runs, if all are built so."""
         callees = sorted(self.inference.edges.get((function, number), ()))
         found = [self._returned(callee) for callee in callees]
         return [each for each in found if each is not None] if None not in found else []
 
 
 def joined(parts: Iterable[Built]) -> Built | None:
-    """All that is made of several; None of nothing."""
+    """Several values as one that is made of them; None of nothing."""
     all_parts = [*parts]
     factories = [each.factory for each in all_parts if each.factory is not None]
     if not all_parts:
@@ -211,7 +228,8 @@ def library_names(value: Value) -> set[str]:
 
 
 def is_host(atom: Atom) -> bool:
-    """Whether it is a number, a size, a dtype, a module of a library, or a sequence of these."""
+    """Whether it is a number, a size, a dtype, a module of a library, an object, or a sequence of
+    these."""
     if isinstance(atom, Sequence):
         inner = atom.items if atom.items is not None else (atom.element,)
         return all(isinstance(each, PLAIN) for value in inner for each in value)

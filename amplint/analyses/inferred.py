@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.analyses.fact import Fact, NodeFact, PlaceFact
-from amplint.core.values import Region, Value
+from amplint.analyses.fact import CallFact, Fact, NodeFact, PlaceFact
+from amplint.analyses.unknown_in_calls import gives_half, is_unknown_in, sources
+from amplint.core.lattice import only
+from amplint.core.values import Atom, Instance, Object, Region, Value
+from amplint.frameworks.schema import Method
 from amplint.inference import Inference
 from amplint.inference.explanation import Explanations
+from amplint.inference.transfer import without_half
+from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 
 
@@ -19,8 +24,44 @@ class Reasons(Fact):
         self.explanations = Explanations(inference)
 
 
+class Frameworks(Fact):
+    """The libraries of which there are models."""
+
+    def builds_module(self, name: str) -> bool:
+        """Whether a call of this dotted name builds a module."""
+        maker = self.inference.files.models.maker(name)
+        return maker is not None and maker.builds == "module"
+
+
+class ReadByFramework(CallFact[bool]):
+    """Whether a method of a framework brings the tensors that it is given to the host."""
+
+    def of(self, at: NodePlace) -> bool | None:
+        state = self.inference.states[at.function]
+        node = state.graph.nodes[at.node]
+        callee = state.graph.nodes[node.operands[0]] if node.op == ops.CALL else node
+        if callee.op != ops.ATTR or callee.data not in self.inference.files.models.reading:
+            return None
+        atom = only(state.values[callee.operands[0]])
+        method = self._method(atom, callee.data) if atom is not None else None
+        return method.reads if method is not None else None
+
+    def _method(self, atom: Atom, name: str) -> Method | None:
+        models = self.inference.files.models
+        if isinstance(atom, Object):
+            return models.method_of_object(atom.kind, atom.type, name)
+        if not isinstance(atom, Instance) or self.inference.methods(atom.cls, name):
+            return None
+        return models.method(self.inference.models_of(atom.cls), name)
+
+
 class Values(NodeFact[Value]):
-    """The value of an expression, with its evidence."""
+    """The value of an expression, with its evidence.
+
+    Nothing is half by a region in which nothing is known of it: where no call in the region that a
+    function inherits gives anything known for what a tensor is computed from, it is one in calls
+    outside, and keeps its dtype there.
+    """
 
     requires = (Reasons,)
 
@@ -29,7 +70,26 @@ class Values(NodeFact[Value]):
         self._explanations = reasons.explanations
 
     def of(self, at: NodePlace) -> Value | None:
-        return self._explanations.explained(at.function, at.node) or None
+        value = self._explanations.explained(at.function, at.node)
+        if self._is_half_for_others(at, value):
+            value = without_half(value)
+        return value or None
+
+    def _is_half_for_others(self, at: NodePlace, value: Value) -> bool:
+        """Whether a value is half by a region, and a tensor by calls that do not stand in it."""
+        infer, (function, number, block) = self.inference, at
+        region = infer.states[function].regions.get(block)
+        if region is None or not region.inherited or without_half(value) == value:
+            return False
+        facts = infer.functions[function]
+        if facts.name == "forward" and facts.cls is not None:
+            return False  # of which the parameters are tensors, whatever they are given
+        calls = infer.calls_in_regions(function, region.presumed)
+        if not calls or not is_unknown_in(infer, calls, function, number, gives_half):
+            return False
+        made_of = sources(infer, function, number, gives_half)
+        values = (infer.states[function].values[each] for each in made_of)
+        return all(without_half(each) == each for each in values)
 
 
 class Regions(PlaceFact[Region]):

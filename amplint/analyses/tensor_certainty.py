@@ -16,9 +16,9 @@ from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import NodeFact
 from amplint.analyses.inferred import Reasons
+from amplint.analyses.unknown_in_calls import is_declared, may_hold
 from amplint.core.lattice import inner
 from amplint.core.values import (
-    Device,
     Evidence,
     Mapping,
     Sequence,
@@ -28,7 +28,7 @@ from amplint.core.values import (
     Value,
 )
 from amplint.core.walks import Solver, reachable
-from amplint.inference import Inference, State, annotated
+from amplint.inference import Inference, State
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Graph, Location, Node
@@ -155,7 +155,9 @@ class TensorCertainty(NodeFact[bool]):
 
     def _of_parameter(self, function: str, state: State, number: int, ask: Ask) -> Grounds:
         """By an annotation, by a use that only tensors have, or by what callers pass."""
-        if self.is_declared(function, number) or number in self._used_as_tensors(function, state):
+        if is_declared(self.inference, function, number) or number in self._used_as_tensors(
+            function, state
+        ):
             return SURE
         reasons = self._explanations.of_devices(function, number)
         if not reasons and is_nest(state.values[number]):
@@ -180,16 +182,6 @@ class TensorCertainty(NodeFact[bool]):
             if number >= 0 and may_hold(self.inference.states[site[0]].values[number]):
                 found.append((site[0], number))
         return found
-
-    def is_declared(self, function: str, number: int) -> bool:
-        """Whether the annotation of a parameter says that it is a tensor."""
-        state = self.inference.states[function]
-        operands = state.graph.nodes[number].operands
-        annotation = state.values[operands[0]] if operands else frozenset()
-        return number not in self.inference.marks_of(function).copied and any(
-            isinstance(atom, Tensor)
-            for atom in annotated(annotation, Device(None), self.inference.files.models)
-        )
 
     def _used_as_tensors(self, function: str, state: State) -> Collection[int]:
         """The nodes of which an attribute is read that only tensors have, or that a function of
@@ -272,15 +264,6 @@ def tensors_held(value: Value, depth: int = 4) -> Iterator[Tensor]:
 
 def holds_tensor(value: Value) -> bool:
     return next(tensors_held(value), None) is not None
-
-
-def may_hold(value: Value) -> bool:
-    """Whether a value is, or holds, a tensor or a nest of them."""
-    return any(
-        isinstance(atom, Tensor | TensorTree)
-        or (isinstance(atom, Sequence | Mapping) and any(map(may_hold, inner(atom))))
-        for atom in value
-    )
 
 
 def is_nest(value: Value) -> bool:

@@ -57,6 +57,7 @@ from amplint.output.console import (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and give back the exit status: 0 to 3, or that of an interruption."""
+    open_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal of another encoding shows \u2026 for …
             stream.reconfigure(errors="backslashreplace")
@@ -90,6 +91,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 # Of writing to a stream, that is: a full disk, a quota, a limit on the size of a file.
 UNWRITABLE = (errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC))
+
+
+def open_streams() -> None:
+    """Let what is written to a stream that the shell has closed (`>&-`) go nowhere. The first file
+    that is opened would have the number of that stream."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            stream = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, open(stream, "r" if name == "stdin" else "w"))  # noqa: PTH123, SIM115
 
 
 def drop_output() -> None:

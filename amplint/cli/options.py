@@ -65,6 +65,16 @@ def comma_separated(_: click.Context, __: click.Parameter, values: Iterable[str]
     return [item.strip() for value in values for item in value.split(",") if item.strip()]
 
 
+def codes_to_report(
+    context: click.Context, parameter: click.Parameter, values: Sequence[str]
+) -> list[str]:
+    """Of a variable that is not set, nothing would be left to report, and the run would pass."""
+    codes = comma_separated(context, parameter, values)
+    if values and not codes:
+        raise click.BadParameter("names no rule", param=parameter)
+    return codes
+
+
 def pattern_with_codes(
     _: click.Context, parameter: click.Parameter, values: Iterable[str]
 ) -> dict[str, list[str]]:
@@ -153,7 +163,13 @@ def settings_options(command: Command) -> Command:
     many: dict[str, Any] = {"multiple": True, "callback": comma_separated}
     decorators = [
         click.argument("paths", nargs=-1, type=click.Path(), metavar="[PATHS]..."),
-        click.option("--select", metavar="CODES", help="Report these and no others.", **many),
+        click.option(
+            "--select",
+            metavar="CODES",
+            multiple=True,
+            callback=codes_to_report,
+            help="Report these and no others.",
+        ),
         click.option("--ignore", metavar="CODES", help="Do not report these.", **many),
         click.option("--extend-select", metavar="CODES", help="Report these too.", **many),
         click.option(

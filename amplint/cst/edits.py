@@ -234,6 +234,23 @@ class Edits:
         start = self._content.start(last + 1)
         return Edit(start, start, line)
 
+    def branch(
+        self, line: cst.CSTNode, test: str, branches: tuple[Sequence[str], Sequence[str]]
+    ) -> Edit | None:
+        """Put an `if` with two branches in the place of what is all of a line.
+
+        Args:
+            branches: the lines of its body, and of its `else`.
+        """
+        rows = self._rows(line)
+        if rows is None:
+            return None
+        indentation, newline = self._indent(rows[0]), self._content.newline
+        inside = f"{newline}{indentation}{_unit(indentation)}"
+        body, other = (inside.join(("", *lines)) for lines in branches)
+        text = f"if {test}:{body}{newline}{indentation}else:{other}"
+        return self._edit(self._layout.offsets(line), text)
+
     def remove_statement(
         self, statement: cst.BaseStatement | cst.BaseSmallStatement
     ) -> Edit | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from amplint.core.finding import Edit, edited
@@ -59,8 +59,10 @@ def in_style(
         edits: all that is replaced in it.
         is_taken: whether other files may take a name from this one.
     """
-    module = ast.parse(text.text)
-    renamed = list(_renamed(text, module, edits, is_taken))
+    by_name = _by_name(text, edits)
+    if not by_name:
+        return None
+    renamed = list(_renamed(text, ast.parse(text.text), edits, by_name, is_taken))
     while renamed:
         imports, stuck = _imports(text, renamed)
         if not stuck:
@@ -70,9 +72,13 @@ def in_style(
 
 
 def _renamed(
-    text: Text, module: ast.Module, edits: Sequence[Edit], is_taken: Callable[[str], bool]
+    text: Text,
+    module: ast.Module,
+    edits: Sequence[Edit],
+    by_name: Mapping[str, Mapping[int, Edit]],
+    is_taken: Callable[[str], bool],
 ) -> Iterator[Renamed]:
-    wholly = list(_replaced_wholly(text, module, edits))
+    wholly = list(_replaced_wholly(text, module, by_name))
     if not wholly:
         return
     after = ast.parse(edited(text.text, edits))
@@ -94,18 +100,27 @@ def _renamed(
             yield Renamed(name, statements, long, meant.rpartition(".")[0], frozenset(replaced))
 
 
+def _by_name(text: Text, edits: Sequence[Edit]) -> Mapping[str, Mapping[int, Edit]]:
+    """The edits that write a dotted name in the place of a name: by that one, and by place."""
+    found: dict[str, dict[int, Edit]] = defaultdict(dict)
+    for edit in edits:
+        name = re.match(r"\w+", text.text[edit.start : edit.end])
+        if name is not None and DOTTED.fullmatch(_written(text, name.group(), edit)):
+            found[name.group()][edit.start] = edit
+    return found
+
+
 def _replaced_wholly(
-    text: Text, module: ast.Module, edits: Sequence[Edit]
+    text: Text, module: ast.Module, by_name: Mapping[str, Mapping[int, Edit]]
 ) -> Iterator[tuple[str, str, list[Edit]]]:
     """The names of which all uses are replaced by one dotted name: that one, and the edits."""
-    by_start = {edit.start: edit for edit in edits if edit.start < edit.end}
-    rows = {text.position(start).row for start in by_start}
+    rows = {text.position(start).row for by_start in by_name.values() for start in by_start}
     reads: dict[str, list[Edit | None]] = defaultdict(list)
     for node in ast.walk(module):
-        if isinstance(node, ast.Name):
+        if isinstance(node, ast.Name) and node.id in by_name:
             is_near = node.lineno in rows
-            edit = by_start.get(text.offset(node.lineno, node.col_offset)) if is_near else None
-            reads[node.id].append(edit)
+            at = text.offset(node.lineno, node.col_offset) if is_near else -1
+            reads[node.id].append(by_name[node.id].get(at))
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             for name in node.names:
                 reads[name].append(None)
@@ -113,9 +128,7 @@ def _replaced_wholly(
         replaced = [edit for edit in places if edit is not None]
         written = {_written(text, name, edit) for edit in replaced}
         if len(replaced) == len(places) and len(written) == 1:
-            (long,) = written
-            if DOTTED.fullmatch(long):
-                yield name, long, replaced
+            yield name, written.pop(), replaced
 
 
 def _written(text: Text, name: str, edit: Edit) -> str:

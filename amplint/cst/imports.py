@@ -8,6 +8,7 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from posixpath import basename, split
 
 from amplint.core.finding import Edit, edited
@@ -21,6 +22,8 @@ PURE = (
     ast.Name, ast.Attribute, ast.Constant, ast.BoolOp, ast.UnaryOp, ast.Compare,
     ast.boolop, ast.unaryop, ast.cmpop, ast.expr_context,
 )  # fmt: skip
+# What may hold a statement; no expression does.
+HOLDERS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 
 
 @dataclass(frozen=True)
@@ -248,7 +251,7 @@ def _scopes(
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             counts[child.name] += 1
             yield from _scopes(child, (*key, (child.name, counts[child.name])))
-        else:
+        elif isinstance(child, HOLDERS):
             stack += reversed(list(ast.iter_child_nodes(child)))
 
 
@@ -259,7 +262,7 @@ def _orphans_of(before: ast.AST, after: ast.Module | Function) -> Iterator[Orpha
         for statement in block
         if isinstance(statement, (ast.Import, ast.ImportFrom))
     ]
-    if not imports:
+    if not imports or (isinstance(after, Function) and _shares_names(after)):
         return
     lost = _used_names(before) - (left := _used_names(after))
     at_top = isinstance(after, ast.Module)
@@ -281,13 +284,7 @@ def _blocks(
     scope: ast.Module | Function,
 ) -> Iterator[tuple[list[ast.stmt], tuple[ast.If, list[ast.stmt]] | None]]:
     """The blocks that a module or a function consists of, each with the `if` that it is the first
-    of.
-
-    Not those of `try`, which say what may fail, and none of a function that shares names.
-    """
-    shared = any(isinstance(node, (ast.Global, ast.Nonlocal)) for node in ast.walk(scope))
-    if shared and not isinstance(scope, ast.Module):
-        return
+    of. Not those of `try`, which say what may fail."""
     blocks: list[tuple[list[ast.stmt], tuple[ast.If, list[ast.stmt]] | None]]
     blocks = [(scope.body, None)]
     while blocks:
@@ -300,6 +297,10 @@ def _blocks(
                 blocks += [(statement.body, None), (statement.orelse, None)]
             elif isinstance(statement, (ast.With, ast.AsyncWith)):
                 blocks.append((statement.body, None))
+
+
+def _shares_names(function: Function) -> bool:
+    return any(isinstance(node, (ast.Global, ast.Nonlocal)) for node in ast.walk(function))
 
 
 Gone = Mapping[ast.Import | ast.ImportFrom, Sequence[Orphan]]
@@ -405,18 +406,19 @@ def _sets_exports(statement: ast.Assign | ast.AugAssign) -> bool:
     return any(isinstance(each, ast.Name) and each.id == "__all__" for each in targets)
 
 
-def _names_in_string(value: str) -> set[str]:
+@lru_cache(maxsize=10_000)  # a file has nearly the strings that it had before its fixes
+def _names_in_string(value: str) -> frozenset[str]:
     if ">>>" in value:
-        return set(re.findall(r"\w+", value))
+        return frozenset(re.findall(r"\w+", value))
     if len(value) >= 200 or value.startswith("-"):
-        return set()  # too long for an annotation, or an option: "--amp"
+        return frozenset()  # too long for an annotation, or an option: "--amp"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             code = ast.parse(value.strip())
     except (SyntaxError, ValueError):
-        return set()
-    return {node.id for node in ast.walk(code) if isinstance(node, ast.Name)}
+        return frozenset()
+    return frozenset(node.id for node in ast.walk(code) if isinstance(node, ast.Name))
 
 
 def _packages(statement: ast.Import | ast.ImportFrom) -> set[str]:

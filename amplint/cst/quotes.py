@@ -22,8 +22,9 @@ LEAST, MOSTLY = 3, 0.9  # so many strings, and this part of all, show a style
 def in_quotes(text: Text, edits: Iterable[Edit]) -> tuple[Edit, ...]:
     """The edits of a file, with single quotes around what they write if nearly all of its strings
     have them."""
-    if not _has_single_quotes(text.text):
-        return tuple(edits)
+    edits = tuple(edits)
+    if not any('"' in edit.text for edit in edits) or not _has_single_quotes(text.text):
+        return edits
     return tuple(_requoted(text, edit) for edit in edits)
 
 

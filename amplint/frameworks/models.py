@@ -9,10 +9,11 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from amplint.frameworks.reading import model_of
-from amplint.frameworks.schema import Class, Kind, Maker, Method, Model, Precision
+from amplint.frameworks.schema import Class, Maker, Method, Model, Precision
 
 ANY = "*"
 SUFFIX = ".toml"
+OTHERS = "others.toml"
 
 
 class Names:
@@ -52,8 +53,9 @@ def fits(pattern: str, name: str) -> bool:
 UNKNOWN_TYPE = "?"
 QUOTE = "[\"']"
 BOOLEANS = frozenset({"true", "false"})
-# Names of methods of any module, which say nothing of what they return.
-NO_SIGN = frozenset({"forward", "__call__"})
+# Names of methods of many classes, which say nothing of what they return: a `train_step` at home
+# gives a number to print, and a `loss` may be one.
+NO_SIGN = frozenset({"__call__", "forward", "loss", "losses", "step", "train_step"})
 
 
 class Chosen(NamedTuple):
@@ -71,6 +73,21 @@ class Chosen(NamedTuple):
     keeps_outputs: bool
 
 
+class Sign(NamedTuple):
+    """A text by which a project shows that it trains under autocast.
+
+    Args:
+        part: a part of it, which is looked for first.
+        pattern: the text, whichever quotes it has.
+        packages: the names of the framework, of which the project holds one; none where the text
+            says enough.
+    """
+
+    part: str
+    pattern: re.Pattern[str]
+    packages: tuple[str, ...] = ()
+
+
 class Models:
     """The models of all frameworks.
 
@@ -79,6 +96,7 @@ class Models:
 
     Attributes:
         giving_losses: the names of methods of which a framework backpropagates the result.
+        reading: the names of methods that bring the tensors that they are given to the host.
     """
 
     def __init__(self, models: Sequence[Model]) -> None:
@@ -90,7 +108,7 @@ class Models:
         )
         # By the ids of rows, which live as long as this: the name of the framework.
         self._owner: dict[int, str] = {}
-        self._of_kind: dict[Kind, tuple[Class, ...]] = {}
+        self._of_kind: dict[str, tuple[Class, ...]] = {}
         for model in models:
             methods = (method for cls in model.classes for method in cls.methods)
             rows: tuple[object, ...] = (*model.precision, *methods)
@@ -98,17 +116,19 @@ class Models:
             for cls in model.classes:
                 if cls.kind is not None:
                     self._of_kind[cls.kind] = (*self._of_kind.get(cls.kind, ()), cls)
-        methods_of_all = (m for model in models for cls in model.classes for m in cls.methods)
+        methods_of_all = [m for model in models for cls in model.classes for m in cls.methods]
+        self.reading = frozenset(
+            name for method in methods_of_all if method.reads for name in method.names
+        )
         self.giving_losses = frozenset(
             name for method in methods_of_all if method.result == "loss" for name in method.names
         ).difference(NO_SIGN)
         self._methods: dict[tuple[int, ...], Mapping[str, Method]] = {}  # by ids of classes
 
     @cached_property
-    def signs(self) -> list[tuple[str, re.Pattern[str]]]:
-        """The texts by which a project shows that it trains under autocast by a framework, and of
-        each a part that is looked for first."""
-        return [sign_of(text) for model in self.models for text in model.signs]
+    def signs(self) -> list[Sign]:
+        """The texts by which a project shows that it trains under autocast by a framework."""
+        return [Sign(*sign_of(text), m.packages) for m in self.models for text in m.signs]
 
     @cached_property
     def shows_float16(self) -> list[tuple[str, re.Pattern[str]]]:
@@ -141,7 +161,7 @@ class Models:
         """The row of a call of this dotted name that builds an object."""
         return self._makers.get(name)
 
-    def method_of_object(self, kind: Kind, type_: str, name: str) -> Method | None:
+    def method_of_object(self, kind: str, type_: str, name: str) -> Method | None:
         """The row of a method of an object of a framework.
 
         Args:
@@ -194,6 +214,7 @@ def bundled() -> tuple[Model, ...]:
     """The models that come with amplint."""
     folder = files("amplint.frameworks")
     found = sorted(each.name for each in folder.iterdir() if each.name.endswith(SUFFIX))
+    found.sort(key=OTHERS.__eq__)  # which speaks where no framework does
     return tuple(model_of(folder.joinpath(name).read_text("utf-8")) for name in found)
 
 

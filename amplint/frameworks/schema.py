@@ -34,8 +34,9 @@ Given = Literal["given", "nothing", "region"]
 """What else a call gives: "given", its arguments in their order, on the device; "region": a context
 that opens the autocast region of the precision."""
 
-Built = Literal["accelerator", "loader", "module", "optimizer", "scheduler"]
-"""What a call of a function or a class builds."""
+Built = Literal["accelerator", "loader", "module", "optimizer", "same", "scheduler"]
+"""What a call of a function or a class builds. "same": nothing, it gives back what it is given
+first, or something like it."""
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -70,7 +70,8 @@ def annotated_symbol(name: str, device: Device, models: Models) -> Value:
     if name in ANNOTATIONS:
         return one(ANNOTATIONS[name])
     maker = models.maker(name)
-    kind = maker.builds if maker is not None else libraries.kind(name)
+    builds = maker.builds if maker is not None and maker.builds != "same" else None
+    kind = builds or libraries.kind(name)
     if kind is not None:
         return one(Object(kind, name, CPU if kind == "loader" else Device(None)))
     if name in MODULES:

@@ -55,7 +55,7 @@ from amplint.inference.hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
 from amplint.inference.state import Key, State
 from amplint.inference.transfer import Site, options
 from amplint.ir import ops
-from amplint.ir.model import CallShape, Graph, Node
+from amplint.ir.model import CallShape, Graph, Node, Param
 from amplint.knowledge import casts, libraries
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 from amplint.knowledge.modules import MODULES
@@ -95,9 +95,15 @@ MODULE_METHODS = frozenset(
 class Calls(Frame):
     """Attributes and calls in one function."""
 
-    def default_of(self, parameter: object) -> Value:
-        default = getattr(parameter, "default", None)
-        if not getattr(parameter, "constant_default", False):
+    def default_of(self, function: str, parameter: Param) -> Value:
+        """The value of a parameter in a call that leaves it out."""
+        if parameter.constant_default or not parameter.has_default:
+            return self.constant_default(parameter)
+        return self.inference.read(Key("default", function, parameter.name))
+
+    def constant_default(self, parameter: Param) -> Value:
+        default = parameter.default
+        if not parameter.constant_default:
             return BOTTOM
         if default is None:
             return one(NONE)
@@ -236,9 +242,10 @@ class Calls(Frame):
         constructor stores a parameter in it: that, and what is stored in it elsewhere."""
         infer = self.inference
         makers = infer.methods(instance.cls, "__init__", overridden=False) if instance.given else []
-        if len(makers) != 1:
+        if not instance.given or len(makers) > 1:
             return BOTTOM
-        key = Key("kept", str(infer.functions[makers[0]].cls), name)
+        # Of a dataclass, the constructor is generated.
+        key = Key("kept", str(infer.functions[makers[0]].cls if makers else instance.cls), name)
         parameter = constant(infer.read(key))
         given = next((value for p, value in instance.given if p == parameter), None)
         if given is None:
@@ -442,8 +449,9 @@ class Calls(Frame):
             if not makers:
                 if infer.library_bases(atom.id) & DICTS:
                     return self.called(Symbol("builtins.dict"), arguments, node)
-                self.fill_fields(atom.id, arguments)
-            given = self.identified(makers, arguments)
+                given = self.fill_fields(atom.id, arguments)
+            else:
+                given = self.identified(makers, arguments)
             if infer.is_loader(atom.id) and self.hands_on(makers):
                 device = transfer.host_memory(
                     "torch.utils.data.DataLoader", arguments, self.site(node)
@@ -485,7 +493,7 @@ class Calls(Frame):
 
     def identified(self, makers: list[str], arguments: Arguments) -> tuple[tuple[str, Value], ...]:
         """The arguments of a constructor by which its instance is told from others: objects and
-        tensors, known or not. Numbers and texts would tell apart what is alike."""
+        tensors, known or not."""
         if len(makers) != 1 or arguments.unsure:
             return ()
         facts = self.inference.functions[makers[0]]
@@ -496,7 +504,7 @@ class Calls(Frame):
             (p.name, given[p.name])
             for p in facts.params
             if p.name in given
-            and not any(isinstance(atom, Host) for atom in given[p.name])
+            and tells_apart(given[p.name])
             and not (p.annotated and is_unknown(given[p.name]))  # the annotation knows more
         )
 
@@ -854,7 +862,7 @@ class Calls(Frame):
         positional = [p for p in facts.params if p.kind == "positional"]
         if function.bound is not None:
             positional = positional[1:]
-        filled = {p.name: self.default_of(p) for p in facts.params if p.constant_default}
+        filled = {p.name: self.constant_default(p) for p in facts.params if p.constant_default}
         if not arguments.stars:
             names = [p.name for p in positional]
             filled |= dict(zip(names, arguments.positional, strict=False))
@@ -941,24 +949,50 @@ class Calls(Frame):
                 told = MappingValue(any_value(told), (), True)
             infer.write(Key("param", facts.id, starstar), site, one(told))
         # What a call leaves out is what the default says; elsewhere the default is not what it is.
-        left_out = [p for p in params if p.name not in arguments.keywords and p.constant_default]
+        left_out = [p for p in params if p.name not in arguments.keywords and p.has_default]
         filled = {p.name for p in positional[: len(arguments.positional)]}
         for p in left_out:
             if p.name not in filled and p.name not in function.given_names:
-                infer.write(Key("param", facts.id, p.name), site, self.default_of(p))
+                infer.write(Key("param", facts.id, p.name), site, self.default_of(facts.id, p))
 
-    def fill_fields(self, cls: str, arguments: Arguments) -> None:
-        """A dataclass or NamedTuple: its fields are what the call gives, in order."""
+    def fill_fields(self, cls: str, arguments: Arguments) -> tuple[tuple[str, Value], ...]:
+        """A dataclass or NamedTuple: its fields are what the call gives, in order.
+
+        Gives those by which its instance is told from others, as `identified` does.
+        """
         infer = self.inference
-        facts = infer.classes[cls]
-        if "dataclass" not in facts.decorated and "NamedTuple" not in facts.bases:
-            return
+        if not infer.is_dataclass(cls):
+            return ()
         site = (self.facts.id, self.number)
-        for name, value in [
-            *zip(infer.fields(cls), arguments.positional, strict=False),
-            *arguments.keywords.items(),
-        ]:
+        given = dict(zip(infer.fields(cls), arguments.positional, strict=False))
+        given |= {name: value for name, value in arguments.keywords.items() if name != "**"}
+        for name, value in given.items():
             infer.write(Key("field", cls, name), site, value)
+            infer.write(Key("kept", cls, name), site, one(Host("str", name, True)))
+        if arguments.unsure or len(given) > MAX_IDENTIFIED:
+            return ()
+        told = {name: value for name, value in given.items() if tells_apart(value)}
+        # Of what is given and not known, the annotation may say more.
+        return tuple(
+            (name, join([value, self.declared_field(cls, name)]) if is_unknown(value) else value)
+            for name, value in told.items()
+        )
+
+    def declared_field(self, cls: str, name: str) -> Value:
+        """The value that the annotation of a field of a dataclass says, or its default."""
+        infer = self.inference
+        declaring = (
+            each
+            for each in infer.mro(cls)
+            if name in infer.files[infer.classes[each].path].graph(each).bindings
+        )
+        return join(infer.read(Key("name", each, name)) for each in declaring)
+
+
+def tells_apart(value: Value) -> bool:
+    """Whether an instance is told from others by having been given this: numbers and texts would
+    tell apart what is alike."""
+    return not any(isinstance(atom, Host) for atom in value)
 
 
 def held(atom: Atom) -> Iterator[Atom]:

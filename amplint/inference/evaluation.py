@@ -339,8 +339,12 @@ class Evaluation(Calls):
             return given or one(Sequence(None, self.gradients(node) or UNKNOWN))
         if parameter.kind == "starstar":
             return infer.read(Key("param", facts.id, name)) or one(MappingValue(UNKNOWN))
+        # A call that leaves it out has the default among what is given. Where each gives something
+        # else, no call in sight runs with the default.
         given = infer.read(Key("param", facts.id, name))
-        default = self.default_of(parameter)
+        if not given and parameter.has_default and not parameter.constant_default:
+            given = self.default_of(facts.id, parameter)
+        default = self.constant_default(parameter)
         seen = given or default
         told = known(seen)
         # Callers that nobody sees may pass anything; what is seen is what a finding rests on.
@@ -354,10 +358,11 @@ class Evaluation(Calls):
         hot = self.hot_parameter(node, parameter.has_default, declared)
         if hot is not None:
             return join([hot, one(NONE)]) if NONE in default else hot
+        left = default if default <= seen else BOTTOM
         if not is_unknown(declared):
-            return join([declared, default])
+            return join([declared, left])
         is_told = given or any(isinstance(a, Host) and a.kind in NUMBER_KINDS for a in default)
-        return join([UNKNOWN, default]) if parameter.constant_default and is_told else UNKNOWN
+        return join([UNKNOWN, left]) if is_told else UNKNOWN
 
     def hot_parameter(self, node: Node, has_default: bool, declared: Value) -> Value | None:
         """A `forward` parameter that is used as a tensor is one, on the accelerator."""
@@ -558,7 +563,7 @@ class Evaluation(Calls):
             return self.call_dunder(instance, "__getitem__", Arguments((index,)), node)
         key = constant(index)
         if isinstance(key, str):
-            return self.inference.read(Key("field", instance.cls, key)) or UNKNOWN
+            return self.stored_field(instance, key)
         return UNKNOWN
 
     def named_tuple(self, instance: Instance) -> Sequence | None:
@@ -568,8 +573,12 @@ class Evaluation(Calls):
         if "NamedTuple" not in facts.bases:
             return None
         names = infer.fields(instance.cls)
-        values = (infer.read(Key("field", instance.cls, name)) or UNKNOWN for name in names)
+        values = (self.stored_field(instance, name) for name in names)
         return Sequence(tuple(values), BOTTOM, names=names)
+
+    def stored_field(self, instance: Instance, name: str) -> Value:
+        identified = self.identified_field(instance, name)
+        return identified or self.inference.read(Key("field", instance.cls, name)) or UNKNOWN
 
     def call_dunder(self, instance: Instance, name: str, arguments: Arguments, node: Node) -> Value:
         ids = self.inference.methods(instance.cls, name)
@@ -673,7 +682,12 @@ class Evaluation(Calls):
         value = self.of(node.operands[0])
         # `device=torch.device("cpu")` is what nobody has chosen, as `device="cpu"` is.
         chosen = frozenset(a for a in value if not (isinstance(a, Device) and a.kind == CPU.kind))
-        self.inference.write(Key("param", *node.data), (self.facts.id, self.number), chosen)
+        site = (self.facts.id, self.number)
+        self.inference.write(Key("default", *node.data), site, chosen)
+        # A callback by default is what users of a library run, whatever the library gives itself.
+        functions = frozenset(a for a in chosen if isinstance(a, Function))
+        if functions:
+            self.inference.write(Key("param", *node.data), site, functions)
         return value
 
     def op_class(self, node: Node) -> Value:

@@ -128,7 +128,7 @@ class Inference(ProjectFacts):
         elif kind == "field":
             for method in self.writers_of_field(owner, name):
                 self.need(method)
-        elif kind in ("bases", "decorators"):
+        elif kind in ("bases", "decorators", "default"):
             parent = self.classes[owner].parent if kind == "bases" else self.functions[owner].parent
             if parent is not None:
                 self.need(parent)

@@ -197,10 +197,8 @@ class Hierarchy(Bindings):
         return found
 
     def is_metric(self, cls: str) -> bool:
-        """Whether the class derives from torchmetrics' Metric, in torchmetrics or elsewhere."""
-        if any(self.classes[base].name == "Metric" for base in self.mro(cls)):
-            return True
-        return any(name.startswith("torchmetrics.") for name in self.library_bases(cls))
+        """Whether a framework asks instances for what they measure."""
+        return any(row.kind == "metric" for row in self.models_of(cls))
 
     def is_autograd_function(self, cls: str) -> bool:
         return AUTOGRAD_FUNCTION in self.library_bases(cls)
@@ -266,13 +264,24 @@ class Hierarchy(Bindings):
     def kind_of(self, name: str) -> str | None:
         """The kind of object that a call of this dotted name builds."""
         maker = self.files.models.maker(name)
-        return maker.builds if maker is not None else libraries.kind(name)
+        return (
+            maker.builds if maker is not None and maker.builds != "same" else libraries.kind(name)
+        )
 
     def fields(self, cls: str) -> tuple[str, ...]:
-        """The fields that a dataclass or a named tuple declares, in order."""
+        """The fields that a dataclass or a named tuple declares, in order, after those of what it
+        derives from."""
+        found: dict[str, None] = {}
+        for each in filter(self.is_dataclass, reversed(self.mro(cls))):
+            facts = self.classes[each]
+            names = self.files[facts.path].graph(each).bindings
+            found.update((name, None) for name in names if name not in facts.methods)
+        return tuple(found)
+
+    def is_dataclass(self, cls: str) -> bool:
+        """Whether the constructor of a class is generated from its fields."""
         facts = self.classes[cls]
-        graph = self.files[facts.path].graph(cls)
-        return tuple(name for name in graph.bindings if name not in facts.methods)
+        return "dataclass" in facts.decorated or "NamedTuple" in facts.bases
 
     def methods(self, cls: str, name: str, overridden: bool = True) -> list[str]:
         """The definitions that `instance.name` may mean: the class's own or inherited one, and,

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from amplint.core.values import Evidence, Place, Region, Shows
+from amplint.frameworks.models import Sign
 from amplint.inference.store import TEST_PATH
 from amplint.ir import ops
 from amplint.ir.file_set import Files
@@ -124,15 +125,21 @@ class Presumption:
         is_named = is_method and function.name in CALLED_FROM_OUTSIDE
         return is_named and not TEST_PATH.search(function.path)
 
+    def _speaks_of(self, packages: tuple[str, ...]) -> bool:
+        """Whether the project names one of some packages; of none, whether there is nothing to."""
+        texts = (file.text for file in self._files.own.values())
+        return not packages or any(package in text for text in texts for package in packages)
+
     @property
     def _paths(self) -> Iterator[str]:
         return (path for path in sorted(self._files.own) if not TEST_PATH.search(path))
 
     def _signs(self) -> Iterator[Evidence]:
-        for part, pattern in [*SIGNS.items(), *self._files.models.signs]:
+        general = [Sign(part, pattern) for part, pattern in SIGNS.items()]
+        for part, pattern, packages in [*general, *self._files.models.signs]:
             for path in self._paths:
                 file = self._files.own[path]
-                if part in file.text and pattern.search(file.text):
+                if part in file.text and pattern.search(file.text) and self._speaks_of(packages):
                     for row, line in enumerate(file.uncommented, 1):
                         for found in pattern.finditer(line):
                             start, end = (len(line[:n].encode()) for n in found.span())

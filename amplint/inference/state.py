@@ -16,6 +16,7 @@ Dispatch = tuple[int, str, str]  # where a name is looked up, in which parameter
 
 KeyKind = Literal[
     "param", "return", "yield", "context", "region", "dispatch",  # of a function
+    "default",  # of a parameter, where it is no constant
     "name", "decorators",  # of a scope; of a definition
     "field", "kept", "bases",  # of a class; `kept`: the parameter that a field holds
     "operator", "role",  # of an operator of `torch.library`; of a function that serves one

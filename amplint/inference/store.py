@@ -35,7 +35,7 @@ OF_CODE: frozenset[KeyKind] = frozenset({"param", "field"})  # keys that other f
 # Keys of which one node alone makes something. What else is read may matter to the whole function,
 # or is remembered for the next node that asks.
 OF_NODES: frozenset[KeyKind] = frozenset(
-    {"param", "return", "yield", "context", "field", "kept", "name", "option"}
+    {"param", "default", "return", "yield", "context", "field", "kept", "name", "option"}
 )
 PUBLISHED: tuple[KeyKind, ...] = ("return", "yield", "context")  # by a function as a whole
 # Of these, a function of another part that asks for one learns nothing: see `Store.need`.

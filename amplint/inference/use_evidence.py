@@ -30,6 +30,10 @@ MODEL = re.compile(r"(^|[._])(model|net|network|module)$")
 # What runs the backward pass of a loss and has one of these is accelerate's, or does its work.
 ACCELERATOR_USES = frozenset({"autocast", "prepare", "accumulate", "unwrap_model"})
 CALLED = "()"
+# What may be a loss that is returned: no constant, and no container.
+RETURNED = frozenset(
+    {ops.NAME, ops.PARAM, ops.PHI, ops.CALL, ops.BINOP, ops.UNARY, ops.AUG, ops.NARROW}
+)
 # Of what is called itself, these are a module's: `model.train(); model(x)`.
 MODULE_USES_IF_CALLED = frozenset(
     {"train", "zero_grad", "state_dict", "load_state_dict", "half", "cuda", "module"}
@@ -493,7 +497,7 @@ def returned_losses(graph: Graph, number: int) -> Iterator[int]:
         elif node.op == ops.PHI and any(graph.nodes[n].op == ops.TUPLE for n in node.operands):
             # `return (loss, outputs) if return_outputs else loss`
             waiting += [n for n in node.operands if n < operand]
-        elif node.op in (ops.NAME, ops.PARAM, ops.PHI, ops.CALL, ops.BINOP, ops.AUG, ops.NARROW):
+        elif node.op in RETURNED:
             yield operand
 
 

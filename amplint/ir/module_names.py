@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from functools import cache
 from posixpath import dirname
 
+from amplint.frameworks.models import bundled
+
 # Never a file of the project, whatever its files are called (`mylib/utils/torch.py`).
 ALWAYS_LIBRARIES = frozenset(
     """
@@ -19,12 +21,10 @@ ALWAYS_LIBRARIES = frozenset(
     dataclasses argparse random warnings copy json abc enum re pathlib
     """.split()
 )
-# Nor these, unless the project is that library: has a package of the name that is in no other.
-LIBRARIES = frozenset(
-    """
-    torchvision torchaudio scipy pandas tqdm accelerate lightning pytorch_lightning transformers
-    timm apex deepspeed
-    """.split()
+# Nor these and the frameworks of which there are models, unless the project is that library: has a
+# package of the name that is in no other.
+LIBRARIES = frozenset("torchvision torchaudio scipy pandas tqdm apex deepspeed".split()).union(
+    *(model.packages for model in bundled())
 )
 
 

@@ -144,80 +144,6 @@ STAR_IMPORTS: dict[str, frozenset[str]] = {
 }
 """What `from MODULE import *` binds, of the torch that binds most."""
 
-# --------------------------------------------------------------------------- Lightning
-
-TRAINERS: frozenset[str] = frozenset(
-    f"{home}Trainer"
-    for home in (
-        "lightning.", "lightning.pytorch.", "lightning.pytorch.trainer.",
-        "pytorch_lightning.", "pytorch_lightning.trainer.",
-    )
-)  # fmt: skip
-LIGHTNING_MODULES: frozenset[str] = frozenset(
-    f"{home}LightningModule"
-    for home in (
-        "lightning.", "lightning.pytorch.", "lightning.pytorch.core.",
-        "lightning.pytorch.core.module.", "pytorch_lightning.", "pytorch_lightning.core.",
-        "pytorch_lightning.core.lightning.", "pytorch_lightning.core.module.",
-    )
-)  # fmt: skip
-TRAINER_REMOVED: dict[str, str] = {
-    "gpus": ": use `accelerator=` and `devices=`",
-    "tpu_cores": ": use `accelerator=` and `devices=`",
-    "num_processes": ": use `accelerator=` and `devices=`",
-    "ipus": "",
-    "distributed_backend": ": use `strategy=`",
-    "amp_backend": ": use `precision=`",
-    "amp_level": ": use `precision=`",
-    "profile": ": use `profiler=`",
-    "auto_select_gpus": ": use `devices=`",
-    "auto_lr_find": ": use `Tuner(trainer).lr_find`",
-    "auto_scale_batch_size": ": use `Tuner(trainer).scale_batch_size`",
-    "replace_sampler_ddp": ": use `use_distributed_sampler=`",
-    "resume_from_checkpoint": ": use `fit(..., ckpt_path=...)`",
-    "weights_summary": ": use `enable_model_summary=`",
-    "progress_bar_refresh_rate": ": use the callback `TQDMProgressBar`",
-    "checkpoint_callback": ": use `enable_checkpointing=`",
-    "flush_logs_every_n_steps": ": it is the logger's",
-    "track_grad_norm": ": use the hook `on_before_optimizer_step`",
-    "move_metrics_to_cpu": "",
-    "terminate_on_nan": ": use `detect_anomaly=`",
-    "truncated_bptt_steps": "",
-    "multiple_trainloader_mode": ": use `CombinedLoader`",
-    "prepare_data_per_node": ": it is the data module's",
-    "stochastic_weight_avg": ": use the callback `StochasticWeightAveraging`",
-    "process_position": ": use the callback `TQDMProgressBar`",
-    "log_gpu_memory": ": use the callback `DeviceStatsMonitor`",
-    "early_stop_callback": ": use the callback `EarlyStopping`",
-    "log_save_interval": "",
-    "row_log_interval": ": use `log_every_n_steps=`",
-    "max_nb_epochs": ": use `max_epochs=`",
-    "nb_gpu_nodes": ": use `num_nodes=`",
-}
-"""Arguments that raise in lightning 2.6.6 (run), and what to use instead (its changelog)."""
-
-TRAINER_REMOVED_EARLY: dict[str, tuple[int, int]] = {
-    "profile": (0, 7),
-    "max_nb_epochs": (0, 8),
-    "nb_gpu_nodes": (0, 8),
-    "early_stop_callback": (1, 0),
-    "log_save_interval": (1, 0),
-    "row_log_interval": (1, 0),
-    "distributed_backend": (1, 5),
-    "truncated_bptt_steps": (1, 5),
-    "checkpoint_callback": (1, 7),
-    "flush_logs_every_n_steps": (1, 7),
-    "log_gpu_memory": (1, 7),
-    "prepare_data_per_node": (1, 7),
-    "process_position": (1, 7),
-    "progress_bar_refresh_rate": (1, 7),
-    "stochastic_weight_avg": (1, 7),
-    "terminate_on_nan": (1, 7),
-    "weights_summary": (1, 7),
-}
-"""Of these, the first release without it where that is not 2.0 (`Trainer.__init__` of the tags from
-0.7.0 to 2.0.0 of Lightning-AI/pytorch-lightning)."""
-
 # --------------------------------------------------------------------------- objects
 
 LOADERS: frozenset[str] = frozenset(
@@ -258,7 +184,6 @@ INITIALIZERS: dict[str, tuple[str, ...]] = {"apex.amp.initialize": ("models", "o
 # --------------------------------------------------------------------------- wrappers
 
 PASS_THROUGH: dict[str, str] = {
-    "accelerate.skip_first_batches": "elements",
     "alive_progress.alive_it": "elements",
     "builtins.enumerate": "enumerate",
     "builtins.iter": "elements",

@@ -200,7 +200,7 @@ class Ledger:
 
     def __init__(self, baseline: Baseline, paths: Collection[str]) -> None:
         self.baseline = baseline
-        self.found: Counter[Identity] = Counter()  # known findings as they are now
+        self.again: list[tuple[Identity, Identity]] = []  # known findings, and as they are now
         self.new: Counter[Identity] = Counter()
         self._own: dict[str, Counter[Identity]] = defaultdict(Counter)
         for identity, count in baseline.known.items():
@@ -209,6 +209,11 @@ class Ledger:
         there = {printable(path) for path in paths}
         gone = [p for p in self._own if p not in there and not os.path.lexists(directory / p)]
         self._gone = total(self._own.pop(path) for path in gone)
+
+    @property
+    def found(self) -> Counter[Identity]:
+        """The known findings that were found so far, as they are now."""
+        return Counter(now for _, now in self.again)
 
     @property
     def left(self) -> Counter[Identity]:
@@ -224,7 +229,10 @@ class Ledger:
 
         result = match(found, own, lines, self._gone)
         for identity, entry in zip(found, result, strict=True):
-            (self.new if entry is None else self.found)[identity] += 1
+            if entry is None:
+                self.new[identity] += 1
+            else:
+                self.again.append((entry, identity))
         return [entry is not None for entry in result]
 
 
@@ -309,6 +317,7 @@ def after_fixes(first: Outcome, last: Outcome, baselines: Known) -> dict[str, Ba
     have mended, and with the other ones as they are now.
 
     What a fix brings up in the definition of a known finding that is gone is the rest of that one.
+    What was new before the fixes goes on to be new.
 
     Args:
         first: the outcome before the fixes.
@@ -317,19 +326,27 @@ def after_fixes(first: Outcome, last: Outcome, baselines: Known) -> dict[str, Ba
     """
     before = Ledgers(first.root, baselines)
     before.without_known(first)
-    known = {each.baseline.file: Baseline(each.baseline.file, each.found) for each in before.all}
-    after = Ledgers(last.root, {path: known[each.file] for path, each in baselines.items()})
+    there = {
+        each.baseline.file: Baseline(each.baseline.file, total([each.found, each.new]))
+        for each in before.all
+    }
+    after = Ledgers(last.root, {path: there[each.file] for path, each in baselines.items()})
     after.without_known(last)
     hold: dict[Path, Baseline] = {}
     for old, now in zip(before.all, after.all, strict=True):
-        mended = Counter((each.path, each.scope) for each in now.left.elements())
+        known, kept = old.found, Counter[Identity]()
+        for entry, identity in now.again:
+            if known[entry] > 0:  # else it was a new one
+                known[entry] -= 1
+                kept[identity] += 1
+        mended = Counter((each.path, each.scope) for each in known.elements())
         rest: Counter[Identity] = Counter()
         for identity in now.new.elements():
             if mended[identity.path, identity.scope] > 0:
                 mended[identity.path, identity.scope] -= 1
                 rest[identity] += 1
         file = old.baseline.file
-        hold[file] = Baseline(file, total([old.left, now.found, rest]))
+        hold[file] = Baseline(file, total([old.left, kept, rest]))
     return {path: hold[each.file] for path, each in baselines.items()}
 
 

@@ -11,10 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from posixpath import basename
 
 from amplint.core.finding import Edit, Finding, Fix, Safety, edited
+from amplint.core.paths import seen_from
 from amplint.core.text import Text, UnencodableError
 from amplint.cst.import_style import in_style
 from amplint.cst.imports import (
@@ -30,11 +31,13 @@ from amplint.cst.quotes import in_quotes
 from amplint.cst.unbound import newly_unbound
 from amplint.output.fingerprint import Identity, identities
 from amplint.output.new_mistakes import SERIOUS, Edited, new_mistakes
-from amplint.output.wrapping import own_width, wrapped
+from amplint.output.wrapping import wrapped
 from amplint.output.writing import write_texts
 from amplint.project.config import Configuration, Settings
 from amplint.project.line_length import chosen_length
+from amplint.run import cache as caching
 from amplint.run import engine
+from amplint.run.cache import Cache
 from amplint.run.linking import LiveLinker
 from amplint.run.request import Outcome, Request
 
@@ -123,11 +126,16 @@ def fix_project(request: Request, unsafe: bool = False) -> FixOutcome:
     brings a mistake which was not there is withheld, and named.
     """
     rounds = Rounds(request, UNSAFE if unsafe else SAFE)
+    known = rounds.recall()
+    if known is not None:
+        return _finish(rounds.first, *known)
     settled = rounds.run()
     while mistakes := rounds.brought(settled):
         rounds.withhold(settled, mistakes)
         settled = rounds.run()
-    return _finish(rounds.first, settled, tuple(rounds.withheld.values()))
+    withheld = tuple(rounds.withheld.values())
+    rounds.keep(settled, withheld)
+    return _finish(rounds.first, settled, withheld)
 
 
 def write_project(
@@ -206,6 +214,21 @@ class Settled:
         return [each for those in self.applied.values() for each in those]
 
 
+@dataclass(frozen=True)
+class Kept:
+    """The end of all rounds, as it is kept; what is found there is an entry of its own.
+
+    Args:
+        texts, applied, problems: as in `Settled`.
+        withheld: sentences about the fixes that would bring a mistake.
+    """
+
+    texts: dict[str, str]
+    applied: dict[str, list[Named]]
+    problems: list[str]
+    withheld: tuple[str, ...]
+
+
 class Rounds:
     """The rounds in which a project is fixed.
 
@@ -225,6 +248,41 @@ class Rounds:
         # What is found in the new texts is asked for again: by the next `fix`, and by a `check`
         # once they are on the disk.
         self._request = replace(request, linker=LiveLinker(), lasting=not request.overlays)
+
+    def recall(self) -> tuple[Settled, tuple[str, ...]] | None:
+        """The end of the same rounds before, and what was withheld, where the cache knows."""
+        cache = self._cache
+        known = cache.get(self._key, Kept) if cache is not None else None
+        if known is None:
+            return None
+        outcome = engine.run(self._overlaid(known.texts)) if known.texts else self.first
+        return Settled(outcome, known.texts, known.applied, known.problems), known.withheld
+
+    def keep(self, settled: Settled, withheld: tuple[str, ...]) -> None:
+        """Keep what all rounds have come to."""
+        if self._cache is not None and not settled.outcome.problems:
+            texts, applied = dict(settled.texts), {**settled.applied}
+            kept = Kept(
+                texts, {p: [*of] for p, of in applied.items()}, [*settled.problems], withheld
+            )
+            self._cache.put(self._key, kept)
+
+    @property
+    def _cache(self) -> Cache | None:
+        return self._request.cache if self.first.key else None
+
+    @cached_property
+    def _key(self) -> str:
+        """The digest of all that decides what is written: what decides what is found, and how long
+        lines may be."""
+        root = self.first.root
+        places = {(root / f.path).parent for f in fixable(self.first.findings, self._allow)}
+        return caching.key_of(
+            "fix",
+            self.first.key,
+            sorted(each.value for each in self._allow),
+            [[seen_from(root, place), chosen_length(place)] for place in sorted(places)],
+        )
 
     def run(self, without: Collection[Identity] = ()) -> Settled:
         """Fix what may be fixed, until nothing is left.
@@ -252,6 +310,20 @@ class Rounds:
         if changes.fixed:
             outcome = engine.run(self._overlaid(texts))
         return Settled(outcome, texts, applied, problems)
+
+    def alone(self, named: Named) -> Settled:
+        """The project as it is after one fix; what that makes room for is not fixed.
+
+        Args:
+            named: one of what may be fixed in the project as it is.
+        """
+        chosen = replace(self.first, findings=(named.finding,))
+        changes = fix_round(chosen, self._overlaid({}), self._allow)
+        if not changes.fixed:
+            return Settled(self.first, {}, {}, changes.problems)
+        texts = {path: fixed.text for path, fixed in changes.fixed.items()}
+        outcome = engine.run(self._overlaid(texts))
+        return Settled(outcome, texts, {named.finding.path: [named]}, changes.problems)
 
     def _round(
         self, outcome: Outcome, texts: Mapping[str, str], without: Collection[Identity]
@@ -402,7 +474,7 @@ def fix_round(outcome: Outcome, request: Request, allow: frozenset[Safety]) -> C
             files = Files(request, outcome.all_texts)
             new = _in_style(path, text, result, files)
             pruned = without_orphans(path, text, new, files)
-            width = chosen_length((outcome.root / path).parent) or own_width(text)
+            width = chosen_length((outcome.root / path).parent)
             fixed[path] = replace(result, text=wrapped(text, pruned, width))
     return Changes(fixed, problems)
 

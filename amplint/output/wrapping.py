@@ -63,10 +63,18 @@ def own_width(text: Text) -> int:
     return max((DEFAULT, *ends))
 
 
-def wrapped(before: Text, after: str, width: int) -> str:
-    """The text `after`, with those lines wrapped that are not so long in `before`."""
+def wrapped(before: Text, after: str, chosen: int | None) -> str:
+    """The text `after`, with those lines wrapped that are not so long in `before`.
+
+    Args:
+        chosen: how long lines may be; None where no settings say so.
+    """
     text = Text(after)
-    rows = list(_rows(before, text, width))
+    both = _lines(before), _lines(text)
+    if not _has_longer(*both, chosen or DEFAULT):
+        return after
+    width = chosen or own_width(before)
+    rows = list(_rows(*both, width))
     tokens = _tokens(text) if rows else []
     by_row = _by_row(tokens)
     kept = set(_kept_as_it_is(tokens))
@@ -81,15 +89,23 @@ def wrapped(before: Text, after: str, width: int) -> str:
     return new if edits and _means_the_same(after, new) else after
 
 
-def _rows(before: Text, after: Text, width: int) -> Iterator[int]:
+def _lines(text: Text) -> list[str]:
+    return [text.line(row) for row in range(1, text.rows + 1)]
+
+
+def _has_longer(before: Sequence[str], after: Sequence[str], width: int) -> bool:
+    """Whether there is a line that is too long and was not there before."""
+    known = set(before)
+    return any(len(line) > width and line not in known for line in after)
+
+
+def _rows(before: Sequence[str], after: Sequence[str], width: int) -> Iterator[int]:
     """The rows that are too long, and not longer than allowed before."""
-    lines = [[text.line(row) for row in range(1, text.rows + 1)] for text in (before, after)]
-    known = set(lines[0])
-    if all(len(line) <= width or line in known for line in lines[1]):
+    if not _has_longer(before, after, width):
         return
-    for i, j, start, end in changes(*lines):
-        if all(len(line) <= width for line in lines[0][i:j]):
-            yield from (row + 1 for row in range(start, end) if len(lines[1][row]) > width)
+    for i, j, start, end in changes(before, after):
+        if all(len(line) <= width for line in before[i:j]):
+            yield from (row + 1 for row in range(start, end) if len(after[row]) > width)
 
 
 def _tokens(text: Text) -> Sequence[TokenInfo]:

@@ -117,8 +117,9 @@ def project(
     named_directories: list[str] = []
     for path in paths:
         place = absolute(path)
-        if not text_is_given and not os.path.exists(place):
-            problems.append(f"{path}: there is no such file or directory")
+        # A variable that is not set is no word for the current directory.
+        if not path or (not text_is_given and not os.path.exists(place)):
+            problems.append(f"{path or repr(path)}: there is no such file or directory")
         elif os.path.isdir(place):
             named_directories.append(place)
         else:

@@ -102,6 +102,7 @@ class Task:
         indexed: files that were indexed before, by path and text; what is indexed is added.
         tree_cache: where trees are kept for a while; without one, all are kept.
         store: the records of files that were indexed before; None to keep none.
+        project: the directory of the project, as seen from the root of the run.
         assumes_autocast, models: see `Files`.
         linker: knows the values of the files when they were linked last; None to keep none.
         progress: to be told how far the analysis is.
@@ -113,6 +114,7 @@ class Task:
     texts: Mapping[str, Text]
     reported: frozenset[str]
     rules: Sequence[Rule]
+    project: str = "."
     assumes_autocast: bool | None = None
     models: tuple[str, ...] = ()
     indexed: dict[tuple[str, str], File] = field(default_factory=dict)
@@ -187,7 +189,8 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     candidates = Search(files, program.facts, task.rules)
     failures = program.failures
     told = set(failures)
-    judgements = judgements_of(task.store, task.rules) if linker is not None else None
+    kept = task.store if linker is not None else None
+    judgements = judgements_of(kept, task.rules, task.project)
 
     def look(path: str) -> tuple[Seen, Judging | None, Judgement | None]:
         watch = Watch(path) if task.timed else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from amplint.core.errors import how_to_report
 from amplint.core.paths import seen_from, slashes
@@ -33,10 +34,14 @@ def run(request: Request) -> Outcome:
     # in memory is about to have another text.
     lasts = request.lasting or not (request.overlays or request.linker)
     cache = request.cache if lasts else None
-    told = analysed(request, reading) if cache is None else remembered(request, cache, reading)
+    if cache is None:
+        key, told = "", analysed(request, reading)
+    else:
+        key = key_of(request, reading)
+        told = remembered(request, cache, reading, key)
     if request.timing is not None:
         request.timing.limited = told.limited
-    return outcome(request, reading, told, sorted(project.reported))
+    return replace(outcome(request, reading, told, sorted(project.reported)), key=key)
 
 
 def outcome(
@@ -67,9 +72,8 @@ def repeating(faults: Sequence[str], request: Request, reading: Reading) -> str:
     return f"amplint check --no-cache {shlex.quote(path)}"
 
 
-def remembered(request: Request, cache: Cache, reading: Reading) -> AnalysisResult:
+def remembered(request: Request, cache: Cache, reading: Reading, key: str) -> AnalysisResult:
     """The result of the same run in the cache, else that of an analysis."""
-    key = key_of(request, reading)
     told = cache.get(key, AnalysisResult)
     if told is None:
         told = analysed(request, reading)

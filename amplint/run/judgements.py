@@ -54,10 +54,12 @@ class Judgements:
     Args:
         store: the cache, and the digests of files.
         rules: all that judge.
+        project: the directory of the project, as seen from where the cache is.
     """
 
     store: Store
     rules: Sequence[Rule]
+    project: str
 
     def recall(self, path: str, rows: Rows) -> Judgement | None:
         """The findings in a file, if it has not changed, and neither have its candidates."""
@@ -79,7 +81,7 @@ class Judgements:
 
     @cached_property
     def _key(self) -> str:
-        return key_of("judge", sorted(rule.code for rule in self.rules))
+        return key_of("judge", self.project, sorted(rule.code for rule in self.rules))
 
     @cached_property
     def _known(self) -> dict[str, Judgement]:
@@ -93,12 +95,12 @@ class Judgements:
         return entry.judgements if entry.environment == environment_digest() else {}
 
 
-def judgements_of(store: Store | None, rules: Sequence[Rule]) -> Judgements | None:
+def judgements_of(store: Store | None, rules: Sequence[Rule], project: str) -> Judgements | None:
     """Where findings are kept; None where that is not possible. Rules that other packages bring may
     rest on what they do not ask amplint for."""
     if store is None or any(rule.package for rule in rules):
         return None
-    return Judgements(store, rules)
+    return Judgements(store, rules, project)
 
 
 def rows_of(candidates: Mapping[int, Collection[str]]) -> Rows:

@@ -61,11 +61,13 @@ class Linker:
 
     Args:
         store: the cache, and the digests of the files.
+        project: the directory of the project, as seen from where the cache is.
         changed: where what the cache keeps was taken up, how many files were not as it knows them;
             None where all was linked anew.
     """
 
     store: Store
+    project: str = "."
     changed: int | None = None
 
     def link(self, files: Files, progress: Progress) -> Inference:
@@ -95,7 +97,7 @@ class Linker:
             return None
 
     def _recall(self) -> Entry | None:
-        body = self.store.cache.read(KEY)
+        body = self.store.cache.read(key_of_project(self.project))
         if body is None:
             return None
         try:
@@ -113,7 +115,8 @@ class Linker:
             body = msgspec.msgpack.encode(entry)
         except UnicodeEncodeError:  # of a path that is no text
             return
-        self.store.cache.write({KEY: zlib.compress(body, LEVEL)})
+        key = key_of_project(self.project)
+        self.store.cache.write({key: zlib.compress(body, LEVEL)})
 
 
 def environment_of(files: Files) -> list[str | None]:
@@ -125,7 +128,9 @@ def environment_of(files: Files) -> list[str | None]:
     return [environment_digest(), *files.own_models, dtype, *sorted(presumption.patching)]
 
 
-KEY = key_of("link")  # one entry: of another amplint, or of other files, the last one replaces it
+def key_of_project(directory: str) -> str:
+    """The one entry of a project: that of another amplint, or of other files, is replaced."""
+    return key_of("link", directory)
 
 
 @dataclass

@@ -116,6 +116,7 @@ class Outcome:
         stopped: whether the run was ended before it was done; a problem says so. Of what was not
             judged by then nothing is known.
         signal: the signal that has ended it.
+        key: the digest of all that decides what is found; empty where nothing is kept.
     """
 
     root: Path
@@ -129,6 +130,7 @@ class Outcome:
     left_out: tuple[str, ...] = ()
     stopped: bool = False
     signal: int | None = None
+    key: str = ""
 
     @property
     def status(self) -> int:

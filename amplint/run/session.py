@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from amplint.core.finding import Finding, Position
 from amplint.core.limits import Limited, united
-from amplint.core.paths import slashes
+from amplint.core.paths import seen_from, slashes
 from amplint.core.process_pool import each, workers
 from amplint.core.rule import Rule
 from amplint.core.text import Text, TooLargeError, UndecodableError
@@ -23,7 +23,7 @@ from amplint.run import cache as caching
 from amplint.run.analysis import Analysed, Seen, Task, analyse_part, unparsable
 from amplint.run.filtering import Filter
 from amplint.run.indexing import LEAST_KEPT, Store
-from amplint.run.linking import Linker, Linking
+from amplint.run.linking import Linker
 from amplint.run.news import Begun, Divided, Indexed, Judged
 from amplint.run.parts import divide
 from amplint.run.request import AnalysisResult, Request
@@ -141,24 +141,22 @@ def analyse_parts(task: Task, request: Request, reading: Reading) -> list[Analys
     """Analyse the parts of the project in which findings were asked for."""
     sizes = {path: len(text.text) for path, text in task.texts.items()}
     divided = [
-        (part, one)
+        (part, one, linker_of(one) if len(parts) == 1 else None)
         for one in by_project(task, request)
-        for part in divide({path: sizes[path] for path in one.texts})
+        for parts in [divide({path: sizes[path] for path in one.texts})]
+        for part in parts
     ]
     jobs = workers(request.jobs)
     if len(divided) == 1:
         # The whole project, of which something has changed: the cache was asked for it before.
-        part, one = divided[0]
-        disk = Linker(task.store) if task.store is not None else None
-        linker: Linking | None = disk
-        if request.linker is not None:
-            linker = request.linker.over(disk)
+        part, one, disk = divided[0]
+        linker = disk if request.linker is None else request.linker.over(disk)
         task.outlet(Divided(1))
         return [analyse_part(part, replace(one, linker=linker), jobs)]
     tree_cache = TreeCache(ROOM)
     memories = {
-        part: Memory(replace(one, tree_cache=tree_cache), request, reading)
-        for part, one in divided
+        part: Memory(replace(one, tree_cache=tree_cache, linker=disk), request, reading)
+        for part, one, disk in divided
         if not task.reported.isdisjoint(part)
     }
     known = {part: memory.recall(part) for part, memory in memories.items()}
@@ -188,6 +186,11 @@ def analyse_parts(task: Task, request: Request, reading: Reading) -> list[Analys
     return [result for result in known.values() if result is not None]
 
 
+def linker_of(task: Task) -> Linker | None:
+    """Links a project that is one part from what the cache keeps of it."""
+    return Linker(task.store, task.project) if task.store is not None else None
+
+
 def by_project(task: Task, request: Request) -> list[Task]:
     """The task for the files of each project, which are linked apart from all others."""
     found: dict[str, dict[str, Text]] = {}
@@ -198,6 +201,7 @@ def by_project(task: Task, request: Request) -> list[Task]:
             task,
             texts=texts,
             rules=rules_of(request, task.reported & texts.keys()),
+            project=seen_from(root, directory or root),
             assumes_autocast=settings.assumes_autocast,
             models=settings.texts_of_models,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from amplint import (
@@ -14,6 +14,7 @@ from amplint import (
     Host,
     Mapping,
     NotGuessed,
+    ReadByFramework,
     Related,
     Sequence,
     Shows,
@@ -28,6 +29,7 @@ from amplint import (
     is_unknown,
     join_devices,
     known,
+    nodes,
     only,
 )
 from amplint import libcst as cst
@@ -122,14 +124,22 @@ def tensor_logged(call: cst.Call, src: Source) -> Tensor | TensorTree | None:
     name = src.name(call.func) or ""
     if isinstance(call.func, cst.Attribute) and name not in LOGGED:
         name = f".{call.func.attr.value}"
-    position, keyword = LOGGED.get(name, (-1, ""))
-    given = src.argument(call, keyword, position) if keyword else None
-    if given is None:
-        return None
-    tensor = tensor_of_training(given.value, src)
-    if tensor is not None:
-        return tensor if isinstance(tensor, Tensor) else None
-    return next(tensors_in_dict(src.value(given.value)), None)
+    if name in LOGGED:
+        position, keyword = LOGGED[name]
+        given = src.argument(call, keyword, position)
+        return next(tensors_given([given], src), None) if given is not None else None
+    by_framework = src.ask(ReadByFramework, call)
+    return next(tensors_given(call.args, src), None) if by_framework else None
+
+
+def tensors_given(given: Iterable[cst.Arg], src: Source) -> Iterator[Tensor]:
+    """The tensors on the device among arguments, and in dicts among them."""
+    for each in given:
+        tensor = tensor_of_training(each.value, src)
+        if isinstance(tensor, Tensor):
+            yield tensor
+        elif tensor is None:
+            yield from tensors_in_dict(src.value(each.value))
 
 
 def tensors_in_dict(value: Value) -> Iterator[Tensor]:
@@ -306,11 +316,16 @@ def goes_to_host(at: Spot) -> bool:
 def logs_tensor(at: Spot) -> bool:
     """As `tensor_logged`."""
     name = at.name if at.name in LOGGED else f".{at.method}"
-    position, keyword = LOGGED.get(name, (-1, ""))
-    number = at.given(keyword, position) if keyword else -1
-    if number < 0:
-        return False
-    return isinstance(presumed_tensor(at, number), Tensor) or any(tensors_in_dict(at.of(number)))
+    if name in LOGGED:
+        position, keyword = LOGGED[name]
+        numbers: tuple[int, ...] = (at.given(keyword, position),)
+    else:
+        numbers = at.arguments if at.ask(ReadByFramework) else ()
+    return any(
+        isinstance(presumed_tensor(at, number), Tensor) or any(tensors_in_dict(at.of(number)))
+        for number in numbers
+        if number >= 0
+    )
 
 
 def reads_tensor(at: Spot) -> bool:
@@ -333,5 +348,5 @@ READS = (
         *READING_FUNCTIONS,
     )
     & reads_tensor
-    | calls(*LOGGED) & logs_tensor
+    | nodes("call") & logs_tensor
 )

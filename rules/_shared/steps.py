@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from amplint import Autocast, Finding, Fix, Misuse, Related, Rule, Violation
+from amplint import (
+    Autocast,
+    Edit,
+    Finding,
+    Fix,
+    Misuse,
+    Object,
+    Related,
+    Rule,
+    Violation,
+    reachable,
+)
 from amplint import libcst as cst
 from amplint.knowledge.libraries import DEFAULT_DTYPES
+
+JUMPS = (cst.Break, cst.Continue, cst.Return, cst.Raise)
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -91,6 +104,59 @@ def scaler_for(misuse: Misuse, call: cst.Call, src: Source) -> cst.BaseExpressio
     return scaler if scaler is not None and src.variables.same_at(scaler, call) else None
 
 
+def tests_missing(
+    scaler: cst.BaseExpression, call: cst.Call, src: Source
+) -> Mapping[tuple[str, bool], cst.BaseExpression] | None:
+    """The tests under which a function uses a scaler, and a call in it does not stand: without them
+    the scaler may be None. They are as in `tests_of`; None where they cannot be told.
+
+    Args:
+        scaler: where it is used.
+    """
+    here, top = tests_of(call, src), src.function(call) or [*src.ancestors(call)][-1]
+    missing = new(tests_of(scaler, src), here)
+    # Where the function is left before the scaler is used, it may be for the lack of one.
+    left = [
+        new(tests_of(each, src), here)
+        for each in within(top)
+        if isinstance(each, JUMPS) and starts(call, each, src) and starts(each, scaler, src)
+    ]
+    is_tested = any(src.text(scaler) in text for tests in (missing, *left) for text, _ in tests)
+    if not is_tested and all(is_scaler(atom) for atom in src.value(scaler)):
+        return {}
+    return missing if not left else None
+
+
+def is_scaler(atom: object) -> bool:
+    return isinstance(atom, Object) and atom.kind == "scaler"
+
+
+def new(
+    tests: Mapping[tuple[str, bool], cst.BaseExpression], known: Container[tuple[str, bool]]
+) -> dict[tuple[str, bool], cst.BaseExpression]:
+    return {key: test for key, test in tests.items() if key not in known}
+
+
+def instead(
+    call: cst.Call,
+    lines: Sequence[str],
+    tests: Mapping[tuple[str, bool], cst.BaseExpression],
+    src: Source,
+) -> Edit | None:
+    """Put lines in the place of a line that is a call, under a test; without it the call stays.
+
+    Args:
+        tests: one test, as in `tests_of`; of more of them there is no edit.
+    """
+    if len(tests) != 1 or not is_statement(call, src):
+        return None
+    [((text, holds), test)] = tests.items()
+    if not src.variables.same_at(test, call):
+        return None
+    branches = (lines, [src.text(call)])
+    return src.edits.branch(call, text, branches if holds else branches[::-1])
+
+
 def methods(scaler: str, name: str, call: cst.Call, src: Source) -> list[cst.Call]:
     """The calls of a method of the scaler in the function around a call, in order."""
     function = src.function(call)
@@ -122,6 +188,16 @@ def loops_of(node: cst.CSTNode, src: Source) -> list[cst.CSTNode]:
 def around_in_function(node: cst.CSTNode, src: Source) -> Iterator[cst.CSTNode]:
     function = src.function(node)
     return itertools.takewhile(lambda each: each is not function, src.ancestors(node))
+
+
+def within(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """All nodes in a node, and itself."""
+    return reachable([node], lambda each: each.children)
+
+
+def starts(one: cst.CSTNode, other: cst.CSTNode, src: Source) -> bool:
+    """Whether one node begins before another."""
+    return src.span(one).start < src.span(other).start
 
 
 def is_statement(call: cst.Call, src: Source) -> bool:

@@ -24,10 +24,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint import MISUSED, Change, Fix, Group, Misuse, Raises, Rule, Safety, Violation
+from amplint import MISUSED, Change, Edit, Fix, Group, Misuse, Raises, Rule, Safety, Violation
 from amplint import libcst as cst
 
-from .._shared.steps import report, scaler_for
+from .._shared.steps import instead, report, scaler_for, tests_missing
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -47,16 +47,24 @@ rule = Rule(
 
 
 def scaled(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
-    """Ex) loss.backward() -> scaler.scale(loss).backward()"""
+    """Ex) loss.backward() -> scaler.scale(loss).backward()
+
+    Where the scaler is used under a test alone, so is the scaled loss.
+    """
     scaler = scaler_for(misuse, call, src)
+    tests = tests_missing(scaler, call, src) if scaler is not None else None
     function = call.func
-    if scaler is None or not isinstance(function, cst.Attribute):
+    if scaler is None or tests is None or not isinstance(function, cst.Attribute):
         return None
     if src.name(function) is not None or function.value.lpar:
         return None  # torch.autograd.backward(losses)
     loss = src.text(function.value)
-    edit = src.edits.replace(function.value, f"{src.text(scaler)}.scale({loss})")
-    return Fix("Scale the loss", (edit,), Safety.UNSAFE)
+    loss = f"{src.text(scaler)}.scale({loss})"
+    edit: Edit | None = src.edits.replace(function.value, loss)
+    if tests:
+        scaled = loss + src.text(call).removeprefix(src.text(function.value))
+        edit = instead(call, [scaled], tests, src)
+    return Fix("Scale the loss", (edit,), Safety.UNSAFE) if edit is not None else None
 
 
 report(rule, "`{call}` is not scaled, and the scaler divides its gradients", scaled)

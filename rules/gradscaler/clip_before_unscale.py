@@ -24,7 +24,6 @@ several, nor where the step does not come each time that the gradients are clipp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from amplint import (
@@ -37,11 +36,10 @@ from amplint import (
     Rule,
     Safety,
     Violation,
-    reachable,
 )
 from amplint import libcst as cst
 
-from .._shared.steps import loops_of, methods, other, report, scaler_of, tests_of
+from .._shared.steps import loops_of, methods, other, report, scaler_of, starts, tests_of, within
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -115,7 +113,7 @@ def leads(line: cst.BaseStatement, step: cst.Call, misuse: Misuse, src: Source) 
     be clipped in between."""
     function = src.function(step)
     assert function is not None
-    nodes: Iterable[cst.CSTNode] = reachable([function.body], children)
+    nodes = within(function.body)
     between = (each for each in nodes if starts(line, each, src) and starts(each, step, src))
     same_loops = loops_of(line, src) == loops_of(step, src)
     return same_loops and not any(
@@ -127,15 +125,6 @@ def leads(line: cst.BaseStatement, step: cst.Call, misuse: Misuse, src: Source) 
         )
         for each in between
     )
-
-
-def children(node: cst.CSTNode) -> Sequence[cst.CSTNode]:
-    return node.children
-
-
-def starts(one: cst.CSTNode, other: cst.CSTNode, src: Source) -> bool:
-    """Whether one node begins before another."""
-    return src.span(one).start < src.span(other).start
 
 
 report(rule, "`{call}` clips gradients that are still multiplied by the scale", unscaled)

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 from amplint import MISUSED, Change, Differs, Edit, Fix, Group, Misuse, Rule, Safety, Violation
 from amplint import libcst as cst
 
-from .._shared.steps import is_statement, methods, report, scaler_for
+from .._shared.steps import instead, is_statement, methods, report, scaler_for, tests_missing
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -54,23 +54,34 @@ rule = Rule(
     candidates=MISUSED,
 )
 
+TITLE = "Step through the scaler"
+
 
 def through_scaler(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
-    """Ex) optimizer.step() -> scaler.step(optimizer); scaler.update()"""
+    """Ex) optimizer.step() -> scaler.step(optimizer); scaler.update()
+
+    Where the scaler is used under a test alone, so is its step.
+    """
     scaler = scaler_for(misuse, call, src)
+    tests = tests_missing(scaler, call, src) if scaler is not None else None
     line = src.statement(call)
-    if scaler is None or call.args or not isinstance(call.func, cst.Attribute):
+    if scaler is None or tests is None or call.args or not isinstance(call.func, cst.Attribute):
         return None
     name = src.text(scaler)
-    edits: list[Edit] = [src.edits.replace(call, f"{name}.step({src.text(call.func.value)})")]
-    if not methods(name, "update", call, src):
+    step = f"{name}.step({src.text(call.func.value)})"
+    has_update = bool(methods(name, "update", call, src))
+    if tests:
+        edit = instead(call, [step] if has_update else [step, f"{name}.update()"], tests, src)
+        return Fix(TITLE, (edit,), Safety.UNSAFE) if edit is not None else None
+    edits: list[Edit] = [src.edits.replace(call, step)]
+    if not has_update:
         if line is None or not is_statement(call, src):
             return None
         update = src.edits.insert_statement_after(line, f"{name}.update()")
         if update is None:
             return None
         edits.append(update)
-    return Fix("Step through the scaler", tuple(edits), Safety.UNSAFE)
+    return Fix(TITLE, tuple(edits), Safety.UNSAFE)
 
 
 report(

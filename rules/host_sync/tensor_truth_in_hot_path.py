@@ -184,10 +184,27 @@ def truth(test: cst.BaseExpression, src: Source) -> Iterator[Finding]:
 
 def reading(test: cst.BaseExpression, src: Source) -> tuple[Related, ...] | None:
     """Why the truth of an expression is read from the device for every batch; None if it is not."""
-    tensor = tensor_of_training(test, src)
-    if tensor is not None and tensor.device.kind is None and may_be_size(test, tensor, src):
-        return None
-    return hot_evidence(test, tensor, src)
+    for deciding in (test, *last_operand(test, src)):
+        tensor = tensor_of_training(deciding, src)
+        if tensor is None or (tensor.device.kind is None and may_be_size(deciding, tensor, src)):
+            continue
+        evidence = hot_evidence(test, tensor, src)
+        if evidence is not None:
+            return evidence
+    return None
+
+
+def last_operand(test: cst.BaseExpression, src: Source) -> Iterator[cst.BaseExpression]:
+    """The last operand of the `and` or `or` that a tested variable holds: the result, unless one
+    before it, whose truth was asked there, has settled the matter.
+
+    Ex) mask.any() of `if found:`, with `found = on_tpu or mask.any()`
+    """
+    made = src.origin(test) if isinstance(test, cst.Name) else None
+    if isinstance(made, cst.BooleanOperation):
+        while isinstance(made, cst.BooleanOperation):
+            made = made.right
+        yield made
 
 
 def others_asked(

@@ -41,17 +41,20 @@ from amplint import (
     Safety,
 )
 from amplint import libcst as cst
-from amplint.knowledge.libraries import LIGHTNING_MODULES
 
 from .._shared.classes import constructor_around
 from .._shared.gpus import NAMES_GPU, elsewhere, input_of, is_asked_for, mentions_gpu, names_gpu
-from .._shared.lightning import in_lightning_module
+from .._shared.lightning import LIGHTNING_MODULES, in_lightning_module
 from .._shared.reads import heat_places
 
 if TYPE_CHECKING:
     from amplint import Source
 
 # What Lightning calls once the module is on its device.
+# Hooks that are there to move batches.
+TRANSFERS = frozenset(
+    {"on_after_batch_transfer", "on_before_batch_transfer", "transfer_batch_to_device"}
+)
 HOOK = re.compile(
     r"forward|(training|validation|test|predict)_(step|step_end|epoch_end)|"
     r"on_(train|validation|test|predict|before|after|epoch)_(?!.*transfer)\w+"
@@ -87,7 +90,9 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
 
 def run_by_lightning(call: cst.Call, src: Source) -> tuple[Related, ...] | None:
     """The way from a LightningModule to the call; None where it does not lead there."""
-    functions = (each for each in src.ancestors(call) if isinstance(each, cst.FunctionDef))
+    functions = [each for each in src.ancestors(call) if isinstance(each, cst.FunctionDef)]
+    if any(each.name.value in TRANSFERS for each in functions):
+        return None
     if any(HOOK.fullmatch(each.name.value) for each in functions):
         return () if in_lightning_module(call, src) else None
     heat = src.heat(call)

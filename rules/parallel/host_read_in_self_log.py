@@ -38,9 +38,8 @@ from amplint import (
     only,
 )
 from amplint import libcst as cst
-from amplint.knowledge.libraries import LIGHTNING_MODULES
 
-from .._shared.lightning import in_lightning_module
+from .._shared.lightning import LIGHTNING_MODULES, in_lightning_module
 from .._shared.reads import READS, hot_evidence, operand_read, tensor_read
 
 if TYPE_CHECKING:

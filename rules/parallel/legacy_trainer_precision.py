@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING
 
 from amplint import Finding, Fix, Group, Rule, Safety, Unrun, calls, constant
 from amplint import libcst as cst
-from amplint.knowledge.libraries import TRAINERS
 
-from .._shared.lightning import MIXED, removed_arguments, renewed
+from .._shared.lightning import MIXED, TRAINERS, removed_arguments, renewed
 
 if TYPE_CHECKING:
     from amplint import Source

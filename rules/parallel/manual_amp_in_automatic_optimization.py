@@ -43,9 +43,8 @@ from amplint import (
     only,
 )
 from amplint import libcst as cst
-from amplint.knowledge.libraries import LIGHTNING_MODULES
 
-from .._shared.lightning import optimizes_automatically
+from .._shared.lightning import LIGHTNING_MODULES, optimizes_automatically
 
 if TYPE_CHECKING:
     from amplint import Source

@@ -21,9 +21,15 @@ from typing import TYPE_CHECKING
 
 from amplint import Finding, Fix, Group, Rule, Safety, Unrun, calls
 from amplint import libcst as cst
-from amplint.knowledge.libraries import TRAINER_REMOVED, TRAINERS
 
-from .._shared.lightning import ASKING, SUCCESSORS, removed_arguments, renewed
+from .._shared.lightning import (
+    ASKING,
+    SUCCESSORS,
+    TRAINER_REMOVED,
+    TRAINERS,
+    removed_arguments,
+    renewed,
+)
 
 if TYPE_CHECKING:
     from amplint import Source

@@ -40,6 +40,7 @@ from amplint import (
     Edit,
     Finding,
     Fix,
+    Frameworks,
     Group,
     Host,
     Instance,
@@ -82,7 +83,7 @@ UNCAUGHT = "nothing around it catches the error"
 
 LAYERS = EQUAL_DTYPES & MODULES.keys()
 # Models whose first layer takes images.
-LIBRARIES = ("torchvision.models.", "timm.")
+MODELS = "torchvision.models."
 CAST_IN_TEXT = re.compile(r"\b(to|type|type_as|half|bfloat16|float|dtype|autocast)\b")
 # What may be done with a layer without casting it.
 HARMLESS = frozenset({"eval", "train", "cuda", "parameters", "state_dict", "load_state_dict"})
@@ -162,7 +163,10 @@ def module_of(call: cst.Call, src: Source) -> Object | Instance | None:
         bases = src.fact(Classes).bases_of(src.value(call.func))
         return called if any(base.startswith("torch.nn.") for base in bases) else None
     if isinstance(called, Object) and called.kind == "module":
-        return called if called.type in LAYERS or called.type.startswith(LIBRARIES) else None
+        is_of_library = called.type.startswith(MODELS) or src.fact(Frameworks).builds_module(
+            called.type
+        )
+        return called if called.type in LAYERS or is_of_library else None
     return None
 
 

@@ -36,7 +36,7 @@ from amplint.output.formats import json as json_format
 from amplint.run import engine, linking, session
 from amplint.run.cache import NAME, Cache
 from amplint.run.indexing import Store
-from amplint.run.linking import KEY, Linker, LiveLinker
+from amplint.run.linking import Linker, LiveLinker, key_of_project
 from benchmarks.edits import edit
 from benchmarks.whole_file import request_for
 from tests.helpers import FIXTURES
@@ -780,7 +780,8 @@ def test_what_no_run_has_written_is_no_error(tmp_path: Path) -> None:
         return linker.link(indexed(texts), SILENT)
 
     link(PROJECT)
-    written = cache.read(KEY)
+    key = key_of_project(".")
+    written = cache.read(key)
     assert written is not None
     after = edited(*EDITS["a circle is broken"])
     wrong: list[object] = [[], [[10**6]], [[0, 0, [10**6]]], [[0, [10**6], None]], {"a": "b"}, None]
@@ -788,11 +789,11 @@ def test_what_no_run_has_written_is_no_error(tmp_path: Path) -> None:
         for value in wrong:
             entry = msgspec.msgpack.decode(zlib.decompress(written))
             entry[2][place] = value
-            cache.write({KEY: zlib.compress(msgspec.msgpack.encode(entry))})
+            cache.write({key: zlib.compress(msgspec.msgpack.encode(entry))})
             inference = link(after)
             assert not inference.failures
     for damaged in (b"", b"no entry", zlib.compress(b"no entry"), written[:-9]):
-        cache.write({KEY: damaged})
+        cache.write({key: damaged})
         assert outcome(link(after)) == outcome(linked(indexed(after)))
     assert not cache.notices
 

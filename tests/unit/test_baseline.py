@@ -279,6 +279,22 @@ def test_fixing_keeps_the_baseline_in_step(
     assert [place.split(":")[1] for place in reported(amplint("check"))] == ["10"]
 
 
+@pytest.mark.parametrize("line", ["x = loss.item()", "print(loss.item(), 0)", "print(loss.item())"])
+def test_fixing_makes_no_new_finding_a_known_one(
+    amplint: Amplint, project: Path, line: str
+) -> None:
+    """The fixes mend known findings in the same function."""
+    (project / "a.py").write_text(MASKS)
+    amplint("baseline")
+    (project / "a.py").write_text(f"{MASKS}        {line}\n")
+    assert len(reported(amplint("check"))) == 1
+    assert amplint("fix", "--apply").status == 1
+    assert "AMP501" not in {code for code, _ in written(project)}
+    (place,) = reported(amplint("check"))
+    text = (project / "a.py").read_text()
+    assert text.splitlines()[int(place.split(":")[1]) - 1].strip() == line
+
+
 def test_a_fix_without_baseline_leaves_the_file_alone(amplint: Amplint, project: Path) -> None:
     (project / "a.py").write_text(MASKS)
     amplint("baseline")

@@ -387,6 +387,8 @@ def test_settings_of_the_file_and_of_the_command_line(amplint: Amplint, project:
         (["check", "--target-torch", "two"], "`target-torch` must be a version such as 2.4, not"),
         (["check", "--target-torch", "99"], "must be a version such as 2.4, not '99'\n"),
         (["check", "--select", "AMP777"], "there is no rule `AMP777`; did you mean `AMP70"),
+        (["check", ""], "'': there is no such file or directory"),
+        (["check", "--select", " , "], "Invalid value for '--select': names no rule"),
         (["check", "--fail-on", "perf"], "there is no group `perf`; did you mean `performance`?"),
         (
             ["check", "--fail-on", "xyz"],
@@ -1109,3 +1111,24 @@ def test_output_to_a_full_disk_is_one_sentence(project: Path) -> None:
         2,
         "amplint: error: the output cannot be written: No space left on device\n",
     )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes a stream as a shell does")
+@pytest.mark.parametrize(
+    ("closed", "file", "status"), [(0, "-", 0), (1, "a.py", 1), (2, "a.py", 1)]
+)
+def test_a_closed_stream_is_an_empty_one(
+    project: Path, closed: int, file: str, status: int
+) -> None:
+    (project / "a.py").write_text(LEGACY)
+    command = f'exec "$0" -m amplint check --no-cache {file} {closed}>&-'
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert (done.returncode, done.stderr) == (status, "")
+    assert ("AMP701" in done.stdout) == (closed == 2)

@@ -20,6 +20,7 @@ from amplint.core.candidate import nodes
 from amplint.core.finding import Position, Span, edited
 from amplint.core.text import Text
 from amplint.ir.ops import Op
+from amplint.output import fixing
 from amplint.output.fixing import (
     MAX_ROUNDS,
     SAFE,
@@ -530,6 +531,33 @@ def test_what_is_found_after_fixes_is_known_once_they_are_written(
     assert write_project(asked, fixed)[1] == ()
     assert engine.run(asked).findings == first.outcome.findings
     assert next(count) == 3  # nothing was analysed since
+
+
+def test_fixes_are_made_once_for_the_same_files_and_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`fix` shows what `fix --apply` writes: what the one has come to, the other takes."""
+    rules = [rename("AMP900", "old", "hash"), rename("AMP901", "bad", "id", Safety.UNSAFE)]
+    asked = request(tmp_path, rules, a="old(1)\nbad(2)\n")
+    asked = replace(asked, cache=Cache(tmp_path / "cache"))
+    rounds, count = fixing.fix_round, itertools.count()
+
+    def counted(*given: Any) -> fixing.Changes:
+        next(count)
+        return rounds(*given)
+
+    monkeypatch.setattr(fixing, "fix_round", counted)
+    first = fix_project(asked)
+    assert next(count) == 2
+    again = fix_project(asked)
+    assert (again.after, again.applied, again.left) == (first.after, first.applied, first.left)
+    assert next(count) == 3  # none was made
+    assert fix_project(asked, unsafe=True).after == {"a.py": "hash(1)\nid(2)\n"}
+    (tmp_path / "setup.cfg").write_text("[flake8]\nmax-line-length = 20\n")
+    assert fix_project(asked).after == first.after
+    (tmp_path / "a.py").write_text("old(3)\n")
+    assert fix_project(asked).after == {"a.py": "hash(3)\n"}
+    assert next(count) == 10  # two for each of the three
 
 
 # ------------------------------------------------------------------------------- bytes

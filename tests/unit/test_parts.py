@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,20 @@ from amplint.run.cache import NAME, Cache
 from amplint.run.engine import run
 from amplint.run.parts import divide
 from amplint.run.request import Outcome, Request
+from amplint.run.timing import Timing
 from tests.helpers import write
+
+TRAIN = """\
+import torch
+
+
+def train(model, loader, optimizer):
+    for x in loader:
+        loss = model(x.cuda()).sum()
+        loss.backward()
+        optimizer.step()
+        print(loss.item())
+"""
 
 NAMES = st.sampled_from(["a", "b", "c", "d.py", "e.py", "f.py"])
 PATHS = st.lists(NAMES, min_size=1, max_size=4).map("/".join)
@@ -90,11 +104,13 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def look(*paths: str, cache: Cache | None = None) -> Outcome:
+def request_of(*paths: str) -> Request:
     settings = Hierarchy()
-    return run(
-        Request(project(paths or (".",), settings), settings, registry.all_rules(), cache=cache)
-    )
+    return Request(project(paths, settings), settings, registry.all_rules())
+
+
+def look(*paths: str, cache: Cache | None = None) -> Outcome:
+    return run(replace(request_of(*(paths or (".",))), cache=cache))
 
 
 def told(outcome: Outcome) -> list[tuple[str, int, str]]:
@@ -253,6 +269,37 @@ def test_a_change_in_a_root_has_no_other_analysed(
     (roots / "common/tools.py").write_text(COMMON.replace("torch.nn.Module", "object"))
     assert look(cache=cache).findings == before.findings
     assert counting.take() == ["common"]
+
+
+def test_an_edit_of_a_root_is_taken_up_from_what_is_kept_of_it(
+    roots: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each root has an entry of its own, for its values and for its findings."""
+    monkeypatch.setattr(session, "LEAST_KEPT", 0)
+    (roots / "common/broken.py").unlink()
+    for root in ("common", "models"):
+        for number in range(6):
+            (roots / root / f"train{number}.py").write_text(TRAIN)
+    cache = Cache(roots / NAME)
+
+    def changed() -> list[tuple[int | None, int]]:
+        """By root that is linked: how many of its files are others than those that are kept, and in
+        how many of those that train the findings are known."""
+        timing = Timing()
+        request = request_of(".")
+        outcome = run(replace(request, cache=cache, timing=timing))
+        assert outcome.findings == run(request).findings
+        return [
+            (part.changed, sum(one.is_known for one in part.judged if "/train" in one.path))
+            for part in timing.parts
+            if part is not None
+        ]
+
+    assert changed() == [(None, 0), (None, 0)]
+    for root in ("models", "common", "models"):
+        file = roots / root / "train3.py"
+        file.write_text(file.read_text() + "\nunusual = 1\n")
+        assert changed() == [(1, 5)]
 
 
 def test_a_fix_asks_the_files_of_its_root_whether_a_name_is_in_use(roots: Path) -> None:

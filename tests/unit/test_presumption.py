@@ -67,9 +67,10 @@ def solved(files: Mapping[str, str], assumes: bool | None = None) -> Inference:
         ("torch.autocast('cuda')", "half"),
         ("with autocast(enabled=use_amp): pass", "half"),
         ("torch.amp.GradScaler('cuda')", "float16"),
-        ("Trainer(precision='16-mixed')", "float16"),
-        ("Trainer(precision='bf16-mixed')", "half"),
-        ("Accelerator(mixed_precision='fp16')", "float16"),
+        ("import lightning\nTrainer(precision='16-mixed')", "float16"),
+        ("import lightning\nTrainer(precision='bf16-mixed')", "half"),
+        ("import accelerate\nAccelerator(mixed_precision='fp16')", "float16"),
+        ("Machine(precision='16-mixed')", None),  # of no framework that is named
         ("parser.add_argument('--fp16', action='store_true')", "float16"),
         ("parser.add_argument('--use_amp')", "half"),
         ("", None),

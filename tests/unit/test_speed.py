@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.speed import (
-    BEFORE,
     CLICK,
     COLD,
     EDIT,
     FIX,
+    FIX_AGAIN,
+    FIX_APPLY,
+    FIX_UNSAFE,
     HELP,
     LIBCST,
     MYPY,
@@ -23,16 +25,20 @@ from benchmarks.speed import (
     TORCHFIX,
     TREES,
     WARM,
+    Checked,
     Command,
     Measured,
+    Restored,
     Row,
     Sample,
     Tool,
     _edited,
+    before,
     commands,
     edit,
     installed,
     measure,
+    measured_before,
     middle_file,
     rows,
     run_rounds,
@@ -208,8 +214,47 @@ def test_what_takes_minutes_is_run_once() -> None:
         each.name: each.rounds for each in commands(TREES["transformers"], 5, {}, Path("before"))
     }
     assert (rounds[COLD], rounds[WARM], rounds[EDIT], rounds[LIBCST]) == (1, 5, 5, 1)
-    assert rounds[BEFORE] == 1
+    assert rounds[before(COLD)] == 1
     assert RUFF not in rounds
+
+
+def test_fix_is_measured_after_a_check_with_both_states() -> None:
+    names = [each.name for each in commands(TREES["s3prl"], 1, {}, Path("earlier"))]
+    for name in (COLD, WARM, FIX, FIX_AGAIN, FIX_UNSAFE, FIX_APPLY):
+        assert names.count(name) == names.count(before(name)) == 1
+    # What `fix` has kept is there for the one after it, of the same amplint.
+    assert names.index(FIX_AGAIN) == names.index(FIX) + 1
+    assert names.index(before(FIX_AGAIN)) == names.index(before(FIX)) + 1
+
+
+def test_fix_begins_with_what_a_check_has_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = tmp_path / "tree"
+    (tree / ".amplint_cache").mkdir(parents=True)
+    checked: list[str] = []
+
+    def check(command: Command, _: Path) -> None:
+        checked.append(command.name)
+        (tree / ".amplint_cache").mkdir()
+        (tree / ".amplint_cache/entry").write_text("of the check")
+
+    monkeypatch.setattr("benchmarks.speed.measure", check)
+    (tree / "a.py").write_text("before\n")
+    for number in range(2):
+        with Restored(Checked(Command(WARM, (), 1)))(tree, number):
+            assert [path.name for path in (tree / ".amplint_cache").iterdir()] == ["entry"]
+            (tree / ".amplint_cache/of_fix").touch()
+            (tree / "a.py").write_text("after\n")
+        assert (tree / "a.py").read_text() == "before\n"
+    assert checked == [WARM], "what it has kept is laid there again"
+
+
+def test_an_update_keeps_the_other_trees(tmp_path: Path) -> None:
+    results = tmp_path / "speed.json"
+    results.write_text((ROOT / "benchmarks/results/speed.json").read_text())
+    known = measured_before(results)
+    assert known["timm"].commands[COLD].seconds > known["timm"].commands[WARM].seconds
 
 
 def test_a_tool_that_cannot_be_installed_is_left_out_and_says_why(

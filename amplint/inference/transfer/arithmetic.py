@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.core.lattice import is_open, join, join_devices, known
+from amplint.core.lattice import is_open, is_unknown, join, join_devices, known
 from amplint.core.values import (
     BOTTOM,
     NONE,
@@ -36,9 +36,11 @@ from amplint.knowledge.operations import OPERATORS, REFLECTED, RESULTS
 def binary(operator: str, left: Value, right: Value, site: Site) -> Value:
     """`left <operator> right`."""
     left, right = beside(left, right), beside(right, left)
-    return join(
+    made = join(
         binary_atoms(operator, a, b, site) for a in left for b in right if NONE not in (a, b)
     )
+    one_is_unknown = is_unknown(left) or is_unknown(right)
+    return join([made, NUMBER]) if one_is_unknown and is_either(left, right) else made
 
 
 NUMBERS = NUMBER_KINDS | {"size"}  # such as x.size(0) gives
@@ -54,6 +56,18 @@ def beside(value: Value, other: Value) -> Value:
         return value
     is_number = any(isinstance(a, Host) and a.kind in NUMBERS for a in value)
     return known(value) if is_number else value
+
+
+def is_either(*operands: Value) -> bool:
+    """Whether an operand is a tensor on one path and a number on another. What is computed from it
+    and something unknown is a number on that path still, or unknown: it must not pass for what is
+    a tensor wherever it is known. Ex) `num % divisor`, with a `num` that calls give either for
+    """
+    return any(
+        any(isinstance(a, Tensor) for a in operand)
+        and any(isinstance(a, Host) and a.kind in NUMBER_KINDS for a in operand)
+        for operand in operands
+    )
 
 
 def binary_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:

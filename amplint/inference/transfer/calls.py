@@ -120,8 +120,12 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
     if name in libraries.PARSERS:
         return one(Object("parser", name))
     maker = site.models.maker(name)
+    if maker is not None and maker.builds == "same":
+        return handed_on(arguments)
     if maker is not None:
         return one(made_by_framework(maker, name, arguments, site))
+    if any(row.kind == "metric" for row in site.models.classes([name])):
+        return one(Object("module", name))
     kind = libraries.kind(name)
     if kind is not None:
         return one(library_object(kind, name, arguments, site))
@@ -142,7 +146,7 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
         return one(Object("module", name))
     if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
         return one(Object("module", name))
-    if name.startswith(MODULE_FACTORIES) and not name.endswith(("Config", "Tokenizer")):
+    if name.startswith(MODELS) and not name.endswith(("Config", "Tokenizer")):
         return one(Object("module", name))
     if name in libraries.VARIABLES:
         return variable(arguments)
@@ -199,8 +203,7 @@ GRADIENT_NORMS = frozenset(
 )
 
 
-# Libraries whose functions of these names build modules.
-MODULE_FACTORIES = ("torchvision.models.", "timm.create_model", "timm.models.create_model")
+MODELS = "torchvision.models."  # the home of functions that build modules
 
 
 HOST_FUNCTIONS = frozenset({"logging.getLogger", "os.getenv"})
@@ -261,6 +264,11 @@ def made_by_framework(maker: Maker, name: str, arguments: Arguments, site: Site)
     if maker.builds == "loader":
         return Object("loader", name, host_memory(name, arguments, site))
     return Object(maker.builds, name)
+
+
+def handed_on(arguments: Arguments) -> Value:
+    """The first argument of a call that gives it back, or something like it."""
+    return arguments.positional[0] if arguments.positional and not arguments.stars else UNKNOWN
 
 
 def host_memory(name: str, arguments: Arguments, site: Site) -> Device:

@@ -31,6 +31,7 @@ from amplint.core.values import (
     moved,
     one,
 )
+from amplint.frameworks.schema import Given, Role
 from amplint.inference.transfer.arguments import (
     array_dtype_of,
     device_of,
@@ -242,6 +243,9 @@ def call_mapping_method(mapping: Mapping, name: str, arguments: Arguments) -> Va
 
 def call_object_method(thing: Object, name: str, arguments: Arguments, site: Site) -> Value:
     if thing.kind in ("module", "criterion"):
+        method = site.models.method_of_object("module", thing.type, name)
+        if method is not None and method.gives is not None:
+            return given_by_object(method.gives, thing)
         return call_module_method(thing, name, arguments, site)
     if thing.kind == "optimizer":
         return NOTHING if name in ("step", "zero_grad") else UNKNOWN
@@ -260,6 +264,17 @@ def call_object_method(thing: Object, name: str, arguments: Arguments, site: Sit
     return UNKNOWN
 
 
+def given_by_object(gives: Role | Given, thing: Object) -> Value:
+    """The result of a method of a framework's object, which is where the object is."""
+    if gives == "nothing":
+        return NOTHING
+    if thing.device.kind is None:
+        return UNKNOWN
+    if gives == "batch":
+        return one(TensorTree(thing.device))
+    return one(Tensor(device=thing.device)) if gives == "tensor" else UNKNOWN
+
+
 def call_accelerator_method(thing: Object, name: str, arguments: Arguments, site: Site) -> Value:
     method = site.models.method_of_object("accelerator", thing.type, name)
     if method is None:
@@ -271,8 +286,6 @@ def call_accelerator_method(thing: Object, name: str, arguments: Arguments, site
             for value in arguments.positional
         )
         return given[0] if len(given) == 1 else one(Sequence(given, UNKNOWN))
-    if method.gives == "nothing":
-        return NOTHING
     if method.gives == "region":
         evidence = site.evidence("the autocast region is opened here", Shows.AUTOCAST)
         # Where the call that sets it up is not in sight: whether, and in which dtype, is unknown.
@@ -281,7 +294,7 @@ def call_accelerator_method(thing: Object, name: str, arguments: Arguments, site
         if thing.dtype is None:
             return one(Autocast(None, "half", None, evidence=evidence))
         return one(Autocast("cuda", thing.dtype, True, evidence=evidence))
-    return UNKNOWN
+    return given_by_object(method.gives, thing) if method.gives is not None else UNKNOWN
 
 
 def wrapped(atom: Atom, dtype: str | None) -> Value:
