@@ -317,7 +317,10 @@ def clean(paths: tuple[str, ...]) -> int:
 )
 @click.option("--model-schema", is_flag=True, help="Print the JSON Schema of models.")
 def explain(rule: str | None, model: str | None, model_schema: bool) -> int:
-    """Print the page of a rule, given its code or name; or what amplint knows of a framework."""
+    """Print the page of a rule or of a framework.
+
+    RULE is a code or a name. With --model, it is printed what amplint knows of a framework.
+    """
     if model_schema:
         from amplint.frameworks.page import schema
 

@@ -62,8 +62,8 @@ def scaled(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
     loss = f"{src.text(scaler)}.scale({loss})"
     edit: Edit | None = src.edits.replace(function.value, loss)
     if tests:
-        scaled = loss + src.text(call).removeprefix(src.text(function.value))
-        edit = instead(call, [scaled], tests, src)
+        whole = loss + src.text(call).removeprefix(src.text(function.value))
+        edit = instead(call, [whole], tests, src)
     return Fix("Scale the loss", (edit,), Safety.UNSAFE) if edit is not None else None
 
 

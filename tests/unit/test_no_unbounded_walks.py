@@ -51,8 +51,9 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "NotedView._looked_for NotedView._note NotedView._once": LATER,
         "parts_of plain_of": VALUES,
     },
-    "amplint/analyses/tensor_certainty.py": {"may_hold": VALUES, "tensors_held": VALUES},
+    "amplint/analyses/tensor_certainty.py": {"tensors_held": VALUES},
     "amplint/analyses/traits.py": {"_is_half is_half": VALUES},
+    "amplint/analyses/unknown_in_calls.py": {"may_hold": VALUES},
     "amplint/core/lattice.py": {"is_deeper": VALUES, "truncated": VALUES},
     "amplint/core/registry.py": {"rule_modules": FOLDERS},
     "amplint/core/values.py": {"_order _order_of": VALUES, "evidence_text": VALUES},
@@ -99,6 +100,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "amplint/inference/transfer/containers.py": {"held": VALUES},
     "amplint/inference/transfer/factories.py": {"is_python_numbers": VALUES, "of_numbers": VALUES},
     "amplint/inference/transfer/promotion.py": {
+        "as_float32": VALUES,
         "promote": VALUES,
         "tensors_in": VALUES,
         "without_half": VALUES,

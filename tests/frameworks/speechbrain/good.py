@@ -18,7 +18,16 @@ class Recogniser(sb.Brain):
         self.total = self.total + loss.detach()
         if self.step % 100 == 0:
             print(loss.item())
+        if stage == sb.Stage.VALID:
+            self.errors.append(loss.item())
         return loss
+
+    def fit_batch(self, batch):
+        outputs = self.compute_forward(batch, sb.Stage.TRAIN)
+        loss = self.compute_objectives(outputs, batch, sb.Stage.TRAIN)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach().cpu()  # as `Brain` reads it in any case
 
     def on_fit_batch_start(self, batch, should_step):
         if should_step and self.optimizer_step == 500:
