@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from amplint.analyses.fact import NodeFact
 from amplint.core.values import (
@@ -28,7 +29,7 @@ from amplint.core.values import (
     Tensor,
     Value,
 )
-from amplint.core.walks import reachable
+from amplint.core.walks import Solver, reachable
 from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
@@ -63,6 +64,9 @@ class Built:
     is_given: bool
 
 
+Ask = Callable[[str], Built | None]  # gives the result of a function, if it is built so
+
+
 class HostBuilt(NodeFact[Evidence]):
     """The factory whose result a value is, or is computed from, with nothing else but numbers,
     through functions of the project or as one of several results.
@@ -73,16 +77,15 @@ class HostBuilt(NodeFact[Evidence]):
 
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
-        self._known: dict[str, Built | None] = {}
+        # By function: its result, if it is built so.
+        self._returned: Solver[str, Built | None] = Solver(self._find, None)
 
     def of(self, at: NodePlace) -> Evidence | None:
         value = self.inference.states[at.function].values[at.node]
         on_host = [isinstance(a, Tensor) and a.device.kind == CPU.kind for a in value]
-        if not on_host or not all(on_host):
+        if not on_host or not all(on_host) or not self._is_far(at.function, at.node):
             return None
-        if not self._is_far(at.function, at.node):
-            return None
-        made = self._made(at.function, at.node)
+        made = self._made(at.function, at.node, self._returned)
         return made.factory if made is not None and not made.is_given else None
 
     def _is_far(self, function: str, number: int) -> bool:
@@ -90,49 +93,43 @@ class HostBuilt(NodeFact[Evidence]):
         state = self.inference.states[function]
         if state.graph.nodes[number].op == ops.UNPACK:
             return True
-        parts = made_of(state, number, lambda each: bool(self._called(function, each)))
-        return any(self._called(function, each) for each in parts or ())
+        called = partial(self._called, function, ask=self._returned)
+        return any(map(called, made_of(state, number, called) or ()))
 
-    def _returned(self, function: str) -> Built | None:
+    def _find(self, function: str, ask: Ask) -> Built | None:
         """The result of a function, if it is built so."""
-        if function not in self._known:
-            self._known[function] = None  # while it is asked of itself
-            self._known[function] = self._find(function)
-        return self._known[function]
-
-    def _find(self, function: str) -> Built | None:
         state = self.inference.states.get(function)
         if state is None or state.graph.yields or not state.graph.returns:
             return None
         if any(MEMOISES.search(name) for name in self.inference.functions[function].decorated):
             return None
-        nodes = state.graph.nodes
-        found = [self._made(function, nodes[each].operands[0]) for each in state.graph.returns]
+        returned = [state.graph.nodes[each].operands[0] for each in state.graph.returns]
+        found = [self._made(function, each, ask) for each in returned]
         made = [each for each in found if each is not None]
         return joined(made) if len(made) == len(found) else None
 
-    def _made(self, function: str, number: int) -> Built | None:
+    def _made(self, function: str, number: int, ask: Ask) -> Built | None:
         """The value of a node, if it is built so."""
         state = self.inference.states[function]
-        parts = made_of(state, number, lambda each: bool(self._called(function, each)))
+        parts = made_of(state, number, partial(self._called, function, ask=ask))
         if parts is None:
             return None
-        return joined(built for each in parts for built in self._parts(function, each))
+        return joined(built for each in parts for built in self._parts(function, each, ask))
 
-    def _parts(self, function: str, number: int) -> Iterable[Built]:
+    def _parts(self, function: str, number: int, ask: Ask) -> Iterable[Built]:
         node = self.inference.states[function].graph.nodes[number]
         if node.op == ops.PARAM:
             return [Built(None, True)]
-        called = self._called(function, number)
+        called = self._called(function, number, ask)
         if called:  # what it is given is among the parts itself
             return [Built(each.factory, False) for each in called]
         place = Place(self.inference.functions[function].path, *node.location)
         return [Built(Evidence(place, "it is built here", Shows.PLACEMENT), False)]
 
-    def _called(self, function: str, number: int) -> list[Built]:
+    def _called(self, function: str, number: int, ask: Ask) -> list[Built]:
         """The results of the functions of the project that a call runs, if all are built so."""
         callees = sorted(self.inference.edges.get((function, number), ()))
-        found = [self._returned(callee) for callee in callees]
+        found = [ask(callee) for callee in callees]
         return [each for each in found if each is not None] if None not in found else []
 
 
@@ -145,7 +142,7 @@ def joined(parts: Iterable[Built]) -> Built | None:
     return Built(factories[0] if factories else None, any(each.is_given for each in all_parts))
 
 
-def made_of(state: State, number: int, is_built: Callable[[int], bool]) -> list[int] | None:
+def made_of(state: State, number: int, is_built: Callable[[int], object]) -> list[int] | None:
     """The factories, the calls of functions of the project and the parameters that a value is made
     of; None where it is made of anything else.
 
