@@ -26,11 +26,12 @@ from amplint.core.values import (
     Sequence,
     Shows,
     Symbol,
+    Unknown,
 )
 from amplint.core.walks import derivable, nearest, reachable
 from amplint.inference import Inference, State
 from amplint.inference.continuation import Edit
-from amplint.inference.use_evidence import BACKWARD_KEYWORDS
+from amplint.inference.use_evidence import BACKWARD_KEYWORDS, is_whole_step
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 
@@ -265,6 +266,8 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
         called = state.values[node.operands[0]]
         names = {atom.name for atom in called if isinstance(atom, Symbol)}
         if "torch.autograd.backward" in names:
+            return True
+        if all(isinstance(a, Unknown) for a in called) and is_whole_step(state.graph, node):
             return True
         if "torch.autograd.grad" in names:
             # With `create_graph` it is part of a forward pass: a gradient penalty.

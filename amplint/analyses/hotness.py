@@ -42,6 +42,7 @@ from amplint.core.walks import reachable
 from amplint.frameworks.schema import OF_TRAINING
 from amplint.inference import Inference, SiteId, State, annotated, transfer
 from amplint.inference.continuation import Edit
+from amplint.inference.use_evidence import OPTIMIZER
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import LOOPS, Block, Node, path_of
@@ -75,8 +76,6 @@ EVALUATION_METHODS = frozenset({"validation_step", "test_step", "predict_step", 
 TRAINING_STEPS = frozenset({"training_step", "train_step", "train_batch"})
 # Ex) `loss` of a detection head, `compute_loss`, `loss_by_feat`, `focal_loss`; not `lossless`
 COMPUTES_LOSS = re.compile(r"(^|_)loss(es)?($|_)")
-# Ex) optimizer, self.optim_g, opt_d; not `options`
-OPTIMIZER = re.compile(r"optim\w*$|(^|[._])opt(_\w+)?$", re.IGNORECASE)
 # Ex) plot_loss, log_loss, eval_loss: what is done with a loss, or where
 NO_LOSS = re.compile(r"_|(plot|log|print|save|load|show|draw|write|record|test|val|eval)[a-z]*_")
 TRAINING_METHODS = frozenset({"forward", "training_step"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
 from amplint.analyses.fact import CallFact, Fact, NodeFact, PlaceFact
 from amplint.analyses.unknown_in_calls import gives_half, is_unknown_in, sources
@@ -31,6 +32,13 @@ class Frameworks(Fact):
         """Whether a call of this dotted name builds a module."""
         maker = self.inference.files.models.maker(name)
         return maker is not None and maker.builds == "module"
+
+    @cached_property
+    def scaling(self) -> tuple[str, ...]:
+        """The names by which those are imported that scale losses, if they are told to."""
+        models = self.inference.files.models.models
+        scales = (model for model in models if any(row.scaled for row in model.precision))
+        return tuple(package for model in scales for package in model.packages)
 
 
 class ReadByFramework(CallFact[bool]):

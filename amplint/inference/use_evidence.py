@@ -30,6 +30,9 @@ MODEL = re.compile(r"(^|[._])(model|net|network|module)$")
 # What runs the backward pass of a loss and has one of these is accelerate's, or does its work.
 ACCELERATOR_USES = frozenset({"autocast", "prepare", "accumulate", "unwrap_model"})
 CALLED = "()"
+# Ex) scaler, self.loss_scaler; optimizer, self.optim_g, opt
+SCALER = re.compile(r"scaler$", re.IGNORECASE)
+OPTIMIZER = re.compile(r"optim\w*$|(^|[._])opt(_\w+)?$", re.IGNORECASE)
 # What may be a loss that is returned: no constant, and no container.
 RETURNED = frozenset(
     {ops.NAME, ops.PARAM, ops.PHI, ops.CALL, ops.BINOP, ops.UNARY, ops.AUG, ops.NARROW}
@@ -389,11 +392,22 @@ def kind_of(uses: set[str]) -> str | None:
     return "optimizer" if {"zero_grad", "step"} <= uses else None
 
 
+def is_whole_step(graph: Graph, call: Node) -> bool:
+    """Whether a call is given a loss and an optimizer, by a scaler: it runs the backward pass and
+    the step. Ex) loss_scaler(loss, optimizer, clip_grad=1.0), as timm's scalers have it"""
+    if call.op != ops.CALL or call.argument(0) < 0 or call.argument(1) < 0:
+        return False
+    called, given = (path_of(graph, n) or "" for n in (call.operands[0], call.argument(1)))
+    return SCALER.search(called) is not None and OPTIMIZER.search(given) is not None
+
+
 def backpropagated(graph: Graph, call: Node) -> int | None:
     """The node whose backward pass a call runs: `loss.backward()`, `engine.backward(loss)`,
     `scaler.scale(loss).backward()`."""
     shape: CallShape = call.data
     callee = graph.nodes[call.operands[0]]
+    if is_whole_step(graph, call):
+        return call.argument(0)
     if callee.op != ops.ATTR or callee.data not in ("backward", "manual_backward"):
         return None
     if callee.data == "manual_backward" or shape.positional == 1:

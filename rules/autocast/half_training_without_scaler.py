@@ -30,7 +30,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint import HOT, Differs, Finding, Group, Rule, Spot, calls
+from amplint import HOT, Differs, Finding, Frameworks, Group, Rule, Spot, calls
 from amplint import libcst as cst
 
 from .._shared.classes import in_backward_of_function
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 # Somebody scales, by hand or by a library.
 SCALED = re.compile(
     r"scal(er|ing)|(loss|grad)_?scale|scale_?(loss|grad)|\bscale\(|fp16_optimizer"
-    r"|\b(accelerate|lightning|pytorch_lightning|deepspeed|apex|colossalai|fairscale)\b",
+    r"|\b(deepspeed|apex|colossalai|fairscale)\b",
     re.IGNORECASE,
 )
 
@@ -76,6 +76,9 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     regions = regions_before(call, src) if heat is not None else ()
     region = next((each for each in regions if region_dtype(each) == "float16"), None)
     if heat is None or region is None or src.says(SCALED):
+        return
+    by_framework = src.fact(Frameworks).scaling
+    if src.says(re.compile(rf"\b({'|'.join(by_framework)})\b")):
         return
     message = f"`{src.brief(call)}` runs in float16, and nothing scales the loss"
     related = (*src.reasons(region.evidence), *heat_places(heat, src))

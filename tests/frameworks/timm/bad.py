@@ -17,11 +17,11 @@ def train_one_epoch(model, loader, optimizer, criterion, scaler, ema, mixup):
         with torch.autocast("cuda"):
             output = model(input)
             loss = criterion(output, target)
-        losses.update(loss.item(), input.size(0))  # miss: AMP101
+        losses.update(loss.item(), input.size(0))  # expect: AMP101
         optimizer.zero_grad()
         scaler(loss, optimizer, clip_grad=1.0, parameters=model.parameters())
         ema.update(model)
-        if torch.isnan(loss):  # miss: AMP103
+        if torch.isnan(loss):  # expect: AMP103
             raise RuntimeError("the loss is not a number")
     return losses.avg
 
