@@ -219,7 +219,7 @@ def call_diamonds(size: int) -> Texts:
 
 def double_calls(size: int) -> Texts:
     """Functions that call the next one in two places and train nothing: nothing is found."""
-    length = 8 * size
+    length = 16 * size  # the last ones join nothing, which makes a short chain cheaper
     links = [
         f"""
         def step{n}(model, optimizer, loss, flag):

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from amplint.rules._shared.guards import ASKS_VERSION
+from amplint.rules._shared.lightning import TRAINER_REMOVED, TRAINERS
 
 from amplint.knowledge.libraries import (
     AUTOCASTS,
@@ -19,8 +20,6 @@ from amplint.knowledge.libraries import (
     LEGACY_STATE,
     SCALERS,
     STAR_IMPORTS,
-    TRAINER_REMOVED,
-    TRAINERS,
 )
 
 LEGACY = frozenset(

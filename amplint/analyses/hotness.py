@@ -22,6 +22,7 @@ from amplint.analyses.fact import PlaceFact
 from amplint.analyses.self_tests import SelfTests, gives_batches
 from amplint.core.values import (
     ACCELERATOR,
+    BOTTOM,
     NO_DEVICE,
     Evidence,
     Heat,
@@ -385,7 +386,9 @@ class Hotness(PlaceFact[Heat]):
         values = self.inference.states[function].values
         inside: set[int] = set()
         for number, block in enumerate(blocks):
-            off = block.kind == "with" and any(isinstance(a, NoGrad) for a in values[block.node])
+            # What may be one, as by an option for evaluation, lets training through.
+            opened = values[block.node] if block.kind == "with" else BOTTOM
+            off = bool(opened) and all(isinstance(a, NoGrad) for a in opened)
             if off or block.parent in inside:
                 inside.add(number)
         return inside

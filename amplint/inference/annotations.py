@@ -70,7 +70,7 @@ def annotated_symbol(name: str, device: Device, models: Models) -> Value:
     if name in ANNOTATIONS:
         return one(ANNOTATIONS[name])
     maker = models.maker(name)
-    builds = maker.builds if maker is not None and maker.builds != "same" else None
+    builds = maker.builds if maker is not None and maker.builds not in ("lists", "same") else None
     kind = builds or libraries.kind(name)
     if kind is not None:
         return one(Object(kind, name, CPU if kind == "loader" else Device(None)))

@@ -607,6 +607,9 @@ class Calls(Frame):
                 result = join(self.call(a, inner, node) for a in ordered(arguments.positional[0]))
                 return one(Sequence(None, result))
             return join(self.call(a, inner, node) for a in ordered(arguments.positional[0]))
+        maker = self.models.maker(name)
+        if maker is not None and maker.builds == "lists":
+            return self.called_with_each(arguments, node)
         if name == "functools.reduce" and len(arguments.positional) >= 2:
             drawn = transfer.iterate(arguments.positional[1])
             start = join([drawn, *arguments.positional[2:3]])
@@ -630,6 +633,17 @@ class Calls(Frame):
         ):
             return self.called(Symbol(name), self.loaders(arguments), node)
         return None
+
+    def called_with_each(self, arguments: Arguments, node: Node) -> Value:
+        """A list for each result of the first argument, called with the elements of the others."""
+        given = tuple(transfer.iterate(value) for value in arguments.positional[1:])
+        inner = replace(arguments, positional=given)
+        work = arguments.positional[0] if arguments.positional else BOTTOM
+        result = only(join(self.call(atom, inner, node) for atom in ordered(work)))
+        if not isinstance(result, Sequence) or result.items is None:
+            return UNKNOWN
+        lists = tuple(one(Sequence(None, item)) for item in result.items)
+        return one(Sequence(lists, BOTTOM))
 
     def start_thread(self, name: str, arguments: Arguments) -> None:
         """Ex) Thread(target=work, args=(x,)), asyncio.to_thread(work, x)"""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from amplint.core.values import Class, Function, Symbol, Value, constant, ordered
@@ -24,6 +24,7 @@ MAX_BY_NAME = 200  # methods of one name, above which a call by name says nothin
 MAX_OVERRIDING = 32
 MODULES = "torch.nn."
 # Too many things have methods of these names.
+CALLED = frozenset({"lists", "same"})  # what is built by no call of these
 COMMON_METHODS = frozenset(
     """
     forward train eval step update reset compute fit predict run call apply to cuda cpu get set
@@ -315,13 +316,24 @@ class Hierarchy(Bindings):
         return [f for sub in self.subclasses(cls) for f in self.classes[sub].methods.get(name, ())]
 
     def module_methods(self, name: str) -> list[str]:
-        """The methods of that name, where every definition of it is a method of a torch module, and
-        none is known for what a tensor gives to the host: `x.tolist()` is one of a tensor."""
+        """The methods of that name, where every definition of it is a method of a torch module, or
+        of classes that have one of the project in common, and none is known for what a tensor gives
+        to the host: `x.tolist()` is one of a tensor."""
         if name in COMMON_METHODS or name.startswith("__") or f"Tensor.{name}" in HOST_READS:
             return []
         found = self._defined_as(name)
         classes = [self.functions[f].cls for f in found]
-        return found if all(c is not None and self.is_module(c) for c in classes) else []
+        if all(c is not None and self.is_module(c) for c in classes):
+            return found
+        return found if self._are_family(name, classes) else []
+
+    def _are_family(self, name: str, classes: Sequence[str | None]) -> bool:
+        """Whether a method of two words, such as `train_on_batch`, is that of one class, or of some
+        that derive from one of the project: then what is asked for it is one of these."""
+        if "_" not in name.strip("_") or len(classes) > MAX_OVERRIDING or None in classes:
+            return False
+        above = [set(self.mro(cls)) for cls in classes if cls is not None]
+        return bool(above) and bool(set.intersection(*above))
 
     def methods_called(self, name: str) -> list[str]:
         """The methods of that name, of whatever class."""

@@ -130,7 +130,7 @@ class Outcome:
     left_out: tuple[str, ...] = ()
     stopped: bool = False
     signal: int | None = None
-    key: str = ""
+    key: str = field(default="", compare=False)
 
     @property
     def status(self) -> int:

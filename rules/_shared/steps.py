@@ -21,8 +21,6 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.libraries import DEFAULT_DTYPES
 
-JUMPS = (cst.Break, cst.Continue, cst.Return, cst.Raise)
-
 if TYPE_CHECKING:
     from amplint import Source
 
@@ -119,12 +117,16 @@ def tests_missing(
     left = [
         new(tests_of(each, src), here)
         for each in within(top)
-        if isinstance(each, JUMPS) and starts(call, each, src) and starts(each, scaler, src)
+        if is_jump(each) and starts(call, each, src) and starts(each, scaler, src)
     ]
     is_tested = any(src.text(scaler) in text for tests in (missing, *left) for text, _ in tests)
     if not is_tested and all(is_scaler(atom) for atom in src.value(scaler)):
         return {}
     return missing if not left else None
+
+
+def is_jump(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Break | cst.Continue | cst.Return | cst.Raise)
 
 
 def is_scaler(atom: object) -> bool:
@@ -144,11 +146,13 @@ def instead(
     src: Source,
 ) -> Edit | None:
     """Put lines in the place of a line that is a call, under a test; without it the call stays.
+    None where comments stand in the call: it is written twice, and they would be.
 
     Args:
         tests: one test, as in `tests_of`; of more of them there is no edit.
     """
-    if len(tests) != 1 or not is_statement(call, src):
+    has_comments = any(isinstance(each, cst.Comment) for each in within(call))
+    if len(tests) != 1 or has_comments or not is_statement(call, src):
         return None
     [((text, holds), test)] = tests.items()
     if not src.variables.same_at(test, call):

@@ -81,6 +81,7 @@ BYTES: dict[str, tuple[Callable[[bytes], bytes], int]] = {
 EDITED = {
     "apex_amp": "indents statements, adds some before and after",
     "async_copy_read_on_host": "removes arguments, also the last one of several lines",
+    "backward_bypasses_scaler": "puts a test around statements",
     "backward_in_autocast": "dedents statements, with comments and with strings of several lines",
     "cpu_factory_then_move": "adds arguments, removes calls, and statements from a shared line",
     "empty_cache_in_hot_path": "removes statements that are all of their block",
