@@ -53,6 +53,7 @@ from amplint.knowledge import libraries
 # parameters or is a loss; not far from that of other modules, many of which never train (an
 # algorithm of geometry, say).
 REACH_OF_LOOP, REACH_OF_LEARNING, REACH_OF_DEFINITION = 6, 4, 2
+REACH_OF_HOOK = 1  # many are there to debug, and what they call is about that
 # No chain has more steps than these and one, of which those of an object to itself are no distance.
 LONGEST = 12
 # A call of one of more methods than these says little about each: `layer.check(x)` of any layer.
@@ -549,7 +550,7 @@ class Hotness(PlaceFact[Heat]):
         if facts.name in libraries.CLIPPING and facts.kind == "function" and facts.params:
             return Definition("hot: gradients are clipped in every step", REACH_OF_LOOP)
         if function in self._hooks:
-            return Definition("hot: a hook runs for every batch", REACH_OF_DEFINITION)
+            return Definition("hot: a hook runs for every batch", REACH_OF_HOOK)
         if self._is_part_of_forward(function):
             return Definition("hot: part of a forward pass", REACH_OF_DEFINITION)
         if function in self._differentiated:

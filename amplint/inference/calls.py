@@ -391,9 +391,12 @@ class Calls(Frame):
                 self.inference.off_flags[site] = option.name
 
     def note_hook(self, node: Node, arguments: Arguments) -> None:
-        """`layer.register_forward_hook(f)`: torch runs f in each forward pass."""
+        """`layer.register_forward_hook(f)`: torch runs f in each forward pass. What a function
+        registers and removes again is there for the few passes between: to calibrate, to count."""
         callee = self.graph.nodes[node.operands[0]]
         if callee.op != ops.ATTR or callee.data not in libraries.HOOKS:
+            return
+        if "remove" in self.facts.words:
             return
         owner = self.of(callee.operands[0])
         if callee.data in libraries.HOOKS_OF_TENSORS and not any(
