@@ -38,6 +38,7 @@ there, nor of `.cuda(index)` with an index that may be None, nor of a call with 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from amplint import Source
 
 DEFAULT = "torch.Tensor"
+LOADS = re.compile(r"(^|_)load_(from_)?state_dict")
 VALUES = "every device fills in the same values"
 STEPS = "what is done before the move gives the same bits on every device"
 OPERANDS = "what it is done with is of the host, whoever calls"
@@ -173,8 +175,11 @@ def check_constant(call: cst.Call, src: Source) -> Iterator[Finding]:
 
 def is_made_once(call: cst.Call, src: Source) -> bool:
     """Whether a tensor is made so seldom that the copy does not count: it is kept, or is there to
-    see whether it can be made, or a loop makes it once an epoch."""
-    return is_kept(call, src) or is_probe(call, src) or src.ask(OncePerEpoch, call) is True
+    see whether it can be made, a loop makes it once an epoch, or weights are loaded."""
+    function = src.function(call)
+    is_loading = isinstance(function, cst.FunctionDef) and LOADS.search(function.name.value)
+    seldom = is_kept(call, src) or is_probe(call, src) or src.ask(OncePerEpoch, call) is True
+    return seldom or bool(is_loading)
 
 
 def create_there(
