@@ -39,6 +39,8 @@ HOW_TO_TRAIN = re.compile(
     r"distributed|ddp|fsdp|dist|parallel|gpu|cuda|accum\w*)(_|$)",
     re.IGNORECASE,
 )
+# A flag of such a name says that what is done once has been done.
+DONE_ONCE = re.compile(r"(^|_)(initiali[sz]ed|inited)$")
 CHECK = re.compile(r"(^|_)(check|assert|require|expect)", re.IGNORECASE)
 NUMERIC_CHECK = re.compile(r"(^|_)(nan|inf|finite|anomaly)(_|$)")
 COUNTER = re.compile(
@@ -343,6 +345,8 @@ class ColdGuards(Fact):
             return "else"
         if node.op == ops.ATTR and node.data in OF_RARE_DEVICES:
             return "if"
+        if node.op == ops.ATTR and DONE_ONCE.search(node.data):
+            return "else"  # `if not self.initialized`: in the first forward pass alone
         return "if" if self._is_wish(state, number) else None
 
     def _is_wish(self, state: State, number: int) -> bool:

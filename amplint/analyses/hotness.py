@@ -72,7 +72,8 @@ COLD_FUNCTIONS = frozenset(
     unmerge
     """.split()
 )
-SETUP = "setup_"  # `setup_from_indices`: when what it sets up has changed
+# Ex) setup_from_indices, when what it sets up has changed; initialize_weights
+SETUP = ("setup_", "initialize", "initialise")
 EVALUATION_METHODS = frozenset({"validation_step", "test_step", "predict_step", "eval_step"})
 # What an engine out of sight runs for every batch, of classes that need not be modules.
 TRAINING_STEPS = frozenset({"training_step", "train_step", "train_batch"})
