@@ -50,7 +50,7 @@ from amplint.core.values import Mapping as MappingValue
 from amplint.core.values import moved as moved_to
 from amplint.core.walks import reachable
 from amplint.inference import custom_ops, transfer
-from amplint.inference.frame import Frame
+from amplint.inference.frameworks import OfFrameworks
 from amplint.inference.hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
 from amplint.inference.state import Key, State
 from amplint.inference.transfer import Site, options
@@ -92,7 +92,7 @@ MODULE_METHODS = frozenset(
 )
 
 
-class Calls(Frame):
+class Calls(OfFrameworks):
     """Attributes and calls in one function."""
 
     def default_of(self, function: str, parameter: Param) -> Value:
@@ -219,23 +219,6 @@ class Calls(Frame):
         # What torch's own layer stores, its subclasses have.
         layers = [Object("module", base) for base in sorted(bases) if base in MODULES]
         return transfer.object_attribute(layers[0], name) if len(layers) == 1 else UNKNOWN
-
-    def attribute_of_framework(self, instance: Instance, name: str, node: Node) -> Value | None:
-        """The value of an attribute that a framework sets, or a method of it that users call."""
-        classes = self.inference.models_of(instance.cls)
-        role = next((row.attributes[name] for row in classes if name in row.attributes), None)
-        if role is not None:
-            return self.of_role(role, node, f"`{name}` of a framework")
-        method = self.models.method(classes, name)
-        is_called = method is not None and method.gives is not None
-        return one(Method(instance, name)) if is_called else None
-
-    def given_by_framework(self, method: Method, node: Node) -> Value | None:
-        """The value that a method of a framework gives to the code that calls it."""
-        assert isinstance(method.of, Instance)
-        row = self.models.method(self.inference.models_of(method.of.cls), method.name)
-        gives = row.gives if row is not None else None
-        return self.of_role(gives, node, f"`{method.name}` gives this") if gives else None
 
     def identified_field(self, instance: Instance, name: str) -> Value:
         """The value of a field in an instance that one call is known to have made, where the
@@ -389,37 +372,6 @@ class Calls(Frame):
             self.inference.write(Key("option", "", option.name), site, option.value)
             if option.is_off:
                 self.inference.off_flags[site] = option.name
-
-    def note_hook(self, node: Node, arguments: Arguments) -> None:
-        """`layer.register_forward_hook(f)`: torch runs f in each forward pass. What a function
-        registers and removes again is there for the few passes between: to calibrate, to count."""
-        callee = self.graph.nodes[node.operands[0]]
-        if callee.op != ops.ATTR or callee.data not in libraries.HOOKS:
-            return
-        if "remove" in self.facts.words:
-            return
-        owner = self.of(callee.operands[0])
-        if callee.data in libraries.HOOKS_OF_TENSORS and not any(
-            isinstance(atom, Tensor) for atom in owner
-        ):
-            return
-        site = (self.facts.id, self.number)
-        for atom in ordered(arguments.get("hook", 0) or BOTTOM):
-            if isinstance(atom, Function) and not atom.given:
-                self.inference.write(
-                    Key("hook", atom.id), site, one(Host("str", callee.data, True))
-                )
-                self.inference.need(atom.id)
-
-    def note_precision(self, name: str, arguments: Arguments) -> None:
-        """`Trainer(precision="16-mixed")`: the region that a framework opens around methods."""
-        chosen = self.models.precision(
-            name, lambda argument, position: constant(arguments.get(argument, position))
-        )
-        if chosen is not None:
-            dtype = Host("str", chosen.dtype or "", True)
-            site = (self.facts.id, self.number)
-            self.inference.write(Key("precision", chosen.framework), site, one(dtype))
 
     def call_by_name(self, name: str, arguments: Arguments, node: Node) -> Value:
         """`model.calculate_loss(batch)`, the model unknown: the methods of that name."""
