@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 
 from amplint.analyses.fact import CallFact, Fact, NodeFact, PlaceFact
 from amplint.analyses.unknown_in_calls import gives_half, is_unknown_in, sources
@@ -33,7 +32,6 @@ class Frameworks(Fact):
         maker = self.inference.files.models.maker(name)
         return maker is not None and maker.builds == "module"
 
-    @cached_property
     def scaling(self) -> tuple[str, ...]:
         """The names by which those are imported that scale losses, if they are told to."""
         models = self.inference.files.models.models

@@ -77,7 +77,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     region = next((each for each in regions if region_dtype(each) == "float16"), None)
     if heat is None or region is None or src.says(SCALED):
         return
-    by_framework = src.fact(Frameworks).scaling
+    by_framework = src.fact(Frameworks).scaling()
     if src.says(re.compile(rf"\b({'|'.join(by_framework)})\b")):
         return
     message = f"`{src.brief(call)}` runs in float16, and nothing scales the loss"

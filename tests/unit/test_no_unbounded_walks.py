@@ -86,7 +86,9 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "Bindings._class_at Bindings._class_imported": IMPORTS,
         "Bindings._find_behind_stars Bindings._find_binding": ONCE,
     },
-    "amplint/inference/calls.py": {"Calls.call Calls.call_special": VALUES},
+    "amplint/inference/calls.py": {
+        "Calls.call Calls.call_special Calls.called_with_each": VALUES,
+    },
     "amplint/inference/evaluation.py": {"holds_instance": VALUES},
     "amplint/inference/evidence_marks.py": {"marked marked_atom": VALUES},
     "amplint/inference/frame.py": {"Frame.region": BLOCKS},
