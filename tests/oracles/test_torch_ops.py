@@ -355,6 +355,7 @@ def resolve(name: str) -> Any:
 
 
 @cache
+@fake_tensor.unset_fake_temporarily()  # it is kept, whichever test asks for it first
 def template(rank: int, dtype: str, other: str) -> dict[str, Any]:
     """The tensors that the arguments in CALLS are written with."""
 
