@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -22,16 +22,20 @@ class Names:
     def __init__(self, rows: Iterable[tuple[str, object]]) -> None:
         self._exact: dict[str, list[object]] = {}
         self._patterns: list[tuple[str, object]] = []
+        # Each call of a library asks for its name: without this, recbole takes a tenth longer.
+        self._known: dict[str, tuple[object, ...]] = {}
         for name, row in rows:
             if ANY in name:
                 self._patterns.append((name, row))
             else:
                 self._exact.setdefault(name, []).append(row)
 
-    def of(self, name: str) -> Iterator[object]:
+    def of(self, name: str) -> tuple[object, ...]:
         """The rows that a name means, exact ones first."""
-        yield from self._exact.get(name, ())
-        yield from (row for pattern, row in self._patterns if fits(pattern, name))
+        if name not in self._known:
+            fitting = (row for pattern, row in self._patterns if fits(pattern, name))
+            self._known[name] = (*self._exact.get(name, ()), *fitting)
+        return self._known[name]
 
 
 def fits(pattern: str, name: str) -> bool:
