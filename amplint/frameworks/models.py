@@ -67,14 +67,10 @@ class Chosen(NamedTuple):
 
     Args:
         dtype: of the region that it opens; None where it opens none.
-        is_scaled: whether it scales losses.
-        keeps_outputs: whether what models give keeps the dtype that it has in the region.
     """
 
     framework: str
     dtype: str | None
-    is_scaled: bool
-    keeps_outputs: bool
 
 
 class Sign(NamedTuple):
@@ -189,10 +185,9 @@ class Models:
             constant = given(row.argument, row.position)
             value = written(constant)
             if value in row.values:
-                scaled = value in row.scaled
-                return Chosen(self._owner[id(row)], row.values[value], scaled, row.keeps_outputs)
+                return Chosen(self._owner[id(row)], row.values[value])
             if constant is not None:
-                found = Chosen(self._owner[id(row)], None, False, True)
+                found = Chosen(self._owner[id(row)], None)
         return found
 
     def framework_of(self, method: Method) -> str:
