@@ -8,8 +8,9 @@ to a count of words. Nothing of either rests on what amplint says of them.
 
 The sixth set took the first nine and eight of the two kinds (without optimum and torchdrug, which
 could not be had whole). The seventh goes on where it ended: nine and eight again, and more in the
-same order while fewer than 150 sure positives are labelled. It leaves out lmflow (the release holds
-none of its code), whisper-timestamped and gptqmodel, whose files train nothing.
+same order while fewer than 150 sure positives are labelled. It leaves out what trains nothing
+(whisper-timestamped, gptqmodel, s3tokenizer, and lmflow and metaseq, of whose files none derives a
+class or none is in the release), and sb3-contrib, which a model was read from.
 """
 
 from __future__ import annotations
