@@ -13,7 +13,7 @@ models, for not all of the frameworks can be installed for it. They are not amon
 
     pip install accelerate==1.15.0 fastai==2.8.12 lightning==2.6.6 pytorch-ignite==0.5.5 \\
         sentence-transformers==6.2.0 skorch==1.4.0 stable-baselines3==2.9.2 timm==1.0.31 \\
-        torch-geometric==2.8.1 torchmetrics==1.9.0 transformers==5.24.0
+        torch-geometric==2.8.1 torchmetrics==1.9.0 transformers==5.24.0 datasets
 
 A program says in `COUNTS` how many batches, steps and epochs it asks for. No number stands for two
 frequencies, so that a method that is called for each batch is not taken for one that is called for
@@ -353,13 +353,18 @@ def programs() -> list[str]:
     return sorted(file.stem for file in PROGRAMS.glob("*.py"))
 
 
+def packages_of(program: str) -> tuple[str, str]:
+    """The package that a program is of, and the model."""
+    return OF.get(program, (program, program))
+
+
 def model_of(program: str) -> Model:
-    _, name = OF.get(program, (program, program))
+    _, name = packages_of(program)
     return next(model for model in bundled() if model.name == name)
 
 
 def is_installed(program: str) -> bool:
-    package, _ = OF.get(program, (program, program))
+    package, _ = packages_of(program)
     return find_spec("torch") is not None and find_spec(package) is not None
 
 
@@ -374,19 +379,16 @@ def run(program: str) -> Run:
     if done.returncode:
         sys.exit(f"{program} failed:\n{done.stderr.decode()}")
     found = msgspec.json.decode(done.stdout, type=Run)
-    return msgspec.structs.replace(found, versions=versions(model))
+    return msgspec.structs.replace(found, versions=versions(program))
 
 
-def versions(model: Model) -> dict[str, str]:
-    """The versions of a model's releases that are installed, and that of torch."""
-    names = [release.partition("==")[0] for release in releases_of(model)]
-    found = {}
-    for name in (*names, "torch"):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+def versions(program: str) -> dict[str, str]:
+    """The installed versions of what a program is of, by the names of the model's releases, and of
+    torch."""
+    package, _ = packages_of(program)
+    first, *others = (release.partition("==")[0] for release in releases_of(model_of(program)))
+    names = [first, *(name for name in others if name.replace("-", "_") == package), "torch"]
+    return {name: metadata.version(name) for name in dict.fromkeys(names)}
 
 
 def stored() -> dict[str, Run]:

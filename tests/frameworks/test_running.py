@@ -6,17 +6,20 @@ seen, against which the models are held here. Those whose framework is installed
 
 from __future__ import annotations
 
+import re
 import sys
 
 import msgspec
 import pytest
 
+from amplint.core.toml import loads
 from amplint.frameworks.reading import model_of as parsed
 from benchmarks import frameworks_run
 from benchmarks.frameworks import releases_of
-from benchmarks.frameworks_run import Run, complaints, model_of, stored
+from benchmarks.frameworks_run import ROOT, Run, complaints, model_of, stored
 
 PROGRAMS = frameworks_run.programs()
+RELEASE = re.compile(r"[\w-]+==[\d.]+")
 
 
 def test_each_program_was_run() -> None:
@@ -34,12 +37,23 @@ def test_a_run_is_of_the_release_that_the_model_was_read_from(name: str) -> None
     assert stored()[name].versions[package] == version
 
 
+def test_what_is_installed_for_it_are_the_releases_of_the_models() -> None:
+    named = RELEASE.findall(frameworks_run.__doc__ or "")
+    extra = loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    releases = (release for name in PROGRAMS for release in releases_of(model_of(name)))
+    known = {release.replace("_", "-") for release in releases}
+    assert {*extra["frameworks"]} <= {*named} <= known
+    assert {release.partition("==")[0] for release in named} == {
+        name.replace("_", "-") for run in stored().values() for name in {*run.versions} - {"torch"}
+    }
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_is_installed_runs_as_it_was_seen(name: str) -> None:
     if not frameworks_run.is_installed(name):
         pytest.skip("not installed")
     before = stored()[name]
-    known = frameworks_run.versions(model_of(name))
+    known = frameworks_run.versions(name)
     if {**known, "torch": ""} != {**before.versions, "torch": ""}:
         pytest.skip("another release is installed")
     found = frameworks_run.run(name)
