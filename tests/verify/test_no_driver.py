@@ -82,6 +82,11 @@ def run(device):
     with torch.cuda.device(0):
         return torch.ones(2, device=kind) * 2
 ''',
+    "number of a device": '''
+def run(device):
+    first = torch.device(torch.cuda.current_device())
+    return torch.ones(2).to(first) + torch.zeros(2, device=first)
+''',
 }  # fmt: skip
 
 

@@ -177,6 +177,8 @@ class Redirect(TorchFunctionMode):
         if func is torch.Tensor.cuda:
             named = args[1] if len(args) > 1 else kwargs.pop("device", None)
             return args[0].to(self.device("cuda" if named is None else named), **kwargs)
+        if func is torch.device and args and isinstance(args[0], int):
+            return torch.device("cuda", *args)  # an index alone is one of the accelerator
         if is_cuda(kwargs.get("device")):
             kwargs["device"] = self.device(kwargs["device"])
         if func in self.POSITIONAL:
