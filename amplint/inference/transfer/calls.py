@@ -122,6 +122,8 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
     maker = site.models.maker(name)
     if maker is not None and maker.builds == "same":
         return handed_on(arguments)
+    if maker is not None and maker.builds == "like":
+        return of_another_shape(arguments)
     if maker is not None:
         return one(made_by_framework(maker, name, arguments, site))
     if any(row.kind == "metric" for row in site.models.classes([name])):
@@ -264,6 +266,12 @@ def made_by_framework(maker: Maker, name: str, arguments: Arguments, site: Site)
     if maker.builds == "loader":
         return Object("loader", name, host_memory(name, arguments, site))
     return Object(maker.builds, name)
+
+
+def of_another_shape(arguments: Arguments) -> Value:
+    """A tensor with the dtype and the device of the first one that is given, if one is."""
+    tensors = tensors_in(arguments.all)
+    return one(Tensor(tensors[0].dtype, tensors[0].device)) if tensors else UNKNOWN
 
 
 def handed_on(arguments: Arguments) -> Value:
