@@ -1573,3 +1573,25 @@ def test_what_a_library_shapes_anew_keeps_its_dtype_and_its_device():
     for text in ("heads", "reduce(heads, 'h n d -> ', 'mean')"):
         made = tensor(text, program)
         assert (made.dtype, made.device.kind, made.rank) == ("float16", "accelerator", None)
+
+
+def test_a_distribution_is_where_its_parameters_are():
+    program = """
+        import torch
+        from torch.distributions import Categorical, Independent, Normal, kl_divergence
+
+        def run(n):
+            logits = torch.zeros(n, 4, device="cuda")
+            actions = Categorical(logits=logits).sample()
+            heights = Independent(Normal(logits, 1.0), 1)
+            likely = heights.log_prob(logits)
+            apart = kl_divergence(heights, heights)
+            deviation = heights.stddev
+            host = Normal(0.0, 1.0).rsample()
+            return actions, likely, apart, deviation, host
+        """
+    actions = tensor("actions", program)
+    assert (actions.dtype, actions.grad, actions.device.kind) == ("int64", False, "accelerator")
+    for text in ("likely", "apart", "deviation"):
+        assert tensor(text, program).device.kind == "accelerator"
+    assert tensor("host", program).device.kind == "cpu"

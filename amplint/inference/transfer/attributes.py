@@ -30,6 +30,7 @@ from amplint.core.values import (
     branch,
     one,
 )
+from amplint.inference.transfer import distributions
 from amplint.inference.transfer.containers import ON_DEVICE
 from amplint.inference.transfer.kinds import FLOAT, INT, STR, Site
 from amplint.inference.transfer.results import from_result
@@ -164,6 +165,8 @@ def object_attribute(thing: Object, name: str) -> Value:
         return one(Tensor(None, device, rank, name in ("weight", "bias") or None))
     if thing.kind == "optimizer" and name == "param_groups":
         return PARAM_GROUPS
+    if thing.kind == distributions.KIND:
+        return distributions.attribute(thing, name) or one(Method(thing, name))
     if thing.kind == "limits":
         return INT if thing.type == "torch.iinfo" or name == "bits" else FLOAT
     return one(Method(thing, name))

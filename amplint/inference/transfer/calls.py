@@ -32,6 +32,7 @@ from amplint.core.values import (
 )
 from amplint.frameworks.schema import Maker
 from amplint.inference import ranks
+from amplint.inference.transfer import distributions
 from amplint.inference.transfer.arguments import device_of, dtype_of, switch
 from amplint.inference.transfer.arithmetic import binary
 from amplint.inference.transfer.containers import (
@@ -57,6 +58,7 @@ from amplint.inference.transfer.promotion import tensors_in
 from amplint.inference.transfer.results import from_result, with_dims
 from amplint.inference.transfer.symbols import canonical
 from amplint.knowledge import libraries
+from amplint.knowledge.distributions import DIVERGENCES, distribution
 from amplint.knowledge.dtypes import half_on_a_path
 from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS
 from amplint.knowledge.libraries import ScalerApi
@@ -114,6 +116,10 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
         )
     if name in MODULES:
         return one(module(name, arguments))
+    if distribution(name) is not None:
+        return one(distributions.made(name, arguments))
+    if name in DIVERGENCES:
+        return distributions.divergence(arguments)
     if name in libraries.MODULE_WRAPPERS:
         inner = arguments.get("module", 0)
         return inner if inner and not is_unknown(inner) else one(Object("module", "?"))
