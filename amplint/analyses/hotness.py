@@ -640,8 +640,8 @@ class Hotness(PlaceFact[Heat]):
         )
 
     def _is_loss_of_users(self, function: str) -> bool:
-        """`dice_loss(logits, target)`, or the `__call__` of a `FocalLoss`, which gives a tensor and
-        which nobody is seen to call: who trains with it does."""
+        """`dice_loss(logits, target)`, or the `__call__` of a `FocalLoss`, which gives a tensor, or
+        one and what to log of it, and which nobody is seen to call: who trains with it does."""
         facts = self.inference.functions[function]
         if facts.cls is None:
             named = facts.name.endswith("_loss") and not NO_LOSS.match(facts.name)
@@ -652,9 +652,7 @@ class Hotness(PlaceFact[Heat]):
         if not named or not self._is_for_users(function):
             return False
         state = self.inference.states[function]
-        return any(
-            isinstance(atom, Tensor) for each in state.graph.returns for atom in state.values[each]
-        )
+        return any(gives_tensor(state.values[each]) for each in state.graph.returns)
 
     def _declared(self, function: str) -> list[Value]:
         """The evidence that annotations give about parameters."""
@@ -904,6 +902,12 @@ class OncePerEpoch(PlaceFact[bool]):
 
     def of(self, at: NodePlace) -> bool:
         return self._hotness.is_once_per_epoch(at.function, at.block)
+
+
+def gives_tensor(value: Value) -> bool:
+    """Whether a value may be a tensor, or a tuple that begins with one. Ex) loss, logs"""
+    firsts = (a.items[0] for a in value if isinstance(a, Sequence) and a.items)
+    return any(isinstance(atom, Tensor) for part in (value, *firsts) for atom in part)
 
 
 def counts(state: State, loop: int) -> bool:

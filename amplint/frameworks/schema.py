@@ -34,10 +34,13 @@ Given = Literal["given", "nothing", "region"]
 """What else a call gives: "given", its arguments in their order, on the device; "region": a context
 that opens the autocast region of the precision."""
 
-Built = Literal["accelerator", "lists", "loader", "module", "optimizer", "same", "scheduler"]
-"""What a call of a function or a class builds. "lists": one list for each result of the function
-that it is given first, which it calls with an element of each other argument at a time; "same":
-nothing, it gives back what it is given first, or something like it."""
+Built = Literal[
+    "accelerator", "like", "lists", "loader", "module", "optimizer", "same", "scheduler"
+]
+"""What a call of a function or a class builds. "like": a tensor with the dtype and the device of
+the first tensor that it is given, of whatever shape; "lists": one list for each result of the
+function that it is given first, which it calls with an element of each other argument at a time;
+"same": nothing, it gives back what it is given first, or something like it."""
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -594,11 +594,12 @@ class Calls(OfFrameworks):
         given = tuple(transfer.iterate(value) for value in arguments.positional[1:])
         inner = replace(arguments, positional=given)
         work = arguments.positional[0] if arguments.positional else BOTTOM
-        result = only(join(self.call(atom, inner, node) for atom in ordered(work)))
-        if not isinstance(result, Sequence) or result.items is None:
+        results = join(self.call(atom, inner, node) for atom in ordered(work))
+        rows = [a.items for a in results if isinstance(a, Sequence) and a.items is not None]
+        if len(rows) != len(results) or len(set(map(len, rows))) != 1:
             return UNKNOWN
-        lists = tuple(one(Sequence(None, item)) for item in result.items)
-        return one(Sequence(lists, BOTTOM))
+        columns = (join(column) for column in zip(*rows, strict=True))
+        return one(Sequence(tuple(one(Sequence(None, each)) for each in columns), BOTTOM))
 
     def start_thread(self, name: str, arguments: Arguments) -> None:
         """Ex) Thread(target=work, args=(x,)), asyncio.to_thread(work, x)"""
@@ -897,12 +898,8 @@ class Calls(OfFrameworks):
         site = (self.facts.id, self.number)
         params = list(facts.params)
         takes_self = facts.cls is not None and "staticmethod" not in facts.decorated
-        if (
-            params
-            and params[0].kind == "positional"
-            and takes_self
-            and (function.bound is not None or facts.name == "__init__")
-        ):
+        is_bound = takes_self and function.bound is not None
+        if params and params[0].kind == "positional" and is_bound:
             params = params[1:]
         positional = [p for p in params if p.kind == "positional"][function.given :]
         by_name = {p.name for p in params if p.kind in ("positional", "keyword")}

@@ -24,7 +24,7 @@ MAX_BY_NAME = 200  # methods of one name, above which a call by name says nothin
 MAX_OVERRIDING = 32
 MODULES = "torch.nn."
 # Too many things have methods of these names.
-CALLED = frozenset({"lists", "same"})  # what is built by no call of these
+CALLED = frozenset({"like", "lists", "same"})  # what is built by no call of these
 COMMON_METHODS = frozenset(
     """
     forward train eval step update reset compute fit predict run call apply to cuda cpu get set

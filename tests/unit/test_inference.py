@@ -1487,3 +1487,111 @@ def test_a_method_that_reads_a_tensor_is_none_of_a_module() -> None:
             use(lengths)
         """
     assert not any(isinstance(atom, Sequence) for atom in value("lengths", program))
+
+
+def test_a_constructor_that_is_called_by_its_class_is_given_self_first():
+    """`Base.__init__(self, x)` gives x to the parameter behind `self`, as `super()` does."""
+    program = """
+        import torch
+
+        class Base:
+            def __init__(self, weight, rate):
+                self.weight = weight
+                self.rate = rate
+
+        class Middle(Base):
+            pass
+
+        class Named(Middle):
+            def __init__(self, **options):
+                Middle.__init__(self, **options)
+
+        class Placed(Base):
+            def __init__(self, weight, rate):
+                Base.__init__(self, weight, rate)
+
+        def run():
+            named = Named(weight=torch.zeros(3), rate=1)
+            placed = Placed(torch.zeros(3), 2)
+            return named.weight, placed.weight
+        """
+    for text in ("named.weight", "placed.weight"):
+        found = value(text, program)
+        assert {type(atom) for atom in found} == {Tensor}, found
+
+
+def test_what_a_builtin_type_lacks_is_asked_of_another_alternative():
+    program = """
+        def run(fast):
+            flags = "none" if fast else torch.zeros(3, dtype=torch.bool)
+            return flags.any()
+
+        import torch
+        """
+    assert tensor("flags.any()", program).dtype == "bool"
+
+
+def test_a_tuple_times_a_number_has_so_many_elements():
+    found = only(value("(None,) * 3", "pair = (None,) * 3"))
+    assert isinstance(found, Sequence) and found.items is not None
+    assert len(found.items) == 3
+    long = only(value("(None,) * 300", "pair = (None,) * 300"))
+    assert isinstance(long, Sequence) and long.items is None
+
+
+def test_a_function_may_return_rows_of_nothing_to_what_calls_it_for_each():
+    """`multi_apply(f, xs)` gives a list for each result of `f`, whichever way it returns."""
+    program = """
+        from mmdet.core import multi_apply
+
+        def single(image):
+            if image is None:
+                return (None,) * 2
+            return image.sum(), image.nonzero()
+
+        def run(images):
+            sums, places = multi_apply(single, [torch.zeros(3)])
+            return places
+
+        import torch
+        """
+    found = only(value("places", program))
+    assert isinstance(found, Sequence)
+    assert any(isinstance(atom, Tensor) and atom.dtype == "int64" for atom in found.element)
+
+
+def test_what_a_library_shapes_anew_keeps_its_dtype_and_its_device():
+    program = """
+        import torch
+        from einops import rearrange, reduce
+
+        def run(n):
+            x = torch.zeros(n, 8, dtype=torch.float16, device="cuda")
+            heads = rearrange(x, "n (h d) -> h n d", h=4)
+            return reduce(heads, "h n d -> ", "mean")
+        """
+    for text in ("heads", "reduce(heads, 'h n d -> ', 'mean')"):
+        made = tensor(text, program)
+        assert (made.dtype, made.device.kind, made.rank) == ("float16", "accelerator", None)
+
+
+def test_a_distribution_is_where_its_parameters_are():
+    program = """
+        import torch
+        from torch.distributions import Categorical, Independent, Normal, kl_divergence
+
+        def run(n):
+            logits = torch.zeros(n, 4, device="cuda")
+            actions = Categorical(logits=logits).sample()
+            heights = Independent(Normal(logits, 1.0), 1)
+            likely = heights.log_prob(logits)
+            apart = kl_divergence(heights, heights)
+            deviation = heights.stddev
+            host = Normal(0.0, 1.0).rsample()
+            return actions, likely, apart, deviation, host
+        """
+    actions = tensor("actions", program)
+    assert (actions.dtype, actions.grad, actions.device.kind) == ("int64", False, "accelerator")
+    for text in ("likely", "apart", "deviation"):
+        assert tensor(text, program).device.kind == "accelerator"
+    assert tensor("host", program).device.kind == "cpu"

@@ -23,6 +23,7 @@ from amplint.core.values import (
     TensorTree,
     Unknown,
     Value,
+    constant,
     one,
     ordered,
 )
@@ -31,6 +32,8 @@ from amplint.inference.transfer.promotion import tensors_in
 from amplint.inference.transfer.results import from_result, tensor_result
 from amplint.knowledge.dtypes import FLOATS
 from amplint.knowledge.operations import OPERATORS, REFLECTED, RESULTS
+
+MAX_REPEATED = 16  # elements of `(None,) * 8` that are known one by one
 
 
 def binary(operator: str, left: Value, right: Value, site: Site) -> Value:
@@ -108,6 +111,9 @@ def binary_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
             )
         )
     if isinstance(left, Sequence) and operator == "Mult":
+        count = constant(one(right))
+        if isinstance(count, int) and left.items and 0 < count * len(left.items) <= MAX_REPEATED:
+            return one(replace(left, items=left.items * count, names=()))
         return one(Sequence(None, join([left.element, *(left.items or ())])))
     return UNKNOWN
 

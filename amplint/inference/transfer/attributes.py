@@ -30,6 +30,7 @@ from amplint.core.values import (
     branch,
     one,
 )
+from amplint.inference.transfer import distributions
 from amplint.inference.transfer.containers import ON_DEVICE
 from amplint.inference.transfer.kinds import FLOAT, INT, STR, Site
 from amplint.inference.transfer.results import from_result
@@ -72,8 +73,10 @@ def attribute(atom: Atom, name: str, site: Site) -> Value:
 
 
 def having(value: Value, name: str) -> Value:
-    """The alternatives that have an attribute. Where a named tuple has it, another tuple that lacks
-    it is of another path, and so is a tensor, as long as tensors have no such attribute."""
+    """The alternatives that have an attribute, if any has it: a number has no `any`. Where a named
+    tuple has it, another tuple that lacks it is of another path, and so is a tensor, as long as
+    tensors have no such attribute."""
+    value = frozenset(a for a in value if not lacks(a, name)) or value
     if not any(isinstance(a, Sequence) and name in a.names for a in value):
         return value
     return frozenset(
@@ -82,6 +85,15 @@ def having(value: Value, name: str) -> Value:
         if not (isinstance(a, Sequence) and name not in a.names and name not in SEQUENCE_ATTRIBUTES)
         and not (isinstance(a, Tensor) and not is_of_tensors(name))
     )
+
+
+BUILTINS = {kind.__name__: kind for kind in (bool, float, int, str)}
+
+
+def lacks(atom: Atom, name: str) -> bool:
+    """Whether an atom is of a type of Python that has no such attribute."""
+    kind = BUILTINS.get(atom.kind) if isinstance(atom, Host) else None
+    return kind is not None and not hasattr(kind, name)
 
 
 def is_of_tensors(name: str) -> bool:
@@ -153,6 +165,8 @@ def object_attribute(thing: Object, name: str) -> Value:
         return one(Tensor(None, device, rank, name in ("weight", "bias") or None))
     if thing.kind == "optimizer" and name == "param_groups":
         return PARAM_GROUPS
+    if thing.kind == distributions.KIND:
+        return distributions.attribute(thing, name) or one(Method(thing, name))
     if thing.kind == "limits":
         return INT if thing.type == "torch.iinfo" or name == "bits" else FLOAT
     return one(Method(thing, name))

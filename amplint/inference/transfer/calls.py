@@ -32,6 +32,7 @@ from amplint.core.values import (
 )
 from amplint.frameworks.schema import Maker
 from amplint.inference import ranks
+from amplint.inference.transfer import distributions
 from amplint.inference.transfer.arguments import device_of, dtype_of, switch
 from amplint.inference.transfer.arithmetic import binary
 from amplint.inference.transfer.containers import (
@@ -57,6 +58,7 @@ from amplint.inference.transfer.promotion import tensors_in
 from amplint.inference.transfer.results import from_result, with_dims
 from amplint.inference.transfer.symbols import canonical
 from amplint.knowledge import libraries
+from amplint.knowledge.distributions import DIVERGENCES, distribution
 from amplint.knowledge.dtypes import half_on_a_path
 from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS
 from amplint.knowledge.libraries import ScalerApi
@@ -114,6 +116,10 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
         )
     if name in MODULES:
         return one(module(name, arguments))
+    if distribution(name) is not None:
+        return one(distributions.made(name, arguments))
+    if name in DIVERGENCES:
+        return distributions.divergence(arguments)
     if name in libraries.MODULE_WRAPPERS:
         inner = arguments.get("module", 0)
         return inner if inner and not is_unknown(inner) else one(Object("module", "?"))
@@ -122,6 +128,8 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
     maker = site.models.maker(name)
     if maker is not None and maker.builds == "same":
         return handed_on(arguments)
+    if maker is not None and maker.builds == "like":
+        return of_another_shape(arguments)
     if maker is not None:
         return one(made_by_framework(maker, name, arguments, site))
     if any(row.kind == "metric" for row in site.models.classes([name])):
@@ -264,6 +272,12 @@ def made_by_framework(maker: Maker, name: str, arguments: Arguments, site: Site)
     if maker.builds == "loader":
         return Object("loader", name, host_memory(name, arguments, site))
     return Object(maker.builds, name)
+
+
+def of_another_shape(arguments: Arguments) -> Value:
+    """A tensor with the dtype and the device of the first one that is given, if one is."""
+    tensors = tensors_in(arguments.all)
+    return one(Tensor(tensors[0].dtype, tensors[0].device)) if tensors else UNKNOWN
 
 
 def handed_on(arguments: Arguments) -> Value:

@@ -32,6 +32,7 @@ from amplint.core.values import (
     one,
 )
 from amplint.frameworks.schema import Given, Role
+from amplint.inference.transfer import distributions
 from amplint.inference.transfer.arguments import (
     array_dtype_of,
     device_of,
@@ -261,6 +262,8 @@ def call_object_method(thing: Object, name: str, arguments: Arguments, site: Sit
         return one(Sequence((parsed, rest), BOTTOM)) if libraries.PARSES[name] else parsed
     if thing.kind == "accelerator":
         return call_accelerator_method(thing, name, arguments, site)
+    if thing.kind == distributions.KIND:
+        return distributions.method(thing, name) or UNKNOWN
     return UNKNOWN
 
 
