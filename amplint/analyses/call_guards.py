@@ -1,18 +1,25 @@
-"""Which blocks of a function a call does not run, by the constants that it gives.
+"""Which blocks of a function a call does not run, by the constants that it gives, and by what it
+gives that is no tensor.
 
 def step(model, x, y, train=True):
     if not train:
         print(x.cpu())        # not run by `step(model, x, y)` of the training loop
+
+def resize(x, size):
+    if isinstance(size, torch.Tensor):
+        size = size.tolist()  # not run by `resize(x, x.shape)`
 """
 
 from __future__ import annotations
 
 from amplint.analyses.fact import Fact
-from amplint.core.values import Class, Function, constant
+from amplint.core.values import Class, Function, Host, Symbol, Value, constant, one
 from amplint.inference import Inference, SiteId, State
+from amplint.inference.annotations import TENSOR_TYPES
 from amplint.inference.continuation import Edit
+from amplint.inference.narrowing import class_atoms
 from amplint.ir import ops
-from amplint.ir.model import Node
+from amplint.ir.model import Node, Param
 
 UNKNOWN = object()  # the constant of what is none
 NEGATED = {"IsNot": "Is", "NotEq": "Eq", "NotIn": "In"}
@@ -78,8 +85,27 @@ class CallGuards(Fact):
             return None if None in outcomes or not outcomes else not stops
         if node.op == ops.COMPARE and len(node.operands) == 2:
             return self._compared(site, function, node)
+        if node.op == ops.CALL:
+            return self._called(site, function, node)
         found = self._constant(site, function, node)
         return None if found is UNKNOWN else bool(found)
+
+    def _called(self, site: SiteId, function: str, node: Node) -> bool | None:
+        """Ex) isinstance(size, torch.Tensor), torch.is_tensor(size)"""
+        state = self.inference.states[function]
+        tested = node.argument(0)
+        if tested < 0 or not asks_for_tensor(state, node):
+            return None
+        found = self._argument(site, function, state.graph.nodes[state.graph.narrowed(tested)])
+        if found is None:
+            return None
+        parameter, given = found
+        is_host = (
+            is_of_host(self.inference.states[site[0]].values[given])
+            if given >= 0
+            else parameter.constant_default
+        )
+        return False if is_host else None
 
     def _compared(self, site: SiteId, function: str, node: Node) -> bool | None:
         """Ex) mode == "train", keep is False, reduction in ("mean", "sum")"""
@@ -107,21 +133,27 @@ class CallGuards(Fact):
         """The constant that a call gives for a parameter, or that is its default."""
         if node.op == ops.CONST:
             return node.data
-        if node.op != ops.PARAM:
+        argument = self._argument(site, function, node)
+        if argument is None:
             return UNKNOWN
-        facts = self.inference.functions[function]
-        parameter = facts.param(node.data)
-        if parameter is None or parameter.kind not in ("positional", "keyword"):
-            return UNKNOWN
-        given = self.given(site, function, parameter.name)
-        if given is None:
-            return UNKNOWN
+        parameter, given = argument
         if given < 0:
             return parameter.default if parameter.constant_default else UNKNOWN
         caller = self.inference.states[site[0]]
         found = constant(caller.values[given])
         node = caller.graph.nodes[given]
         return found if found is not None or node.op == ops.CONST else UNKNOWN
+
+    def _argument(self, site: SiteId, function: str, node: Node) -> tuple[Param, int] | None:
+        """The parameter that a node is, and the node that a call gives for it, or -1; None where
+        that is not known."""
+        if node.op != ops.PARAM:
+            return None
+        parameter = self.inference.functions[function].param(node.data)
+        if parameter is None or parameter.kind not in ("positional", "keyword"):
+            return None
+        given = self.given(site, function, parameter.name)
+        return None if given is None else (parameter, given)
 
     def given(self, site: SiteId, function: str, name: str) -> int | None:
         """The node of the argument that a call gives for a parameter of a function; -1 where there
@@ -154,3 +186,21 @@ class CallGuards(Fact):
             if isinstance(atom, Class):
                 return 1
         return 1  # `model(x)` runs `forward`
+
+
+def asks_for_tensor(state: State, test: Node) -> bool:
+    """Whether a call asks whether its first argument is a tensor, and nothing else."""
+    callee, classes = state.values[test.operands[0]], test.argument(1)
+    if callee == one(Symbol("torch.is_tensor")):
+        return True
+    asked = class_atoms(state.values[classes]) if classes >= 0 else []
+    return (
+        callee == one(Symbol("builtins.isinstance"))
+        and bool(asked)
+        and all(isinstance(atom, Symbol) and atom.name in TENSOR_TYPES for atom in asked)
+    )
+
+
+def is_of_host(value: Value) -> bool:
+    """Whether a value surely is one of Python or NumPy: a number, a size, an array, None."""
+    return bool(value) and all(isinstance(atom, Host) for atom in value)

@@ -122,6 +122,8 @@ class TensorCertainty(NodeFact[bool]):
         if not holding:
             return SURE  # a batch of a loader, say
         found = [ask((function, n)) for n in holding]
+        if node.op == ops.PHI and SURE in found:
+            return SURE  # on one of the paths that meet here
         if node.op in OF_ANY:
             return Grounds(
                 any(g.sure for g in found),
