@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from amplint.frameworks.reading import model_of
-from amplint.frameworks.schema import Class, Maker, Method, Model, Precision
+from amplint.frameworks.schema import Class, Maker, Method, Model, Precision, Wrapper
 
 ANY = "*"
 SUFFIX = ".toml"
@@ -55,6 +55,7 @@ def fits(pattern: str, name: str) -> bool:
 
 
 UNKNOWN_TYPE = "?"
+UNSURE = object()  # an argument that is no constant
 QUOTE = "[\"']"
 BOOLEANS = frozenset({"true", "false"})
 # Names of methods of many classes, which say nothing of what they return: a `train_step` at home
@@ -106,12 +107,13 @@ class Models:
         self._precision = Names(
             (n, p) for model in models for p in model.precision for n in p.calls
         )
+        self._wrappers = Names((n, w) for model in models for w in model.wrappers for n in w.calls)
         # By the ids of rows, which live as long as this: the name of the framework.
         self._owner: dict[int, str] = {}
         self._of_kind: dict[str, tuple[Class, ...]] = {}
         for model in models:
             methods = (method for cls in model.classes for method in cls.methods)
-            rows: tuple[object, ...] = (*model.precision, *methods)
+            rows: tuple[object, ...] = (*model.precision, *model.wrappers, *methods)
             self._owner |= {id(row): model.name for row in rows}
             for cls in model.classes:
                 if cls.kind is not None:
@@ -177,22 +179,35 @@ class Models:
 
         Args:
             given: the constant that the call has for an argument, by name and position; None
-                where it has none.
+                where it has none, and UNSURE for what is no constant.
         """
         found = None
+        unsure = False
         for row in self._precision.of(name):
             assert isinstance(row, Precision)
             constant = given(row.argument, row.position)
-            value = written(constant)
-            if value in row.values:
-                return Chosen(self._owner[id(row)], row.values[value])
-            if constant is not None:
-                found = Chosen(self._owner[id(row)], None)
-        return found
+            instead = given(row.unless, None) if row.unless is not None else None
+            if UNSURE in (constant, instead):
+                unsure = True
+            elif instead is None and written(constant) in row.values:
+                return Chosen(self.framework_of(row), row.values[written(constant)])
+            elif constant is not None:
+                found = Chosen(self.framework_of(row), None)
+        return None if unsure else found
 
-    def framework_of(self, method: Method) -> str:
-        """The name of the framework of a method's row."""
-        return self._owner[id(method)]
+    def keeps_outputs(self, name: str) -> bool:
+        """Whether a module that a call of this dotted name wraps gives what it computes in the
+        region as it is."""
+        rows = self._precision.of(name)
+        return all(row.keeps_outputs for row in rows if isinstance(row, Precision))
+
+    def wrappers(self, name: str) -> tuple[Wrapper, ...]:
+        """The rows of the modules that a call of this dotted name is given to run."""
+        return tuple(row for row in self._wrappers.of(name) if isinstance(row, Wrapper))
+
+    def framework_of(self, row: Method | Precision | Wrapper) -> str:
+        """The name of the framework of a row."""
+        return self._owner[id(row)]
 
 
 def sign_of(text: str) -> tuple[str, re.Pattern[str]]:

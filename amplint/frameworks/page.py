@@ -74,6 +74,12 @@ def lines(model: Model) -> Iterator[str]:
             scaled = ", and the loss is scaled" if value in row.scaled else ""
             yield f"  {value}: a region of {dtype}{scaled}"
         yield from (f"  {value}: casts to {dtype}" for value, dtype in row.casts.items())
+        if row.unless is not None:
+            yield f"  no region with `{row.unless}`"
+    for wrapper in model.wrappers:
+        yield ""
+        calls = ", ".join(wrapper.calls)
+        yield f"{wrapper.argument}= of {calls}: its `forward` runs as the precision says"
 
 
 def of_class(cls: Class) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from amplint.core.toml import loads
-from amplint.frameworks.schema import Model
+from amplint.frameworks.schema import Model, Precision, Wrapper
 
 MOST_CHARACTERS = 200_000  # of a file: the largest one of amplint's own has a twentieth of that
 MOST_IN_NAME = 200
@@ -113,8 +113,10 @@ def names_of(model: Model) -> Iterator[tuple[str, str]]:
         for method in cls.methods:
             yield from (("method", name) for name in (*method.names, *method.parameters))
     yield from (("maker", name) for row in model.makers for name in row.names)
-    for precision in model.precision:
-        yield from (("precision", name) for name in (*precision.calls, precision.argument))
+    taking: tuple[Precision | Wrapper, ...] = (*model.precision, *model.wrappers)
+    for row in taking:
+        kind = "precision" if isinstance(row, Precision) else "wrapper"
+        yield from ((kind, name) for name in (*row.calls, row.argument))
 
 
 def is_name(name: str) -> bool:

@@ -132,8 +132,9 @@ class Precision(Row, frozen=True):
             framework opens around what it calls with `region = true`.
         casts: each value that casts parameters and inputs instead -> their dtype.
         scaled: the values with which the framework scales the loss.
-        keeps_outputs: whether what a model gives keeps the dtype that it has in the region. Else
-            the framework casts it to float32.
+        unless: the argument with which no value opens a region, whatever it is.
+        keeps_outputs: whether what a model gives that the framework wraps keeps the dtype that it
+            has in the region. Else the framework casts it to float32.
     """
 
     calls: tuple[str, ...]
@@ -142,7 +143,24 @@ class Precision(Row, frozen=True):
     values: dict[str, str] = msgspec.field(default_factory=dict)
     casts: dict[str, str] = msgspec.field(default_factory=dict)
     scaled: tuple[str, ...] = ()
+    unless: str | None = None
     keeps_outputs: bool = msgspec.field(default=True, name="keeps-outputs")
+
+
+class Wrapper(Row, frozen=True):
+    """A call that is given a module, whose `forward` the framework runs from then on: in the region
+    that its precision asks for, or without any.
+
+    Args:
+        calls: the dotted names of what takes the module; a class that derives from one of them
+            takes it, too.
+        argument: its name.
+        position: where it stands, if it may be given by position.
+    """
+
+    calls: tuple[str, ...]
+    argument: str
+    position: int | None = None
 
 
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -165,4 +183,5 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     signs: tuple[str, ...] = ()
     classes: tuple[Class, ...] = msgspec.field(default=(), name="class")
     makers: tuple[Maker, ...] = msgspec.field(default=(), name="maker")
+    wrappers: tuple[Wrapper, ...] = msgspec.field(default=(), name="wrapper")
     precision: tuple[Precision, ...] = ()

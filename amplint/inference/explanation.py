@@ -347,10 +347,11 @@ class Explanations:
     def _framework(self, function: str) -> Iterator[Evidence]:
         """The calls that ask the framework that calls a function for a precision."""
         infer = self._inference
-        method = infer.model_of_method(infer.functions[function])
-        if method is None or not method.region:
+        facts = infer.functions[function]
+        framework = infer.runner(facts, infer.joined)
+        if framework is None or not infer.dtype_of_framework(facts, infer.joined):
             return
-        key = Key("precision", infer.files.models.framework_of(method))
+        key = Key("precision", framework)
         for caller, number in sorted(infer.sites_of(key)):
             place = Place(
                 infer.functions[caller].path, *infer.states[caller].graph.nodes[number].location

@@ -26,13 +26,13 @@ from amplint.core.values import (
     Tensor,
     TensorTree,
     Value,
-    constant,
     one,
     ordered,
 )
 from amplint.frameworks.models import Models
 from amplint.frameworks.schema import Given, Role
 from amplint.inference import transfer
+from amplint.inference.hierarchy import RUN_BY_CALL
 from amplint.inference.project import ProjectFacts
 from amplint.inference.state import Key, State
 from amplint.inference.transfer import Site
@@ -41,7 +41,6 @@ from amplint.inference.use_evidence import CONTAINERS, NAMED, Marks
 from amplint.ir import ops
 from amplint.ir.model import FunctionFacts, Node
 
-RUN_BY_CALL = frozenset({"forward", "__call__"})  # methods that a call of a module runs
 # What is used as a number, though somebody may put something else in its place.
 MAYBE_NUMBER = join([UNKNOWN, NUMBER])
 
@@ -323,15 +322,8 @@ def region_around(
         ask: gives the value of a key.
     """
     opened = opened_by(ask(Key("decorators", facts.id))) if facts.decorated else None
-    method = inference.model_of_method(facts) if opened is None else None
-    if method is None or not method.region:
-        return opened
-    asked = ask(Key("precision", inference.files.models.framework_of(method)))
-    # Of two programs, one may train in a region, and another without: nobody says which.
-    dtype = constant(asked)
-    if not isinstance(dtype, str) or not dtype:
-        return None
-    return Region("cuda", dtype, True, inherited=True)
+    dtype = inference.dtype_of_framework(facts, ask) if opened is None else None
+    return Region("cuda", dtype, True, inherited=True) if dtype else opened
 
 
 def opened_by(contexts: Value) -> Region | None:

@@ -30,6 +30,7 @@ from amplint.core.values import (
     constant,
     one,
 )
+from amplint.frameworks.models import UNSURE, Chosen, Models
 from amplint.frameworks.schema import Maker
 from amplint.inference import ranks
 from amplint.inference.transfer.arguments import device_of, dtype_of, switch
@@ -253,9 +254,7 @@ def made_by_framework(maker: Maker, name: str, arguments: Arguments, site: Site)
     """The object that a function or a class of a framework builds."""
     if maker.builds == "accelerator":
         device = Device(ACCELERATOR, site.evidence("the device is chosen here", Shows.PLACEMENT))
-        chosen = site.models.precision(
-            name, lambda argument, position: constant(arguments.get(argument, position))
-        )
+        chosen = precision_asked(name, arguments, site.models)
         opens = chosen is None or chosen.dtype is not None
         return Object("accelerator", name, device, chosen and chosen.dtype, enabled=opens)
     if maker.on_device:
@@ -264,6 +263,19 @@ def made_by_framework(maker: Maker, name: str, arguments: Arguments, site: Site)
     if maker.builds == "loader":
         return Object("loader", name, host_memory(name, arguments, site))
     return Object(maker.builds, name)
+
+
+def precision_asked(name: str, arguments: Arguments, models: Models) -> Chosen | None:
+    """The precision that a call of this dotted name asks a framework for; None if it says none."""
+
+    def given(argument: str, position: int | None) -> object:
+        value = arguments.get(argument, position)
+        if value is None or value == NOTHING:
+            return None
+        told = constant(value)
+        return UNSURE if told is None else told
+
+    return models.precision(name, given)
 
 
 def handed_on(arguments: Arguments) -> Value:
