@@ -319,7 +319,11 @@ def sources_of(model: Model) -> list[str]:
     rows: list[Row] = [
         *model.classes, *methods, *model.makers, *model.precision, *model.wrappers,
     ]  # fmt: skip
-    return [*dict.fromkeys(row.source for row in rows if row.source)]
+    named = [row.source for row in rows if row.source]
+    for star in model.stars:
+        named += (f"{module.replace('.', '/')}.py" for module in star.modules)
+        named += (f"{star.source}, {name}" for name in star.names)
+    return [*dict.fromkeys(named)]
 
 
 # ------------------------------------------------------------------------- releases as text

@@ -108,6 +108,7 @@ class Models:
             (n, p) for model in models for p in model.precision for n in p.calls
         )
         self._wrappers = Names((n, w) for model in models for w in model.wrappers for n in w.calls)
+        self._stars = {m: star for model in models for star in model.stars for m in star.modules}
         # By the ids of rows, which live as long as this: the name of the framework.
         self._owner: dict[int, str] = {}
         self._of_kind: dict[str, tuple[Class, ...]] = {}
@@ -139,6 +140,16 @@ class Models:
         values = {v for row in rows for v, dtype in row.values.items() if dtype == "float16"}
         words = sorted(value for value in values if not value.isdigit() and value not in BOOLEANS)
         return [sign_of(f'"{word}"') for word in words]
+
+    def starred(self, module: str, name: str) -> str | None:
+        """The dotted name of what `from module import *` binds to a name, if a row knows it."""
+        star = self._stars.get(module)
+        if star is None:
+            return None
+        dotted = f"{module}.{name}"
+        rows = (self._classes, self._precision, self._wrappers)
+        known = dotted in self._makers or any(each.of(dotted) for each in rows)
+        return dotted if known else star.names.get(name)
 
     def classes(self, names: Iterable[str]) -> tuple[Class, ...]:
         """The rows of classes that something derives from, each once.

@@ -76,6 +76,10 @@ def lines(model: Model) -> Iterator[str]:
         yield from (f"  {value}: casts to {dtype}" for value, dtype in row.casts.items())
         if row.unless is not None:
             yield f"  no region with `{row.unless}`"
+    for star in model.stars:
+        yield ""
+        yield f"* of {', '.join(star.modules)}"
+        yield from (f"  {name}: {meant}" for name, meant in star.names.items())
     for wrapper in model.wrappers:
         yield ""
         calls = ", ".join(wrapper.calls)

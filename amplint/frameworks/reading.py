@@ -113,6 +113,8 @@ def names_of(model: Model) -> Iterator[tuple[str, str]]:
         for method in cls.methods:
             yield from (("method", name) for name in (*method.names, *method.parameters))
     yield from (("maker", name) for row in model.makers for name in row.names)
+    for star in model.stars:
+        yield from (("star", name) for name in (*star.modules, *star.names, *star.names.values()))
     taking: tuple[Precision | Wrapper, ...] = (*model.precision, *model.wrappers)
     for row in taking:
         kind = "precision" if isinstance(row, Precision) else "wrapper"

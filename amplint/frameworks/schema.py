@@ -163,6 +163,19 @@ class Wrapper(Row, frozen=True):
     position: int | None = None
 
 
+class Star(Row, frozen=True):
+    """Modules of which users import all names: `from fastai.vision.all import *`. A name that such
+    an import alone can bind is one of a row of the model, or one of `names`.
+
+    Args:
+        modules: their dotted names.
+        names: others that they bring, each with what it is. Ex) `F = "torch.nn.functional"`
+    """
+
+    modules: tuple[str, ...]
+    names: dict[str, str] = msgspec.field(default_factory=dict)
+
+
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """All that is known of a framework, and of what it does with the code that it calls.
 
@@ -185,3 +198,4 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     makers: tuple[Maker, ...] = msgspec.field(default=(), name="maker")
     wrappers: tuple[Wrapper, ...] = msgspec.field(default=(), name="wrapper")
     precision: tuple[Precision, ...] = ()
+    stars: tuple[Star, ...] = msgspec.field(default=(), name="star")
