@@ -317,7 +317,7 @@ def names_of(model: Model) -> list[str]:
 def sources_of(model: Model) -> list[str]:
     methods = [method for cls in model.classes for method in cls.methods]
     rows: list[Row] = [
-        *model.classes, *methods, *model.makers, *model.precision, *model.wrappers,
+        *model.classes, *methods, *model.makers, *model.precision, *model.wrappers, *model.settings,
     ]  # fmt: skip
     named = [row.source for row in rows if row.source]
     for star in model.stars:

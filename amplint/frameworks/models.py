@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
 from amplint.frameworks.reading import model_of
-from amplint.frameworks.schema import Class, Maker, Method, Model, Precision, Wrapper
+from amplint.frameworks.schema import Class, Maker, Method, Model, Precision, Setting, Wrapper
 
 ANY = "*"
 SUFFIX = ".toml"
@@ -127,6 +127,21 @@ class Models:
             name for method in methods_of_all if method.result == "loss" for name in method.names
         ).difference(NO_SIGN)
         self._methods: dict[tuple[int, ...], Mapping[str, Method]] = {}  # by ids of classes
+
+    @cached_property
+    def settings(self) -> list[tuple[str, Setting]]:
+        """The rows of values in configuration files, each with the name of its framework."""
+        return [(model.name, row) for model in self.models for row in model.settings]
+
+    def is_named(self, framework: str, texts: Iterable[str]) -> bool:
+        """Whether one of some texts names a framework."""
+        packages = [p for model in self.models if model.name == framework for p in model.packages]
+        return any(package in text for text in texts for package in packages)
+
+    def reads_json(self, texts: Collection[str]) -> bool:
+        """Whether one of some texts names a framework that is configured by JSON files."""
+        frameworks = {framework for framework, row in self.settings if row.format == "json"}
+        return any(self.is_named(framework, texts) for framework in frameworks)
 
     @cached_property
     def signs(self) -> list[Sign]:

@@ -76,6 +76,12 @@ def lines(model: Model) -> Iterator[str]:
         yield from (f"  {value}: casts to {dtype}" for value, dtype in row.casts.items())
         if row.unless is not None:
             yield f"  no region with `{row.unless}`"
+    for setting in model.settings:
+        yield ""
+        yield f"{setting.key} in configuration files ({setting.format})"
+        yield from (f"  with {key} = {value}" for key, value in setting.also.items())
+        yield from (f"  {value}: a region of {dtype}" for value, dtype in setting.values.items())
+        yield from (f"  {value}: casts to {dtype}" for value, dtype in setting.casts.items())
     for star in model.stars:
         yield ""
         yield f"* of {', '.join(star.modules)}"

@@ -40,6 +40,7 @@ from amplint.inference.transfer.kinds import NUMBER
 from amplint.inference.use_evidence import CONTAINERS, NAMED, Marks
 from amplint.ir import ops
 from amplint.ir.model import FunctionFacts, Node
+from amplint.knowledge import libraries
 
 # What is used as a number, though somebody may put something else in its place.
 MAYBE_NUMBER = join([UNKNOWN, NUMBER])
@@ -322,8 +323,10 @@ def region_around(
         ask: gives the value of a key.
     """
     opened = opened_by(ask(Key("decorators", facts.id))) if facts.decorated else None
-    dtype = inference.dtype_of_framework(facts, ask) if opened is None else None
-    return Region("cuda", dtype, True, inherited=True) if dtype else opened
+    if opened is not None or not libraries.TRANSPARENT_DECORATORS.issuperset(facts.decorated):
+        return opened  # a decorator that nobody knows may end the region
+    dtype = inference.dtype_of_framework(facts, ask)
+    return Region("cuda", dtype, True, inherited=True) if dtype else None
 
 
 def opened_by(contexts: Value) -> Region | None:

@@ -293,8 +293,9 @@ class Hierarchy(Bindings):
         framework = self.runner(function, ask)
         if framework is None:
             return None
-        told = ask(Key("precision", framework))
-        dtypes = {str(atom.const) for atom in told if isinstance(atom, Host)}
+        asked = ask(Key("precision", framework))
+        dtypes = {str(atom.const) for atom in asked if isinstance(atom, Host)}
+        dtypes.update(told.dtype for told in self.files.told if told.framework == framework)
         if len(dtypes) > 1 and "" not in dtypes:
             return "half"
         # Of two programs, one may train in a region, and another without: nobody says which.
