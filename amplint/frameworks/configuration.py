@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from amplint.frameworks.models import ANY, Models, written
+from amplint.frameworks.models import ANY, BOOLEANS, Models, written
 from amplint.frameworks.schema import Setting
 
 JSON = ".json"
 MOST_CHARACTERS = 65_536  # of a file: those that come with mmdet have up to 7,000
 MOST_FILES = 200  # that are parsed, of each project
+UNWRITTEN = {ANY, *BOOLEANS}  # values that do not stand in a file as a model has them
 Span = tuple[int, int, int, int]
 Row = tuple[str, Setting]  # behind the name of its framework
 
@@ -69,14 +69,16 @@ def told(models: Models, texts: Mapping[str, str]) -> tuple[Told, ...]:
 
 
 def may_hold(row: Setting, path: str, text: str) -> bool:
-    """Whether a file is one of which a row may speak."""
+    """Whether a file is one of which a row may speak: it holds the words."""
     if path.endswith(JSON) != (row.format == "json") or len(text) > MOST_CHARACTERS:
         return False
-    first = row.key.partition(".")[0]
-    if first not in text:
+    first, *inner = row.key.split(".")
+    if first not in text or not all(part in text for part in inner):
         return False
-    assigned = rf"^{re.escape(first)}[ \t]*="
-    return row.format == "json" or re.search(assigned, text, re.MULTILINE) is not None
+    if row.format == "python" and not (text.startswith(first) or f"\n{first}" in text):
+        return False
+    values = {*row.values, *row.casts}
+    return not values.isdisjoint(UNWRITTEN) or any(value in text for value in values)
 
 
 def in_document(rows: Iterable[Row], document: Document, path: str) -> Iterator[Told]:

@@ -4,15 +4,22 @@ them is another run."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from amplint.core import registry
 from amplint.frameworks.configuration import MOST_CHARACTERS, told
 from amplint.frameworks.models import models_with
-from amplint.project import configurations
+from amplint.project import configurations, discover
+from amplint.project.config import Settings
 from amplint.run import session
+from amplint.run.engine import run
+from amplint.run.linking import LiveLinker
+from amplint.run.request import Request
 from tests.command import Amplint
+from tests.helpers import request, write
 
 SIGN = "\n\ndef another(x):\n    with torch.autocast('cuda'):  # fp16\n        return x @ x\n"
 NETWORK = """\
@@ -141,6 +148,28 @@ def test_a_change_of_the_file_is_another_run(
     assert len(counted) == 3
 
 
+def test_values_are_not_taken_up_after_a_change(
+    trained: Path, amplint: Amplint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a large project, the cache keeps the values, too."""
+    monkeypatch.setattr(session, "LEAST_KEPT", 0)
+    for text, places in ((AUTOCAST, [FOUND]), (CAST, []), (AUTOCAST, [FOUND])):
+        trained.write_text(text)
+        assert found(amplint) == places
+
+
+def test_nor_are_those_in_memory(project: Path, trained: Path) -> None:
+    """As in an editor: the values stay in memory from one edit to the next."""
+    paths = [project / "network.py", project / "train.py"]
+    settings = Settings(project)
+    asked = Request(
+        discover.project(paths, settings), settings, registry.own_rules(), linker=LiveLinker()
+    )
+    for text, codes in ((AUTOCAST, ["AMP802"]), (CAST, []), (AUTOCAST, ["AMP802"])):
+        trained.write_text(text)
+        assert [f.code for f in run(asked).findings] == codes
+
+
 def test_what_fix_has_come_to_is_not_taken_up_after_a_change(
     trained: Path, amplint: Amplint
 ) -> None:
@@ -245,6 +274,20 @@ def test_a_region_of_a_configuration_holds_for_the_classes_of_its_framework(
     (project / "tests").mkdir()
     configuration.rename(project / "tests" / "amp.py")
     assert found(amplint) == []
+
+
+def test_an_edit_of_a_configuration_is_known_in_memory(tmp_path: Path) -> None:
+    """As in an editor: the values stay in memory from one edit to the next."""
+    on = "optim_wrapper = dict(type='AmpOptimWrapper')\n"
+    off = on.replace("Amp", "")
+    files = {"model.py": DETECTOR.encode(), "amp.py": off.encode()}
+    write(files, tmp_path)
+    asked = replace(request(files, tmp_path), linker=LiveLinker())
+    for text in (off, on, f"# {on}{on}", off, on):
+        outcome = run(replace(asked, overlays={"amp.py": text}))
+        assert [f.code for f in outcome.findings] == ["AMP304"] * (text != off)
+        places = [each.path for f in outcome.findings for each in f.related]
+        assert places == ["amp.py"] * (text != off)
 
 
 def test_a_method_that_a_decorator_may_take_out_of_the_region_is_in_none(
