@@ -789,15 +789,17 @@ class Calls(OfFrameworks):
 
     def as_given_here(self, function: str, result: Value, node: Node) -> Value:
         """The result of a call. Where it runs in no region, and another call of the same function
-        does, half is what the function gives to that one."""
+        does, or a framework runs it in one, half is what the function gives to that one."""
         region = self.region_of_call(node, function)
         if region is not None and region.enabled is not False:
             return result
         of_unknown_dtype = transfer.without_half(result)
         if of_unknown_dtype == result:
             return result  # whatever the region: nobody has to hear of it
-        inherited = self.inference.inherited_region(function)
-        return result if inherited is None else of_unknown_dtype
+        infer = self.inference
+        facts = infer.functions[function]
+        elsewhere = infer.inherited_region(function) or infer.dtype_of_framework(facts, infer.read)
+        return of_unknown_dtype if elsewhere else result
 
     def specialised(self, function: Function, arguments: Arguments, result: Value) -> Value:
         """The result of a helper, with this call's arguments put for its parameters: a region, or

@@ -82,6 +82,33 @@ def test_what_is_given_to_a_framework_runs_in_its_region(tmp_path: Path, call: s
     assert is_in_region(tmp_path, text)
 
 
+def test_what_it_gives_to_others_is_not_known_to_be_half(tmp_path: Path) -> None:
+    """Called by the project, the module runs in no region, or in one that casts its output back."""
+    text = f"""{HUGGING}
+import torch
+from torch import nn
+
+
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        x = self.layer(x)
+        return x / (x.abs() + 1e-8)  # AMP802
+
+
+def main(data):
+    network = Network().cuda()
+    Trainer(network, TrainingArguments("out", fp16=True)).train()
+    for x in data:
+        x = network(x.cuda())
+        yield x / (x.abs() + 1e-8)
+"""
+    assert is_in_region(tmp_path, text)
+
+
 UNTOLD = {
     "no precision": "Trainer(model=Network(), args=TrainingArguments('out'))",
     "none of both": "Trainer(Network(), TrainingArguments('out', fp16=False, bf16=False))",
@@ -173,4 +200,32 @@ def main(data):
 )
 def test_what_is_set_up_runs_in_the_region(tmp_path: Path, precision: str, does: bool) -> None:
     text = FABRIC.replace("{network}", NETWORK).replace("{precision}", precision)
+    assert is_in_region(tmp_path, text) is does
+
+
+ACCELERATE = """\
+from accelerate import Accelerator
+{network}
+
+def main(data, plugin):
+    accelerator = Accelerator({precision})
+    network = accelerator.prepare(Network())
+    for x in data:
+        network(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("precision", "does"),
+    [
+        ('mixed_precision="fp16"', True),
+        ('mixed_precision="bf16", deepspeed_plugin=None', True),
+        ('mixed_precision="no"', False),
+        ("mixed_precision=None", False),
+        ("", False),
+        ('mixed_precision="fp16", deepspeed_plugin=plugin', False),
+    ],
+)
+def test_what_is_prepared_runs_in_the_region(tmp_path: Path, precision: str, does: bool) -> None:
+    text = ACCELERATE.replace("{network}", NETWORK).replace("{precision}", precision)
     assert is_in_region(tmp_path, text) is does
