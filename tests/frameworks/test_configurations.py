@@ -206,7 +206,7 @@ def test_no_file_is_looked_for_where_no_framework_reads_it(
 
 def in_python(text: str, name: str = "configs/amp.py") -> list[str]:
     """The dtypes that a file of a project of mmengine asks for."""
-    texts = {name: text, "model.py": "import mmengine\n"}
+    texts = {name: text, "model.py": "import mmengine, mmcv\n"}
     return [each.dtype for each in told(models_with(()), texts)]
 
 
@@ -276,6 +276,28 @@ def test_a_region_of_a_configuration_holds_for_the_classes_of_its_framework(
     assert found(amplint) == []
 
 
+def test_the_older_mmcv_runs_other_methods_in_a_region(project: Path, amplint: Amplint) -> None:
+    """Its losses are in none, by `force_fp32`, nor is what these call."""
+    (project / "conf" / "amp.py").write_text("fp16 = dict(loss_scale=512.)\n")
+    training = """\
+import torch.nn.functional as F
+from mmdet.core.bbox.assigners import BaseAssigner
+from mmdet.models.detectors import BaseDetector
+
+
+class Detector(BaseDetector):
+    def forward_train(self, img, img_metas, mask, **kwargs):
+        return F.binary_cross_entropy(self.backbone(img).sigmoid(), mask)
+
+
+class Assigner(BaseAssigner):
+    def assign(self, bboxes, gt_bboxes, gt_bboxes_ignore=None, gt_labels=None):
+        return F.binary_cross_entropy(bboxes, gt_bboxes)
+"""
+    (project / "model.py").write_text(training)
+    assert found(amplint) == ["model.py:8:16: AMP304"]
+
+
 def test_an_edit_of_a_configuration_is_known_in_memory(tmp_path: Path) -> None:
     """As in an editor: the values stay in memory from one edit to the next."""
     on = "optim_wrapper = dict(type='AmpOptimWrapper')\n"
@@ -293,7 +315,7 @@ def test_an_edit_of_a_configuration_is_known_in_memory(tmp_path: Path) -> None:
 def test_a_method_that_a_decorator_may_take_out_of_the_region_is_in_none(
     project: Path, amplint: Amplint
 ) -> None:
-    (project / "conf" / "amp.py").write_text("fp16 = dict(loss_scale=512.)\n")
+    (project / "conf" / "amp.py").write_text("optim_wrapper = dict(type='AmpOptimWrapper')\n")
     (project / "model.py").write_text(DETECTOR)
     assert found(amplint) == ["model.py:8:16: AMP304"]
     decorated = DETECTOR.replace("    def forward", "    @force_fp32()\n    def forward")
