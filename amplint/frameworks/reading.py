@@ -12,10 +12,11 @@ from amplint.frameworks.schema import Model, Precision, Telling, Wrapper
 
 MOST_CHARACTERS = 200_000  # of a file: the largest one of amplint's own has a twentieth of that
 MOST_IN_NAME = 200
-# Each pattern, and each sign, is tried at every class or file of a project.
+# Each pattern, sign, setting and package is tried at every class or file of a project.
 MOST_PATTERNS = 200
 MOST_SIGNS = 50
 MOST_SETTINGS = 50
+MOST_PACKAGES = 50
 MOST_STARS = 2
 NAME = re.compile(r"[\w*]+(\.[\w*]+)*")
 TITLE = re.compile(r"[\w .+-]{1,200}")
@@ -101,6 +102,8 @@ def check(model: Model) -> None:
             raise ModelError(f"a sign is not a text of up to {MOST_IN_NAME} letters")
     if len(model.settings) > MOST_SETTINGS:
         raise ModelError(f"it has more than {MOST_SETTINGS} settings")
+    if len(model.packages) > MOST_PACKAGES:
+        raise ModelError(f"it has more than {MOST_PACKAGES} packages")
     check_dtypes("precision", model.precision)
     check_dtypes("setting", model.settings)
 
