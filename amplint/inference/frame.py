@@ -32,7 +32,6 @@ from amplint.core.values import (
 from amplint.frameworks.models import Models
 from amplint.frameworks.schema import Given, Role
 from amplint.inference import transfer
-from amplint.inference.hierarchy import RUN_BY_CALL
 from amplint.inference.project import ProjectFacts
 from amplint.inference.state import Key, State
 from amplint.inference.transfer import Site
@@ -42,6 +41,7 @@ from amplint.ir import ops
 from amplint.ir.model import FunctionFacts, Node
 from amplint.knowledge import libraries
 
+RUN_BY_CALL = frozenset({"forward", "__call__"})  # methods that a call of a module runs
 # What is used as a number, though somebody may put something else in its place.
 MAYBE_NUMBER = join([UNKNOWN, NUMBER])
 

@@ -34,7 +34,6 @@ COMMON_METHODS = frozenset(
 )
 SCHEDULERS = "torch.optim.lr_scheduler."
 AUTOGRAD_FUNCTION = "torch.autograd.Function"
-RUN_BY_CALL = frozenset({"forward", "__call__"})  # methods that a call of a module runs
 AUTOGRAD_ROLES = ("forward", "backward")
 
 

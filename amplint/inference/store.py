@@ -31,7 +31,8 @@ from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts
 if TYPE_CHECKING:
     from amplint.inference.circles import Turn
 
-OF_CODE: frozenset[KeyKind] = frozenset({"param", "field"})  # keys that other files may write
+# Keys that other files may write.
+OF_CODE: frozenset[KeyKind] = frozenset({"param", "field", "runner"})
 # Keys of which one node alone makes something. What else is read may matter to the whole function,
 # or is remembered for the next node that asks.
 OF_NODES: frozenset[KeyKind] = frozenset(

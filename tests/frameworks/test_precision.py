@@ -54,6 +54,7 @@ TOLD = {
     "trl": "SFTTrainer(model=Network(), args=TrainingArguments('out', fp16=True))",
     "a subclass": "Plain(model=Network(), args=TrainingArguments('out', fp16=True))",
     "a constructor": "Handing(None, model=Network(), args=TrainingArguments('out', fp16=True))",
+    "a constructor by place": "Naming(Network(), TrainingArguments('out', fp16=True), 3)",
     "own arguments": "Trainer(model=Network(), args=Arguments('out', fp16=True))",
     "no deepspeed": "Trainer(Network(), TrainingArguments('o', bf16=True, deepspeed=None))",
     "called elsewhere": "Trainer(Network(), TrainingArguments('o', bf16=True)); Network()(data)",
@@ -65,6 +66,12 @@ class Arguments(TrainingArguments):
 
 class Plain(Trainer):
     pass
+
+
+class Naming(Trainer):
+    def __init__(self, model, args, weight):
+        super(Naming, self).__init__(model, args)
+        self.weight = weight
 
 
 class Handing(Trainer):
@@ -107,6 +114,13 @@ def main(data):
         yield x / (x.abs() + 1e-8)
 """
     assert is_in_region(tmp_path, text)
+
+
+@pytest.mark.parametrize(("folder", "number"), [("scripts", 1), ("tests", 0)])
+def test_a_test_says_nothing_of_other_code(tmp_path: Path, folder: str, number: int) -> None:
+    training = f"{HUGGING}from net import Network\n\n\ndef main():\n    {TOLD['by name']}\n"
+    files = {"net.py": NETWORK.encode(), f"{folder}/train.py": training.encode()}
+    assert len(lint(files, tmp_path, select=DEFAULT_SELECT).findings) == number
 
 
 UNTOLD = {
