@@ -29,7 +29,7 @@ from typing import NamedTuple
 import msgspec
 
 from amplint.frameworks.models import ANY, bundled, fits
-from amplint.frameworks.schema import Class, Method, Model, Precision, Row
+from amplint.frameworks.schema import Class, Method, Model, Precision, Row, Wrapper
 from benchmarks.packages import default_cache
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -145,6 +145,8 @@ class Held(NamedTuple):
                     yield from self.of_method(cls, method, name)
         for row in self.model.precision:
             yield from self.of_precision(row)
+        for wrapper in self.model.wrappers:
+            yield from self.of_argument(wrapper, [*self.taking(wrapper)])
         for source in sources_of(self.model):
             yield from self.of_source(source)
 
@@ -195,16 +197,28 @@ class Held(NamedTuple):
         if written and not any(begins(parameters, wanted) for parameters in written):
             yield f"{where}: its parameters are ({written[0]}), not ({', '.join(wanted)})"
 
-    def of_precision(self, row: Precision) -> Iterator[str]:
+    def taking(self, row: Precision | Wrapper) -> Iterator[Taken]:
+        """What the calls take that have the argument of a row."""
+        for key, _ in self.definitions(row.calls):
+            taken = self.taken(key)
+            if taken is not None and taken.has(row.argument):
+                yield taken
+
+    def of_argument(self, row: Precision | Wrapper, takes: Sequence[Taken]) -> Iterator[str]:
         where = f"{row.calls[0]}({row.argument}=)"
-        found = [self.taken(key) for key, _ in self.definitions(row.calls)]
-        takes = [each for each in found if each is not None and each.has(row.argument)]
         if not takes:
             yield f"{where}: there is no such argument"
         for each in takes:
             position = each.position(row.argument)
             if row.position is not None and position != row.position:
                 yield f"{where}: its position is {position}, not {row.position}"
+
+    def of_precision(self, row: Precision) -> Iterator[str]:
+        where = f"{row.calls[0]}({row.argument}=)"
+        takes = [*self.taking(row)]
+        yield from self.of_argument(row, takes)
+        if row.unless is not None and not any(each.has(row.unless) for each in takes):
+            yield f"{where}: there is no argument `{row.unless}`"
         literals = {v for each in takes for v in each.literals.get(row.argument, ())}
         known = literals or {*self.extract.constants, "true", "false"}
         listed = "of its annotation" if literals else "in the sources"
@@ -295,15 +309,21 @@ def names_of(model: Model) -> list[str]:
     rows = [
         *(row.names for row in model.classes),
         *(row.names for row in model.makers),
-        *(row.calls for row in model.precision),
+        *(row.calls for row in (*model.precision, *model.wrappers)),
     ]
     return [*dict.fromkeys(name for names in rows for name in names)]
 
 
 def sources_of(model: Model) -> list[str]:
     methods = [method for cls in model.classes for method in cls.methods]
-    rows: list[Row] = [*model.classes, *methods, *model.makers, *model.precision]
-    return [*dict.fromkeys(row.source for row in rows if row.source)]
+    rows: list[Row] = [
+        *model.classes, *methods, *model.makers, *model.precision, *model.wrappers, *model.settings,
+    ]  # fmt: skip
+    named = [row.source for row in rows if row.source]
+    for star in model.stars:
+        named += (f"{module.replace('.', '/')}.py" for module in star.modules)
+        named += (f"{star.source}, {name}" for name in star.names)
+    return [*dict.fromkeys(named)]
 
 
 # ------------------------------------------------------------------------- releases as text
@@ -583,7 +603,9 @@ class Reader:
 
     @cached_property
     def arguments(self) -> set[str]:
-        return {row.argument for row in self.model.precision}
+        taking = (*self.model.precision, *self.model.wrappers)
+        unless = (row.unless for row in self.model.precision if row.unless is not None)
+        return {*(row.argument for row in taking), *unless}
 
     def definition(self, found: Found) -> Definition:
         place, node = found

@@ -38,7 +38,7 @@ class GradSurelyOn(PlaceFact[bool]):
     def _off(self) -> Set[str]:
         """The functions of which a call may run without gradients, and what they call."""
         called: dict[str, list[str]] = {}
-        off: dict[str, None] = {}
+        off = dict.fromkeys(self._without_gradients())
         for callee, sites in self._callers.items():
             for caller, number in sites:
                 called.setdefault(caller, []).append(callee)
@@ -46,6 +46,13 @@ class GradSurelyOn(PlaceFact[bool]):
                 if state is None or self._switches(caller, state.graph.nodes[number].block):
                     off[callee] = None
         return set(reachable(off, lambda function: called.get(function, ())))
+
+    def _without_gradients(self) -> Iterator[str]:
+        """The methods that a framework calls without gradients."""
+        for function in self.inference.states:
+            method = self.inference.model_of_method(self.inference.functions[function])
+            if method is not None and not method.gradients:
+                yield function
 
     def _switches(self, function: str, block: int) -> bool:
         """Whether something may switch them off within a function, or around it as a decorator."""

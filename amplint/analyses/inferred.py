@@ -8,7 +8,7 @@ from amplint.analyses.fact import CallFact, Fact, NodeFact, PlaceFact
 from amplint.analyses.unknown_in_calls import gives_half, is_unknown_in, sources
 from amplint.core.lattice import only
 from amplint.core.values import Atom, Instance, Object, Region, Value
-from amplint.frameworks.schema import Method
+from amplint.frameworks.schema import Method, Model, Telling
 from amplint.inference import Inference
 from amplint.inference.explanation import Explanations
 from amplint.inference.transfer import without_half
@@ -35,8 +35,13 @@ class Frameworks(Fact):
     def scaling(self) -> tuple[str, ...]:
         """The names by which those are imported that scale losses, if they are told to."""
         models = self.inference.files.models.models
-        scales = (model for model in models if any(row.scaled for row in model.precision))
+        scales = (model for model in models if any(row.scaled for row in telling(model)))
         return tuple(package for model in scales for package in model.packages)
+
+
+def telling(model: Model) -> tuple[Telling, ...]:
+    """The places where a framework is told a precision."""
+    return (*model.precision, *model.settings)
 
 
 class ReadByFramework(CallFact[bool]):

@@ -217,14 +217,16 @@ class Instance:
 
     `given`: what its constructor was given, by parameter, where one call is known to have made it.
     A field that holds such a parameter has this value in it, whatever others of its class hold.
-    `wrapped`: the dtype of the region in which a framework runs the `forward` of a module; what
-    that gives, it casts to float32.
+    `wrapped`: the dtype of the region in which a framework runs the `forward` of a module.
+    `keeps`: whether the framework leaves what that gives as it is, instead of casting it to
+    float32.
     """
 
     cls: str
     device: Device = NO_DEVICE
     given: tuple[tuple[str, frozenset[Atom]], ...] = ()
     wrapped: str | None = None
+    keeps: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
 from amplint.frameworks.reading import model_of
-from amplint.frameworks.schema import Class, Maker, Method, Model, Precision
+from amplint.frameworks.schema import Class, Maker, Method, Model, Precision, Setting, Wrapper
 
 ANY = "*"
 SUFFIX = ".toml"
@@ -55,6 +55,7 @@ def fits(pattern: str, name: str) -> bool:
 
 
 UNKNOWN_TYPE = "?"
+UNSURE = object()  # an argument that is no constant
 QUOTE = "[\"']"
 BOOLEANS = frozenset({"true", "false"})
 # Names of methods of many classes, which say nothing of what they return: a `train_step` at home
@@ -106,12 +107,14 @@ class Models:
         self._precision = Names(
             (n, p) for model in models for p in model.precision for n in p.calls
         )
+        self._wrappers = Names((n, w) for model in models for w in model.wrappers for n in w.calls)
+        self._stars = {m: star for model in models for star in model.stars for m in star.modules}
         # By the ids of rows, which live as long as this: the name of the framework.
         self._owner: dict[int, str] = {}
         self._of_kind: dict[str, tuple[Class, ...]] = {}
         for model in models:
             methods = (method for cls in model.classes for method in cls.methods)
-            rows: tuple[object, ...] = (*model.precision, *methods)
+            rows: tuple[object, ...] = (*model.precision, *model.wrappers, *methods)
             self._owner |= {id(row): model.name for row in rows}
             for cls in model.classes:
                 if cls.kind is not None:
@@ -126,6 +129,21 @@ class Models:
         self._methods: dict[tuple[int, ...], Mapping[str, Method]] = {}  # by ids of classes
 
     @cached_property
+    def settings(self) -> list[tuple[str, Setting]]:
+        """The rows of values in configuration files, each with the name of its framework."""
+        return [(model.name, row) for model in self.models for row in model.settings]
+
+    def is_named(self, framework: str, texts: Iterable[str]) -> bool:
+        """Whether one of some texts names a framework."""
+        packages = [p for model in self.models if model.name == framework for p in model.packages]
+        return any(package in text for text in texts for package in packages)
+
+    def reads_json(self, texts: Collection[str]) -> bool:
+        """Whether one of some texts names a framework that is configured by JSON files."""
+        frameworks = {framework for framework, row in self.settings if row.format == "json"}
+        return any(self.is_named(framework, texts) for framework in frameworks)
+
+    @cached_property
     def signs(self) -> list[Sign]:
         """The texts by which a project shows that it trains under autocast by a framework."""
         return [Sign(*sign_of(text), m.packages) for m in self.models for text in m.signs]
@@ -137,6 +155,16 @@ class Models:
         values = {v for row in rows for v, dtype in row.values.items() if dtype == "float16"}
         words = sorted(value for value in values if not value.isdigit() and value not in BOOLEANS)
         return [sign_of(f'"{word}"') for word in words]
+
+    def starred(self, module: str, name: str) -> str | None:
+        """The dotted name of what `from module import *` binds to a name, if a row knows it."""
+        star = self._stars.get(module)
+        if star is None:
+            return None
+        dotted = f"{module}.{name}"
+        rows = (self._classes, self._precision, self._wrappers)
+        known = dotted in self._makers or any(each.of(dotted) for each in rows)
+        return dotted if known else star.names.get(name)
 
     def classes(self, names: Iterable[str]) -> tuple[Class, ...]:
         """The rows of classes that something derives from, each once.
@@ -177,22 +205,35 @@ class Models:
 
         Args:
             given: the constant that the call has for an argument, by name and position; None
-                where it has none.
+                where it has none, and UNSURE for what is no constant.
         """
         found = None
+        unsure = False
         for row in self._precision.of(name):
             assert isinstance(row, Precision)
             constant = given(row.argument, row.position)
-            value = written(constant)
-            if value in row.values:
-                return Chosen(self._owner[id(row)], row.values[value])
-            if constant is not None:
-                found = Chosen(self._owner[id(row)], None)
-        return found
+            instead = given(row.unless, None) if row.unless is not None else None
+            if UNSURE in (constant, instead):
+                unsure = True
+            elif instead is None and written(constant) in row.values:
+                return Chosen(self.framework_of(row), row.values[written(constant)])
+            elif constant is not None:
+                found = Chosen(self.framework_of(row), None)
+        return None if unsure else found
 
-    def framework_of(self, method: Method) -> str:
-        """The name of the framework of a method's row."""
-        return self._owner[id(method)]
+    def keeps_outputs(self, name: str) -> bool:
+        """Whether a module that a call of this dotted name wraps gives what it computes in the
+        region as it is."""
+        rows = self._precision.of(name)
+        return all(row.keeps_outputs for row in rows if isinstance(row, Precision))
+
+    def wrappers(self, name: str) -> tuple[Wrapper, ...]:
+        """The rows of the modules that a call of this dotted name is given to run."""
+        return tuple(row for row in self._wrappers.of(name) if isinstance(row, Wrapper))
+
+    def framework_of(self, row: Method | Precision | Wrapper) -> str:
+        """The name of the framework of a row."""
+        return self._owner[id(row)]
 
 
 def sign_of(text: str) -> tuple[str, re.Pattern[str]]:

@@ -11,7 +11,7 @@ import msgspec
 from amplint.core import files
 from amplint.frameworks.models import SUFFIX, bundled
 from amplint.frameworks.reading import ModelError, model_of
-from amplint.frameworks.schema import Class, Method, Model
+from amplint.frameworks.schema import Class, Method, Model, Telling
 
 OFTEN = {
     "element": "for each element of a data set",
@@ -70,10 +70,30 @@ def lines(model: Model) -> Iterator[str]:
     for row in model.precision:
         yield ""
         yield f"{row.argument}= of {', '.join(row.calls)}"
-        for value, dtype in row.values.items():
-            scaled = ", and the loss is scaled" if value in row.scaled else ""
-            yield f"  {value}: a region of {dtype}{scaled}"
-        yield from (f"  {value}: casts to {dtype}" for value, dtype in row.casts.items())
+        yield from meanings(row)
+        if row.unless is not None:
+            yield f"  no region with `{row.unless}`"
+    for setting in model.settings:
+        yield ""
+        yield f"{setting.key} in configuration files ({setting.format})"
+        yield from (f"  with {key} = {value}" for key, value in setting.also.items())
+        yield from meanings(setting)
+    for star in model.stars:
+        yield ""
+        yield f"* of {', '.join(star.modules)}"
+        yield from (f"  {name}: {meant}" for name, meant in star.names.items())
+    for wrapper in model.wrappers:
+        yield ""
+        calls = ", ".join(wrapper.calls)
+        yield f"{wrapper.argument}= of {calls}: its `forward` runs as the precision says"
+
+
+def meanings(row: Telling) -> Iterator[str]:
+    """The meaning of each value by which a framework is told a precision."""
+    does = {value: f"a region of {dtype}" for value, dtype in row.values.items()}
+    does |= {value: f"casts to {dtype}" for value, dtype in row.casts.items()}
+    for value, what in does.items():
+        yield f"  {value}: {what}{', and the loss is scaled' if value in row.scaled else ''}"
 
 
 def of_class(cls: Class) -> Iterator[str]:

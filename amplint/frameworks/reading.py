@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from amplint.core.toml import loads
-from amplint.frameworks.schema import Model
+from amplint.frameworks.schema import Model, Precision, Telling, Wrapper
 
 MOST_CHARACTERS = 200_000  # of a file: the largest one of amplint's own has a twentieth of that
 MOST_IN_NAME = 200
-# Each pattern, and each sign, is tried at every class or file of a project.
+# Each pattern, sign, setting and package is tried at every class or file of a project.
 MOST_PATTERNS = 200
 MOST_SIGNS = 50
+MOST_SETTINGS = 50
+MOST_PACKAGES = 50
 MOST_STARS = 2
 NAME = re.compile(r"[\w*]+(\.[\w*]+)*")
 TITLE = re.compile(r"[\w .+-]{1,200}")
@@ -98,10 +100,19 @@ def check(model: Model) -> None:
     for sign in model.signs:
         if not sign.strip(QUOTES) or len(sign) > MOST_IN_NAME:
             raise ModelError(f"a sign is not a text of up to {MOST_IN_NAME} letters")
-    for number, precision in enumerate(model.precision, 1):
-        dtypes = (*precision.values.values(), *precision.casts.values())
+    if len(model.settings) > MOST_SETTINGS:
+        raise ModelError(f"it has more than {MOST_SETTINGS} settings")
+    if len(model.packages) > MOST_PACKAGES:
+        raise ModelError(f"it has more than {MOST_PACKAGES} packages")
+    check_dtypes("precision", model.precision)
+    check_dtypes("setting", model.settings)
+
+
+def check_dtypes(kind: str, rows: Sequence[Telling]) -> None:
+    for number, row in enumerate(rows, 1):
+        dtypes = (*row.values.values(), *row.casts.values())
         if not all(map(DTYPE.fullmatch, dtypes)):
-            raise ModelError(f"precision {number}: a dtype is none, such as `float16`")
+            raise ModelError(f"{kind} {number}: a dtype is none, such as `float16`")
 
 
 def names_of(model: Model) -> Iterator[tuple[str, str]]:
@@ -113,8 +124,14 @@ def names_of(model: Model) -> Iterator[tuple[str, str]]:
         for method in cls.methods:
             yield from (("method", name) for name in (*method.names, *method.parameters))
     yield from (("maker", name) for row in model.makers for name in row.names)
-    for precision in model.precision:
-        yield from (("precision", name) for name in (*precision.calls, precision.argument))
+    for setting in model.settings:
+        yield from (("setting", name) for name in (setting.key, *setting.also))
+    for star in model.stars:
+        yield from (("star", name) for name in (*star.modules, *star.names, *star.names.values()))
+    taking: tuple[Precision | Wrapper, ...] = (*model.precision, *model.wrappers)
+    for row in taking:
+        kind = "precision" if isinstance(row, Precision) else "wrapper"
+        yield from ((kind, name) for name in (*row.calls, row.argument))
 
 
 def is_name(name: str) -> bool:

@@ -124,28 +124,83 @@ class Maker(Row, frozen=True):
     pins: bool = False
 
 
-class Precision(Row, frozen=True):
+class Telling(Row, frozen=True, kw_only=True):
+    """A place where a framework is told a precision.
+
+    Args:
+        values: each value as it is written (`true` for True) -> the dtype of the region that the
+            framework opens around what it calls with `region = true`.
+        casts: each value that casts parameters and inputs instead -> their dtype.
+        scaled: the values with which the framework scales the loss.
+    """
+
+    values: dict[str, str] = msgspec.field(default_factory=dict)
+    casts: dict[str, str] = msgspec.field(default_factory=dict)
+    scaled: tuple[str, ...] = ()
+
+
+class Precision(Telling, frozen=True):
     """An argument by which a framework is told a precision.
 
     Args:
         calls: the dotted names of what takes it.
         argument: its name.
         position: where it stands, if it may be given by position.
-        values: each value as it is written (`true` for True) -> the dtype of the region that the
-            framework opens around what it calls with `region = true`.
-        casts: each value that casts parameters and inputs instead -> their dtype.
-        scaled: the values with which the framework scales the loss.
-        keeps_outputs: whether what a model gives keeps the dtype that it has in the region. Else
-            the framework casts it to float32.
+        unless: the argument with which no value opens a region, whatever it is.
+        keeps_outputs: whether what a model gives that the framework wraps keeps the dtype that it
+            has in the region. Else the framework casts it to float32.
     """
 
     calls: tuple[str, ...]
     argument: str
     position: int | None = None
-    values: dict[str, str] = msgspec.field(default_factory=dict)
-    casts: dict[str, str] = msgspec.field(default_factory=dict)
-    scaled: tuple[str, ...] = ()
+    unless: str | None = None
     keeps_outputs: bool = msgspec.field(default=True, name="keeps-outputs")
+
+
+class Wrapper(Row, frozen=True):
+    """A call that is given a module, whose `forward` the framework runs from then on: in the region
+    that its precision asks for, or without any.
+
+    Args:
+        calls: the dotted names of what takes the module; a class that derives from one of them
+            takes it, too.
+        argument: its name.
+        position: where it stands, if it may be given by position.
+    """
+
+    calls: tuple[str, ...]
+    argument: str
+    position: int | None = None
+
+
+class Setting(Telling, frozen=True):
+    """A value in configuration files by which a framework is told a precision; `*` stands for any
+    one but None and False. Of the rows of a framework, the first that has the value of a file
+    counts.
+
+    Args:
+        format: of these files. "python": they assign it to a variable, as mmengine's do.
+        key: where the value stands, from the outside: `fp16.enabled` for the `enabled` of `fp16`.
+        also: other keys, each with the value that it must have, too.
+    """
+
+    format: Literal["json", "python"]
+    key: str
+    also: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Star(Row, frozen=True):
+    """Modules of which users import all names: `from fastai.vision.all import *`. A name that such
+    an import alone can bind is one of a row of the model, or one of `names`.
+
+    Args:
+        modules: their dotted names.
+        names: others that they bring, each with what it is. Ex) `F = "torch.nn.functional"`
+    """
+
+    modules: tuple[str, ...]
+    names: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -168,4 +223,7 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     signs: tuple[str, ...] = ()
     classes: tuple[Class, ...] = msgspec.field(default=(), name="class")
     makers: tuple[Maker, ...] = msgspec.field(default=(), name="maker")
+    wrappers: tuple[Wrapper, ...] = msgspec.field(default=(), name="wrapper")
     precision: tuple[Precision, ...] = ()
+    settings: tuple[Setting, ...] = msgspec.field(default=(), name="setting")
+    stars: tuple[Star, ...] = msgspec.field(default=(), name="star")

@@ -135,6 +135,7 @@ class Bindings(Store):
         graph = self.files[path].graph(f"{path}::")
         if name.startswith("_"):
             return BOTTOM  # a star brings none of these
+        of_library: Value = BOTTOM
         for node in graph.bindings.get("*", ()):
             module, _, level = graph.nodes[node].data
             if level:
@@ -145,9 +146,18 @@ class Bindings(Store):
                 found = self._find_binding(target, name, seen)
                 if found:
                     return found
-            elif target is None and not level and module in STAR_LIBRARIES:
-                return transfer.symbol_attribute(module, name)
-        return BOTTOM
+            elif target is None and not level:
+                of_library = self._of_library(module, name) or of_library
+        return of_library
+
+    def _of_library(self, module: str, name: str) -> Value:
+        """The value that a library's `from module import *` binds to a name, if it is known to."""
+        known = f"{module}.{name}" if module in STAR_LIBRARIES else None
+        dotted = known or self.files.models.starred(module, name)
+        if dotted is None:
+            return BOTTOM
+        parent, _, last = dotted.rpartition(".")
+        return transfer.symbol_attribute(parent, last) if parent else one(Symbol(dotted))
 
     def outer_name(self, function: FunctionFacts, name: str) -> Value:
         """A name free in the function: of an enclosing function, the module, or a builtin."""

@@ -421,6 +421,7 @@ class Calls(OfFrameworks):
             for identity in makers:
                 self.enter(identity, node, arguments, Instance(atom.id))
             if not makers:
+                self.note_made(atom.id, arguments)
                 if infer.library_bases(atom.id) & DICTS:
                     return self.called(Symbol("builtins.dict"), arguments, node)
                 given = self.fill_fields(atom.id, arguments)
@@ -441,6 +442,8 @@ class Calls(OfFrameworks):
                 return self.call_instance(atom.of, arguments, node)
             if atom.name in ("register_buffer", "register_parameter"):
                 self.register(atom.of, arguments, node)
+            if atom.name == "__init__":  # of a base in a library
+                self.note_made(atom.of.cls, arguments)
             known = self.given_by_framework(atom, node)
             return known if known is not None else self.called(atom, arguments, node)
         if isinstance(atom, Method) and is_executor(atom.of) and atom.name in libraries.EXECUTES:
@@ -453,6 +456,7 @@ class Calls(OfFrameworks):
             self.run_closure(arguments, node)
         if isinstance(atom, Symbol):
             self.note_precision(atom.name, arguments)
+            self.note_runner(atom.name, arguments)
             special = self.call_special(atom.name, arguments, node)
             if special is not None:
                 return special
@@ -785,16 +789,18 @@ class Calls(OfFrameworks):
         return self.as_given_here(function.id, result, node)
 
     def as_given_here(self, function: str, result: Value, node: Node) -> Value:
-        """The result of a call. Where it stands in no region, and another call of the same function
-        does, half is what the function gives to that one."""
-        region = self.region(node.block)
+        """The result of a call. Where it runs in no region, and another call of the same function
+        does, or a framework runs it in one, half is what the function gives to that one."""
+        region = self.region_of_call(node, function)
         if region is not None and region.enabled is not False:
             return result
         of_unknown_dtype = transfer.without_half(result)
         if of_unknown_dtype == result:
             return result  # whatever the region: nobody has to hear of it
-        inherited = self.inference.inherited_region(function)
-        return result if inherited is None else of_unknown_dtype
+        infer = self.inference
+        facts = infer.functions[function]
+        elsewhere = infer.inherited_region(function) or infer.dtype_of_framework(facts, infer.read)
+        return of_unknown_dtype if elsewhere else result
 
     def specialised(self, function: Function, arguments: Arguments, result: Value) -> Value:
         """The result of a helper, with this call's arguments put for its parameters: a region, or
@@ -868,7 +874,7 @@ class Calls(OfFrameworks):
             self.call_function(Function(identity, instance), arguments, node) for identity in ids
         ]
         value = join(results)
-        if instance.wrapped is not None:
+        if instance.wrapped is not None and not instance.keeps:
             value = transfer.as_float32(value)
         if module and (not ids or is_unknown(value)):
             operands = transfer.tensors_in(arguments.all)

@@ -345,18 +345,29 @@ class Explanations:
                 yield Written(*source, inner)
 
     def _framework(self, function: str) -> Iterator[Evidence]:
-        """The calls that ask the framework that calls a function for a precision."""
+        """The calls, and the configuration files, that ask the framework that calls a function for
+        a precision."""
         infer = self._inference
-        method = infer.model_of_method(infer.functions[function])
-        if method is None or not method.region:
+        facts = infer.functions[function]
+        framework = infer.runner(facts, infer.joined)
+        if framework is None or not infer.dtype_of_framework(facts, infer.joined):
             return
-        key = Key("precision", infer.files.models.framework_of(method))
-        for caller, number in sorted(infer.sites_of(key)):
-            place = Place(
-                infer.functions[caller].path, *infer.states[caller].graph.nodes[number].location
-            )
-            text = f"this has it call `{infer.functions[function].name}` under autocast"
-            yield Evidence(place, text, Shows.AUTOCAST)
+        text = f"this has it call `{facts.name}` under autocast"
+        key = Key("precision", framework)
+        found = [self._place(site) for site in sorted(infer.sites_of(key))]
+        files = (told for told in infer.files.told if told.framework == framework and told.dtype)
+        found += (Place(told.path, *told.span) for told in files if told.span is not None)
+        yield from (Evidence(place, text, Shows.AUTOCAST) for place in found)
+        if not found:  # but JSON, of which no place is shown
+            text = f"as it is configured, this has it call `{facts.name}` under autocast"
+            for site in sorted(infer.sites_of(Key("runner", function))):
+                yield Evidence(self._place(site), text, Shows.AUTOCAST)
+
+    def _place(self, site: SiteId) -> Place:
+        """The place of a node."""
+        function, number = site
+        node = self._inference.states[function].graph.nodes[number]
+        return Place(self._inference.functions[function].path, *node.location)
 
     def _region(self, function: str, block: int, call: SiteId | None) -> Iterator[Goal | Evidence]:
         """The context that opens the region of a block; or the calls in regions, by all of which
@@ -388,11 +399,9 @@ class Explanations:
         if around.presumed and not calls:
             yield infer.presumption.evidence(infer.functions[function])
         for caller, number in [call] if call is not None and call in calls else calls:
-            node = infer.states[caller].graph.nodes[number]
             region = infer.region_of_site(function, (caller, number))
             if region is not None and region.wrapped:
                 text = "a framework runs the `forward` of this module under autocast"
-                place = Place(infer.functions[caller].path, *node.location)
-                yield Evidence(place, text, Shows.AUTOCAST)
+                yield Evidence(self._place((caller, number)), text, Shows.AUTOCAST)
             else:
-                yield Around(caller, node.block)
+                yield Around(caller, infer.states[caller].graph.nodes[number].block)

@@ -26,7 +26,6 @@ from amplint.core.values import (
     Tensor,
     TensorTree,
     Value,
-    constant,
     one,
     ordered,
 )
@@ -40,6 +39,7 @@ from amplint.inference.transfer.kinds import NUMBER
 from amplint.inference.use_evidence import CONTAINERS, NAMED, Marks
 from amplint.ir import ops
 from amplint.ir.model import FunctionFacts, Node
+from amplint.knowledge import libraries
 
 RUN_BY_CALL = frozenset({"forward", "__call__"})  # methods that a call of a module runs
 # What is used as a number, though somebody may put something else in its place.
@@ -323,15 +323,10 @@ def region_around(
         ask: gives the value of a key.
     """
     opened = opened_by(ask(Key("decorators", facts.id))) if facts.decorated else None
-    method = inference.model_of_method(facts) if opened is None else None
-    if method is None or not method.region:
-        return opened
-    asked = ask(Key("precision", inference.files.models.framework_of(method)))
-    # Of two programs, one may train in a region, and another without: nobody says which.
-    dtype = constant(asked)
-    if not isinstance(dtype, str) or not dtype:
-        return None
-    return Region("cuda", dtype, True, inherited=True)
+    if opened is not None or not libraries.TRANSPARENT_DECORATORS.issuperset(facts.decorated):
+        return opened  # a decorator that nobody knows may end the region
+    dtype = inference.dtype_of_framework(facts, ask)
+    return Region("cuda", dtype, True, inherited=True) if dtype else None
 
 
 def opened_by(contexts: Value) -> Region | None:

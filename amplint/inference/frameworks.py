@@ -11,10 +11,10 @@ from amplint.core.values import (
     Method,
     Tensor,
     Value,
-    constant,
     one,
     ordered,
 )
+from amplint.inference import transfer
 from amplint.inference.frame import Frame
 from amplint.inference.state import Key
 from amplint.ir import ops
@@ -44,13 +44,27 @@ class OfFrameworks(Frame):
 
     def note_precision(self, name: str, arguments: Arguments) -> None:
         """`Trainer(precision="16-mixed")`: the region that a framework opens around methods."""
-        chosen = self.models.precision(
-            name, lambda argument, position: constant(arguments.get(argument, position))
-        )
+        chosen = transfer.precision_asked(name, arguments, self.models)
         if chosen is not None:
             dtype = Host("str", chosen.dtype or "", True)
             site = (self.facts.id, self.number)
             self.inference.write(Key("precision", chosen.framework), site, one(dtype))
+
+    def note_runner(self, name: str, arguments: Arguments) -> None:
+        """`Trainer(model, ...)`: a framework runs the `forward` of a module that it is given."""
+        site = (self.facts.id, self.number)
+        for row in self.models.wrappers(name):
+            framework = one(Host("str", self.models.framework_of(row), True))
+            for atom in ordered(arguments.get(row.argument, row.position) or BOTTOM):
+                if isinstance(atom, Instance) and self.inference.is_module(atom.cls):
+                    for each in self.inference.methods(atom.cls, "forward", overridden=False):
+                        self.inference.write(Key("runner", each), site, framework)
+
+    def note_made(self, cls: str, arguments: Arguments) -> None:
+        """The same where the constructor of a class is called that derives from one of these."""
+        for name in sorted(self.inference.library_bases(cls)):
+            self.note_precision(name, arguments)
+            self.note_runner(name, arguments)
 
     def note_hook(self, node: Node, arguments: Arguments) -> None:
         """`layer.register_forward_hook(f)`: torch runs f in each forward pass. What a function

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
-from amplint.core.values import Class, Function, Symbol, Value, constant, ordered
+from amplint.core.values import Class, Function, Host, Symbol, Value, constant, ordered
 from amplint.core.walks import Solver
 from amplint.frameworks.schema import Class as FrameworkClass
 from amplint.frameworks.schema import Method as FrameworkMethod
@@ -254,15 +254,51 @@ class Hierarchy(Bindings):
         return known
 
     def model_of_method(self, function: FunctionFacts) -> FrameworkMethod | None:
-        """The row of a method that a framework calls."""
+        """The row of a method that a framework calls. A class that speaks of the attribute by which
+        it is not called may have set that."""
         if function.cls is None or function.kind != "function":
             return None
-        return self.files.models.method(self.models_of(function.cls), function.name)
+        method = self.files.models.method(self.models_of(function.cls), function.name)
+        if method is None or method.unless is None:
+            return method
+        words = (self.functions[each].words for each in self.mro(function.cls))
+        return None if any(method.unless in each for each in words) else method
 
     def is_run_in_region(self, function: FunctionFacts) -> bool:
         """Whether a framework calls a method in the region of its precision."""
         method = self.model_of_method(function)
         return method is not None and method.region
+
+    def runner(self, function: FunctionFacts, ask: Callable[[Key], Value]) -> str | None:
+        """The framework that runs a function as the precision says that it is told: a method that
+        it calls so, or the `forward` of a module that it is given.
+
+        Args:
+            ask: gives the value of a key.
+        """
+        if function.cls is None or function.kind != "function":
+            return None
+        method = self.model_of_method(function)
+        if method is not None and method.region:
+            return self.files.models.framework_of(method)
+        named = constant(ask(Key("runner", function.id))) if function.name == "forward" else None
+        return named if isinstance(named, str) else None
+
+    def dtype_of_framework(
+        self, function: FunctionFacts, ask: Callable[[Key], Value]
+    ) -> str | None:
+        """The dtype of the region that a framework opens around a function: "" where it is told to
+        open none, and None where nothing is known of that."""
+        framework = self.runner(function, ask)
+        if framework is None:
+            return None
+        asked = ask(Key("precision", framework))
+        dtypes = {str(atom.const) for atom in asked if isinstance(atom, Host)}
+        dtypes.update(told.dtype for told in self.files.told if told.framework == framework)
+        if len(dtypes) > 1 and "" not in dtypes:
+            return "half"
+        # Of two programs, one may train in a region, and another without: nobody says which.
+        return dtypes.pop() if len(dtypes) == 1 else None
 
     def is_loader(self, cls: str) -> bool:
         return any(self.kind_of(name) == "loader" for name in self.library_bases(cls))

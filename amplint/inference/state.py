@@ -22,6 +22,7 @@ KeyKind = Literal[
     "operator", "role",  # of an operator of `torch.library`; of a function that serves one
     "option",  # of the command line
     "precision",  # of a framework
+    "runner",  # of the `forward` of a module: the framework that is given it
     "hook",  # of a function that is registered as one
 ]  # fmt: skip
 

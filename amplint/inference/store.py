@@ -31,12 +31,14 @@ from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts
 if TYPE_CHECKING:
     from amplint.inference.circles import Turn
 
-OF_CODE: frozenset[KeyKind] = frozenset({"param", "field"})  # keys that other files may write
+# Keys that other files may write.
+OF_CODE: frozenset[KeyKind] = frozenset({"param", "field", "runner"})
 # Keys of which one node alone makes something. What else is read may matter to the whole function,
 # or is remembered for the next node that asks.
 OF_NODES: frozenset[KeyKind] = frozenset(
     {"param", "default", "return", "yield", "context", "field", "kept", "name", "option"}
 )
+OF_REGIONS: frozenset[KeyKind] = frozenset({"precision", "runner"})  # which functions run in one
 PUBLISHED: tuple[KeyKind, ...] = ("return", "yield", "context")  # by a function as a whole
 # Of these, a function of another part that asks for one learns nothing: see `Store.need`.
 FOLLOWED_ONCE: frozenset[KeyKind] = frozenset({"return", "yield", "context", "field"})
@@ -336,6 +338,8 @@ class Store(ABC):
         """Have the readers of a key evaluated, whose value is another one."""
         if self.turn is not None:
             self.turn.changed(slot, before)
+        if slot.key.kind in OF_REGIONS:
+            self.are_regions_stale = True
         self._tell(slot.readers)
 
     def written_by(self, function: str) -> Iterator[tuple[Slot, SiteId]]:

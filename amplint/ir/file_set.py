@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from amplint.core.text import code_of, has_line
+from amplint.frameworks.configuration import Told
 from amplint.frameworks.models import Models, models_with
 from amplint.ir.file_index import File, words_of
 from amplint.ir.module_names import Modules
@@ -32,6 +33,7 @@ class Files(Mapping[str, File]):
         assumes_autocast: whether functions that nobody in them calls run under autocast; None to go
             by what the files show.
         models: the texts of the project's own models of frameworks.
+        told: what configuration files tell frameworks.
     """
 
     def __init__(
@@ -41,10 +43,12 @@ class Files(Mapping[str, File]):
         index: Callable[[str, str], File] = File,
         assumes_autocast: bool | None = None,
         models: Sequence[str] = (),
+        told: Sequence[Told] = (),
     ) -> None:
         self.own = dict(own)
         self.assumes_autocast = assumes_autocast
         self.own_models = tuple(models)
+        self.told = tuple(told)
         self.asked: dict[tuple[str, str], dict[str, bool]] = {}
         self._others = dict(others or {})
         self._indexed: dict[str, File] = {}
@@ -73,6 +77,11 @@ class Files(Mapping[str, File]):
     def models(self) -> Models:
         """The models of the frameworks that call these files."""
         return models_with(self.own_models)
+
+    @property
+    def asked_by_files(self) -> tuple[str, ...]:
+        """The precisions that configuration files ask for, whatever stands around these in them."""
+        return tuple(sorted({f"{each.framework}={each.dtype}" for each in self.told}))
 
     @cached_property
     def modules(self) -> Modules:

@@ -23,7 +23,7 @@ ALWAYS_LIBRARIES = frozenset(
 )
 # Nor these and the frameworks of which there are models, unless the project is that library: has a
 # package of the name that is in no other.
-LIBRARIES = frozenset("torchvision torchaudio scipy pandas tqdm apex deepspeed".split()).union(
+LIBRARIES = frozenset("torchvision torchaudio scipy pandas tqdm apex".split()).union(
     *(model.packages for model in bundled())
 )
 

@@ -207,7 +207,9 @@ class Search:
         """The directory of the project that a file belongs to."""
         return self.projects.of(slashes(os.path.dirname(file)))
 
-    def walk(self, top: str, project: str | None = None) -> Walked:
+    def walk(
+        self, top: str, project: str | None = None, suffixes: tuple[str, ...] = SUFFIXES
+    ) -> Walked:
         """All Python files and notebooks below `top`.
 
         Patterns from above that leave out `top` itself are not asked: it was named.
@@ -215,6 +217,7 @@ class Search:
         Args:
             top: a directory.
             project: the project whose files are wanted: what belongs to others is not entered.
+            suffixes: of the files that are wanted instead.
         """
         found: list[str] = []
         links: set[str] = set()
@@ -239,7 +242,7 @@ class Search:
                 is_directory = child.is_dir(follow_symlinks=False)
                 if is_directory and is_never_entered(path):
                     continue
-                if not is_directory and not path.endswith(SUFFIXES):
+                if not is_directory and not path.endswith(suffixes):
                     if is_left(child.name):
                         left.append(path)
                     continue

@@ -25,6 +25,7 @@ from amplint.core.registry import UNPARSABLE, whole
 from amplint.core.rule import Rule
 from amplint.core.text import Text, span_in, why_python_refuses
 from amplint.core.values import Place
+from amplint.frameworks.configuration import Told
 from amplint.ir.ast_cache import TreeCache
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
@@ -103,7 +104,7 @@ class Task:
         tree_cache: where trees are kept for a while; without one, all are kept.
         store: the records of files that were indexed before; None to keep none.
         project: the directory of the project, as seen from the root of the run.
-        assumes_autocast, models: see `Files`.
+        assumes_autocast, models, told: see `Files`.
         linker: knows the values of the files when they were linked last; None to keep none.
         progress: to be told how far the analysis is.
         timed: whether it is measured what this takes.
@@ -117,6 +118,7 @@ class Task:
     project: str = "."
     assumes_autocast: bool | None = None
     models: tuple[str, ...] = ()
+    told: tuple[Told, ...] = ()
     indexed: dict[tuple[str, str], File] = field(default_factory=dict)
     tree_cache: TreeCache | None = None
     store: Store | None = None
@@ -148,6 +150,7 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
         indexer.another,
         task.assumes_autocast,
         task.models,
+        task.told,
     )
     index_time = processor_time() - begun
     task.outlet(Indexed(part[0], frozenset(unread)))

@@ -13,6 +13,7 @@ from dataclasses import replace
 from amplint.core.errors import how_to_report
 from amplint.core.paths import seen_from, slashes
 from amplint.project.config import Settings
+from amplint.project.configurations import Configurations
 from amplint.project.reading import Reading, Texts, read
 from amplint.run import cache as caching
 from amplint.run.cache import Cache
@@ -41,6 +42,8 @@ def run(request: Request) -> Outcome:
         told = remembered(request, cache, reading, key)
     if request.timing is not None:
         request.timing.limited = told.limited
+    if key and told.configurations:
+        key = caching.key_of("configured", key, told.configurations)
     return replace(outcome(request, reading, told, sorted(project.reported)), key=key)
 
 
@@ -75,6 +78,9 @@ def repeating(faults: Sequence[str], request: Request, reading: Reading) -> str:
 def remembered(request: Request, cache: Cache, reading: Reading, key: str) -> AnalysisResult:
     """The result of the same run in the cache, else that of an analysis."""
     told = cache.get(key, AnalysisResult)
+    if told is not None and told.configurations:
+        now = Configurations(request.project, request.settings).digest
+        told = told if told.configurations == now else None
     if told is None:
         told = analysed(request, reading)
         if not told.problems:

@@ -121,11 +121,13 @@ class Linker:
 
 def environment_of(files: Files) -> list[str | None]:
     """All that decides about values besides the digests of the files: amplint itself, the project's
-    models of frameworks, and whether it presumes that they run under autocast."""
+    models of frameworks, what files tell these, and whether it presumes that they run under
+    autocast."""
     presumption = Presumption(files, files.assumes_autocast)
     region = presumption.region
     dtype = region.dtype if region is not None else None
-    return [environment_digest(), *files.own_models, dtype, *sorted(presumption.patching)]
+    told = (*files.own_models, *files.asked_by_files)
+    return [environment_digest(), *told, dtype, *sorted(presumption.patching)]
 
 
 def key_of_project(directory: str) -> str:
@@ -194,6 +196,8 @@ class LiveLinker:
         if not Presumption(files, files.assumes_autocast).is_as(inference.presumption):
             return None
         if files.own_models != inference.files.own_models:
+            return None
+        if files.asked_by_files != inference.files.asked_by_files:
             return None
         # A file that was indexed before is the same object.
         changed = [path for path in {**old, **new} if old.get(path) is not new.get(path)]

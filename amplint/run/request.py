@@ -90,6 +90,7 @@ class AnalysisResult:
     """The result of an analysis, as the cache keeps it.
 
     Its problems are amplint's own, or else those of rules that other packages bring.
+    `configurations`: the digest of the JSON files of the projects; empty where it rests on none.
     """
 
     findings: tuple[Finding, ...]
@@ -97,6 +98,7 @@ class AnalysisResult:
     notices: tuple[str, ...]
     limited: Limited = field(default_factory=dict)
     blames_amplint: bool = False
+    configurations: str = ""
 
 
 @dataclass(frozen=True)

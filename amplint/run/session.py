@@ -14,9 +14,13 @@ from amplint.core.paths import seen_from, slashes
 from amplint.core.process_pool import each, workers
 from amplint.core.rule import Rule
 from amplint.core.text import Text, TooLargeError, UndecodableError
+from amplint.frameworks.configuration import Told, told
+from amplint.frameworks.models import models_with
+from amplint.inference.store import TEST_PATH
 from amplint.ir.ast_cache import ROOM, TreeCache
 from amplint.ir.file_set import QUESTIONS
 from amplint.project.config import check_selectors
+from amplint.project.configurations import Configurations
 from amplint.project.notebooks import NotANotebookError
 from amplint.project.reading import Reading
 from amplint.run import cache as caching
@@ -54,10 +58,13 @@ def analyse(request: Request, reading: Reading) -> AnalysisResult:
         )
         found = Filter(request, texts, rules)
         request.outlet(Begun(reading, found, undecoded.seen))
-        parts = analyse_parts(task, request, reading)
+        configurations = Configurations(request.project, request.settings)
+        tasks = by_project(task, request, configurations)
+        parts = analyse_parts(task, tasks, request, reading)
         if timing is not None:
             timing.parts += [part.measured for part in parts]
-        return filtered(found, [*parts, undecoded])
+        result = filtered(found, [*parts, undecoded])
+        return replace(result, configurations=configurations.digest_if_read)
 
 
 @contextlib.contextmanager
@@ -137,12 +144,18 @@ def filtered(found: Filter, parts: Sequence[Analysed]) -> AnalysisResult:
 # ------------------------------------------------------------------------------------- parts
 
 
-def analyse_parts(task: Task, request: Request, reading: Reading) -> list[Analysed]:
-    """Analyse the parts of the project in which findings were asked for."""
+def analyse_parts(
+    task: Task, tasks: Sequence[Task], request: Request, reading: Reading
+) -> list[Analysed]:
+    """Analyse the parts of projects in which findings were asked for.
+
+    Args:
+        tasks: those of each project.
+    """
     sizes = {path: len(text.text) for path, text in task.texts.items()}
     divided = [
         (part, one, linker_of(one) if len(parts) == 1 else None)
-        for one in by_project(task, request)
+        for one in tasks
         for parts in [divide({path: sizes[path] for path in one.texts})]
         for part in parts
     ]
@@ -191,7 +204,7 @@ def linker_of(task: Task) -> Linker | None:
     return Linker(task.store, task.project) if task.store is not None else None
 
 
-def by_project(task: Task, request: Request) -> list[Task]:
+def by_project(task: Task, request: Request, configurations: Configurations) -> list[Task]:
     """The task for the files of each project, which are linked apart from all others."""
     found: dict[str, dict[str, Text]] = {}
     for path, text in task.texts.items():
@@ -204,11 +217,27 @@ def by_project(task: Task, request: Request) -> list[Task]:
             project=seen_from(root, directory or root),
             assumes_autocast=settings.assumes_autocast,
             models=settings.texts_of_models,
+            told=told_in(texts, settings.texts_of_models, configurations, directory),
         )
         for root in [slashes(str(request.project.root))]
         for directory, texts in found.items()
         for settings in [request.settings.at(directory or root)]
     ]
+
+
+def told_in(
+    texts: Mapping[str, Text],
+    own_models: tuple[str, ...],
+    configurations: Configurations,
+    directory: str,
+) -> tuple[Told, ...]:
+    """The precisions that the configuration files of a project tell frameworks. JSON files are
+    looked for only where the project names one that has such."""
+    models = models_with(own_models)
+    known = {path: text.text for path, text in texts.items() if not TEST_PATH.search(path)}
+    if models.reads_json(known.values()):
+        known |= configurations.texts(directory)
+    return told(models, known)
 
 
 @dataclass(frozen=True)
@@ -260,7 +289,9 @@ class Memory:
     def key(self, part: tuple[str, ...]) -> str:
         codes = [rule.code for rule in self.task.rules]
         rules = [codes, caching.outside_rules(), self.task.assumes_autocast, self.task.models]
-        return caching.key_of("part", caching.environment(), rules, part, list(self.task.texts))
+        return caching.key_of(
+            "part", caching.environment(), rules, self.task.told, part, list(self.task.texts)
+        )
 
     def recall(self, part: tuple[str, ...]) -> Analysed | None:
         cache = self.request.cache

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 # Somebody scales, by hand or by a library.
 SCALED = re.compile(
     r"scal(er|ing)|(loss|grad)_?scale|scale_?(loss|grad)|\bscale\(|fp16_optimizer"
-    r"|\b(deepspeed|apex|colossalai|fairscale)\b",
+    r"|\b(apex|colossalai|fairscale)\b",
     re.IGNORECASE,
 )
 

@@ -230,7 +230,8 @@ def test_an_entry_of_the_future_is_no_newer_than_others(
         os.utime(tmp_path / NAME / name, (then, then))
     cache.put("new", told)
     assert sorted(file.name for file in entries(tmp_path)) == ["new", "next week", "yesterday"]
-    monkeypatch.setattr(caching, "MOST_BYTES", 3500)
+    size = (tmp_path / NAME / "new").stat().st_size
+    monkeypatch.setattr(caching, "MOST_BYTES", 3 * size + size // 2)
     cache.put("newer", told)
     assert sorted(file.name for file in entries(tmp_path)) == ["new", "newer", "yesterday"]
 

@@ -97,6 +97,69 @@ def test_own_models_come_before_those_of_amplint() -> None:
     assert others.builds == "accelerator"
 
 
+ENGINE = """\
+name = "acme"
+
+[[maker]]
+names = ["acme.Engine"]
+builds = "accelerator"
+
+[[class]]
+names = ["acme.Engine"]
+kind = "accelerator"
+
+[[class.method]]
+names = ["prepare"]
+gives = "given"
+wraps = true
+
+[[precision]]
+calls = ["acme.Engine"]
+argument = "precision"
+values = { fp16 = "float16" }
+keeps-outputs = KEEPS
+"""
+PREPARED = """\
+from acme import Engine
+from torch import nn
+
+
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+def main(loader):
+    network = Engine(precision="fp16").prepare(Network())
+    for x in loader:
+        y = network(x.cuda())
+        yield y / (y.abs() + 1e-8)
+"""
+
+
+@pytest.mark.parametrize(("keeps", "places"), [("true", ["train.py:18:20: AMP802"]), ("false", [])])
+def test_what_a_wrapped_module_gives_is_in_half_precision_if_it_is_kept(
+    project: Path, amplint: Amplint, keeps: str, places: list[str]
+) -> None:
+    (project / "ours.toml").write_text(ENGINE.replace("KEEPS", keeps))
+    (project / "train.py").write_text(PREPARED)
+    assert found(amplint) == places
+
+
+def test_a_class_that_speaks_of_an_option_may_not_be_called(
+    project: Path, amplint: Amplint
+) -> None:
+    (project / "ours.toml").write_text(f'{MODEL}unless = "by_hand"\n')
+    assert found(amplint) == [FOUND]
+    training = TRAINING.replace("    def", "    by_hand = True\n\n    def", 1)
+    (project / "train.py").write_text(training)
+    assert found(amplint) == []
+
+
 def test_a_change_of_the_model_is_another_run(
     project: Path, amplint: Amplint, monkeypatch: pytest.MonkeyPatch
 ) -> None:

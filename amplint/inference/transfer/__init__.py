@@ -27,6 +27,7 @@ from amplint.inference.transfer.calls import (
     autocast,
     call,
     host_memory,
+    precision_asked,
 )
 from amplint.inference.transfer.containers import (
     add,
@@ -70,6 +71,7 @@ __all__ = [
     "names_dtype",
     "object_attribute",
     "output_device",
+    "precision_asked",
     "put",
     "region_dtype",
     "subscript_atom",

@@ -30,6 +30,7 @@ from amplint.core.values import (
     constant,
     one,
 )
+from amplint.frameworks.models import UNSURE, Chosen, Models
 from amplint.frameworks.schema import Maker
 from amplint.inference import ranks
 from amplint.inference.transfer import distributions
@@ -261,9 +262,7 @@ def made_by_framework(maker: Maker, name: str, arguments: Arguments, site: Site)
     """The object that a function or a class of a framework builds."""
     if maker.builds == "accelerator":
         device = Device(ACCELERATOR, site.evidence("the device is chosen here", Shows.PLACEMENT))
-        chosen = site.models.precision(
-            name, lambda argument, position: constant(arguments.get(argument, position))
-        )
+        chosen = precision_asked(name, arguments, site.models)
         opens = chosen is None or chosen.dtype is not None
         return Object("accelerator", name, device, chosen and chosen.dtype, enabled=opens)
     if maker.on_device:
@@ -278,6 +277,19 @@ def of_another_shape(arguments: Arguments) -> Value:
     """A tensor with the dtype and the device of the first one that is given, if one is."""
     tensors = tensors_in(arguments.all)
     return one(Tensor(tensors[0].dtype, tensors[0].device)) if tensors else UNKNOWN
+
+
+def precision_asked(name: str, arguments: Arguments, models: Models) -> Chosen | None:
+    """The precision that a call of this dotted name asks a framework for; None if it says none."""
+
+    def given(argument: str, position: int | None) -> object:
+        value = arguments.get(argument, position)
+        if value is None or value == NOTHING:
+            return None
+        told = constant(value)
+        return UNSURE if told is None else told
+
+    return models.precision(name, given)
 
 
 def handed_on(arguments: Arguments) -> Value:

@@ -284,8 +284,13 @@ def call_accelerator_method(thing: Object, name: str, arguments: Arguments, site
         return UNKNOWN
     if method.gives == "given":
         wraps = thing.dtype if method.wraps else None
+        keeps = wraps is not None and site.models.keeps_outputs(thing.type)
         given = tuple(
-            join(wrapped(atom, wraps) for held in value for atom in on_device(held, thing.device))
+            join(
+                wrapped(atom, wraps, keeps)
+                for held in value
+                for atom in on_device(held, thing.device)
+            )
             for value in arguments.positional
         )
         return given[0] if len(given) == 1 else one(Sequence(given, UNKNOWN))
@@ -300,8 +305,12 @@ def call_accelerator_method(thing: Object, name: str, arguments: Arguments, site
     return given_by_object(method.gives, thing) if method.gives is not None else UNKNOWN
 
 
-def wrapped(atom: Atom, dtype: str | None) -> Value:
-    """A module whose `forward` a framework runs in a region; None where it is not known to."""
+def wrapped(atom: Atom, dtype: str | None, keeps: bool) -> Value:
+    """A module whose `forward` a framework runs in a region; None where it is not known to.
+
+    Args:
+        keeps: whether it leaves what that gives as it is.
+    """
     if isinstance(atom, Instance) and dtype is not None:
-        return one(replace(atom, wrapped=dtype))
+        return one(replace(atom, wrapped=dtype, keeps=keeps))
     return one(atom)

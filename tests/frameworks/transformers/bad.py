@@ -2,6 +2,8 @@
 
 import torch
 import torch.nn.functional as F
+from peft import LoraConfig, get_peft_model
+from torch import nn
 from transformers import Seq2SeqTrainer, Trainer, TrainerCallback, TrainingArguments
 from trl import CPOTrainer, DPOTrainer, GRPOTrainer
 
@@ -69,4 +71,28 @@ class GradientNorms(TrainerCallback):
         torch.cuda.empty_cache()  # expect: AMP111
 
 
-arguments = TrainingArguments("out", fp16=True, gradient_accumulation_steps=4)
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, features, labels):
+        inside = self.layer(features).sigmoid()
+        weight = inside / (inside.abs() + 1e-8)  # expect: AMP802
+        return {"loss": F.binary_cross_entropy(inside, labels), "weight": weight}  # expect: AMP304
+
+
+class Ranker(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, features, labels):
+        return {"loss": F.binary_cross_entropy(self.layer(features).sigmoid(), labels)}  # expect: AMP304
+
+
+def main(data):
+    arguments = TrainingArguments("out", fp16=True, gradient_accumulation_steps=4)
+    Trainer(model=Tagger(), args=arguments, train_dataset=data).train()
+    ranker = get_peft_model(Ranker(), LoraConfig())
+    DistillingTrainer(None, model=ranker, args=arguments, train_dataset=data).train()

@@ -2,6 +2,7 @@
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 from transformers import DataCollatorWithPadding, Trainer, TrainerCallback, TrainingArguments
 from trl import DPOTrainer, GRPOTrainer
 
@@ -67,4 +68,31 @@ class Collator(DataCollatorWithPadding):
         return batch
 
 
-arguments = TrainingArguments("out", bf16=True, dataloader_pin_memory=True)
+class Tagger(nn.Module):
+    """Its `forward` runs in a region of bfloat16, and what it gives is cast to float32."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, features, labels):
+        logits = self.layer(features)
+        weight = logits / (logits.abs() + 1e-8)
+        return {"loss": F.binary_cross_entropy_with_logits(logits, labels), "weight": weight}
+
+
+class Teacher(nn.Module):
+    """It is given to no trainer as its model."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, features, labels):
+        return F.binary_cross_entropy(self.layer(features).sigmoid(), labels)
+
+
+def main(data):
+    arguments = TrainingArguments("out", bf16=True, dataloader_pin_memory=True)
+    Trainer(model=Tagger(), args=arguments, train_dataset=data).train()
+    print(Teacher()(data, data))

@@ -7,11 +7,8 @@ from mmdet.models.task_modules.assigners import BaseAssigner
 from mmengine.evaluator import BaseMetric
 from mmengine.hooks import Hook
 from mmengine.model import BaseDataPreprocessor, BaseModel
-from mmengine.optim import AmpOptimWrapper
 from mmengine.registry import HOOKS, METRICS, MODELS
 from torch import nn
-
-optim_wrapper = AmpOptimWrapper(dtype="float16", optimizer=None)
 
 
 @MODELS.register_module()

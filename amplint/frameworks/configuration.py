@@ -1,0 +1,172 @@
+"""Precisions in configuration files: Python files of assignments, and JSON.
+
+Both are anybody's text: they are parsed and never run, and what is no configuration says nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from amplint.frameworks.models import ANY, BOOLEANS, Models, written
+from amplint.frameworks.schema import Setting
+
+JSON = ".json"
+MOST_CHARACTERS = 65_536  # of a file: those that come with mmdet have up to 7,000
+MOST_FILES = 200  # that are parsed, of each project
+UNWRITTEN = {ANY, *BOOLEANS}  # values that do not stand in a file as a model has them
+Span = tuple[int, int, int, int]
+Row = tuple[str, Setting]  # behind the name of its framework
+
+
+class Told(NamedTuple):
+    """A precision in a configuration file.
+
+    Args:
+        framework: that is told it.
+        dtype: of the region that it opens; "" where it opens none.
+        path: of the file.
+        span: the value in it, as `ast` counts; None in JSON.
+    """
+
+    framework: str
+    dtype: str
+    path: str
+    span: Span | None = None
+
+
+class Value(NamedTuple):
+    """A value in a configuration file: a constant, or the last name of what it is."""
+
+    written: str
+    span: Span | None = None
+
+
+def told(models: Models, texts: Mapping[str, str]) -> tuple[Told, ...]:
+    """The precisions that configuration files tell the frameworks which the project names.
+
+    Args:
+        models: have the rows of settings.
+        texts: of all files of the project, and of the JSON files in it, by path.
+    """
+    # Most projects have no file that a row could mean, which is seen before anything is parsed.
+    fitting: dict[str, list[Row]] = {}
+    for path in sorted(texts):
+        rows = [each for each in models.settings if may_hold(each[1], path, texts[path])]
+        if rows:
+            fitting[path] = rows
+    asked = {framework for rows in fitting.values() for framework, _ in rows}
+    named = {framework for framework in asked if models.is_named(framework, texts.values())}
+    found: list[Told] = []
+    for path in [*fitting][:MOST_FILES]:
+        rows = [each for each in fitting[path] if each[0] in named]
+        document = read(path, texts[path]) if rows else None
+        if document is not None:
+            found += in_document(rows, document, path)
+    return tuple(found)
+
+
+def may_hold(row: Setting, path: str, text: str) -> bool:
+    """Whether a file is one of which a row may speak: it holds the words."""
+    if path.endswith(JSON) != (row.format == "json") or len(text) > MOST_CHARACTERS:
+        return False
+    first, *inner = row.key.split(".")
+    if first not in text or not all(part in text for part in inner):
+        return False
+    if row.format == "python" and not (text.startswith(first) or f"\n{first}" in text):
+        return False
+    values = {*row.values, *row.casts}
+    return not values.isdisjoint(UNWRITTEN) or any(value in text for value in values)
+
+
+def in_document(rows: Iterable[Row], document: Document, path: str) -> Iterator[Told]:
+    """Those of one file: of each framework, the first row that knows its value counts."""
+    heard = set()
+    for framework, row in rows:
+        value = document.value(row.key)
+        if framework in heard or value is None:
+            continue
+        if any(not fits(wanted, document.value(key)) for key, wanted in row.also.items()):
+            continue
+        dtype = dtype_of(row, value)
+        if dtype is not None:
+            heard.add(framework)
+            yield Told(framework, dtype, path, value.span)
+
+
+def dtype_of(row: Setting, value: Value) -> str | None:
+    """The dtype of the region that a value opens, "" for a cast; None where the row has it not."""
+    for known, dtype in row.values.items():
+        if fits(known, value):
+            return dtype
+    return "" if any(fits(known, value) for known in row.casts) else None
+
+
+def fits(wanted: str, value: Value | None) -> bool:
+    return value is not None and wanted in (value.written, ANY)
+
+
+class Document:
+    """A configuration file.
+
+    Args:
+        values: what stands in it at the top.
+    """
+
+    def __init__(self, values: Mapping[str, object]) -> None:
+        self._values = values
+
+    def value(self, key: str) -> Value | None:
+        """The value of a key, `a.b` for `b` of `a`; None where it has none, None included."""
+        found: object = self._values
+        for part in key.split("."):
+            found = item(found, part)
+        if isinstance(found, ast.expr):
+            word = last_word(found)
+            span = found.lineno, found.col_offset, found.end_lineno or 0, found.end_col_offset or 0
+            return Value(word, span) if word is not None else None
+        return Value(written(found)) if found is not None and found is not False else None
+
+
+def item(of: object, name: str) -> object:
+    """The value of a name in a mapping: one of JSON, a display, or a call of `dict`."""
+    if isinstance(of, Mapping):
+        return of.get(name)
+    if isinstance(of, ast.Dict):
+        pairs = zip(of.keys, of.values, strict=True)
+        return next((v for k, v in pairs if isinstance(k, ast.Constant) and k.value == name), None)
+    if isinstance(of, ast.Call) and isinstance(of.func, ast.Name) and of.func.id == "dict":
+        return next((each.value for each in of.keywords if each.arg == name), None)
+    return None
+
+
+def last_word(value: ast.expr) -> str | None:
+    """A constant as a model has it, or the last name of a dotted one. Ex) AmpOptimWrapper"""
+    if isinstance(value, ast.Constant):
+        is_none = value.value is None or value.value is False
+        return None if is_none else written(value.value)
+    if isinstance(value, ast.Attribute):
+        return value.attr
+    return value.id if isinstance(value, ast.Name) else type(value).__name__
+
+
+def read(path: str, text: str) -> Document | None:
+    """A configuration file; None for what is none."""
+    try:
+        if path.endswith(JSON):
+            values = json.loads(text)
+            return Document(values) if isinstance(values, dict) else None
+        return Document(dict(assigned(ast.parse(text))))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def assigned(module: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """The names that a module binds to values, one after the other."""
+    for statement in module.body:
+        if isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                if isinstance(target, ast.Name):
+                    yield target.id, statement.value

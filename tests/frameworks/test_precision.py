@@ -1,0 +1,245 @@
+"""The region in which a framework runs what it is given: as the precision says that it is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from amplint.project.config import DEFAULT_SELECT
+from tests.helpers import lint
+
+NETWORK = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 1)
+
+    def forward(self, x, labels=None):
+        inside = torch.sigmoid(self.layer(x))
+        return F.binary_cross_entropy(inside, labels)  # AMP304, in a region
+
+
+"""
+# What is found in a region that is only presumed, too.
+DIVIDING = NETWORK.replace(
+    "F.binary_cross_entropy(inside, labels)  # AMP304",
+    "inside / (inside.abs() + 1e-8)  # AMP802",
+)
+HUGGING = """\
+from transformers import Trainer, TrainingArguments
+from trl import SFTTrainer
+"""
+# A sign of autocast for all that nobody is seen to call.
+SIGN = "\n\ndef another(x):\n    with torch.autocast('cuda'):  # fp16\n        return x @ x\n"
+
+
+def is_in_region(directory: Path, text: str) -> bool:
+    """Whether the network is found to run in a region, and nothing else is found."""
+    done = lint({"train.py": text.encode()}, directory, select=DEFAULT_SELECT)
+    found = [(f.code, text.splitlines()[f.span.start.row - 1]) for f in done.findings]
+    assert all(f"# {code}" in line for code, line in found), found
+    return bool(found)
+
+
+TOLD = {
+    "by name": "Trainer(model=Network(), args=TrainingArguments('out', fp16=True))",
+    "by place": "Trainer(Network(), TrainingArguments('out', bf16=True)).train()",
+    "one of two": "Trainer(Network(), TrainingArguments('out', fp16=False, bf16=True))",
+    "trl": "SFTTrainer(model=Network(), args=TrainingArguments('out', fp16=True))",
+    "a subclass": "Plain(model=Network(), args=TrainingArguments('out', fp16=True))",
+    "a constructor": "Handing(None, model=Network(), args=TrainingArguments('out', fp16=True))",
+    "a constructor by place": "Naming(Network(), TrainingArguments('out', fp16=True), 3)",
+    "own arguments": "Trainer(model=Network(), args=Arguments('out', fp16=True))",
+    "no deepspeed": "Trainer(Network(), TrainingArguments('o', bf16=True, deepspeed=None))",
+    "called elsewhere": "Trainer(Network(), TrainingArguments('o', bf16=True)); Network()(data)",
+}
+SUBCLASSES = """\
+class Arguments(TrainingArguments):
+    pass
+
+
+class Plain(Trainer):
+    pass
+
+
+class Naming(Trainer):
+    def __init__(self, model, args, weight):
+        super(Naming, self).__init__(model, args)
+        self.weight = weight
+
+
+class Handing(Trainer):
+    def __init__(self, teacher, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.teacher = teacher
+
+
+"""
+
+
+@pytest.mark.parametrize("call", TOLD.values(), ids=TOLD)
+def test_what_is_given_to_a_framework_runs_in_its_region(tmp_path: Path, call: str) -> None:
+    text = f"{HUGGING}{NETWORK}{SUBCLASSES}def main(data):\n    {call}\n"
+    assert is_in_region(tmp_path, text)
+
+
+def test_what_it_gives_to_others_is_not_known_to_be_half(tmp_path: Path) -> None:
+    """Called by the project, the module runs in no region, or in one that casts its output back."""
+    text = f"""{HUGGING}
+import torch
+from torch import nn
+
+
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        x = self.layer(x)
+        return x / (x.abs() + 1e-8)  # AMP802
+
+
+def main(data):
+    network = Network().cuda()
+    Trainer(network, TrainingArguments("out", fp16=True)).train()
+    for x in data:
+        x = network(x.cuda())
+        yield x / (x.abs() + 1e-8)
+"""
+    assert is_in_region(tmp_path, text)
+
+
+@pytest.mark.parametrize(("folder", "number"), [("scripts", 1), ("tests", 0)])
+def test_a_test_says_nothing_of_other_code(tmp_path: Path, folder: str, number: int) -> None:
+    training = f"{HUGGING}from net import Network\n\n\ndef main():\n    {TOLD['by name']}\n"
+    files = {"net.py": NETWORK.encode(), f"{folder}/train.py": training.encode()}
+    assert len(lint(files, tmp_path, select=DEFAULT_SELECT).findings) == number
+
+
+UNTOLD = {
+    "no precision": "Trainer(model=Network(), args=TrainingArguments('out'))",
+    "none of both": "Trainer(Network(), TrainingArguments('out', fp16=False, bf16=False))",
+    "given to nobody": "TrainingArguments('out'), Trainer(args=data), Network()",
+    "an option": "Trainer(Network(), TrainingArguments('out', fp16=data.fp16))",
+    "deepspeed": "Trainer(Network(), TrainingArguments('o', fp16 = True, deepspeed='ds.json'))",
+    "perhaps deepspeed": "Trainer(Network(), TrainingArguments(fp16 = True, deepspeed=data))",
+}
+
+
+@pytest.mark.parametrize("call", UNTOLD.values(), ids=UNTOLD)
+def test_without_a_precision_nothing_is_assumed(tmp_path: Path, call: str) -> None:
+    text = f"{HUGGING}{NETWORK}def main(data):\n    {call}\n"
+    assert not is_in_region(tmp_path, text)
+
+
+PRESUMED = {
+    "no precision": (UNTOLD["no precision"], True),  # a sign elsewhere may be about this
+    "an option": (UNTOLD["an option"], True),
+    "perhaps deepspeed": (UNTOLD["perhaps deepspeed"], True),
+    "none of both": (UNTOLD["none of both"], False),
+    "deepspeed": (UNTOLD["deepspeed"], False),
+}
+
+
+@pytest.mark.parametrize(("call", "does"), PRESUMED.values(), ids=PRESUMED)
+def test_a_precision_that_opens_no_region_ends_the_presumption_of_one(
+    tmp_path: Path, call: str, does: bool
+) -> None:
+    text = f"{HUGGING}{DIVIDING}def main(data):\n    {call}\n{SIGN}"
+    assert is_in_region(tmp_path, text) is does
+
+
+LIGHTNING = """\
+import lightning as L
+import torch
+import torch.nn.functional as F
+
+
+class Network(L.LightningModule):
+    def training_step(self, batch, batch_idx):
+        inside = torch.sigmoid(self.layer(batch["x"]))
+        return F.binary_cross_entropy(inside, batch["y"])  # AMP304, in a region
+
+
+def main(data):
+    L.Trainer({precision}).fit(Network(), data)
+"""
+
+
+@pytest.mark.parametrize(
+    ("precision", "does"),
+    [
+        ('precision="16-mixed"', True),
+        ('precision="bf16-mixed"', True),
+        ("", False),
+        ("precision=None", False),
+        ('precision="32-true"', False),
+        ("precision='32'", False),
+        ('precision="16-true"', False),
+        ('precision="bf16-true"', False),
+        ("precision=data.precision", False),
+    ],
+)
+def test_a_cast_is_no_region(tmp_path: Path, precision: str, does: bool) -> None:
+    assert is_in_region(tmp_path, LIGHTNING.replace("{precision}", precision)) is does
+
+
+FABRIC = """\
+from lightning import Fabric
+{network}
+
+def main(data):
+    fabric = Fabric({precision})
+    network = fabric.setup(Network())
+    for x in data:
+        network(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("precision", "does"),
+    [
+        ('precision="16-mixed"', True),
+        ('precision="bf16-true"', False),
+        ('precision="32"', False),
+        ("", False),
+    ],
+)
+def test_what_is_set_up_runs_in_the_region(tmp_path: Path, precision: str, does: bool) -> None:
+    text = FABRIC.replace("{network}", NETWORK).replace("{precision}", precision)
+    assert is_in_region(tmp_path, text) is does
+
+
+ACCELERATE = """\
+from accelerate import Accelerator
+{network}
+
+def main(data, plugin):
+    accelerator = Accelerator({precision})
+    network = accelerator.prepare(Network())
+    for x in data:
+        network(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("precision", "does"),
+    [
+        ('mixed_precision="fp16"', True),
+        ('mixed_precision="bf16", deepspeed_plugin=None', True),
+        ('mixed_precision="no"', False),
+        ("mixed_precision=None", False),
+        ("", False),
+        ('mixed_precision="fp16", deepspeed_plugin=plugin', False),
+    ],
+)
+def test_what_is_prepared_runs_in_the_region(tmp_path: Path, precision: str, does: bool) -> None:
+    text = ACCELERATE.replace("{network}", NETWORK).replace("{precision}", precision)
+    assert is_in_region(tmp_path, text) is does
