@@ -314,8 +314,7 @@ class Spot:
 
 def _heated(temperature: str) -> Test:
     def holds(spot: Spot) -> bool:
-        heat = spot.heat
-        return heat is not None and heat.temperature == temperature
+        return spot.search.temperature(spot.function, spot.block) == temperature
 
     return holds
 
@@ -388,6 +387,15 @@ class Search:
         self._rules = rules
         self._tables: dict[frozenset[Trait], Table] = {}
         self._mentioned: dict[str, bool] = {}
+        self._temperatures: dict[tuple[str, int], str | None] = {}
+
+    def temperature(self, function: str, block: int) -> str | None:
+        """How often a block of a function runs: many of its nodes are asked about."""
+        key = function, block
+        if key not in self._temperatures:
+            heat = self.facts[Hotness].of(NodePlace(function, -1, block))
+            self._temperatures[key] = heat.temperature if heat is not None else None
+        return self._temperatures[key]
 
     def mentions(self, word: str) -> bool:
         """Whether some file of the project holds an identifier."""

@@ -9,7 +9,7 @@ something about has a candidate in its unit, but a candidate need not lead to a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -57,13 +57,15 @@ class Way:
         if self.names is not None and other.names is not None:
             raise ValueError("a call has one list of names")
         both = self.ops is not None and other.ops is not None
+        # Where a node stands is asked first: that costs less than to ask what it is.
+        first, second = (other, self) if other.ops is None else (self, other)
         return Way(
             (self.ops or frozenset()) & (other.ops or frozenset())
             if both
             else self.ops or other.ops,
             self.names if self.names is not None else other.names,
             self.traits | other.traits,
-            (*self.tests, *other.tests),
+            (*first.tests, *second.tests),
         )
 
 
@@ -74,8 +76,9 @@ class Candidates:
     ways: tuple[Way, ...] = field(default=())
 
     def __and__(self, other: Candidates | Test) -> Candidates:
-        more = other.ways if isinstance(other, Candidates) else (Way(tests=(other,)),)
-        return Candidates(tuple(one & two for one in self.ways for two in more))
+        if not isinstance(other, Candidates):
+            return Candidates(tuple(replace(w, tests=(*w.tests, other)) for w in self.ways))
+        return Candidates(tuple(one & two for one in self.ways for two in other.ways))
 
     def __or__(self, other: Candidates) -> Candidates:
         return Candidates((*self.ways, *other.ways))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from amplint import Candidates, Spot, Symbol, Value, canonical, nodes
@@ -18,6 +19,7 @@ ASKING = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "is_instan
 def handing_on(names: frozenset[str]) -> Candidates:
     """The nodes at which one of these library names may be handed on."""
 
+    @lru_cache(maxsize=10_000)  # this is asked of nearly every node, and most have the same values
     def is_meant(value: Value) -> bool:
         return any(isinstance(atom, Symbol) and canonical(atom.name) in names for atom in value)
 
