@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from amplint import Candidates, Spot, Symbol, Value, canonical, nodes
+from amplint import Candidates, Spot, Symbol, Value, canonical, in_functions_with, nodes
 from amplint import libcst as cst
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ ASKING = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "is_instan
 def handing_on(names: frozenset[str]) -> Candidates:
     """The nodes at which one of these library names may be handed on."""
 
-    @lru_cache(maxsize=10_000)  # this is asked of nearly every node, and most have the same values
     def is_meant(value: Value) -> bool:
         return any(isinstance(atom, Symbol) and canonical(atom.name) in names for atom in value)
 
@@ -27,9 +25,10 @@ def handing_on(names: frozenset[str]) -> Candidates:
         return any(map(is_meant, at.operands))
 
     # What the name of a class attribute is bound to is no operand of anything.
-    return nodes("call", "return", "tuple", "list", "dict", "store") & hands_on | nodes(
-        "attr", "name", "import"
-    ) & (lambda at: is_meant(at.value))
+    return in_functions_with(names) & (
+        nodes("call", "return", "tuple", "list", "dict", "store") & hands_on
+        | nodes("attr", "name", "import") & (lambda at: is_meant(at.value))
+    )
 
 
 def handed_on(
