@@ -37,9 +37,6 @@ from amplint.run.timing import Judging, Measured, Watch, processor_time
 Result = TypeVar("Result")
 
 DEEP_LIMIT = 50_000
-# So many new objects before the collector looks for garbage among them: with Python's 700, a judge
-# that keeps what it makes spent a tenth of its time on it.
-YOUNG = 10_000
 DEEP_STACK = 512 * 1024 * 1024  # of address space; memory is taken as it is used
 
 
@@ -187,7 +184,6 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     limited = united([program.limited, {PATHS: widened}])
     link_time = time.process_time() - begun
     gc.freeze()  # what is linked stays; what the rules leave behind is to be found
-    gc.set_threshold(YOUNG)
     gc.enable()
     paths = [path for path in files.own if path in task.reported]
     candidates = Search(files, program.facts, task.rules)
@@ -267,7 +263,8 @@ def look_at(
         # LibCST comes with it, which nothing else needs.
         from amplint.run.judge import judge  # noqa: PLC0415
 
-        noted = NotedView(file, program.facts, spans) if judgements is not None else None
+        keeps = judgements is not None and judgements.are_kept
+        noted = NotedView(file, program.facts, spans) if keeps else None
         about, told_spans = (noted, noted.span) if noted else (program.about(path), spans)
         judged = judge(path, text, about, found.rows, task.rules, told_spans, watch)
     except Exception as error:
