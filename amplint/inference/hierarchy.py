@@ -257,7 +257,8 @@ class Hierarchy(Bindings):
         """The row of a method that a framework calls."""
         if function.cls is None or function.kind != "function":
             return None
-        return self.files.models.method(self.models_of(function.cls), function.name)
+        classes = self.models_of(function.cls)
+        return self.files.models.method(classes, function.name) if classes else None
 
     def is_run_in_region(self, function: FunctionFacts) -> bool:
         """Whether a framework calls a method in the region of its precision."""

@@ -1,7 +1,7 @@
 """The outcome of a fixpoint as plain data, and the fixpoint taken up again after an edit.
 
-What is evaluated again are the functions of the files that have changed, those that see more of
-these files than keys (`interface.py`), then whoever reads a key that has another value by that, and
+What is evaluated again are the functions that have changed (`bodies.py`), those that see more of
+their files than keys (`interface.py`), then whoever reads a key that has another value by that, and
 the circles among these. The outcome is that of a fixpoint from nothing: a node outside of circles
 has the one value that its operands and keys give, and a circle is evaluated from nothing whenever
 something that it depends on has changed. Where the fixpoint had come to a limit, there is nothing
@@ -414,7 +414,8 @@ class Resumed(TakenUp):
         if kind in OF_NODES:
             for site in slot.readers:
                 self._read.setdefault(site, []).append(slot)
-        slot.part_readers = self._kept(part_readers)
+        if part_readers:
+            slot.part_readers = self._kept(part_readers)
 
     def _kept(self, pairs: Pairs) -> set[SiteId]:
         """The sites among these that stand in functions which have not changed."""
