@@ -202,20 +202,8 @@ class Spot:
     def names(self) -> Iterator[str]:
         """The names of what is called: "torch.zeros", "Tensor.item", "torch.nn.Linear", ".item";
         and "torch.FloatTensor" of a string that names it."""
-        callee = self.graph.nodes[self.node.operands[0]]
-        if callee.op == ops.ATTR:
-            yield f".{callee.data}"
-        for atom in self.of(self.node.operands[0]):
-            if isinstance(atom, Symbol):
-                yield canonical(atom.name)
-            elif isinstance(atom, Object):
-                yield atom.type
-            elif isinstance(atom, Host) and isinstance(atom.const, str):
-                yield atom.const
-            elif isinstance(atom, Method):
-                yield f".{atom.name}"
-                if isinstance(atom.of, Tensor | TensorTree):
-                    yield f"Tensor.{atom.name}"
+        callee = self.node.operands[0]
+        return names_of_callee(self.graph.nodes[callee], self.of(callee))
 
     @property
     def method(self) -> str:
@@ -314,8 +302,7 @@ class Spot:
 
 def _heated(temperature: str) -> Test:
     def holds(spot: Spot) -> bool:
-        heat = spot.heat
-        return heat is not None and heat.temperature == temperature
+        return spot.search.temperature(spot.function, spot.block) == temperature
 
     return holds
 
@@ -335,6 +322,28 @@ WITH_HALF = in_functions(Trait.HALF)
 IN_WORKER = in_functions(Trait.WORKER)
 
 
+def names_of_callee(callee: Node, value: Value) -> Iterator[str]:
+    """The names of what is called, as `Spot.names` has them."""
+    if callee.op == ops.ATTR:
+        yield f".{callee.data}"
+    for atom in value:
+        if isinstance(atom, Symbol):
+            yield canonical(atom.name)
+        elif isinstance(atom, Object):
+            yield atom.type
+        elif isinstance(atom, Host) and isinstance(atom.const, str):
+            yield atom.const
+        elif isinstance(atom, Method):
+            yield f".{atom.name}"
+            if isinstance(atom.of, Tensor | TensorTree):
+                yield f"Tensor.{atom.name}"
+
+
+def symbols(value: Value) -> Iterator[str]:
+    """The dotted names of the library objects that a value may be."""
+    return (canonical(atom.name) for atom in value if isinstance(atom, Symbol))
+
+
 def symbol(value: Value) -> str | None:
     """The dotted name of the library object that a value certainly is, as `Source.name`."""
     if len(value) != 1:
@@ -349,20 +358,34 @@ Entry = tuple[str, Test]  # the code of a rule, and what a spot has to pass
 
 
 class Table:
-    """The ways of rules that can hold in functions with certain traits, by operation and name."""
+    """The ways of rules that can hold in functions with certain traits, in which something is one
+    of some library names; by operation and name."""
 
-    def __init__(self, rules: Iterable[Rule], traits: frozenset[Trait]) -> None:
+    def __init__(
+        self, rules: Iterable[Rule], traits: frozenset[Trait], symbols: frozenset[str]
+    ) -> None:
         self.by_op: dict[str, list[Entry]] = {}
         self.by_name: dict[str, list[Entry]] = {}
         for rule in rules:
             for way in rule.candidates.ways:
                 if not way.traits <= traits or way.ops is None:
                     continue
+                if way.symbols is not None and way.symbols.isdisjoint(symbols):
+                    continue
                 entry = rule.code, way.holds
                 for name in way.names or ():
                     self.by_name.setdefault(name, []).append(entry)
                 for op in way.ops if way.names is None else ():
                     self.by_op.setdefault(op, []).append(entry)
+        self._calls: dict[tuple[str | None, Value], Sequence[Entry]] = {}
+
+    def of_call(self, callee: Node, value: Value) -> Sequence[Entry]:
+        """The entries for a call of what has this value: many calls are of the same."""
+        key = callee.data if callee.op == ops.ATTR else None, value
+        if key not in self._calls:
+            named = (self.by_name.get(name, ()) for name in names_of_callee(callee, value))
+            self._calls[key] = [*self.by_op.get(ops.CALL, ()), *(e for each in named for e in each)]
+        return self._calls[key]
 
 
 @dataclass(frozen=True)
@@ -386,8 +409,20 @@ class Search:
         self.facts = facts
         self._files = files
         self._rules = rules
-        self._tables: dict[frozenset[Trait], Table] = {}
+        self._tables: dict[tuple[frozenset[Trait], frozenset[str]], Table] = {}
+        ways = [way for rule in rules for way in rule.candidates.ways]
+        self._symbols = frozenset[str]().union(*(way.symbols or () for way in ways))
+        self._symbols_in: dict[Value, frozenset[str]] = {}
         self._mentioned: dict[str, bool] = {}
+        self._temperatures: dict[tuple[str, int], str | None] = {}
+
+    def temperature(self, function: str, block: int) -> str | None:
+        """How often a block of a function runs: many of its nodes are asked about."""
+        key = function, block
+        if key not in self._temperatures:
+            heat = self.facts[Hotness].of(NodePlace(function, -1, block))
+            self._temperatures[key] = heat.temperature if heat is not None else None
+        return self._temperatures[key]
 
     def mentions(self, word: str) -> bool:
         """Whether some file of the project holds an identifier."""
@@ -427,9 +462,21 @@ class Search:
 
     def _table(self, identity: str) -> Table:
         traits = self.facts.surviving(Traits, lambda: self.facts[Traits].of_function(identity))
-        if traits not in self._tables:
-            self._tables[traits] = Table(self._rules, traits)
-        return self._tables[traits]
+        key = traits, self._symbols_of(identity)
+        if key not in self._tables:
+            self._tables[key] = Table(self._rules, *key)
+        return self._tables[key]
+
+    def _symbols_of(self, function: str) -> frozenset[str]:
+        """The library names that rules ask for, and that something in a function may be."""
+        state = self.facts.inference.states.get(function)
+        known = self._symbols_in
+        found: set[str] = set()
+        for value in {*state.values} if state is not None else ():
+            if value not in known:
+                known[value] = self._symbols.intersection(symbols(value))
+            found |= known[value]
+        return frozenset(found)
 
     def _spots(
         self, identity: str, facts: FunctionFacts, state: State, table: Table
@@ -441,15 +488,15 @@ class Search:
 
         if facts.kind in ("function", "lambda") and "function" in table.by_op:
             yield spot(-1, 0, facts.location), table.by_op["function"]
-        for number, node in enumerate(state.graph.nodes):
-            entries = table.by_op.get(node.op)
+        nodes = state.graph.nodes
+        for number, node in enumerate(nodes):
+            if node.op == ops.CALL:
+                callee = node.operands[0]
+                entries = table.of_call(nodes[callee], state.values[callee] or UNKNOWN)
+            else:
+                entries = table.by_op.get(node.op, ())
             if entries:
                 yield spot(number, node.block, node.location), entries
-            if node.op == ops.CALL:
-                call = spot(number, node.block, node.location)
-                for name in call.names:
-                    if name in table.by_name:
-                        yield call, table.by_name[name]
         for op, found in (("test", tests(state.graph)), ("context", contexts(state.graph))):
             if op in table.by_op:
                 for place in found:

@@ -9,7 +9,7 @@ something about has a candidate in its unit, but a candidate need not lead to a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -38,12 +38,14 @@ class Way:
             (`amplint.analyses.candidates.Spot`) that it is about; None for any.
         names: of calls: the names of which the callee has one (`Spot.names`); None for any.
         traits: what the function has to hold.
+        symbols: the library names of which something in the function has to be one; None for any.
         tests: what the node has to pass, the cheapest first.
     """
 
     ops: frozenset[str] | None = None
     names: frozenset[str] | None = None
     traits: frozenset[Trait] = frozenset()
+    symbols: frozenset[str] | None = None
     tests: tuple[Test, ...] = ()
 
     def holds(self, spot: Spot) -> bool:
@@ -56,14 +58,19 @@ class Way:
     def __and__(self, other: Way) -> Way:
         if self.names is not None and other.names is not None:
             raise ValueError("a call has one list of names")
+        if self.symbols is not None and other.symbols is not None:
+            raise ValueError("a function has one list of symbols")
         both = self.ops is not None and other.ops is not None
+        # Where a node stands is asked first: that costs less than to ask what it is.
+        first, second = (other, self) if other.ops is None else (self, other)
         return Way(
             (self.ops or frozenset()) & (other.ops or frozenset())
             if both
             else self.ops or other.ops,
             self.names if self.names is not None else other.names,
             self.traits | other.traits,
-            (*self.tests, *other.tests),
+            self.symbols if self.symbols is not None else other.symbols,
+            (*first.tests, *second.tests),
         )
 
 
@@ -74,8 +81,9 @@ class Candidates:
     ways: tuple[Way, ...] = field(default=())
 
     def __and__(self, other: Candidates | Test) -> Candidates:
-        more = other.ways if isinstance(other, Candidates) else (Way(tests=(other,)),)
-        return Candidates(tuple(one & two for one in self.ways for two in more))
+        if not isinstance(other, Candidates):
+            return Candidates(tuple(replace(w, tests=(*w.tests, other)) for w in self.ways))
+        return Candidates(tuple(one & two for one in self.ways for two in other.ways))
 
     def __or__(self, other: Candidates) -> Candidates:
         return Candidates((*self.ways, *other.ways))
@@ -111,3 +119,8 @@ def where(test: Test, *traits: Trait) -> Candidates:
 def in_functions(*traits: Trait) -> Candidates:
     """All nodes of the functions with these traits."""
     return Candidates((Way(traits=frozenset(traits)),))
+
+
+def in_functions_with(symbols: frozenset[str]) -> Candidates:
+    """All nodes of the functions in which something is one of these library names."""
+    return Candidates((Way(symbols=symbols),))

@@ -88,6 +88,9 @@ def only(value: Value) -> Atom | None:
 
     Tensors that differ in what is known of them are joined into one, and tuples of two lengths too.
     """
+    if len(value) == 1:  # as nearly all have
+        (atom,) = value
+        return None if atom == NONE or isinstance(atom, Unknown) else atom
     atoms = [atom for atom in value if atom != NONE]
     if not atoms:
         return None

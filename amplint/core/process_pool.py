@@ -22,9 +22,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Send = Callable[[Any], object]
 
-# To judge as much takes about half a second (timm: 5.6 s for 4.4 million), and a fork that holds
-# all trees of timm 0.03 s.
-LEAST_WEIGHT = 400_000  # characters of code
+# To judge as much, or to index it, takes about half a second (timm: 3 s for 4.4 million). A second
+# process pays for less on no clock: what both import and find out takes 0.8 s of CPU (s3prl).
+LEAST_WEIGHT = 800_000  # characters of code
 
 
 def workers(wanted: int | None = None) -> int:

@@ -220,20 +220,21 @@ def lists_its_names(module: ast.Module) -> bool:
 
 def starred(path: str) -> re.Pattern[str]:
     """A pattern for a statement of another file that imports all names of this module."""
-    stem = re.escape(_stem(path))
-    return re.compile(rf"\bfrom\s+[.\w]*\b{stem}\s+import\s*\*")
+    module = re.escape(stem(path))
+    return re.compile(rf"\bfrom\s+[.\w]*\b{module}\s+import\s*\*")
 
 
 def exported(path: str, name: str) -> re.Pattern[str]:
     """A pattern for a statement of another file that imports the name from this module; by a
     star it takes those that it reads."""
-    stem, name = re.escape(_stem(path)), re.escape(name)
+    module, name = re.escape(stem(path)), re.escape(name)
     names = rf"[^(\n]*\b{name}\b|\([^)]*\b{name}\b|.*\\\r?\n"
-    return re.compile(rf"\bfrom\s+[.\w]*\b{stem}\s+import\s+(?:{names})|\b{stem}\.{name}\b")
+    return re.compile(rf"\bfrom\s+[.\w]*\b{module}\s+import\s+(?:{names})|\b{module}\.{name}\b")
 
 
-def _stem(path: str) -> str:
-    """The last part of a module's name, which is its directory's where it is a package."""
+def stem(path: str) -> str:
+    """The last part of a module's name, which is its directory's where it is a package: it stands
+    in every statement that imports from it."""
     directory, file = split(path)
     return basename(directory) if file == "__init__.py" else file.removesuffix(".py")
 

@@ -147,15 +147,19 @@ class Scopes:
 
     @cached_property
     def _parents(self) -> dict[ast.AST, ast.AST]:
-        return {
-            child: node for node in ast.walk(self.module) for child in ast.iter_child_nodes(node)
-        }
+        found: dict[ast.AST, ast.AST] = {}
+        nodes: list[ast.AST] = [self.module]  # in the order of `ast.walk`
+        for node in nodes:
+            for child in ast.iter_child_nodes(node):
+                found[child] = node
+                nodes.append(child)
+        return found
 
     @cached_property
     def _bindings(self) -> dict[str, list[Binding]]:
         found: dict[str, list[Binding]] = defaultdict(list)
-        for node in ast.walk(self.module):
-            for name, target in _bound_names(node):
+        for node in self._parents:
+            for name, target in _bound_names(node) if type(node) in BINDING else ():
                 found[name].append(Binding(name, node, self._owner(node, name), target))
         return found
 
@@ -182,6 +186,12 @@ class Scopes:
                 return self.module if name in self._declared_elsewhere[around] else around
             around = self._parents.get(around)
         return self.module
+
+
+BINDING = frozenset({
+    ast.Name, ast.arg, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler,
+    ast.MatchAs, ast.MatchStar, ast.MatchMapping, ast.Import, ast.ImportFrom,
+})  # fmt: skip
 
 
 def _bound_names(node: ast.AST) -> Iterator[tuple[str, str | None]]:

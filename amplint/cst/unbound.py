@@ -36,7 +36,7 @@ def newly_unbound(before: tuple[str, ast.Module], after: tuple[str, ast.Module])
     Args:
         before, after: the text of a file, and its tree.
     """
-    had, has = outer_names(before[1]), outer_names(after[1])
+    had, has = outer_names(*before), outer_names(*after)
     old = dict(_definitions(before[1], ()))
     lines, new_lines = before[0].splitlines(), after[0].splitlines()
     found = _unbound(after[1], has) - _unbound(before[1], had)
@@ -48,11 +48,13 @@ def newly_unbound(before: tuple[str, ast.Module], after: tuple[str, ast.Module])
     return frozenset(found)
 
 
-def outer_names(module: ast.Module) -> frozenset[str] | None:
+def outer_names(text: str, module: ast.Module) -> frozenset[str] | None:
     """The names that a module binds, at whatever time; None where a star may bind any."""
     names, _ = names_of(module.body)
     if "*" in names:
         return None
+    if "global" not in text:
+        return frozenset(names)
     declared = (node.names for node in ast.walk(module) if isinstance(node, ast.Global))
     return frozenset(names).union(*declared)
 

@@ -48,6 +48,7 @@ ANY_STATE = (
     r"|(getattr|hasattr|methodcaller)\([^#\n]*[\"']state_dict[\"']"
     r"|(save|dump)\w*\([^#\n]*\b(locals|globals)\("
 )
+STATE_WORDS = (STATE, "caler", "CALER", "locals", "globals")  # one of them is in each such line
 
 
 class Unsaved:
@@ -272,7 +273,7 @@ class Unsaved:
     # -- whether the state may be saved after all
 
     def _may_be_saved(self, program: frozenset[str]) -> bool:
-        if not program.isdisjoint(self._inference.files.matching(ANY_STATE)):
+        if not program.isdisjoint(self._inference.files.matching(ANY_STATE, STATE_WORDS)):
             return True
         states = {
             function: state

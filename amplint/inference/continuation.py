@@ -8,24 +8,22 @@ in more than their place.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
 from amplint.core.values import BOTTOM
+from amplint.inference.bodies import bodies, others, rebound, shape, told
 from amplint.inference.circles import Sites
 from amplint.inference.evaluation import MOVING
 from amplint.inference.fixpoint import Inference
 from amplint.inference.grafting import Graft, graft, unchanged
 from amplint.inference.interface import difference, interface
-from amplint.inference.project import ProjectFacts, makes_idle_scaler, speaks_of_devices
+from amplint.inference.project import ProjectFacts, speaks_of_devices
 from amplint.inference.snapshot import GONE, TakenUp, affected, naming, updated
 from amplint.inference.state import GLOBALS, SiteId, State
 from amplint.inference.store import Slot
 from amplint.inference.value_codec import Encoder
-from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
-from amplint.ir.model import FunctionFacts, Graph
 from amplint.ir.moves import Moves, moves
 
 
@@ -50,14 +48,18 @@ def continued(files: Files, before: Inference, changed: Collection[str]) -> Cont
         {path: interface(before, file) for path, file in old.items()},
         {path: interface(project, file) for path, file in new.items()},
     )
-    anew = {
-        function for path, file in new.items() for function in others(file, old.get(path, NOTHING))
-    }
+    anew: set[str] = set()
+    in_others: set[str] = set()
+    for path, file in new.items():
+        known = bodies(old[path]) if path in old else {}
+        now = bodies(file)
+        anew |= others(known, now)
+        in_others.update(rebound(known, now, file))
     grafts = dict(grafted(anew, before, project))
     found = affected(
         project,
         seen,
-        (anew - grafts.keys()).union(rebound(anew, before, project)),
+        (anew - grafts.keys()) | in_others,
         before.states,
         lambda ids: holders(before, ids),
         {each for each in grafts if project.functions[each].kind == "module"},
@@ -135,25 +137,6 @@ def outcome(inference: Inference, function: str) -> object:
     return [*state.values], {**state.regions}, calls
 
 
-NOTHING = File("", "")
-NO_NAMES: AbstractSet[str] = frozenset()
-
-
-def others(new: File, old: File) -> Iterator[str]:
-    """The functions of a file that are others than before, in more than their place."""
-    if makes_idle_scaler(new.text) != makes_idle_scaler(old.text):
-        yield from new.facts.functions  # see `Frame.is_scaled`
-        return
-    if speaks_of_devices(new) != speaks_of_devices(old):
-        yield from new.facts.functions  # see `Evaluation.is_never_moved`
-        return
-    for function, facts in new.facts.functions.items():
-        known = old.facts.functions.get(function)
-        same = known is not None and told(facts) == told(known) and facts.words == known.words
-        if not same or shape(new.graph(function)) != shape(old.graph(function)):
-            yield function
-
-
 def grafted(
     functions: Iterable[str], before: Inference, project: ProjectFacts
 ) -> Iterator[tuple[str, Graft]]:
@@ -181,45 +164,6 @@ def grafted(
         found = graft(state.graph, graph, *marks, is_read=is_read, may_define=is_module)
         if found is not None:
             yield function, found
-
-
-def rebound(functions: Iterable[str], before: Inference, project: ProjectFacts) -> Iterator[str]:
-    """The scopes in some functions that may mean another one's name now: a function binds a name
-    that it did not bind before, or no longer does. Of a module the interface says so."""
-    names: dict[str, AbstractSet[str]] = {}  # by function: those that come or go
-    for function in functions:
-        facts, state = project.functions[function], before.states.get(function)
-        if facts.kind != "module" and state is not None:
-            graph = project.files[facts.path].graph(function)
-            names[function] = state.graph.bindings.keys() ^ graph.bindings.keys()
-    for path in {project.functions[function].path for function, of in names.items() if of}:
-        known = project.files[path].facts.functions
-        for each in known.values():
-            around = each.parent
-            while around is not None:
-                if not names.get(around, NO_NAMES).isdisjoint(each.words):
-                    yield each.id
-                    break
-                around = known[around].parent
-
-
-def told(facts: FunctionFacts) -> object:
-    """All that is known of a function but its place, and its words; constants by their text, for
-    1 == True."""
-    return (
-        facts.name, facts.kind, facts.parent, facts.cls, repr(facts.params), facts.decorated,
-        facts.is_async,
-    )  # fmt: skip
-
-
-def shape(graph: Graph) -> object:
-    """All of a graph but the places of its nodes and blocks; constants by their text."""
-    return (
-        [(node.op, node.operands, repr(node.data), node.block) for node in graph.nodes],
-        [(block.kind, block.parent, block.node) for block in graph.blocks],
-        [*graph.bindings.items()], [*graph.globals.items()],
-        graph.returns, graph.yields, graph.annotation,
-    )  # fmt: skip
 
 
 def holders(inference: Inference, ids: Collection[str]) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from amplint.core.values import (
     BOTTOM,
@@ -68,7 +69,19 @@ Make = Callable[[Path, Reason | None], Reason | None]
 
 def marked(value: Value, path: Path, make: Make) -> Value:
     """A value with what `make` gives in each place for evidence."""
+    return _marked(value, path, make) if has_places(value) else value
+
+
+def _marked(value: Value, path: Path, make: Make) -> Value:
     return frozenset(marked_atom(atom, (*path, name_of(atom)), make) for atom in ordered(value))
+
+
+@lru_cache(maxsize=10_000)  # most values have none: functions, names, numbers, what is unknown
+def has_places(value: Value) -> bool:
+    """Whether there is a place for evidence in a value."""
+    found: list[Path] = []
+    _marked(value, (), lambda path, _: found.append(path))
+    return bool(found)
 
 
 def name_of(atom: Atom) -> tuple[str, ...]:

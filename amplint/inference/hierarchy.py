@@ -259,7 +259,8 @@ class Hierarchy(Bindings):
         it is not called may have set that."""
         if function.cls is None or function.kind != "function":
             return None
-        method = self.files.models.method(self.models_of(function.cls), function.name)
+        classes = self.models_of(function.cls)
+        method = self.files.models.method(classes, function.name) if classes else None
         if method is None or method.unless is None:
             return method
         words = (self.functions[each].words for each in self.mro(function.cls))

@@ -1,7 +1,7 @@
 """The outcome of a fixpoint as plain data, and the fixpoint taken up again after an edit.
 
-What is evaluated again are the functions of the files that have changed, those that see more of
-these files than keys (`interface.py`), then whoever reads a key that has another value by that, and
+What is evaluated again are the functions that have changed (`bodies.py`), those that see more of
+their files than keys (`interface.py`), then whoever reads a key that has another value by that, and
 the circles among these. The outcome is that of a fixpoint from nothing: a node outside of circles
 has the one value that its operands and keys give, and a circle is evaluated from nothing whenever
 something that it depends on has changed. Where the fixpoint had come to a limit, there is nothing
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from amplint.core.values import KINDS, Class, Function, Instance, Module, Super, Value
+from amplint.inference.bodies import Body, bodies, others, rebound
 from amplint.inference.calls import is_made_of_arguments
 from amplint.inference.circles import Sites
 from amplint.inference.fixpoint import Inference
@@ -45,7 +46,7 @@ class Snapshot(msgspec.Struct, array_like=True):
         files: by path, the interface of the file.
         texts: ids of functions and classes, and names in keys.
         values, atoms: see `value_codec.Encoder`.
-        functions: those that were evaluated: id, values of the nodes, and the region around.
+        functions: those that were evaluated: id, values of the nodes, the region around, and body.
         slots: kind, owner and name of a key; its value, or -1; whether it is demanded; its parts as
             function, node and value; those who read it, and those who read its parts.
         edges, drawn, threads: by call, see `Store`; threads hold alternatives.
@@ -62,7 +63,7 @@ class Snapshot(msgspec.Struct, array_like=True):
     texts: list[str]
     values: list[list[int]]
     atoms: list[list[Any]]
-    functions: list[tuple[int, list[int], RegionRow | None]]
+    functions: list[tuple[int, list[int], RegionRow | None, Body]]
     slots: list[SlotRow]
     edges: list[CallRow]
     drawn: list[CallRow]
@@ -94,10 +95,18 @@ def taken(inference: Inference) -> Snapshot | None:
         return None
     texts, encoder = Texts(), Encoder()
     value = encoder.value
+    own = inference.files.own
+    files = {path: interface(inference, file) for path, file in own.items()}
+    known = {function: body for file in own.values() for function, body in bodies(file).items()}
     return Snapshot(
-        files={path: interface(inference, file) for path, file in inference.files.own.items()},
+        files=files,
         functions=[
-            (texts[function], list(map(value, state.values)), region_row(state.around))
+            (
+                texts[function],
+                list(map(value, state.values)),
+                region_row(state.around),
+                known[function],
+            )
             for function, state in inference.states.items()
         ],
         slots=[
@@ -162,10 +171,14 @@ def resumed(files: Files, snapshot: Snapshot, changed: Collection[str]) -> Infer
     project = Inference(files)
     before = {path: snapshot.files[path] for path in changed if path in snapshot.files}
     now = {path: interface(project, files.own[path]) for path in changed if path in files.own}
-    anew = {function for path in now for function in files.own[path].facts.functions}
-    known = [snapshot.texts[function] for function, _, _ in snapshot.functions]
+    known = {snapshot.texts[function]: body for function, *_, body in snapshot.functions}
+    anew: set[str] = set()
+    for path in now:
+        bodies_now = bodies(files.own[path])
+        anew |= others(known, bodies_now)
+        anew.update(rebound(known, bodies_now, files.own[path]))
     seen = difference(before, now)
-    found = affected(project, seen, anew, known, lambda ids: holders(snapshot, ids))
+    found = affected(project, seen, anew, known.keys(), lambda ids: holders(snapshot, ids))
     return None if found is None else updated(Resumed(files, snapshot, found, seen.gone))
 
 
@@ -233,7 +246,7 @@ def holders(snapshot: Snapshot, ids: Collection[str]) -> set[str]:
         return set()
     values = naming(ids, snapshot.values, snapshot.atoms)
     numbers = {number for number, text in enumerate(snapshot.texts) if text in ids}
-    found = {function for function, row, _ in snapshot.functions if not values.isdisjoint(row)}
+    found = {function for function, row, *_ in snapshot.functions if not values.isdisjoint(row)}
     for rows in (snapshot.edges, snapshot.drawn):
         found.update(function for function, _, of in rows if not numbers.isdisjoint(of))
     return {snapshot.texts[function] for function in found}
@@ -338,7 +351,7 @@ class Resumed(TakenUp):
         decoder = Decoder(snapshot.values, snapshot.atoms)
         self.memo.adopt(decoder.atoms, decoder.values)
         texts, values, atoms = self._texts, decoder.values, decoder.atoms
-        for function, numbers, around in snapshot.functions:
+        for function, numbers, around, _ in snapshot.functions:
             if not self._is_gone[function]:
                 self._resume(texts[function], [values[n] for n in numbers], around)
         for row in snapshot.slots:
@@ -401,7 +414,8 @@ class Resumed(TakenUp):
         if kind in OF_NODES:
             for site in slot.readers:
                 self._read.setdefault(site, []).append(slot)
-        slot.part_readers = self._kept(part_readers)
+        if part_readers:
+            slot.part_readers = self._kept(part_readers)
 
     def _kept(self, pairs: Pairs) -> set[SiteId]:
         """The sites among these that stand in functions which have not changed."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -147,7 +147,7 @@ class Slot:
         self.readers: set[SiteId] = set()
         self.part_readers: Collection[SiteId] = ()
         self.demanded = False
-        self.counts: Counter[Value] = Counter()
+        self.counts: defaultdict[Value, int] = defaultdict(int)
 
     @property
     def all_readers(self) -> Iterator[SiteId]:
@@ -435,7 +435,8 @@ class Store(ABC):
         if not self.memo.has_grown():
             return
         for key, slot in [*self.slots.items()]:
-            slot.counts = +slot.counts  # without those of which there is none left
+            left = {value: count for value, count in slot.counts.items() if count > 0}
+            slot.counts = defaultdict(int, left)
             # Those who call a function in a region have its key without having a part of it.
             if key.kind in OF_NODES and not slot.parts and not any(slot.all_readers):
                 del self.slots[key]

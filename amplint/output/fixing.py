@@ -24,6 +24,7 @@ from amplint.cst.imports import (
     orphans,
     read_too_early,
     starred,
+    stem,
     uses,
     without,
 )
@@ -592,9 +593,9 @@ def _names_one_of(text: str, names: Iterable[str]) -> bool:
 def _is_taken(path: str, name: str, files: Files, seen: frozenset[str] = frozenset()) -> bool:
     """Whether another file of the project may take the name from the file at `path`, by itself or
     by a star, to use it or to hand it on."""
-    by_name, by_star = exported(path, name), starred(path)
+    word, by_name, by_star = stem(path), exported(path, name), starred(path)
     for other, text in files.beside(path):
-        if other in seen:
+        if other in seen or word not in text:
             continue
         try:
             if by_name.search(text):

@@ -57,6 +57,8 @@ def own_width(text: Text) -> int:
     """How long a file lets its lines be, where no settings say so: as its longest line of code is,
     and at least as formatters do by themselves. They split no string: a line with one says nothing.
     """
+    if all(len(line) <= DEFAULT for line in _lines(text)):
+        return DEFAULT
     tokens = _tokens(text)
     strings = {row for t in tokens if _is_string(t) for row in range(t.start[0], t.end[0] + 1)}
     ends = (t.end[1] for t in tokens if t.type not in NO_CODE and t.end[0] not in strings)

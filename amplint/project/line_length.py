@@ -51,9 +51,9 @@ def _lengths(directory: Path) -> Iterator[object]:
         yield from (_value(table, key) for key in keys)
         formatted |= any(isinstance(_value(table, key), Mapping) for key in FORMATTERS)
     for name, sections in INI.items():
-        parser = _ini(directory / name)
+        ini = _ini(directory / name)
         for section in sections:
-            text = parser.get(section, "max-line-length", fallback="").strip()
+            text = ini.get(section, "max-line-length", fallback="").strip() if ini else ""
             yield int(text) if text.isdecimal() else None
     if formatted:
         yield DEFAULT
@@ -73,10 +73,11 @@ def _value(table: object, keys: Sequence[str]) -> object:
     return table
 
 
-def _ini(file: Path) -> configparser.RawConfigParser:
-    parser = configparser.RawConfigParser()
+def _ini(file: Path) -> configparser.RawConfigParser | None:
     try:
-        parser.read_string(files.read_text(file))
+        text = files.read_text(file)
+        parser = configparser.RawConfigParser()
+        parser.read_string(text)
     except (OSError, ValueError, configparser.Error):
-        return configparser.RawConfigParser()
+        return None
     return parser

@@ -37,6 +37,10 @@ from amplint.run.timing import Judging, Measured, Watch, processor_time
 
 Result = TypeVar("Result")
 
+# Of a file that has not changed, candidates are looked for, and questions asked: a tenth of the
+# work of judging it. Another process would make many of the answers once more.
+KNOWN = 10
+
 DEEP_LIMIT = 50_000
 DEEP_STACK = 512 * 1024 * 1024  # of address space; memory is taken as it is used
 
@@ -195,6 +199,14 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     kept = task.store if linker is not None else None
     judgements = judgements_of(kept, task.rules, task.project)
 
+    changed = linker.changed if linker is not None else None
+
+    def weight(path: str) -> int:
+        """How much work a file is: one that has not changed is judged as it was, mostly."""
+        size = len(task.texts[path].text)
+        known = changed is not None and judgements is not None and path not in changed
+        return size // KNOWN if known else size
+
     def look(path: str) -> tuple[Seen, Judging | None, Judgement | None]:
         watch = Watch(path) if task.timed else None
         seen, new_judgement = look_at(files.own[path], program, candidates, task, judgements, watch)
@@ -208,7 +220,7 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     looked = spread(
         task.progress.counted("judging files", look, paths),
         paths,
-        [len(task.texts[path].text) for path in paths],
+        [weight(path) for path in paths],
         processes,
         lambda path, looked: task.outlet(Judged(path, looked[0])),
     )
@@ -216,8 +228,8 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     if judgements is not None:
         new = {path: new for path, (_, _, new) in zip(paths, looked, strict=True) if new}
         judgements.keep(new, task.texts)
-    changed = linker.changed if linker is not None else None
-    measured = Measured(0.0, link_time, len(files.own), 0, *program.size, judged, changed)
+    known = len(changed) if changed is not None else None
+    measured = Measured(0.0, link_time, len(files.own), 0, *program.size, judged, known)
     return Analysed(
         {path: seen for path, (seen, _, _) in zip(paths, looked, strict=True)},
         tuple(failures),
@@ -266,7 +278,8 @@ def look_at(
         # LibCST comes with it, which nothing else needs.
         from amplint.run.judge import judge  # noqa: PLC0415
 
-        noted = NotedView(file, program.facts, spans) if judgements is not None else None
+        keeps = judgements is not None and judgements.are_kept
+        noted = NotedView(file, program.facts, spans) if keeps else None
         about, told_spans = (noted, noted.span) if noted else (program.about(path), spans)
         judged = judge(path, text, about, found.rows, task.rules, told_spans, watch)
     except Exception as error:

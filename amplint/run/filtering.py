@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from amplint.core import registry
@@ -19,6 +19,21 @@ from amplint.run.suppressions import Suppressions
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """The rules of the files with some settings.
+
+    Args:
+        own: those that judge them.
+        codes: of these.
+        are_all: whether all that judge by default are among them, for the lowest torch.
+    """
+
+    own: tuple[Rule, ...]
+    codes: frozenset[str]
+    are_all: bool
+
+
+@dataclass(frozen=True)
 class Filter:
     """Decides what is reported of files.
 
@@ -31,6 +46,7 @@ class Filter:
     request: Request
     texts: Mapping[str, Text]
     rules: Sequence[Rule]
+    _chosen: dict[Settings, Chosen] = field(default_factory=dict, compare=False)
 
     def is_complete(self, path: str, unread: Collection[str]) -> bool:
         """Whether all files that belong together with this one could be read.
@@ -63,51 +79,40 @@ class Filter:
             complete: whether all files of the project were read.
         """
         text = self.texts.get(path, Text(""))
-        found = solve(path, seen, text, self.rules, self.request, complete, self._others)
+        found = self._reported(path, seen, Suppressions(text, self._others), complete)
         return sorted(found, key=by_place)
+
+    def _reported(
+        self, path: str, seen: Seen, suppressions: Suppressions, complete: bool
+    ) -> Iterator[Finding]:
+        if not seen.findings and not suppressions.all:
+            return  # as for nearly all files: their settings need not be looked at
+        request, settings = self.request, self.request.settings_of(path)
+        chosen = self._rules_of(settings)
+        not_for_it = {rule.code for rule in self.rules} - chosen.codes
+        file = request.project.root / path
+        told = [finding for finding in seen.findings if finding.code not in not_for_it]
+        findings = without_superseded(told, request.rules, settings)
+        left = [finding for finding in findings if not suppressions.hide(finding)]
+        if complete and not (seen.problems or seen.notices):
+            rules = request.rules, chosen.own, chosen.are_all
+            left += suppressions.unused(path, findings, *rules)
+        for finding in left:
+            if settings.selects_finding(finding) and not settings.ignores_in_file(finding, file):
+                yield _allowed(finding, chosen.own, settings)
+
+    def _rules_of(self, settings: Settings) -> Chosen:
+        """The rules of files with these settings, which many files have."""
+        if settings not in self._chosen:
+            own = self.request.rules_of(settings)
+            by_default = (r for r in settings.rules(self.request.rules) if r.group.default)
+            codes = frozenset(rule.code for rule in own)
+            self._chosen[settings] = Chosen(own, codes, all(map(settings.may_report, by_default)))
+        return self._chosen[settings]
 
 
 def by_place(finding: Finding) -> tuple[str, Span, str, str]:
     return finding.path, finding.span, finding.code, finding.message
-
-
-def solve(
-    path: str,
-    seen: Seen,
-    text: Text,
-    rules: Sequence[Rule],
-    request: Request,
-    complete: bool,
-    others: frozenset[str] = frozenset(),
-) -> Iterator[Finding]:
-    """The findings in a file that are to be reported.
-
-    Args:
-        path: the file.
-        seen: what the rules have said.
-        text: what is in it.
-        rules: those that have run, on this file or on others.
-        request: what was asked for.
-        complete: whether all files of the project were read.
-        others: the codes of rules that other packages bring.
-    """
-    suppressions = Suppressions(text, others)
-    if not seen.findings and not suppressions.all:
-        return  # as for nearly all files: their settings need not be looked at
-    settings = request.settings_of(path)
-    own = request.rules_of(settings)
-    not_for_it = {rule.code for rule in rules} - {rule.code for rule in own}
-    file = request.project.root / path
-    told = [finding for finding in seen.findings if finding.code not in not_for_it]
-    findings = without_superseded(told, request.rules, settings)
-    left = [finding for finding in findings if not suppressions.hide(finding)]
-    if complete and not (seen.problems or seen.notices):
-        default = settings.rules(request.rules)
-        all_ran = all(settings.may_report(rule) for rule in default if rule.group.default)
-        left += suppressions.unused(path, findings, request.rules, own, all_ran)
-    for finding in left:
-        if settings.selects_finding(finding) and not settings.ignores_in_file(finding, file):
-            yield _allowed(finding, own, settings)
 
 
 def _allowed(finding: Finding, rules: Sequence[Rule], settings: Settings) -> Finding:

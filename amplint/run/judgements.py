@@ -61,6 +61,11 @@ class Judgements:
     rules: Sequence[Rule]
     project: str
 
+    @property
+    def are_kept(self) -> bool:
+        """Whether what is found now is kept: not of texts that are on no disk."""
+        return not self.store.is_read_only
+
     def recall(self, path: str, rows: Rows) -> Judgement | None:
         """The findings in a file, if it has not changed, and neither have its candidates."""
         known = self._known.get(path)
@@ -70,7 +75,7 @@ class Judgements:
 
     def keep(self, new: Mapping[str, Judgement], existing: Collection[str]) -> None:
         """Keep what was found, beside what is known of the other files of the project."""
-        if self.store.is_read_only or not new:
+        if not self.are_kept or not new:
             return
         kept = {path: known for path, known in self._known.items() if path in existing}
         try:

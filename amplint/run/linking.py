@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -40,11 +40,11 @@ class Linking(Protocol):
     """A way to link the files of a project that is linked as a whole.
 
     Args:
-        changed: where values were taken up, how many files were not as they had been; None where
+        changed: where values were taken up, the files that were not as they had been; None where
             all was linked anew.
     """
 
-    changed: int | None
+    changed: Collection[str] | None
 
     def link(self, files: Files, progress: Progress) -> Inference:
         """The values of all functions."""
@@ -62,13 +62,13 @@ class Linker:
     Args:
         store: the cache, and the digests of the files.
         project: the directory of the project, as seen from where the cache is.
-        changed: where what the cache keeps was taken up, how many files were not as it knows them;
+        changed: where what the cache keeps was taken up, the files that were not as it knows them;
             None where all was linked anew.
     """
 
     store: Store
     project: str = "."
-    changed: int | None = None
+    changed: Collection[str] | None = None
 
     def link(self, files: Files, progress: Progress) -> Inference:
         """The values of all functions."""
@@ -78,7 +78,7 @@ class Linker:
             changed = sorted(different(entry.digests, digests))
             known = self._resumed(files, entry.snapshot, changed)
             if known is not None:
-                self.changed = len(changed)
+                self.changed = changed
                 if len(changed) >= MANY_CHANGED:
                     self._keep(known, digests)
                 return known
@@ -146,7 +146,7 @@ class LiveLinker:
     """
 
     known: Callable[[], None] = lambda: None
-    changed: int | None = None
+    changed: Collection[str] | None = None
     _disk: Linker | None = None
     _known: Facts | None = None
 
@@ -204,6 +204,6 @@ class LiveLinker:
         found = continued(files, inference, sorted(changed))
         if found is None:
             return None
-        self.changed = len(changed)
+        self.changed = changed
         found.forget_unused()
         return before.after(found, found.edit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint import Candidates, Spot, Symbol, Value, canonical, nodes
+from amplint import Candidates, Spot, Symbol, Value, canonical, in_functions_with, nodes
 from amplint import libcst as cst
 
 if TYPE_CHECKING:
@@ -25,9 +25,10 @@ def handing_on(names: frozenset[str]) -> Candidates:
         return any(map(is_meant, at.operands))
 
     # What the name of a class attribute is bound to is no operand of anything.
-    return nodes("call", "return", "tuple", "list", "dict", "store") & hands_on | nodes(
-        "attr", "name", "import"
-    ) & (lambda at: is_meant(at.value))
+    return in_functions_with(names) & (
+        nodes("call", "return", "tuple", "list", "dict", "store") & hands_on
+        | nodes("attr", "name", "import") & (lambda at: is_meant(at.value))
+    )
 
 
 def handed_on(

@@ -315,7 +315,8 @@ def goes_to_host(at: Spot) -> bool:
 
 def logs_tensor(at: Spot) -> bool:
     """As `tensor_logged`."""
-    name = at.name if at.name in LOGGED else f".{at.method}"
+    named = at.name
+    name = named if named is not None and named in LOGGED else f".{at.method}"
     if name in LOGGED:
         position, keyword = LOGGED[name]
         numbers: tuple[int, ...] = (at.given(keyword, position),)

@@ -39,6 +39,7 @@ from amplint import (
     Related,
     Rule,
     Safety,
+    where,
 )
 from amplint import libcst as cst
 
@@ -69,7 +70,7 @@ rule = Rule(
     help="use `self.device`, and leave batches where Lightning has put them",
     witness=Raises("cuda", devices=True),
     supersedes=("AMP501", "AMP502", "AMP508"),
-    candidates=NAMES_GPU & (lambda at: at.mentions("LightningModule")),
+    candidates=NAMES_GPU & where(lambda at: at.mentions("LightningModule")),
 )
 
 

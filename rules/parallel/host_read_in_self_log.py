@@ -36,6 +36,7 @@ from amplint import (
     Syncs,
     constant,
     only,
+    where,
 )
 from amplint import libcst as cst
 
@@ -57,7 +58,7 @@ rule = Rule(
     help="hand the tensor itself to `self.log`",
     witness=Syncs(before=4, after=0),
     supersedes=("AMP101",),
-    candidates=READS & (lambda at: not at.bases.isdisjoint(LIGHTNING_MODULES)) & HOT,
+    candidates=READS & where(lambda at: not at.bases.isdisjoint(LIGHTNING_MODULES)) & HOT,
 )
 
 

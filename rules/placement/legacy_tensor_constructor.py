@@ -173,7 +173,7 @@ def legacy_types(node: cst.BaseExpression, src: Source) -> list[str]:
 
 def constructor(call: cst.Call, types: list[str], src: Source) -> Iterator[Finding]:
     """Ex) torch.cuda.FloatTensor(n)"""
-    if any(OF_STORAGE.search(src.text(arg)) for arg in call.args):
+    if any(OF_STORAGE.search(src.text(arg.value)) for arg in call.args):
         return  # not built anew
     dtypes, places = zip(*(LEGACY_CONSTRUCTORS[name] for name in types), strict=True)
     message = f"`{src.brief(call.func)}(...)` is a legacy constructor"

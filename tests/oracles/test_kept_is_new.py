@@ -216,6 +216,50 @@ def test_an_edit_gives_what_a_run_from_nothing_gives(
     assert outcome(back) == outcome(linked(indexed(PROJECT)))
 
 
+def test_of_an_edited_file_only_the_functions_that_have_changed_are_evaluated(
+    take_up: TakeUp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "import torch\n\n\ndef one(x):\n    return x + 1\n\n\ndef other(x):\n    return x * 2\n"
+    before = linked(indexed({"a.py": text}))
+    evaluated: set[str] = set()
+    evaluate = Inference.evaluate
+
+    def noted(inference: Inference, function: str, *rest: Any, **named: Any) -> None:
+        evaluated.add(function)
+        evaluate(inference, function, *rest, **named)
+
+    monkeypatch.setattr(Inference, "evaluate", noted)
+    after = {"a.py": text.replace("    return x + 1", "    # why\n    y = x + 1\n    return y * 3")}
+    inference = take_up(before, after)
+    assert inference is not None
+    assert evaluated == {"a.py::one"}
+    assert outcome(inference) == outcome(linked(indexed(after)))
+
+
+def test_a_scope_that_comes_to_mean_a_name_of_the_function_around_it(take_up: TakeUp) -> None:
+    text = """
+import torch
+
+kept = torch.zeros(3)
+
+
+def outer(x):
+    made = 1
+
+    def inner():
+        return kept
+
+    return inner()
+"""
+    after = {"a.py": text.replace("made = 1", "kept = 1")}
+    inference = take_up(linked(indexed({"a.py": text})), after)
+    assert inference is not None
+    assert outcome(inference) == outcome(linked(indexed(after)))
+    back = take_up(inference, {"a.py": text})
+    assert back is not None
+    assert outcome(back) == outcome(linked(indexed({"a.py": text})))
+
+
 def test_a_field_that_feeds_itself_does_not_keep_what_it_held(take_up: TakeUp) -> None:
     path, old, new = EDITS["a field that feeds itself loses its only support"]
     inference = take_up(linked(indexed(PROJECT)), edited(path, old, new))
