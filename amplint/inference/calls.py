@@ -278,7 +278,23 @@ class Calls(OfFrameworks):
                 results.append(self.call_overridden(arguments, node))
             else:
                 results.append(self.call(atom, arguments, node))
-        return join(results)
+        made = join(results)
+        self.note_move(node, made)
+        return made
+
+    def note_move(self, node: Node, moved: Value) -> None:
+        """`self.model.to(device)` moves the module that the field holds, in place."""
+        callee = self.graph.nodes[node.operands[0]]
+        if callee.op != ops.ATTR or callee.data not in MOVES:
+            return
+        field = self.graph.nodes[self.graph.narrowed(callee.operands[0])]
+        if field.op != ops.ATTR:
+            return
+        modules = frozenset(a for a in moved if is_module_on_device(a))
+        for owner in self.of(field.operands[0]):
+            if isinstance(owner, Instance) and modules:
+                site = (self.facts.id, self.number)
+                self.inference.write(Key("field", owner.cls, field.data), site, modules)
 
     def takes(self, atom: Atom, arguments: Arguments) -> bool:
         """Whether a function can be called so: of a table, only such a one can be meant."""
@@ -1023,6 +1039,10 @@ def unpacked(value: Value | None) -> Arguments:
     given = only(value or BOTTOM)
     items = given.items if isinstance(given, Sequence) else None
     return Arguments(items or (), stars=items is None)
+
+
+def is_module_on_device(atom: Atom) -> bool:
+    return isinstance(atom, Object) and atom.kind == "module" and atom.device.kind == ACCELERATOR
 
 
 def several(callees: Value) -> bool:

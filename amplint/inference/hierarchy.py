@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
@@ -33,6 +34,8 @@ COMMON_METHODS = frozenset(
     state_dict load_state_dict backward zero_grad sum mean max min view size
     """.split()
 )
+# Of the libraries whose classes are known to be modules or none.
+NO_MODULES = sys.stdlib_module_names | {"builtins", "torch"}
 SCHEDULERS = "torch.optim.lr_scheduler."
 AUTOGRAD_FUNCTION = "torch.autograd.Function"
 AUTOGRAD_ROLES = ("forward", "backward")
@@ -163,7 +166,23 @@ class Hierarchy(Bindings):
         """Whether instances are torch modules, those of frameworks included."""
         if any(name.startswith(MODULES) for name in self.library_bases(cls)):
             return True
-        return any(row.kind == "module" for row in self.models_of(cls))
+        if any(row.kind == "module" for row in self.models_of(cls)):
+            return True
+        return self._is_module_by_body(cls)
+
+    def _is_module_by_body(self, cls: str) -> bool:
+        """Whether a class derives from one that nobody knows, has a `forward`, and stores what has
+        parameters. Ex) class Tagger(Model), where the Model is another library's"""
+        order = self.mro(cls)
+        forwards = [f for c in order for f in self.classes[c].methods.get("forward", ())]
+        if not any(len(self.functions[f].params) > 1 for f in forwards):
+            return False
+        if not any(self.functions[c].words & libraries.LEARNING for c in order):
+            return False
+        return any(
+            name.partition(".")[0] not in NO_MODULES and not self.files.models.classes([name])
+            for name in self.library_bases(cls)
+        )
 
     def learns(self, cls: str) -> bool:
         """Whether a module has parameters, its own or of modules in it, or is a loss."""

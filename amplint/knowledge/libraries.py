@@ -186,6 +186,7 @@ INITIALIZERS: dict[str, tuple[str, ...]] = {"apex.amp.initialize": ("models", "o
 PASS_THROUGH: dict[str, str] = {
     "alive_progress.alive_it": "elements",
     "builtins.enumerate": "enumerate",
+    "builtins.filter": "second",
     "builtins.iter": "elements",
     "builtins.list": "elements",
     "builtins.reversed": "elements",
@@ -210,8 +211,8 @@ PASS_THROUGH: dict[str, str] = {
     "tqdm.tqdm_notebook": "elements",
 }
 """A call -> how iterating it relates to iterating its argument: "elements" (the same as those of
-the first argument), "enumerate" (pairs of an int and that), "zip" (a tuple of one from each),
-"chain" (those of each argument in turn)."""
+the first argument), "second" (those of the second one), "enumerate" (pairs of an int and that),
+"zip" (a tuple of one from each), "chain" (those of each argument in turn)."""
 
 MODULE_WRAPPERS: dict[str, str] = {
     "apex.parallel.DistributedDataParallel": "parallel",

@@ -25,6 +25,7 @@ from amplint.core.values import (
     Device,
     Heat,
     Host,
+    Object,
     Place,
     Region,
     Sequence,
@@ -1595,3 +1596,77 @@ def test_a_distribution_is_where_its_parameters_are():
     for text in ("likely", "apart", "deviation"):
         assert tensor(text, program).device.kind == "accelerator"
     assert tensor("host", program).device.kind == "cpu"
+
+
+def test_what_is_filtered_are_the_elements_of_the_second_argument():
+    program = """
+        import torch
+
+        def run(model):
+            for p in list(filter(lambda p: p.grad is not None, torch.nn.Linear(2, 2).parameters())):
+                norm = p.grad.norm(2)
+            return norm
+        """
+    assert isinstance(only(value("norm", program)), Tensor)
+
+
+MOVED = """
+    import torch
+    from torch.utils.data import DataLoader
+
+    class Trainer:
+        def __init__(self, model):
+            self.model = model.eval()
+            {move}
+
+        def run(self, data):
+            for batch in DataLoader(data):
+                output = self.model(batch)
+            return output
+    """
+
+
+@pytest.mark.parametrize(
+    ("move", "kind"), [("self.model.to('cuda')", "accelerator"), ("pass", None)]
+)
+def test_a_module_on_the_device_that_is_given_a_batch_of_the_host_moves_it(
+    move: str, kind: str | None
+):
+    """`self.model.to(device)` moves what the field holds."""
+    text = MOVED.format(move=move)
+    (module,) = value("self.model", text)
+    assert isinstance(module, Object)
+    assert module.device.kind == kind
+    (output,) = value("output", text)
+    assert isinstance(output, TensorTree)
+    assert output.device.kind == (kind or "cpu")
+
+
+BY_BODY = """
+    from elsewhere import Model
+    import torch
+
+    class Tagger(Model):
+        def __init__(self):
+            super().__init__()
+            self.layer = {layer}
+
+        def {method}(self, tokens):
+            return tokens
+    """
+
+
+@pytest.mark.parametrize(
+    ("layer", "method", "expected"),
+    [
+        ("torch.nn.Linear(2, 2)", "forward", True),
+        ("torch.nn.Linear(2, 2)", "run", False),  # a trainer that holds a layer
+        ("None", "forward", False),
+    ],
+)
+def test_a_class_of_an_unknown_base_that_has_layers_and_a_forward_is_a_module(
+    layer: str, method: str, expected: bool
+):
+    text = BY_BODY.format(layer=layer, method=method)
+    found = heat("tokens", text)
+    assert (found is not None) == expected

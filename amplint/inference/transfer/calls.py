@@ -340,7 +340,9 @@ def pass_through(how: str, arguments: Arguments) -> Value:
         given = tuple(v for k, v in arguments.keywords.items() if k in ("iterable", "sequence"))
     if not given:
         return one(Sequence((), BOTTOM))
-    if how == "elements":
+    if how == "second":
+        given = given[1:] or (UNKNOWN,)
+    if how in ("elements", "second"):
         return join(one(a) if is_loader(a) else as_sequence(a) for a in given[0])
     batches = any(is_loader(atom) for value in given for atom in value)
     if how == "enumerate":

@@ -139,8 +139,9 @@ def call_module(thing: Object, arguments: Arguments, site: Site) -> Value:
 
 
 def output_device(operands: list[Tensor], own: Device, site: Site) -> Device:
+    """Where a module's output is. One on the device that is given a batch of the host moves it."""
     device = common_device(operands)
-    if device.kind is None:
+    if device.kind is None or (device.kind == CPU.kind and own.kind == ACCELERATOR):
         device = own
     if device.kind is None and not any(t.device.kind == "cpu" for t in operands):
         device = Device(ACCELERATOR, site.evidence("a model's output", Shows.CONVENTION))
