@@ -62,6 +62,11 @@ EVALUATIONS = frozenset(
     """.split()
 )
 TRAININGS = frozenset({"train", "training"})
+# Not `test` and `valid`, which are said of other things, too.
+EVALUATION_FLAG = re.compile(
+    r"_?(is_|in_|do_)?(predict|prediction|inference|infer|eval|evaluate|evaluation|testing)(_mode|_phase)?",
+    re.IGNORECASE,
+)
 TRAINING_FLAG = re.compile(r"_?(is_|in_|do_)?(train|training)(_mode|_phase)?", re.IGNORECASE)
 # What is done on these alone is a way around what they lack.
 RARE_DEVICES = frozenset({"mps", "npu", "xpu", "hpu", "mlu", "musa", "xla", "tpu"})
@@ -138,8 +143,8 @@ class ColdGuards(Fact):
             parts = () if is_part or len(node.operands) > MAX_PARTS else node.operands
             told = [self._tells_evaluation(state, part, holds, True) for part in parts]
             return any(told) if each_has else bool(told) and all(told)
-        name = self._last_name(state, number)
-        return not holds and TRAINING_FLAG.fullmatch(name) is not None
+        flag = EVALUATION_FLAG if holds else TRAINING_FLAG
+        return flag.fullmatch(self._last_name(state, number)) is not None
 
     def _names_evaluation(self, state: State, test: Node, holds: bool) -> bool:
         """Ex) `mode == "predict"`, `split in ("dev", "test")`, `stage == Stage.VALID`; the other
@@ -174,6 +179,7 @@ class ColdGuards(Fact):
             return True
         if block.kind == "if" and (
             self._sets_what_it_tests(function, state, number)
+            or self._enters_what_it_misses(function, state, number)
             or self._moves_on(function, state, number)
             or self._reports_value(function, state, number)
         ):
@@ -203,6 +209,31 @@ class ColdGuards(Fact):
         return constants == 1 and any(
             node.op == ops.STORE and f"{path_of(graph, node.operands[0])}.{node.data}" in compared
             for node in (graph.nodes[each] for each in self._inside(function, state, number))
+        )
+
+    def _enters_what_it_misses(self, function: str, state: State, number: int) -> bool:
+        """A block under the test that a constant is no key of what outlives the call, which enters
+        that key: it runs once.
+
+        Ex) if "shape" not in seen: ...; seen["shape"] = True
+        """
+        graph = state.graph
+        test, negated = graph.nodes[graph.blocks[number].node], False
+        while test.op == ops.UNARY and test.data == "Not":
+            test, negated = graph.nodes[test.operands[0]], not negated
+        if test.op != ops.COMPARE or test.data != (("In",) if negated else ("NotIn",)):
+            return False
+        key, container = (graph.nodes[each] for each in test.operands)
+        path = path_of(graph, test.operands[1])
+        outlives = container.op == ops.NAME or (path or "").startswith("self.")
+        if key.op != ops.CONST or not outlives:
+            return False
+        inside = (graph.nodes[each] for each in self._inside(function, state, number))
+        return any(
+            node.op == ops.PUT
+            and path_of(graph, node.operands[0]) == path
+            and graph.nodes[node.operands[1]].data == key.data
+            for node in inside
         )
 
     def _moves_on(self, function: str, state: State, number: int) -> bool:

@@ -235,6 +235,9 @@ def factory(call: cst.Call, src: Source, refused: Collection[str] = ()) -> str |
         return None
     if any(src.keyword(call, keyword) is not None for keyword in DECIDING.union(refused)):
         return None
+    made = src.tensor(call) if src.keyword(call, "device") is None else None
+    if made is not None and made.device.kind != CPU.kind:
+        return None  # `torch.normal(mean, std)` draws where these are
     return name
 
 

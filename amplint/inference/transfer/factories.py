@@ -26,7 +26,7 @@ from amplint.inference import ranks
 from amplint.inference.transfer.arguments import array_dtype_of, device_of, dtype_of
 from amplint.inference.transfer.containers import unpinned
 from amplint.inference.transfer.kinds import NOTHING, Site
-from amplint.inference.transfer.promotion import tensors_in
+from amplint.inference.transfer.promotion import common_device, tensors_in
 from amplint.inference.transfer.results import with_dims
 from amplint.inference.transfer.symbols import DTYPES
 from amplint.knowledge import libraries
@@ -106,6 +106,8 @@ def factory(name: str, facts: Factory, arguments: Arguments, site: Site) -> Valu
         device = CPU if given == NOTHING else device_of(given, arguments.hint, site)
     elif arguments.more_keywords:
         device = NO_DEVICE
+    elif name == "torch.normal":
+        device = device_of_moments(arguments)
     elif facts.dtype == "data" and arguments.positional:
         device = device_of_data(arguments.positional[0], name)
     receiver = name.startswith("Tensor.")
@@ -118,6 +120,16 @@ def factory(name: str, facts: Factory, arguments: Arguments, site: Site) -> Valu
     )
     made = Tensor(dtype, device, rank, grad, evidence if dtype is not None else None, fresh=name)
     return one(with_dims(made, ranks.of_factory(name, facts, shaped)))
+
+
+def device_of_moments(arguments: Arguments) -> Device:
+    """`torch.normal(mean, std)` draws where these are; of two numbers, on the CPU."""
+    moments = (arguments.get("mean", 0), arguments.get("std", 1))
+    given = [value for value in moments if value is not None]
+    tensors = tensors_in(given)
+    if tensors:
+        return common_device(tensors)
+    return CPU if all(isinstance(a, Host) for value in given for a in value) else NO_DEVICE
 
 
 def device_of_data(data: Value, name: str) -> Device:
