@@ -43,8 +43,8 @@ OTHER_STATE = re.compile(
 )
 # Lines that speak of a scaler in a checkpoint, or of the states of whatever there is.
 ANY_STATE = (
-    r"(?i)(scal\w*|amp)\b[^#\n]*\.state_dict|\.state_dict[^#\n]*scaler"
-    r"|[\"']\w*scaler\w*[\"'] *(:|\] *=[^=])"
+    r"([Ss]cal\w*|SCAL\w*|[Aa]mp|AMP)\b[^#\n]*\.state_dict|\.state_dict[^#\n]*([Ss]caler|SCALER)"
+    r"|[\"']\w*([Ss]caler|SCALER)\w*[\"'] *(:|\] *=[^=])"
     r"|(getattr|hasattr|methodcaller)\([^#\n]*[\"']state_dict[\"']"
     r"|(save|dump)\w*\([^#\n]*\b(locals|globals)\("
 )

@@ -892,8 +892,9 @@ class Calls(OfFrameworks):
         value = join(results)
         if instance.wrapped is not None and not instance.keeps:
             value = transfer.as_float32(value)
-        if module and (not ids or is_unknown(value)):
-            operands = transfer.tensors_in(arguments.all)
+        operands = transfer.tensors_in(arguments.all)
+        if (module and (not ids or is_unknown(value))) or (not ids and operands):
+            # A class that cannot be called is mixed into one that can: a module, given tensors.
             site = self.site(node)
             return one(
                 TensorTree(transfer.output_device(operands, instance.device, site), "output")

@@ -1,4 +1,4 @@
-"""What the distributions of torch give: tensors, where their parameters lie.
+"""Distributions of torch, which give tensors where their parameters lie.
 
 Derived from torch.distributions of torch 2.13.0, and held against the installed torch by
 `tests/oracles/test_distributions.py`.

@@ -22,7 +22,7 @@ from tests.hostile.test_reach import KINDS, SPECIAL
 from tests.hostile.test_size import within
 
 SECRET = "hunter2-is-the-password"
-NAMING = "import deepspeed, mmengine\n"
+NAMING = "import deepspeed, mmcv, mmengine\n"
 CAST = '{"fp16": {"enabled": true}}'
 DEEP = 30_000
 

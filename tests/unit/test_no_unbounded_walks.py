@@ -90,7 +90,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "Calls.call Calls.call_special Calls.called_with_each": VALUES,
     },
     "amplint/inference/evaluation.py": {"holds_instance": VALUES},
-    "amplint/inference/evidence_marks.py": {"marked marked_atom": VALUES},
+    "amplint/inference/evidence_marks.py": {"_marked has_places marked marked_atom": VALUES},
     "amplint/inference/frame.py": {"Frame.region": BLOCKS},
     "amplint/inference/memo.py": {"Memo._interned_atom Memo.interned": VALUES},
     "amplint/inference/ranks.py": {"more plus": VALUES, "nesting": VALUES},

@@ -37,7 +37,7 @@ def attribute(thing: Object, name: str) -> Value | None:
 
 
 def method(thing: Object, name: str) -> Value | None:
-    """What a method of a distribution gives; None where it is no tensor."""
+    """The result of a method of a distribution; None where it is no tensor."""
     if name in known.DRAWN:
         dtype = "int64" if known.distribution(thing.type) in known.OF_INDICES else None
         return one(Tensor(dtype, thing.device, grad=False))
