@@ -53,6 +53,7 @@ from amplint import (
     Same,
     Spot,
     Tensor,
+    TensorTree,
     Unknown,
     calls,
     constant,
@@ -109,7 +110,11 @@ def may_be_tensor(at: Spot, number: int) -> bool:
     """Whether it is a tensor, what nobody knows, or the type of a tensor."""
     value, node = at.of(number), at.graph.nodes[number]
     typed = node.op == "call" and at.graph.nodes[node.operands[0]].data == "type"
-    return at.method == "type_as" or typed or any(isinstance(a, Tensor | Unknown) for a in value)
+    return (
+        at.method == "type_as"
+        or typed
+        or any(isinstance(a, Tensor | TensorTree | Unknown) for a in value)
+    )
 
 
 rule = Rule(
@@ -196,10 +201,10 @@ def typed_like(call: cst.Call) -> cst.BaseExpression | None:
 
 
 def is_tensor(node: cst.BaseExpression, src: Source) -> bool:
-    """Whether what `.to` is given is a tensor: on some path, and on the others nobody knows; or
-    its shape is read, which devices and dtypes do not have."""
+    """Whether what `.to` is given is a tensor: on some path, and on the others nobody knows, for it
+    takes no nest of them; or its shape is read, which devices and dtypes do not have."""
     value = src.value(node)
-    if any(isinstance(atom, Tensor) for atom in value):
+    if any(isinstance(atom, Tensor | TensorTree) for atom in value):
         # `.to(array)` would raise, and a nest of tensors has no dtype either: those paths are none.
         return not any(isinstance(atom, DType | Device) or is_name(atom) for atom in value)
     if not is_unknown(value) or not isinstance(node, cst.Name):
