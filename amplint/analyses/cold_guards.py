@@ -224,7 +224,7 @@ class ColdGuards(Fact):
         if test.op != ops.COMPARE or test.data != (("In",) if negated else ("NotIn",)):
             return False
         key, container = (graph.nodes[each] for each in test.operands)
-        path = path_of(graph, test.operands[1])
+        path = path_of(graph, test.second)
         outlives = container.op == ops.NAME or (path or "").startswith("self.")
         if key.op != ops.CONST or not outlives:
             return False
@@ -232,7 +232,7 @@ class ColdGuards(Fact):
         return any(
             node.op == ops.PUT
             and path_of(graph, node.operands[0]) == path
-            and graph.nodes[node.operands[1]].data == key.data
+            and graph.nodes[node.second].data == key.data
             for node in inside
         )
 
