@@ -11,6 +11,10 @@ could not be had whole). The seventh goes on where it ended: nine and eight agai
 same order while fewer than 150 sure positives are labelled. It leaves out what trains nothing
 (whisper-timestamped, gptqmodel, s3tokenizer, and lmflow and metaseq, of whose files none derives a
 class or none is in the release), and sb3-contrib, which a model was read from.
+
+The eighth takes what is left: the six within a framework, and chronos-forecasting, whose models
+derive from those of transformers, as the seventh; then the others to the end of the order. It
+leaves out distiller (another package bears that name), and ptflops, which trains nothing.
 """
 
 from __future__ import annotations
