@@ -26,7 +26,7 @@ from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.analyses.tensor_certainty import TensorCertainty
 from amplint.analyses.thread_escape import ThreadWork
 from amplint.analyses.traits import Traits
-from amplint.core.candidate import Test, Trait, in_functions, nodes, where
+from amplint.core.candidate import Test, Trait, Way, in_functions, in_words, nodes, says, where
 from amplint.core.errors import describe
 from amplint.core.lattice import only
 from amplint.core.rule import Rule
@@ -301,10 +301,16 @@ class Spot:
 
 
 def _heated(temperature: str) -> Test:
+    @says(f"it runs for every batch of {temperature}")
     def holds(spot: Spot) -> bool:
         return spot.search.temperature(spot.function, spot.block) == temperature
 
     return holds
+
+
+@says("it stands in an autocast region")
+def _is_in_region(spot: Spot) -> bool:
+    return spot.enabled_region is not None
 
 
 def _misused(spot: Spot) -> bool:
@@ -313,7 +319,7 @@ def _misused(spot: Spot) -> bool:
 
 HOT = where(_heated(TRAINING), Trait.HOT)
 EVALUATED = where(_heated(EVALUATION))
-IN_REGION = where(lambda spot: spot.enabled_region is not None, Trait.REGION)
+IN_REGION = where(_is_in_region, Trait.REGION)
 MISUSED = nodes("call") & in_functions(Trait.MISUSED) & _misused
 # Of the function: something in it is so.
 SOMEWHERE_HOT = in_functions(Trait.HOT)
@@ -353,6 +359,23 @@ def symbol(value: Value) -> str | None:
 
 
 # ---------------------------------------------------------------------------------------- search
+
+
+def is_near(way: Way, lacking: Sequence[str]) -> bool:
+    """Whether a node is nearly a candidate: all that it lacks is one thing, and its way is about
+    calls of certain names, or lacks only that it should stand elsewhere."""
+    own = {*lacking} - OF_FUNCTIONS
+    return len(own) < 2 and (way.names is not None or own <= ELSEWHERE)
+
+
+# What a function lacks, its nodes lack as well.
+OF_FUNCTIONS = frozenset(trait.value for trait in Trait)
+ELSEWHERE = frozenset(
+    in_words(test)
+    for conditions in (HOT, EVALUATED, IN_REGION)
+    for way in conditions.ways
+    for test in way.tests
+)
 
 Entry = tuple[str, Test]  # the code of a rule, and what a spot has to pass
 
@@ -434,6 +457,37 @@ class Search:
         """The candidates in a file."""
         inference = self.facts.inference
         return inference.surviving("the search for candidates", lambda: self._of(path))
+
+    def lacking(self, path: str, row: int, rule: Rule, every: bool) -> Iterator[str]:
+        """The conditions that keep the nodes of a line from being candidates of a rule, of each of
+        its ways and each node that this is about.
+
+        Args:
+            every: also of nodes that lack more than one, or that this may well not be about.
+        """
+        for identity, facts in self._files.own[path].facts.functions.items():
+            state = self.facts.inference.states.get(identity)
+            if state is None:
+                continue
+            traits = self.facts[Traits].of_function(identity)
+            symbols = self._symbols_of(identity)
+            for op, spot in self._every_spot(identity, facts, state):
+                for way in rule.candidates.ways if spot.location[0] == row else ():
+                    lacking = way.lacking(op, spot, traits, symbols)
+                    if lacking and (every or is_near(way, lacking)):
+                        yield lacking[-1]
+
+    def _every_spot(
+        self, identity: str, facts: FunctionFacts, state: State
+    ) -> Iterator[tuple[str, Spot]]:
+        """The spots of a function, each with its operation."""
+        if facts.kind in ("function", "lambda"):
+            yield "function", Spot(self, identity, state, -1, 0, facts.location)
+        for number, node in enumerate(state.graph.nodes):
+            yield node.op, Spot(self, identity, state, number, node.block, node.location)
+        for op, found in (("test", tests(state.graph)), ("context", contexts(state.graph))):
+            for place in found:
+                yield op, Spot(self, identity, state, *place)
 
     def _of(self, path: str) -> FileCandidates:
         found: dict[int, set[str]] = {}

@@ -322,10 +322,17 @@ def clean(paths: tuple[str, ...]) -> int:
     "--model", metavar="NAME", help="Print what amplint knows of a framework, by its name or FILE."
 )
 @click.option("--model-schema", is_flag=True, help="Print the JSON Schema of models.")
-def explain(rule: str | None, model: str | None, model_schema: bool) -> int:
-    """Print the page of a rule or of a framework.
+@click.option(
+    "--at",
+    "place",
+    metavar="FILE:LINE",
+    help="Print what is known of a line, and why rules say nothing there. A cell: FILE:CELL:LINE.",
+)
+def explain(rule: str | None, model: str | None, model_schema: bool, place: str | None) -> int:
+    """Print the page of a rule or framework, or all about a line.
 
-    RULE is a code or a name. With --model, it is printed what amplint knows of a framework.
+    RULE is a code or a name. With --at, it is the rule to be told about; without it, all that look
+    at the line are.
     """
     if model_schema:
         from amplint.frameworks.page import schema
@@ -342,15 +349,21 @@ def explain(rule: str | None, model: str | None, model_schema: bool) -> int:
         except ModelError as error:
             raise Failure(str(error)) from error
         return CLEAN
-    if rule is None:
-        raise click.UsageError("Missing argument 'RULE', or --model.")
     from amplint.core import registry
     from amplint.output import rule_page
 
+    if rule is None and place is None:
+        raise click.UsageError("Missing argument 'RULE', or --at, or --model.")
     try:
-        found = registry.find(rule, registry.all_rules())
+        found = registry.find(rule, registry.all_rules()) if rule is not None else None
     except registry.UnknownRuleError as error:
         raise Failure(str(error)) from error
+    if place is not None:
+        from amplint.cli import line
+
+        line.explain(place, found)
+        return CLEAN
+    assert found is not None
     click.echo(click.style(rule_page.heading(found), bold=True))
     click.echo(rule_page.body(found))
     return CLEAN

@@ -55,6 +55,25 @@ class Way:
                 return False
         return True
 
+    def lacking(
+        self, op: str, spot: Spot, traits: frozenset[Trait], symbols: frozenset[str]
+    ) -> list[str] | None:
+        """The conditions that a spot does not meet, in words; None where it is not of the operation
+        and the name that this way is about.
+
+        Args:
+            op: its operation.
+            traits, symbols: of its function.
+        """
+        if self.ops is not None and op not in self.ops:
+            return None
+        if self.names is not None and self.names.isdisjoint(spot.names):
+            return None
+        lacking = [trait.value for trait in Trait if trait in self.traits - traits]
+        if self.symbols is not None and self.symbols.isdisjoint(symbols):
+            lacking.append(f"something in the function is one of {sorted(self.symbols)}")
+        return [*lacking, *(in_words(test) for test in self.tests if not test(spot))]
+
     def __and__(self, other: Way) -> Way:
         if self.names is not None and other.names is not None:
             raise ValueError("a call has one list of names")
@@ -72,6 +91,27 @@ class Way:
             self.symbols if self.symbols is not None else other.symbols,
             (*first.tests, *second.tests),
         )
+
+
+def in_words(test: Test) -> str:
+    """The words that a test was given, else its name and where it is written: a lambda has no
+    other."""
+    if "words" in test.__dict__:
+        return str(test.__dict__["words"])
+    code = test.__code__
+    name = test.__name__.strip("_<>").replace("_", " ")
+    return f"{name} ({code.co_filename.rpartition('/')[2]}:{code.co_firstlineno})"
+
+
+def says(words: str) -> Callable[[Test], Test]:
+    """Give a test words for what it asks. (An object around it would be one more call for each node
+    of a project.)"""
+
+    def mark(test: Test) -> Test:
+        test.__dict__["words"] = words
+        return test
+
+    return mark
 
 
 @dataclass(frozen=True)

@@ -133,10 +133,23 @@ class Task:
     outlet: Outlet = field(default_factory=Outlet)
 
 
-def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analysed:
-    """Analyse the files of a part, in as many processes at most."""
-    begun = processor_time()
-    gc.disable()  # see `session.without_collector`; the part before this one has enabled it
+@dataclass(frozen=True)
+class IndexedPart:
+    """The files of a part, read.
+
+    Args:
+        files: those that could be, with the others of the project.
+        unread: what is said of those that Python, or amplint, could not read.
+        parsed: how many were parsed, and not taken from records.
+    """
+
+    files: Files
+    unread: Mapping[str, Seen]
+    parsed: int
+
+
+def index_part(part: Sequence[str], task: Task, processes: int = 1) -> IndexedPart:
+    """Index the files of a part, in as many processes at most."""
     own: dict[str, File] = {}
     unread: dict[str, Seen] = {}
     indexer = Indexer(task.texts, task.indexed, task.tree_cache, task.store, task.progress)
@@ -156,6 +169,15 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
         task.models,
         task.told,
     )
+    return IndexedPart(files, unread, parsed)
+
+
+def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analysed:
+    """Analyse the files of a part, in as many processes at most."""
+    begun = processor_time()
+    gc.disable()  # see `session.without_collector`; the part before this one has enabled it
+    indexed = index_part(part, task, processes)
+    files, unread = indexed.files, indexed.unread
     index_time = processor_time() - begun
     task.outlet(Indexed(part[0], frozenset(unread)))
     refused = {path: unread[path] for path in unread.keys() & task.reported}
@@ -173,7 +195,8 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
         unread=frozenset(unread),
         used=files.used,
         asked=files.asked,
-        measured=linked.measured and replace(linked.measured, index=index_time, parsed=parsed),
+        measured=linked.measured
+        and replace(linked.measured, index=index_time, parsed=indexed.parsed),
     )
 
 

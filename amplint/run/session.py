@@ -44,27 +44,49 @@ def analyse(request: Request, reading: Reading) -> AnalysisResult:
         warnings.simplefilter("ignore")  # the parser's, about the code that is read
         texts, undecoded = decoded(reading)
         rules = rules_of(request, request.project.reported)
-        timing = request.timing
-        task = Task(
-            texts,
-            request.project.reported,
-            rules,
-            indexed=request.indexed,
-            store=store_of(request, reading, texts),
-            progress=request.progress,
-            timed=timing is not None,
-            limits=request.lasting or request.linker is None,
-            outlet=request.outlet,
-        )
         found = Filter(request, texts, rules)
         request.outlet(Begun(reading, found, undecoded.seen))
         configurations = Configurations(request.project, request.settings)
+        task = task_of(request, reading, texts, rules)
+        timing = request.timing
         tasks = by_project(task, request, configurations)
         parts = analyse_parts(task, tasks, request, reading)
         if timing is not None:
             timing.parts += [part.measured for part in parts]
         result = filtered(found, [*parts, undecoded])
         return replace(result, configurations=configurations.digest_if_read)
+
+
+def task_of(
+    request: Request, reading: Reading, texts: Mapping[str, Text], rules: Sequence[Rule]
+) -> Task:
+    """The task that a request is, of all projects in one."""
+    return Task(
+        texts,
+        request.project.reported,
+        rules,
+        indexed=request.indexed,
+        store=store_of(request, reading, texts),
+        progress=request.progress,
+        timed=request.timing is not None,
+        limits=request.lasting or request.linker is None,
+        outlet=request.outlet,
+    )
+
+
+def part_with(
+    path: str, request: Request, reading: Reading, rules: Sequence[Rule]
+) -> tuple[tuple[str, ...], Task]:
+    """The files that a file is linked with, and the task for these. Raises KeyError for a file
+    without a text."""
+    texts, _ = decoded(reading)
+    configurations = Configurations(request.project, request.settings)
+    for task in by_project(task_of(request, reading, texts, rules), request, configurations):
+        if path in task.texts:
+            sizes = {path: len(text.text) for path, text in task.texts.items()}
+            part = next(part for part in divide(sizes) if path in part)
+            return part, replace(task, rules=rules)
+    raise KeyError(path)
 
 
 @contextlib.contextmanager

@@ -119,6 +119,9 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "Builder.narrow": SYNTAX,
         "rebound": SYNTAX,
     },
+    "amplint/output/inspection.py": {
+        "atom_in_words mapping_in_words sequence_in_words value_in_words": VALUES
+    },
     "amplint/output/fixing.py": {"Rounds._harmless": HALVES, "_is_taken": SYNTAX},
     "amplint/run/parts.py": {"_parts": FOLDERS},
     "rules/_shared/constants.py": {"is_literal": ONE_PATH, "number_of": SYNTAX},

@@ -1,0 +1,302 @@
+"""Inspection of one line: what is known of it, and why the rules that are silent there say nothing.
+
+The project is linked as for `check`, from nothing, and the file is shown to the rules once more;
+what they ask about the nodes of the line, and the answers, are taken down. A rule gives up at the
+first answer that is not as its claim needs it: the last question of a rule that found nothing is
+the condition that was lacking.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+from amplint.analyses.candidates import Search
+from amplint.analyses.fact import Answer_co, Fact, Facts, Known, NodeFact
+from amplint.analyses.hotness import Hotness
+from amplint.analyses.inferred import Regions, Values
+from amplint.analyses.program import FileView, Program
+from amplint.core.errors import describe
+from amplint.core.finding import Finding, Span
+from amplint.core.rule import Rule
+from amplint.core.text import span_in
+from amplint.core.values import UNKNOWN, Heat, Place, Region, Value
+from amplint.cst.navigation import Layout
+from amplint.ir.file_index import File
+from amplint.ir.file_set import Files
+from amplint.project.reading import Reading
+from amplint.run.analysis import Seen, deeply, index_part
+from amplint.run.filtering import Filter
+from amplint.run.judge import Checks, judge
+from amplint.run.request import Request
+from amplint.run.session import part_with, without_collector
+from amplint.source import Source
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An expression of the line.
+
+    Args:
+        text: as Python writes it.
+        value: what is known of it.
+        heat: why it runs for every batch; None where it is cold, or nothing says that it is hot.
+        region: the autocast region around it.
+    """
+
+    text: str
+    value: Value
+    heat: Heat | None
+    region: Region | None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question of a rule, and its answer.
+
+    Args:
+        fact: what was asked for.
+        about: the code that it was asked about; empty for the whole project.
+        answer: None where nothing is known.
+    """
+
+    fact: type[Fact]
+    about: str
+    answer: object
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict of a rule on the line.
+
+    Args:
+        rule: the rule.
+        reported: its findings there, as the user is shown them.
+        hidden: those that are not reported: by a comment, the settings, or another rule.
+        about: where it found nothing: the node about which it asked most, as it is written.
+        asked: what it asked about that node, in order, each once.
+        lacking: the conditions that keep it from looking at the line.
+        problem: why it failed.
+    """
+
+    rule: Rule
+    reported: tuple[Finding, ...] = ()
+    hidden: tuple[Finding, ...] = ()
+    about: str = ""
+    asked: tuple[Asked, ...] = ()
+    lacking: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The knowledge about one line of a file.
+
+    Args:
+        path, row: which.
+        line: its text.
+        expressions: those that begin in it, from the left, the longer ones first.
+        verdicts: of the rules that speak of what stands in the line, or were asked for.
+        notices: what could not be looked at.
+    """
+
+    path: str
+    row: int
+    line: str
+    expressions: tuple[Expression, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+def inspect(
+    request: Request, reading: Reading, path: str, row: int, wanted: Sequence[Rule] = ()
+) -> Inspection:
+    """Tell what is known of a line.
+
+    Args:
+        request: of the project that the file is in; what is kept of earlier runs is not used.
+        path: the file, as the project names it.
+        row: the line in its text; of a notebook, in the text of all its cells.
+        wanted: the rules to be told about; none for all that look at the line.
+
+    Raises KeyError for a file without a text.
+    """
+    request = replace(request, cache=None)
+    with without_collector():
+        part, task = part_with(path, request, reading, request.rules)
+        indexed = index_part(part, task)
+        if path in indexed.unread:
+            seen = indexed.unread[path]
+            told = (*(finding.message for finding in seen.findings), *seen.problems)
+            return Inspection(path, row, task.texts[path].line(row), notices=told)
+        found = Filter(request, task.texts, request.rules)
+        return deeply(lambda: Line(path, row, indexed.files, found).inspected(wanted))
+
+
+class Line:
+    """One line of a linked project.
+
+    Args:
+        path, row: which.
+        files: the files of the project.
+        found: decides what is reported; knows the texts and all rules.
+    """
+
+    def __init__(self, path: str, row: int, files: Files, found: Filter) -> None:
+        self.path = path
+        self.row = row
+        self._filter = found
+        self._rules = [rule for rule in found.rules if rule.checks]
+        self._text = found.texts[path]
+        self._file = files.own[path]
+        self._program = Program(files)
+        self._search = Search(files, self._program.facts, self._rules)
+
+    def inspected(self, wanted: Sequence[Rule]) -> Inspection:
+        """Tell what is known of the line, and what these rules, else all, say of it."""
+        verdicts = [self.verdict(rule, rule in wanted) for rule in wanted or self._rules]
+        told = [each for each in verdicts if wanted or each != Verdict(each.rule)]
+        view = self._program.about(self.path)
+        return Inspection(
+            self.path,
+            self.row,
+            self._text.line(self.row).strip(),
+            tuple(expressions(view, self.row)),
+            tuple(told),
+            tuple(self._program.failures),
+        )
+
+    def verdict(self, rule: Rule, is_wanted: bool) -> Verdict:
+        """The verdict of a rule on the line. One that was asked for is shown the line even where
+        it has no candidate."""
+        found = self._findings_of(rule)
+        if found:
+            shown = [each for each in self._reported if each in found]
+            return Verdict(rule, tuple(shown), tuple(each for each in found if each not in shown))
+        looks = rule.code in self._candidates.get(self.row, ())
+        lacking = [] if looks else self._search.lacking(self.path, self.row, rule, is_wanted)
+        conditions = tuple(dict.fromkeys(lacking))
+        if not looks and not is_wanted:
+            return Verdict(rule, lacking=conditions)
+        try:
+            about, asked = self._farthest(rule)
+        except Exception as error:
+            return Verdict(rule, problem=describe(error))
+        return Verdict(rule, about=about, asked=asked, lacking=conditions)
+
+    @cached_property
+    def _candidates(self) -> Mapping[int, Collection[str]]:
+        return self._search.of(self.path).rows
+
+    @cached_property
+    def _judged(self) -> tuple[Finding, ...]:
+        """All findings in the file, whether they are reported or not."""
+        facts, text = self._program.about(self.path), self._text
+        judged = judge(self.path, text, facts, self._candidates, self._rules, self._span)
+        return judged.findings
+
+    @cached_property
+    def _reported(self) -> Sequence[Finding]:
+        """The findings in the file that the user is shown, as the rules have made them."""
+        shown = self._filter.findings(self.path, Seen(self._judged), complete=False)
+        places = {(each.code, each.span) for each in shown}
+        return [each for each in self._judged if (each.code, each.span) in places]
+
+    def _findings_of(self, rule: Rule) -> tuple[Finding, ...]:
+        return tuple(
+            finding
+            for finding in self._judged
+            if finding.code == rule.code and finding.span.start.row == self.row
+        )
+
+    def _farthest(self, rule: Rule) -> tuple[str, tuple[Asked, ...]]:
+        """The node of the line about which a rule asks most, and what: it gives up at the first
+        answer that does not do, so that it has come farthest there."""
+        view = TracedView(self._file, self._program.facts)
+        source = Source(Layout(self.path, self._text, view.module), view, self._span)
+        checks = Checks([rule])
+        farthest: tuple[str, tuple[Asked, ...]] = ("", ())
+        unit = source.layout.units.at(self.row)
+        for node in source.layout.open(unit).nodes:
+            registered = checks.of(type(node))
+            if not registered or source.span(node).start.row != self.row:
+                continue
+            for _, check in registered:
+                view.asked = {}
+                list(check(node, source))
+                if view.asked and len(view.asked) >= len(farthest[1]):  # of two, what is inside
+                    farthest = source.brief(node), tuple(view.asked.values())
+        return farthest
+
+    def _span(self, place: Place) -> Span:
+        return span_in(self._filter.texts.get(place.path), place)
+
+
+class TracedView(FileView):
+    """The facts about one file, with what is asked of them, in order.
+
+    Attributes:
+        asked: the questions, each once, by the fact and what it was asked about.
+    """
+
+    def __init__(self, file: File, facts: Facts) -> None:
+        super().__init__(file, facts)
+        self.asked: dict[tuple[type[Fact], str], Asked] = {}
+
+    def note(self, kind: type[Fact], about: str, answer: object) -> None:
+        """Take down a question: one that is asked again is the last once more."""
+        self.asked.pop((kind, about), None)
+        self.asked[kind, about] = Asked(kind, about, answer)
+
+    def fact(self, kind: type[Known]) -> Known:
+        """A fact of the project, whose questions are taken down."""
+        return cast(Known, TracedFact(self, kind, super().fact(kind)))
+
+    def ask(self, kind: type[NodeFact[Answer_co]], node: ast.AST) -> Answer_co | None:
+        """The answer of a fact about a node; None where nothing is known of it."""
+        answer = super().ask(kind, node)
+        self.note(kind, ast.unparse(node) if isinstance(node, ast.expr) else "", answer)
+        return answer
+
+
+class TracedFact:
+    """A fact of the project whose questions are taken down."""
+
+    def __init__(self, view: TracedView, kind: type[Fact], fact: Fact) -> None:
+        self._view = view
+        self._kind = kind
+        self._of = fact
+
+    def __getattr__(self, name: str) -> Any:
+        answer = getattr(self._of, name)
+        if not callable(answer):
+            return answer
+
+        def told(*arguments: Any, **named: Any) -> Any:
+            found = answer(*arguments, **named)
+            about = ", ".join(each for each in arguments if isinstance(each, str))
+            self._view.note(self._kind, about, found)
+            return found
+
+        return told
+
+
+def expressions(view: FileView, row: int) -> Iterator[Expression]:
+    """The expressions that begin in a line, each text once. A constant, or a name that is bound,
+    tells nothing."""
+    here = [
+        node
+        for node in ast.walk(view.module)
+        if isinstance(node, ast.expr) and node.lineno == row and not isinstance(node, ast.Constant)
+        if not isinstance(getattr(node, "ctx", None), ast.Store | ast.Del)
+    ]
+    seen: set[str] = set()
+    for node in sorted(here, key=lambda node: (node.col_offset, -(node.end_col_offset or 0))):
+        text = ast.unparse(node)
+        if text not in seen and view.at(node) is not None:
+            seen.add(text)
+            value = view.ask(Values, node) or UNKNOWN
+            yield Expression(text, value, view.ask(Hotness, node), view.ask(Regions, node))

@@ -1,0 +1,200 @@
+"""`amplint explain --at FILE:LINE`: what is known of a line, and why rules are silent there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from amplint.core.values import (
+    ACCELERATOR,
+    NONE,
+    Device,
+    Host,
+    Mapping,
+    Sequence,
+    Tensor,
+    TensorTree,
+    Unknown,
+    one,
+)
+from amplint.output.inspection import value_in_words
+from amplint.run import inspection
+from tests.command import Amplint
+
+CODE = """\
+import torch
+
+
+def train(model, loader, optimizer, device):
+    model.to(device)
+    total = 0.0
+    for x, y in loader:
+        x = x.to(device)
+        with torch.autocast("cuda"):
+            loss = model(x).sum()
+            keep = torch.zeros(3)
+        loss.backward()
+        total += loss.item()
+        seen = loss.item()  # amplint: ignore[AMP101] shown
+    print(loss.item())
+"""
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "a.py").write_text(CODE)
+    (tmp_path / "pyproject.toml").write_text("")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
+    return Amplint(capfd)
+
+
+def section(page: str, name: str) -> list[str]:
+    """The lines under a heading, without their indentation."""
+    lines = page.partition(f"\n{name}\n")[2].partition("\n\n")[0].splitlines()
+    return [line.strip() for line in lines]
+
+
+def test_a_line_with_a_finding(amplint: Amplint) -> None:
+    ran = amplint("explain", "--at", "a.py:13")
+    assert ran.status == 0
+    assert ran.out.startswith("a.py:13: total += loss.item()\n")
+    values = section(ran.out, "values")
+    assert "loss: a float32 tensor on the accelerator, 0-dim, with a graph" in values
+    assert "a.py:8: moved to the device here" in values or any("a.py:10" in v for v in values)
+    assert section(ran.out, "runs") == [
+        "for every batch of training",
+        "a.py:7: hot: this loop runs for every batch",
+    ]
+    assert section(ran.out, "region") == ["none is known"]
+    told = [line for line in section(ran.out, "rules") if line.startswith("AMP101")]
+    assert told == [
+        "AMP101 host-read-in-hot-path: reports: "
+        "`loss.item()` makes the host wait for the device in every iteration"
+    ]
+
+
+def test_a_finding_that_a_comment_hides(amplint: Amplint) -> None:
+    rules = section(amplint("explain", "--at", "a.py:14").out, "rules")
+    assert any(
+        line.startswith("AMP101 host-read-in-hot-path: finds what the settings, a comment")
+        for line in rules
+    )
+
+
+def test_the_condition_that_is_lacking(amplint: Amplint) -> None:
+    page = amplint("explain", "--at", "a.py:15").out
+    assert section(page, "runs") == ["rarely, or nothing shows how often"]
+    rules = section(page, "rules")
+    at = rules.index("AMP101 host-read-in-hot-path: says nothing")
+    assert rules[at + 1] == "does not hold: it runs for every batch of training"
+    backward = section(amplint("explain", "--at", "a.py:12").out, "rules")
+    at = backward.index("AMP301 backward-in-autocast: says nothing")
+    assert backward[at + 1] == "does not hold: it stands in an autocast region"
+
+
+def test_what_a_rule_asked_before_it_gave_up(amplint: Amplint) -> None:
+    rules = section(amplint("explain", "AMP101", "--at", "a.py:15").out, "rules")
+    assert rules[0] == "AMP101 host-read-in-hot-path: says nothing of `loss.item()`"
+    assert rules[-1] == "asked last Hotness of `loss.item()`: rarely, or nothing shows how often"
+
+
+def test_the_region(amplint: Amplint) -> None:
+    region = section(amplint("explain", "--at", "a.py:11").out, "region")
+    assert region == [
+        "autocast for cuda, the default dtype, on, which is opened here",
+        "a.py:9: the autocast region is opened here",
+    ]
+
+
+def test_a_rule_that_nothing_in_the_line_is_about(amplint: Amplint) -> None:
+    rules = section(amplint("explain", "AMP201", "--at", "a.py:6").out, "rules")
+    assert rules == ["AMP201 factory-without-dtype: nothing in this line is what it is about"]
+    rules = section(amplint("explain", "--at", "a.py:1").out, "rules")
+    assert rules == ["nothing in this line is what a rule is about"]
+
+
+def test_nothing_is_written(amplint: Amplint, project: Path) -> None:
+    amplint("explain", "--at", "a.py:13")
+    assert sorted(path.name for path in project.iterdir()) == ["a.py", "pyproject.toml"]
+
+
+def test_a_cell_of_a_notebook(amplint: Amplint, project: Path) -> None:
+    cells = [
+        {
+            "cell_type": "code",
+            "metadata": {},
+            "outputs": [],
+            "execution_count": None,
+            "source": code,
+        }
+        for code in ("import torch\nx = 1", "y = torch.zeros(3)\n")
+    ]
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (project / "n.ipynb").write_text(json.dumps(notebook))
+    ran = amplint("explain", "--at", "n.ipynb:2:1")
+    assert ran.out.startswith("n.ipynb:cell 2:1: y = torch.zeros(3)\n")
+    assert amplint("explain", "--at", "n.ipynb:2:7").status == 2
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("a.py", "--at 'a.py' is no FILE:LINE"),
+        (":3", "--at ':3' is no FILE:LINE"),
+        ("a.py:0", "a.py:0: the file has no such line"),
+        ("a.py:99", "a.py:99: the file has no such line"),
+        ("a.py:9999999999999999999999", "the file has no such line"),
+        ("b.py:1", "b.py: no file that amplint reads"),
+    ],
+)
+def test_places_that_are_none(amplint: Amplint, place: str, said: str) -> None:
+    ran = amplint("explain", "--at", place)
+    assert (ran.status, ran.out) == (2, "")
+    assert said in ran.err
+
+
+def test_a_file_that_python_cannot_read(amplint: Amplint, project: Path) -> None:
+    (project / "b.py").write_text("def f(:\n")
+    ran = amplint("explain", "--at", "b.py:1")
+    assert "not looked at: " in ran.out and "cannot read this file" in ran.out
+
+
+def test_a_rule_that_fails_there_says_so(amplint: Amplint, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(inspection.Line, "_farthest", fails)
+    rules = section(amplint("explain", "AMP101", "--at", "a.py:15").out, "rules")
+    assert rules == ["AMP101 host-read-in-hot-path: failed: RuntimeError: broken"]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (frozenset(), "never reached"),
+        (one(Unknown()), "unknown"),
+        (one(Host("int", 3, True)), "the constant 3"),
+        (one(Host("numpy")), "a NumPy array"),
+        (one(Tensor()), "a tensor of unknown dtype of unknown device"),
+        (
+            one(Tensor("float16", Device("cpu"), 1, False, dims=2)),
+            "a float16 tensor on the CPU, 2 dimensions, without a graph",
+        ),
+        (
+            one(TensorTree(Device(ACCELERATOR), "output", frozenset({"list"}))),
+            "a list of tensors on the accelerator (output)",
+        ),
+        (one(Sequence(None, one(NONE))), "a sequence of None"),
+        (one(Mapping(one(NONE), (("a", one(NONE)),))), "a dict {'a': None, other keys: None}"),
+        (frozenset({NONE, Unknown()}), "None; or unknown"),
+    ],
+)
+def test_values_in_words(value: frozenset, words: str) -> None:  # type: ignore[type-arg]
+    assert value_in_words(value) == words
