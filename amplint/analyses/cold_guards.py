@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from operator import or_
+from operator import eq, ge, gt, or_
 
 from amplint.analyses import random_draws
 from amplint.analyses.fact import Fact
@@ -55,6 +55,7 @@ READS = frozenset({"item", "clone", "detach", "cpu", "float"})
 CHANGES = frozenset({ops.STORE, ops.PUT, ops.ADD, ops.AUG, ops.RETURN, ops.BREAK, ops.CONTINUE})
 NONFINITE = frozenset({"isnan", "isinf"})
 ORDERS = frozenset({"Gt", "GtE", "Lt", "LtE", "Eq"})
+ORDERS_UP = {"Gt": gt, "GtE": ge, "Eq": eq}  # of a flag that is on when it is this much
 # Modes, phases and splits that train nothing, as they are written.
 EVALUATIONS = frozenset(
     """
@@ -443,7 +444,7 @@ class ColdGuards(Fact):
             rare = self._counts_first_batches(function, state, node)
         if not rare:
             # `if args.log_interval > 0` is a wish for output as much as the flag itself.
-            return self._flag_comparison(state, node)
+            return self._flag_comparison(function, state, node)
         return "else" if operator in ("NotEq", "NotIn") else "if"
 
     def _host_only_side(self, state: State, test: Node) -> str | None:
@@ -498,10 +499,27 @@ class ColdGuards(Fact):
         is_none = none.op == ops.CONST and none.data is None
         return is_none and bool(value) and NONE not in value and Unknown() not in value
 
-    def _flag_comparison(self, state: State, node: Node) -> str | None:
-        """`log_interval > 0`, and `steps_since >= log_interval`, which holds at that interval."""
-        held = node.data[0] in ("Gt", "GtE", "Eq")
-        return "if" if held and any(self._is_wish(state, n) for n in node.operands) else None
+    def _flag_comparison(self, function: str, state: State, node: Node) -> str | None:
+        """`log_interval > 0`, and `steps_since >= log_interval`, which holds at that interval; not
+        `verbose > 0` of a parameter that is 1 by default."""
+        held = node.data[0] in ORDERS_UP
+        wished = held and any(self._is_wish(state, n) for n in node.operands)
+        return "if" if wished and not self._holds_by_default(function, state, node) else None
+
+    def _holds_by_default(self, function: str, state: State, test: Node) -> bool:
+        """Whether the default of a parameter passes a comparison with a number."""
+        left, right = (state.graph.nodes[state.graph.narrowed(n)] for n in test.operands[:2])
+        parameter = (
+            self.inference.functions[function].param(left.data) if left.op == ops.PARAM else None
+        )
+        if parameter is None or not parameter.constant_default or right.op != ops.CONST:
+            return False
+        default, limit = parameter.default, right.data
+        return (
+            isinstance(default, int)
+            and isinstance(limit, int)
+            and ORDERS_UP[test.data[0]](default, limit)
+        )
 
     def _counts_first_batches(self, function: str, state: State, node: Node) -> bool:
         """`step < 3`, where the number is written there; not of epochs, which have many batches."""

@@ -67,16 +67,18 @@ COLD_FUNCTIONS = frozenset(
     """
     __init__ __new__ __getitem__ __len__ __repr__ __str__ __getstate__ __setstate__ __del__
     __post_init__ setup prepare_data configure_optimizers state_dict load_state_dict extra_repr
-    reset_parameters compute collate collate_fn save save_checkpoint load_checkpoint
-    prepare prepare_model prepare_data_loader export merge
-    unmerge
+    reset_parameters collate collate_fn save save_checkpoint load_checkpoint
+    prepare_model prepare_data_loader export merge unmerge
     """.split()
 )
+# What is so without arguments: a metric computes from what its updates have gathered, where a
+# reward or a loss computes from a batch.
+COLD_WITHOUT_ARGUMENTS = frozenset({"compute", "prepare"})
 # Ex) setup_from_indices, when what it sets up has changed; initialize_weights
 SETUP = ("setup_", "initialize", "initialise")
 EVALUATION_METHODS = frozenset({"validation_step", "test_step", "predict_step", "eval_step"})
 # What an engine out of sight runs for every batch, of classes that need not be modules.
-TRAINING_STEPS = frozenset({"training_step", "train_step", "train_batch"})
+TRAINING_STEPS = frozenset({"training_step", "train_step", "train_batch", "train_on_batch"})
 # Ex) `loss` of a detection head, `compute_loss`, `loss_by_feat`, `focal_loss`; not `lossless`
 COMPUTES_LOSS = re.compile(r"(^|_)loss(es)?($|_)")
 # Ex) plot_loss, log_loss, eval_loss: what is done with a loss, or where
@@ -191,6 +193,7 @@ class Hotness(PlaceFact[Heat]):
         self._epoch_loops: dict[str, set[int]] = {}
         self._surroundings: dict[str, list[Surroundings]] = {}
         self._updating: dict[str, frozenset[int]] = {}
+        self._whole_steps: dict[str, frozenset[int]] = {}  # by function: blocks
         self._without_gradients: dict[str, Collection[int]] = {}  # by function: blocks
         self._definitions: dict[str, Definition] = {}
         self._reached: dict[str, Reached] = {}
@@ -209,6 +212,7 @@ class Hotness(PlaceFact[Heat]):
             return True
         functions = inference.functions
         loops, surroundings = self._batch_loops, self._surroundings
+        whole_steps = self._whole_steps
         of_functions: tuple[dict[str, Any], ...] = (
             self._evaluates, self._evaluated, self._updating, self._without_gradients,
             self._over_loaders,
@@ -234,6 +238,7 @@ class Hotness(PlaceFact[Heat]):
             *self._guards.dropped,
             *(trained ^ self._trains),
             *differing(loops, self._batch_loops),
+            *differing(whole_steps, self._whole_steps),
         }
         self._surroundings = {
             function: around for function, around in surroundings.items() if function not in changed
@@ -291,6 +296,9 @@ class Hotness(PlaceFact[Heat]):
                 trains = not callees.isdisjoint(known.trains) and self._may_train(function, number)
                 if node.op == ops.CALL and (direct or trains):
                     stack.append((function, number, direct))
+        training: dict[str, list[int]] = {}
+        for function, number, _ in stack:
+            training.setdefault(function, []).append(number)
         enclosing = {function: self._enclosing_loops(function) for function, _, _ in stack}
         epochs = {function for function, number, _ in stack if self._is_in_loader(function, number)}
         climbed: set[tuple[str, int]] = set()
@@ -318,10 +326,70 @@ class Hotness(PlaceFact[Heat]):
                 loop = around[parent] if parent >= 0 else -1
         for function, block in self._self_tests.loops:
             self._batch_loops[function].pop(block, None)
+        self._whole_steps = self._find_whole_steps(training)
         self._epoch_loops = {function: set() for function, _ in climbed}
         for function, loop in climbed:
             if self._goes_over_epochs(function, loop):
                 self._epoch_loops[function].add(loop)
+
+    def _find_whole_steps(self, training: Mapping[str, list[int]]) -> dict[str, frozenset[int]]:
+        """By function: the blocks that hold all that trains in a batch loop, or in a function that
+        alone trains in the loops that call it.
+
+        Ex) `if steps % 4 == 0: self.learn()`, in a loop over the steps of an environment
+
+        What runs every time that something is learnt runs for every batch, however many rounds of
+        the loop learn nothing.
+
+        Args:
+            training: by function, the calls that train or lead to what does.
+        """
+        found: dict[str, frozenset[int]] = {}
+        for function, calls in training.items():
+            state, loops = self.inference.states[function], self._batch_loops[function]
+            within: dict[int, list[set[int]]] = {-1: []}  # by loop: the blocks around each call
+            nesting: set[int] = set()  # the loops around other loops that train
+            for number in calls:
+                chain = chain_of(state, state.graph.nodes[number].block)
+                around = [position for position, block in enumerate(chain) if block in loops]
+                innermost = around[0] if around else len(chain)
+                within.setdefault(chain[innermost] if around else -1, []).append(
+                    set(chain[:innermost])
+                )
+                nesting |= {-1 if around else -2, *(chain[position] for position in around[1:])}
+            if function not in self._per_call or not self._trains_alone(function, training):
+                nesting.add(-1)
+            found[function] = frozenset().union(
+                *(
+                    set.intersection(*blocks)
+                    for loop, blocks in within.items()
+                    if blocks and loop not in nesting
+                )
+            )
+        return found
+
+    def _trains_alone(self, function: str, training: Mapping[str, list[int]]) -> bool:
+        """Whether nothing else trains in the loops over batches that call a function."""
+        waiting, seen = [function], {function}
+        while waiting:
+            for caller, number in self._callers.get(waiting.pop(), ()):
+                calls = training.get(caller, ())
+                if number not in calls:
+                    continue
+                state = self.inference.states[caller]
+                loops = self._batch_loops[caller]
+                chain = chain_of(state, state.graph.nodes[number].block)
+                loop = next((block for block in chain if block in loops), -1)
+                if any(
+                    other != number
+                    and (loop < 0 or loop in chain_of(state, state.graph.nodes[other].block))
+                    for other in calls
+                ):
+                    return False
+                if loop < 0 and caller not in seen:
+                    seen.add(caller)
+                    waiting.append(caller)
+        return True
 
     def _goes_over_epochs(self, function: str, loop: int) -> bool:
         """Whether a loop around training counts epochs: `for epoch in range(n)`, around loops over
@@ -840,6 +908,7 @@ class Hotness(PlaceFact[Heat]):
                     continue
                 cold = outer.cold or (
                     self._guards.is_cold(function, state, number)
+                    and number not in self._whole_steps.get(function, ())
                     and number not in self._updates(function, state)
                 )
                 evaluation = outer.evaluation or self._guards.is_evaluation(state, number)
@@ -887,7 +956,8 @@ class Hotness(PlaceFact[Heat]):
 
     def _is_cold_function(self, function: str) -> bool:
         facts = self.inference.functions[function]
-        return is_cold_by_name(facts.name, facts.decorated)
+        takes_nothing = len(facts.params) <= (facts.cls is not None)
+        return is_cold_by_name(facts.name, facts.decorated, takes_nothing)
 
 
 class OncePerEpoch(PlaceFact[bool]):
@@ -967,12 +1037,20 @@ def differing(before: Mapping[str, object], now: Mapping[str, object]) -> set[st
 
 
 @cache
-def is_cold_by_name(name: str, decorated: tuple[str, ...]) -> bool:
-    """Whether a function of this name, decorated so, runs once, or when something is saved."""
+def is_cold_by_name(name: str, decorated: tuple[str, ...], takes_nothing: bool) -> bool:
+    """Whether a function of this name, decorated so, runs once, or when something is saved.
+
+    Args:
+        takes_nothing: whether it takes no arguments, but for `self`.
+    """
     if any(map(MEMOISES.search, decorated)):
         return True  # once for what it is called with, not for every batch
     bare = name.lstrip("_")
-    return not COLD_FUNCTIONS.isdisjoint((name, bare)) or bare.startswith(SETUP)
+    return (
+        not COLD_FUNCTIONS.isdisjoint((name, bare))
+        or bare.startswith(SETUP)
+        or (takes_nothing and bare in COLD_WITHOUT_ARGUMENTS)
+    )
 
 
 def _head(block: Block) -> tuple[int, int, int, int]:
