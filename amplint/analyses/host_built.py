@@ -89,12 +89,17 @@ class HostBuilt(NodeFact[Evidence]):
         return made.factory if made is not None and not made.is_given else None
 
     def _is_far(self, function: str, number: int) -> bool:
-        """Whether a value is one of several, or a function of the project has a part in it."""
+        """Whether a value is one of several, is computed from a tensor that is read twice, or a
+        function of the project has a part in it."""
         state = self.inference.states[function]
         if state.graph.nodes[number].op == ops.UNPACK:
             return True
         called = partial(self._called, function, ask=self._returned)
-        return any(map(called, made_of(state, number, called) or ()))
+        if any(map(called, made_of(state, number, called) or ())):
+            return True
+        others = computed_from(state, number) - {number}
+        twice = any(is_read_twice(state, each) for each in others)
+        return twice and not is_read_twice(state, number)
 
     def _find(self, function: str, ask: Ask) -> Built | None:
         """The result of a function, if it is built so."""
@@ -151,20 +156,8 @@ def made_of(state: State, number: int, is_built: Callable[[int], object]) -> lis
             what they are given.
     """
     nodes = state.graph.nodes
-
-    def operands(each: int) -> list[int]:
-        """The operands that a value is made of, but for sizes and other numbers."""
-        given = nodes[each].operands
-        if nodes[each].op == ops.CALL:
-            callee = nodes[given[0]]
-            owner = callee.operands if callee.op == ops.ATTR else ()
-            if is_factory(state, each):
-                return []
-            given = owner if callee.data in SHAPE_METHODS else (*owner, *given[1:])
-        return [n for n in given if n >= 0 and not all(map(is_host, state.values[n]))]
-
     parts: list[int] = []
-    made = set(reachable([number], operands))
+    made = computed_from(state, number)
     for each in made:
         node = nodes[each]
         if each != number and any(is_other_use(state, user, made) for user in state.users[each]):
@@ -181,6 +174,31 @@ def made_of(state: State, number: int, is_built: Callable[[int], object]) -> lis
             if not all(isinstance(atom, Method) for atom in value) and not is_operation(value):
                 return None
     return sorted(parts)
+
+
+def computed_from(state: State, number: int) -> set[int]:
+    """A value and what it is computed from, but for sizes and other numbers, and for what factories
+    are given."""
+    nodes = state.graph.nodes
+
+    def operands(each: int) -> list[int]:
+        given = nodes[each].operands
+        if nodes[each].op == ops.CALL:
+            callee = nodes[given[0]]
+            owner = callee.operands if callee.op == ops.ATTR else ()
+            if is_factory(state, each):
+                return []
+            given = owner if callee.data in SHAPE_METHODS else (*owner, *given[1:])
+        return [n for n in given if n >= 0 and not all(map(is_host, state.values[n]))]
+
+    return set(reachable([number], operands))
+
+
+def is_read_twice(state: State, number: int) -> bool:
+    """Ex) rows of `rows.unsqueeze(1) - rows.unsqueeze(0)`"""
+    nodes = state.graph.nodes
+    readers = [nodes[user] for user in state.users[number]]
+    return sum(node.op != ops.ATTR or node.data not in SIZES for node in readers) > 1
 
 
 def is_other_use(state: State, user: int, made: set[int]) -> bool:

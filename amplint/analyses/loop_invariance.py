@@ -1,9 +1,10 @@
 """Whether a value of the host is the same in every iteration, so that it could be built once.
 
 It is where it is made of constants, of options (parameters whose default is a number), of what a
-module's constructor has stored, and of what is read off a configuration. Sizes, lengths, loop
-variables, and what callers may pass anew are data. A tensor that stays on the host until it is
-moved is followed through the operations of torch, to the list of numbers that it was built of.
+module's constructor has stored, of what is read off a configuration, and of arguments that all
+callers make of these. Sizes, lengths, loop variables, and what callers may pass anew are data. A
+tensor that stays on the host until it is moved is followed through the operations of torch, to the
+list of numbers that it was built of.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from amplint.analyses.call_guards import CallGuards
+from amplint.analyses.callers import Callers
 from amplint.analyses.fact import Fact, NodeFact
 from amplint.analyses.tensor_certainty import holds_tensor
 from amplint.core.values import (
@@ -101,8 +104,12 @@ class Constants(Fact):
     solution is that it is not constant.
     """
 
-    def __init__(self, inference: Inference) -> None:
+    requires = (Callers, CallGuards)
+
+    def __init__(self, inference: Inference, callers: Callers, guards: CallGuards) -> None:
         super().__init__(inference)
+        self._callers = callers
+        self._guards = guards
         self._solved = Solver(self._find, None)
 
     def of(self, at: NodePlace) -> Answer:
@@ -114,7 +121,16 @@ class Constants(Fact):
         state = self.inference.states.get(function)
         if state is None or number < 0:
             return Constant() if state is not None else None
-        return Step(self.inference, function, state, ask).from_node(number)
+        return Step(self, function, state, ask).from_node(number)
+
+    def given(self, function: str, name: str) -> list[At] | None:
+        """What the calls that are seen give for a parameter, but for those that leave it out; None
+        where that is not known of one."""
+        sites = self._callers.sites.get(function, ())
+        found = [(site[0], self._guards.given(site, function, name)) for site in sites]
+        if any(number is None for _, number in found):
+            return None
+        return [(caller, number) for caller, number in found if number is not None and number >= 0]
 
 
 class LoopInvariance(NodeFact[bool]):
@@ -152,8 +168,9 @@ class ConstantTensors(NodeFact[Evidence]):
 class Step:
     """One step of the walk: from the nodes of a function to what they are made of."""
 
-    def __init__(self, inference: Inference, function: str, state: State, ask: Ask) -> None:
-        self._inference = inference
+    def __init__(self, constants: Constants, function: str, state: State, ask: Ask) -> None:
+        self._constants = constants
+        self._inference = constants.inference
         self._function = function
         self._state = state
         self._ask = ask
@@ -185,6 +202,8 @@ class Step:
                 return self._name(str(node.data))
             case ops.ATTR:
                 return self._attribute(node)
+            case ops.SUBSCRIPT if is_setting(self._state, node):
+                return Constant()
             case ops.CALL:
                 return self._call(number, node)
             case op if op in TRANSPARENT:
@@ -213,7 +232,8 @@ class Step:
         return next((each for each in known if each.built is not None), Constant())
 
     def _parameter(self, node: Node) -> Answer:
-        """An option; or a parameter for which all callers that are seen give constants."""
+        """An option; or a parameter for which all callers that are seen give constants, be it what
+        they are given themselves."""
         facts = self._inference.functions[self._function]
         if facts.name in CONSTRUCTORS:
             return Constant()
@@ -226,7 +246,10 @@ class Step:
             return option
         given = self._inference.parts(Key("param", self._function, str(node.data)))
         known = given - {frozenset({NONE})}
-        return Constant() if known and all(map(is_known, known)) else None
+        if known and all(map(is_known, known)):
+            return Constant()
+        handed_on = self._constants.given(self._function, param.name)
+        return self._together(handed_on) if handed_on else None
 
     def _option(self, param: Param) -> Answer:
         """A parameter whose default is a number, or a list of them."""
@@ -303,6 +326,10 @@ class Step:
             return None if IMPURE.search(name) else self._all(given)
         if name is not None and name.startswith("torch."):
             return self._torch(node, name)
+        called = state.graph.nodes[callee]
+        is_get = called.op == ops.ATTR and called.data == "get"
+        if is_get and is_configuration(state, called.operands[0]):
+            return self._all(given)
         holders = state.values[callee]
         if holders and all(isinstance(a, Method) and is_of_host(a) for a in holders):
             return self._method(callee, given)
@@ -361,6 +388,13 @@ def is_configuration(state: State, number: int) -> bool:
     if node.op not in (ops.PARAM, ops.ATTR, ops.NAME):
         return False
     return CONFIGURATION.search(str(node.data)) is not None
+
+
+def is_setting(state: State, node: Node) -> bool:
+    """Ex) config["sizes"]; not args[0], the first of `*args`"""
+    held, key = node.operands
+    named = all(isinstance(atom, Host) and atom.kind == "str" for atom in state.values[key])
+    return named and is_configuration(state, held)
 
 
 def names_tensor(state: State, number: int) -> bool:

@@ -19,6 +19,13 @@ And where a function of the project builds it from numbers alone, and the caller
 
     grid = make_grid(nx, ny).to(x.device)             # give `make_grid` the device
 
+And, in code that runs for every batch, where each use of the tensor ends in a move, though behind a
+branch, in a loop, or in a function of the project that it is given to:
+
+    state = torch.zeros(batch, size)                  # torch.zeros(batch, size, device=x.device)
+    for t in range(steps):
+        state = self.step(x[:, t], state)             # which begins with `state.to(x.device)`
+
 Fix safety: safe for zeros, ones, full, empty, eye, integer arange and a constant, which are the
 same on every device. Unsafe for rand and its kin (another generator: other random numbers), for
 linspace, float arange and windows (the last bit may differ), through `expand` (the copy has memory
@@ -27,7 +34,8 @@ of its own for each element), of a part (`[::2]`; the copy has no gaps between i
 that is repeated as often as a variable says, and where only the calls that were seen say what it is
 cast to, compared with or moved to. None after `.type("torch.FloatTensor")` and its like: a tensor
 type is on a device, too; nor at module level, where the move is a later line, nor where another
-function builds it, nor for a bool, since `torch.jit.trace` cannot record `torch.full` of one.
+function builds it or moves it, nor for a bool, since `torch.jit.trace` cannot record `torch.full`
+of one.
 
 Known limits: `torch.tensor(data).cuda()` is no finding, for `device=` saves no copy there (AMP510);
 where it runs for every batch, a constant is one of AMP502. Nothing is said of what is made once and
@@ -43,6 +51,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint import (
+    HOT,
     Change,
     DType,
     Edit,
@@ -50,6 +59,7 @@ from amplint import (
     Fix,
     Group,
     HostBuilt,
+    MovedLater,
     OncePerEpoch,
     Rule,
     Same,
@@ -58,7 +68,7 @@ from amplint import (
     calls,
 )
 from amplint import libcst as cst
-from amplint.knowledge.factories import FACTORIES
+from amplint.knowledge.factories import BUILDABLE, FACTORIES
 
 from .._shared.factories import Built, built, changes_default_device, is_built, same_numbers
 from .._shared.guards import is_kept, is_probe
@@ -68,6 +78,7 @@ from .._shared.moves import Move, bound_before, move_of, without_move
 if TYPE_CHECKING:
     from amplint import Source
 
+ALIKE = frozenset(name for name, facts in FACTORIES.items() if facts.device == "like")
 DEFAULT = "torch.Tensor"
 LOADS = re.compile(r"(^|_)load_(from_)?state_dict")
 VALUES = "every device fills in the same values"
@@ -107,7 +118,8 @@ rule = Rule(
     safe_if=(VALUES, STEPS, OPERANDS, NOT_SHARED, WHOLE, LEAF, DTYPE, CERTAIN),
     changes=frozenset({Change.ROUNDING, Change.STREAM}),
     supersedes=("AMP201", "AMP508"),
-    candidates=calls(".to", ".cuda") & (lambda at: moves_new(at) or moves_from_helper(at)),
+    candidates=calls(".to", ".cuda") & (lambda at: moves_new(at) or moves_from_helper(at))
+    | calls(*BUILDABLE, *ALIKE) & HOT & (lambda at: at.ask(MovedLater) is not None),
 )
 
 
@@ -144,6 +156,16 @@ def check_helper(call: cst.Call, src: Source) -> Iterator[Finding]:
     if not changes_default_device(src):
         message = f"`{src.brief(made)}` builds a tensor on the CPU, which is then moved"
         yield src.finding(rule, call, message, None, (src.related(place),))
+
+
+@rule.check
+def check_later(call: cst.Call, src: Source) -> Iterator[Finding]:
+    """Ex) h = torch.zeros(n); for x in rows: h = cell(x, h), where `cell` moves what it is given"""
+    move = src.ask(MovedLater, call)
+    if move is None or is_made_once(call, src) or changes_default_device(src):
+        return
+    message = f"`{src.text(call.func)}(...)` is built on the CPU and then moved"
+    yield src.finding(rule, call, message, None, (src.related(move),))
 
 
 @rule.check
