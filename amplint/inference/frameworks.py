@@ -85,7 +85,7 @@ class OfFrameworks(Frame):
                     self.inference.write(Key("trainer", each), site, text(precision_of(told)))
 
     def made(self, makers: Value) -> Value:
-        """What functions that make a module give, or classes that are called in their place."""
+        """The modules that functions give which make one, or classes that are called in their place."""
         found: list[Value] = []
         for atom in ordered(makers):
             if isinstance(atom, Function):
@@ -202,7 +202,7 @@ def text(constant: str) -> Value:
 
 
 def precision_of(told: Chosen | None) -> str:
-    """What is kept of the precision of one trainer."""
+    """The precision of one trainer, as it is kept."""
     return NOT_SEEN if told is None else told.dtype or ""
 
 

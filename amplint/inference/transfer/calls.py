@@ -316,7 +316,7 @@ def dtype_of_setting(row: Setting, value: Value) -> str | None:
 
 
 def at_key(value: Value, key: str) -> Value:
-    """What a dictionary of dictionaries has at `a.b`."""
+    """The value that a dictionary of dictionaries has at `a.b`."""
     for part in key.split("."):
         atom = only(value)
         value = dict(atom.items).get(part, BOTTOM) if isinstance(atom, Mapping) else BOTTOM
