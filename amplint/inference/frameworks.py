@@ -85,7 +85,7 @@ class OfFrameworks(Frame):
                     self.inference.write(Key("trainer", each), site, text(precision_of(told)))
 
     def made(self, makers: Value) -> Value:
-        """The modules that functions give which make one, or classes that are called in their place."""
+        """The modules that functions make, or classes that are called in their place."""
         found: list[Value] = []
         for atom in ordered(makers):
             if isinstance(atom, Function):
