@@ -146,7 +146,10 @@ class Held(NamedTuple):
         for row in self.model.precision:
             yield from self.of_precision(row)
         for wrapper in self.model.wrappers:
-            yield from self.of_argument(wrapper, [*self.taking(wrapper)])
+            takes = [*self.taking(wrapper)]
+            yield from self.of_argument(wrapper, takes)
+            if wrapper.told_by is not None and not any(each.has(wrapper.told_by) for each in takes):
+                yield f"{wrapper.calls[0]}: there is no argument `{wrapper.told_by}`"
         for source in sources_of(self.model):
             yield from self.of_source(source)
 
@@ -200,7 +203,8 @@ class Held(NamedTuple):
     def taking(self, row: Precision | Wrapper) -> Iterator[Taken]:
         """What the calls take that have the argument of a row."""
         for key, _ in self.definitions(row.calls):
-            taken = self.taken(key)
+            method = row.method if isinstance(row, Wrapper) else None
+            taken = self.taken(key) if method is None else self.taken_by(key, method)
             if taken is not None and taken.has(row.argument):
                 yield taken
 
@@ -250,6 +254,12 @@ class Held(NamedTuple):
                     ast.arguments([], [*fields.values()], None, [], [], None, []), literals
                 )
         return None
+
+    def taken_by(self, key: str, method: str) -> Taken | None:
+        """The parameters that a method of a class takes."""
+        found = self.member(key, method)
+        written = found.parameters if found is not None else None
+        return Taken(without_self(written), {}) if written is not None else None
 
     def of_source(self, source: str) -> Iterator[str]:
         if named := SOURCE.match(source):
@@ -599,7 +609,8 @@ class Reader:
         """The members of classes that the model speaks of."""
         classes = self.model.classes
         methods = {name for cls in classes for row in cls.methods for name in row.names}
-        return methods | {name for cls in classes for name in cls.attributes}
+        taking = {row.method for row in self.model.wrappers if row.method is not None}
+        return methods | taking | {name for cls in classes for name in cls.attributes}
 
     @cached_property
     def arguments(self) -> set[str]:

@@ -68,10 +68,12 @@ class Chosen(NamedTuple):
 
     Args:
         dtype: of the region that it opens; None where it opens none.
+        sure: whether it is known which one that is.
     """
 
     framework: str
     dtype: str | None
+    sure: bool = True
 
 
 class Sign(NamedTuple):
@@ -98,6 +100,8 @@ class Models:
     Attributes:
         giving_losses: the names of methods of which a framework backpropagates the result.
         reading: the names of methods that bring the tensors that they are given to the host.
+        asking: the names of methods that ask a framework for a precision.
+        taking: the names of methods that are given a module, which a framework runs.
     """
 
     def __init__(self, models: Sequence[Model]) -> None:
@@ -108,13 +112,18 @@ class Models:
             (n, p) for model in models for p in model.precision for n in p.calls
         )
         self._wrappers = Names((n, w) for model in models for w in model.wrappers for n in w.calls)
+        self._dictionaries = Names(
+            (n, s) for model in models for s in model.settings for n in s.calls
+        )
         self._stars = {m: star for model in models for star in model.stars for m in star.modules}
         # By the ids of rows, which live as long as this: the name of the framework.
         self._owner: dict[int, str] = {}
         self._of_kind: dict[str, tuple[Class, ...]] = {}
         for model in models:
             methods = (method for cls in model.classes for method in cls.methods)
-            rows: tuple[object, ...] = (*model.precision, *model.wrappers, *methods)
+            rows: tuple[object, ...] = (
+                *model.precision, *model.wrappers, *methods, *model.settings,
+            )  # fmt: skip
             self._owner |= {id(row): model.name for row in rows}
             for cls in model.classes:
                 if cls.kind is not None:
@@ -126,6 +135,12 @@ class Models:
         self.giving_losses = frozenset(
             name for method in methods_of_all if method.result == "loss" for name in method.names
         ).difference(NO_SIGN)
+        self.asking = frozenset(
+            name for method in methods_of_all if method.asks is not None for name in method.names
+        )
+        self.taking = frozenset(
+            row.method for m in models for row in m.wrappers if row.method is not None
+        )
         self._methods: dict[tuple[int, ...], Mapping[str, Method]] = {}  # by ids of classes
 
     @cached_property
@@ -208,18 +223,25 @@ class Models:
                 where it has none, and UNSURE for what is no constant.
         """
         found = None
-        unsure = False
         for row in self._precision.of(name):
             assert isinstance(row, Precision)
             constant = given(row.argument, row.position)
             instead = given(row.unless, None) if row.unless is not None else None
             if UNSURE in (constant, instead):
-                unsure = True
+                found = Chosen(self.framework_of(row), None, sure=False)
             elif instead is None and written(constant) in row.values:
                 return Chosen(self.framework_of(row), row.values[written(constant)])
-            elif constant is not None:
+            elif constant is not None and (found is None or found.sure):
                 found = Chosen(self.framework_of(row), None)
-        return None if unsure else found
+        return found
+
+    def takes_precision(self, name: str) -> bool:
+        """Whether a call of this dotted name can ask for a precision."""
+        return bool(self._precision.of(name))
+
+    def dictionaries(self, name: str) -> tuple[Setting, ...]:
+        """The rows of settings that a call of this dotted name takes as a dictionary."""
+        return tuple(row for row in self._dictionaries.of(name) if isinstance(row, Setting))
 
     def keeps_outputs(self, name: str) -> bool:
         """Whether a module that a call of this dotted name wraps gives what it computes in the
@@ -231,7 +253,7 @@ class Models:
         """The rows of the modules that a call of this dotted name is given to run."""
         return tuple(row for row in self._wrappers.of(name) if isinstance(row, Wrapper))
 
-    def framework_of(self, row: Method | Precision | Wrapper) -> str:
+    def framework_of(self, row: Method | Precision | Setting | Wrapper) -> str:
         """The name of the framework of a row."""
         return self._owner[id(row)]
 

@@ -76,6 +76,8 @@ def lines(model: Model) -> Iterator[str]:
     for setting in model.settings:
         yield ""
         yield f"{setting.key} in configuration files ({setting.format})"
+        if setting.calls:
+            yield f"  or in {', '.join(setting.arguments)} of {', '.join(setting.calls)}"
         yield from (f"  with {key} = {value}" for key, value in setting.also.items())
         yield from meanings(setting)
     for star in model.stars:
@@ -85,7 +87,11 @@ def lines(model: Model) -> Iterator[str]:
     for wrapper in model.wrappers:
         yield ""
         calls = ", ".join(wrapper.calls)
-        yield f"{wrapper.argument}= of {calls}: its `forward` runs as the precision says"
+        method = f".{wrapper.method}" if wrapper.method else ""
+        made = " that it makes" if wrapper.made else ""
+        told = f" of {wrapper.told_by}=" if wrapper.told_by else ""
+        run = f"the module{made} runs as the precision{told} says"
+        yield f"{wrapper.argument}= of {calls}{method}: {run}"
 
 
 def meanings(row: Telling) -> Iterator[str]:
@@ -123,5 +129,8 @@ def facts(method: Method) -> Iterator[str]:
         yield "modules that it gives back run their `forward` in the region"
     if method.reads:
         yield "brings the tensors that it is given to the host"
+    if method.asks is not None:
+        scaled = ", and the loss is scaled" if method.scaled else ""
+        yield f"asks for a region of {method.asks}{scaled}"
     if method.source:
         yield f"source: {method.source}"

@@ -104,6 +104,9 @@ def check(model: Model) -> None:
         raise ModelError(f"it has more than {MOST_SETTINGS} settings")
     if len(model.packages) > MOST_PACKAGES:
         raise ModelError(f"it has more than {MOST_PACKAGES} packages")
+    asked = [m.asks for cls in model.classes for m in cls.methods if m.asks is not None]
+    if not all(map(DTYPE.fullmatch, asked)):
+        raise ModelError("a method asks for what is no dtype, such as `float16`")
     check_dtypes("precision", model.precision)
     check_dtypes("setting", model.settings)
 
@@ -126,12 +129,16 @@ def names_of(model: Model) -> Iterator[tuple[str, str]]:
     yield from (("maker", name) for row in model.makers for name in row.names)
     for setting in model.settings:
         yield from (("setting", name) for name in (setting.key, *setting.also))
+        yield from (("setting", name) for name in (*setting.calls, *setting.arguments))
     for star in model.stars:
         yield from (("star", name) for name in (*star.modules, *star.names, *star.names.values()))
     taking: tuple[Precision | Wrapper, ...] = (*model.precision, *model.wrappers)
     for row in taking:
         kind = "precision" if isinstance(row, Precision) else "wrapper"
         yield from ((kind, name) for name in (*row.calls, row.argument))
+    for wrapper in model.wrappers:
+        further = (wrapper.method, wrapper.told_by)
+        yield from (("wrapper", name) for name in further if name is not None)
 
 
 def is_name(name: str) -> bool:

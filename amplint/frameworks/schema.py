@@ -65,6 +65,9 @@ class Method(Row, frozen=True):
         gives: what a call of it gives to the code of users.
         wraps: whether the modules that it gives back run their `forward` in the region.
         reads: whether a call of it brings the tensors that it is given to the host.
+        asks: the dtype of the region that a call of it asks the framework for; such a call gives
+            the object back.
+        scaled: whether the framework scales the loss then.
     """
 
     names: tuple[str, ...]
@@ -77,6 +80,8 @@ class Method(Row, frozen=True):
     gives: Role | Given | None = None
     wraps: bool = False
     reads: bool = False
+    asks: str | None = None
+    scaled: bool = False
 
     def role(self, name: str, position: int) -> Role | None:
         """The role of what a parameter is given.
@@ -167,11 +172,19 @@ class Wrapper(Row, frozen=True):
             takes it, too.
         argument: its name.
         position: where it stands, if it may be given by position.
+        made: whether it is a function that makes the module, and not the module.
+        method: the method that is given it, of what such a call builds; it is then no new fact
+            that the framework runs its methods, but which of several precisions they run in.
+        told_by: the name of the argument of the same call, wherever it stands, that a call of a
+            `[[precision]]` has built.
     """
 
     calls: tuple[str, ...]
     argument: str
     position: int | None = None
+    made: bool = False
+    method: str | None = None
+    told_by: str | None = msgspec.field(default=None, name="told-by")
 
 
 class Setting(Telling, frozen=True):
@@ -183,11 +196,15 @@ class Setting(Telling, frozen=True):
         format: of these files. "python": they assign it to a variable, as mmengine's do.
         key: where the value stands, from the outside: `fp16.enabled` for the `enabled` of `fp16`.
         also: other keys, each with the value that it must have, too.
+        calls: the dotted names of what takes the same as a dictionary in code.
+        arguments: the names of the arguments that are one.
     """
 
     format: Literal["json", "python"]
     key: str
     also: dict[str, str] = msgspec.field(default_factory=dict)
+    calls: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
 
 
 class Star(Row, frozen=True):

@@ -260,6 +260,7 @@ class Calls(OfFrameworks):
         infer.edges[(self.facts.id, self.number)] = set()
         self.note_option(node, arguments)
         self.note_hook(node, arguments)
+        self.note_method(node)
         callees = values[0]
         if several(callees):
             callees = frozenset(a for a in callees if self.takes(a, arguments))
@@ -437,7 +438,7 @@ class Calls(OfFrameworks):
             for identity in makers:
                 self.enter(identity, node, arguments, Instance(atom.id))
             if not makers:
-                self.note_made(atom.id, arguments)
+                self.note_made(atom.id, arguments, node)
                 if infer.library_bases(atom.id) & DICTS:
                     return self.called(Symbol("builtins.dict"), arguments, node)
                 given = self.fill_fields(atom.id, arguments)
@@ -459,7 +460,7 @@ class Calls(OfFrameworks):
             if atom.name in ("register_buffer", "register_parameter"):
                 self.register(atom.of, arguments, node)
             if atom.name == "__init__":  # of a base in a library
-                self.note_made(atom.of.cls, arguments)
+                self.note_made(atom.of.cls, arguments, node)
             known = self.given_by_framework(atom, node)
             return known if known is not None else self.called(atom, arguments, node)
         if isinstance(atom, Method) and is_executor(atom.of) and atom.name in libraries.EXECUTES:
@@ -472,7 +473,7 @@ class Calls(OfFrameworks):
             self.run_closure(arguments, node)
         if isinstance(atom, Symbol):
             self.note_precision(atom.name, arguments)
-            self.note_runner(atom.name, arguments)
+            self.note_runner(atom.name, arguments, node)
             special = self.call_special(atom.name, arguments, node)
             if special is not None:
                 return special

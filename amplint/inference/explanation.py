@@ -30,6 +30,7 @@ from amplint.core.values import (
     Region,
     Shows,
     Value,
+    constant,
     evidence_of,
     ordered,
 )
@@ -350,12 +351,15 @@ class Explanations:
         infer = self._inference
         facts = infer.functions[function]
         framework = infer.runner(facts, infer.joined)
-        if framework is None or not infer.dtype_of_framework(facts, infer.joined):
+        dtype = infer.dtype_of_framework(facts, infer.joined)
+        if framework is None or not dtype:
             return
         text = f"this has it call `{facts.name}` under autocast"
         key = Key("precision", framework)
-        found = [self._place(site) for site in sorted(infer.sites_of(key))]
-        files = (told for told in infer.files.told if told.framework == framework and told.dtype)
+        meant = {dtype} if dtype != "half" else {"float16", "bfloat16"}
+        calls = sorted(infer.sites_of(key).items(), key=lambda each: each[0])
+        found = [self._place(site) for site, asked in calls if constant(asked) in meant]
+        files = (t for t in infer.files.told if t.framework == framework and t.dtype in meant)
         found += (Place(told.path, *told.span) for told in files if told.span is not None)
         yield from (Evidence(place, text, Shows.AUTOCAST) for place in found)
         if not found:  # but JSON, of which no place is shown

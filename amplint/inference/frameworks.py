@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from amplint.core.lattice import join
 from amplint.core.values import (
     BOTTOM,
     Arguments,
+    Class,
     Function,
     Host,
     Instance,
     Method,
+    Symbol,
     Tensor,
     Value,
     one,
     ordered,
 )
+from amplint.frameworks.models import UNSURE, Chosen
+from amplint.frameworks.schema import Wrapper
 from amplint.inference import transfer
 from amplint.inference.frame import Frame
+from amplint.inference.hierarchy import NOT_ASKED, NOT_SEEN
 from amplint.inference.state import Key
 from amplint.ir import ops
-from amplint.ir.model import Node
+from amplint.ir.model import CallShape, Node
 from amplint.knowledge import libraries
 
 
@@ -46,25 +52,128 @@ class OfFrameworks(Frame):
         """`Trainer(precision="16-mixed")`: the region that a framework opens around methods."""
         chosen = transfer.precision_asked(name, arguments, self.models)
         if chosen is not None:
-            dtype = Host("str", chosen.dtype or "", True)
-            site = (self.facts.id, self.number)
-            self.inference.write(Key("precision", chosen.framework), site, one(dtype))
+            self.ask_framework(chosen.framework, chosen.dtype)
 
-    def note_runner(self, name: str, arguments: Arguments) -> None:
-        """`Trainer(model, ...)`: a framework runs the `forward` of a module that it is given."""
+    def ask_framework(self, framework: str, dtype: str | None) -> None:
         site = (self.facts.id, self.number)
-        for row in self.models.wrappers(name):
-            framework = one(Host("str", self.models.framework_of(row), True))
-            for atom in ordered(arguments.get(row.argument, row.position) or BOTTOM):
-                if isinstance(atom, Instance) and self.inference.is_module(atom.cls):
-                    for each in self.inference.methods(atom.cls, "forward", overridden=False):
-                        self.inference.write(Key("runner", each), site, framework)
+        self.inference.write(Key("precision", framework), site, text(dtype or ""))
 
-    def note_made(self, cls: str, arguments: Arguments) -> None:
+    def note_runner(self, name: str, arguments: Arguments, node: Node) -> None:
+        """`Trainer(model, ...)`: a framework runs the `forward` of a module that it is given."""
+        for row in self.models.wrappers(name):
+            if row.method is not None:
+                continue
+            given = arguments.get(row.argument, row.position) or BOTTOM
+            if row.told_by is None:
+                told = transfer.precision_asked(name, arguments, self.models)
+            else:
+                named = node.argument(None, row.told_by)
+                several = map(self.told_by, node.positional if named < 0 else [named])
+                told = next(filter(None, several), None)
+            self.note_run(self.made(given) if row.made else given, row, told)
+
+    def note_run(self, modules: Value, row: Wrapper, told: Chosen | None) -> None:
+        """A framework is given modules to run, and has been told a precision for them."""
+        framework = self.models.framework_of(row)
+        for atom in ordered(modules):
+            if isinstance(atom, Instance) and self.inference.is_module(atom.cls):
+                forward = self.inference.methods(atom.cls, "forward", overridden=False)
+                site = (self.facts.id, self.number)
+                for each in forward if row.method is None else ():
+                    self.inference.write(Key("runner", each), site, text(framework))
+                for each in {*forward, *self.inference.run_in_region(atom.cls, framework)}:
+                    self.inference.write(Key("trainer", each), site, text(precision_of(told)))
+
+    def made(self, makers: Value) -> Value:
+        """The modules that functions make, or classes that are called in their place."""
+        found: list[Value] = []
+        for atom in ordered(makers):
+            if isinstance(atom, Function):
+                self.inference.need(atom.id)
+                found.append(self.inference.read(Key("return", atom.id)))
+            elif isinstance(atom, Class):
+                found.append(one(Instance(atom.id)))
+        return join(found)
+
+    def note_method(self, node: Node) -> None:
+        """`Trainer(precision="16-mixed").fit(model)`, `Learner(data, model).to_fp16()`: what is
+        asked of a framework by a method of what a call in this function has built."""
+        callee = self.graph.nodes[node.operands[0]]
+        if callee.op != ops.ATTR or callee.data not in self.models.asking | self.models.taking:
+            return
+        number = self.built_by(callee.operands[0])
+        while number >= 0:
+            built = self.graph.nodes[number]
+            for name in self.names_called(built):
+                self.note_asked(name, callee.data, built)
+                for row in self.models.wrappers(name):
+                    if row.method == callee.data:
+                        module = node.argument(row.position, row.argument)
+                        told = self.told_by(number)
+                        self.note_run(self.of(module) if module >= 0 else BOTTOM, row, told)
+            # `Learner(data, model).to_fp16().to_bf16()` asks the learner.
+            owner = self.graph.nodes[built.operands[0]]
+            chained = owner.op == ops.ATTR and owner.data in self.models.asking
+            number = self.built_by(owner.operands[0]) if chained else -1
+
+    def note_asked(self, name: str, method: str, built: Node) -> None:
+        """A method that asks a framework for a precision, of what a call of a name has built."""
+        row = self.models.method(self.models.classes([name]), method)
+        if row is None or row.asks is None:
+            return
+        framework = self.models.framework_of(row)
+        self.ask_framework(framework, row.asks)
+        for wrapper in self.models.wrappers(name):
+            module = built.argument(wrapper.position, wrapper.argument)
+            if module >= 0:
+                self.note_run(self.of(module), wrapper, Chosen(framework, row.asks))
+
+    def built_by(self, number: int) -> int:
+        """The call in this function that has built what a node holds; -1 where none is seen."""
+        number = self.graph.narrowed(number)
+        return number if self.graph.nodes[number].op == ops.CALL else -1
+
+    def names_called(self, call: Node) -> list[str]:
+        """The names of libraries that a call may mean, those of a class of the project included."""
+        found: list[str] = []
+        for atom in ordered(self.of(call.operands[0])):
+            if isinstance(atom, Symbol):
+                found.append(atom.name)
+            elif isinstance(atom, Class):
+                found += sorted(self.inference.library_bases(atom.id))
+        return found
+
+    def told_by(self, number: int) -> Chosen | None:
+        """The precision that a call in this function asks for, of which a node holds the result;
+        None where it is not seen.
+
+        Only what is written in the call counts, which no other function can change.
+        """
+        number = self.built_by(number)
+        if number < 0:
+            return None
+        call = self.graph.nodes[number]
+
+        def given(argument: str, position: int | None) -> object:
+            at = call.argument(position, argument)
+            if at < 0:
+                return None
+            return constant_of(self.graph.nodes[at])
+
+        shape: CallShape = call.data
+        names = self.names_called(call)
+        if len(names) != 1 or shape.leading < shape.positional or "**" in shape.keywords:
+            return None
+        chosen = self.models.precision(names[0], given)
+        if chosen is None and self.models.takes_precision(names[0]):
+            return Chosen("", NOT_ASKED)
+        return chosen if chosen is not None and chosen.sure else None
+
+    def note_made(self, cls: str, arguments: Arguments, node: Node) -> None:
         """The same where the constructor of a class is called that derives from one of these."""
         for name in sorted(self.inference.library_bases(cls)):
             self.note_precision(name, arguments)
-            self.note_runner(name, arguments)
+            self.note_runner(name, arguments, node)
 
     def note_hook(self, node: Node, arguments: Arguments) -> None:
         """`layer.register_forward_hook(f)`: torch runs f in each forward pass. What a function
@@ -86,3 +195,17 @@ class OfFrameworks(Frame):
                     Key("hook", atom.id), site, one(Host("str", callee.data, True))
                 )
                 self.inference.need(atom.id)
+
+
+def text(constant: str) -> Value:
+    return one(Host("str", constant, True))
+
+
+def precision_of(told: Chosen | None) -> str:
+    """The precision of one trainer, as it is kept."""
+    return NOT_SEEN if told is None else told.dtype or ""
+
+
+def constant_of(node: Node) -> object:
+    """The constant that a node is; None for None, and UNSURE for what is none."""
+    return node.data if node.op == ops.CONST else UNSURE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from amplint.core.lattice import MAX_ALTERNATIVES
@@ -39,6 +39,9 @@ NO_MODULES = sys.stdlib_module_names | {"builtins", "torch"}
 SCHEDULERS = "torch.optim.lr_scheduler."
 AUTOGRAD_FUNCTION = "torch.autograd.Function"
 AUTOGRAD_ROLES = ("forward", "backward")
+# In the place of the dtype of a trainer's region: nobody sees what it is, or it asks for none.
+NOT_SEEN = "?"
+NOT_ASKED = "none"
 
 
 class Hierarchy(Bindings):
@@ -290,6 +293,15 @@ class Hierarchy(Bindings):
         method = self.model_of_method(function)
         return method is not None and method.region
 
+    def run_in_region(self, cls: str, framework: str) -> Iterator[str]:
+        """The methods of a class that a framework calls in the region of its precision."""
+        rows = (method for row in self.models_of(cls) for method in row.methods)
+        names = {n for row in rows if row.region for n in row.names}
+        for name in sorted(names):
+            row = self.files.models.method(self.models_of(cls), name)
+            if row is not None and self.files.models.framework_of(row) == framework:
+                yield from self.methods(cls, name, overridden=False)
+
     def runner(self, function: FunctionFacts, ask: Callable[[Key], Value]) -> str | None:
         """The framework that runs a function as the precision says that it is told: a method that
         it calls so, or the `forward` of a module that it is given.
@@ -313,9 +325,12 @@ class Hierarchy(Bindings):
         framework = self.runner(function, ask)
         if framework is None:
             return None
-        asked = ask(Key("precision", framework))
-        dtypes = {str(atom.const) for atom in asked if isinstance(atom, Host)}
-        dtypes.update(told.dtype for told in self.files.told if told.framework == framework)
+        # That of the trainers that are given the module, if all of them are seen.
+        dtypes = constants(ask(Key("trainer", function.id)))
+        if not dtypes or NOT_SEEN in dtypes:
+            dtypes |= constants(ask(Key("precision", framework)))
+            dtypes.update(told.dtype for told in self.files.told if told.framework == framework)
+        dtypes -= {NOT_SEEN, NOT_ASKED}
         if len(dtypes) > 1 and "" not in dtypes:
             return "half"
         # Of two programs, one may train in a region, and another without: nobody says which.
@@ -411,3 +426,8 @@ class Hierarchy(Bindings):
                     self._by_name.setdefault(facts.name, []).append(facts.id)
         found = self._by_name.get(name, [])
         return found if len(found) <= MAX_BY_NAME else []
+
+
+def constants(value: Value) -> set[str]:
+    """The texts that a value may be."""
+    return {str(atom.const) for atom in value if isinstance(atom, Host)}

@@ -23,6 +23,7 @@ KeyKind = Literal[
     "option",  # of the command line
     "precision",  # of a framework
     "runner",  # of the `forward` of a module: the framework that is given it
+    "trainer",  # of a function that a framework runs: the precision of who is given its module
     "hook",  # of a function that is registered as one
 ]  # fmt: skip
 

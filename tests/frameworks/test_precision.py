@@ -57,9 +57,22 @@ TOLD = {
     "a constructor by place": "Naming(Network(), TrainingArguments('out', fp16=True), 3)",
     "own arguments": "Trainer(model=Network(), args=Arguments('out', fp16=True))",
     "no deepspeed": "Trainer(Network(), TrainingArguments('o', bf16=True, deepspeed=None))",
+    "a function": "Trainer(model_init=make, args=TrainingArguments('out', fp16=True))",
+    "a function of a trial": "Trainer(args=TrainingArguments('o', bf16=True), model_init=tried)",
+    "a class as a function": "Trainer(args=TrainingArguments('o', fp16=True), model_init=Network)",
+    "a lambda": "Trainer(args=TrainingArguments('o', fp16=True), model_init=lambda: Network())",
     "called elsewhere": "Trainer(Network(), TrainingArguments('o', bf16=True)); Network()(data)",
 }
 SUBCLASSES = """\
+def make():
+    return Network()
+
+
+def tried(trial):
+    model = Network()
+    return model.cuda()
+
+
 class Arguments(TrainingArguments):
     pass
 
@@ -126,6 +139,8 @@ def test_a_test_says_nothing_of_other_code(tmp_path: Path, folder: str, number: 
 UNTOLD = {
     "no precision": "Trainer(model=Network(), args=TrainingArguments('out'))",
     "none of both": "Trainer(Network(), TrainingArguments('out', fp16=False, bf16=False))",
+    "made for nobody": "Trainer(args=TrainingArguments('out', fp16=True)), Network",
+    "made by what it is not told": "Trainer(model_init=Network, args=TrainingArguments('out'))",
     "given to nobody": "TrainingArguments('out'), Trainer(args=data), Network()",
     "an option": "Trainer(Network(), TrainingArguments('out', fp16=data.fp16))",
     "deepspeed": "Trainer(Network(), TrainingArguments('o', fp16 = True, deepspeed='ds.json'))",
@@ -242,4 +257,170 @@ def main(data, plugin):
 )
 def test_what_is_prepared_runs_in_the_region(tmp_path: Path, precision: str, does: bool) -> None:
     text = ACCELERATE.replace("{network}", NETWORK).replace("{precision}", precision)
+    assert is_in_region(tmp_path, text) is does
+
+
+TWO = """\
+{imports}
+{network}
+class Other(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 1)
+
+    def forward(self, x, labels=None):
+        inside = torch.sigmoid(self.layer(x))
+        return F.binary_cross_entropy(inside, labels)
+
+
+def main(data):
+    {calls}
+
+
+def again(data):
+    {more}
+"""
+HALF = "TrainingArguments('out', fp16=True)"
+OTHERS = {
+    "none": "Trainer(Other(), args=TrainingArguments('out'))",
+    "off": "Trainer(Other(), args=TrainingArguments('out', fp16=False))",
+    "made": "Trainer(model_init=Other, args=TrainingArguments('out'))",
+    "named": "args = TrainingArguments('out'); Trainer(model=Other(), args=args)",
+}
+
+
+@pytest.mark.parametrize("in_place", ["calls", "more"])
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+def test_each_module_runs_as_the_trainer_does_that_is_given_it(
+    tmp_path: Path, other: str, in_place: str
+) -> None:
+    """And not as the trainer of another one: `Other` runs in no region."""
+    calls = {"calls": f"Trainer(Network(), {HALF})", "more": "pass"}
+    calls[in_place] = other if in_place == "more" else f"{calls['calls']}; {other}"
+    text = TWO.format(imports=HUGGING, network=NETWORK, **calls)
+    assert is_in_region(tmp_path, text)
+
+
+MIXED = {
+    "one that is not seen": "Trainer(Other(), args=data.args)",
+    "an option": "Trainer(Other(), args=TrainingArguments(fp16=data.fp16))",
+    "options": "Trainer(Other(), args=TrainingArguments(**data))",
+    "both": f"Trainer(Other(), TrainingArguments('o')); Trainer(Other(), {HALF})",
+}
+
+
+@pytest.mark.parametrize("other", MIXED.values(), ids=MIXED)
+def test_where_it_is_not_seen_that_of_the_project_holds(tmp_path: Path, other: str) -> None:
+    calls = f"Trainer(Network(), {HALF})"
+    text = TWO.format(imports=HUGGING, network=NETWORK, calls=calls, more=other)
+    done = lint({"train.py": text.encode()}, tmp_path, select=DEFAULT_SELECT)
+    assert [f.code for f in done.findings] == ["AMP304", "AMP304"]
+
+
+FITTED = """\
+import lightning as L
+import torch
+import torch.nn.functional as F
+
+
+class Network(L.LightningModule):
+    def training_step(self, batch, batch_idx):
+        inside = torch.sigmoid(self.layer(batch["x"]))
+        return F.binary_cross_entropy(inside, batch["y"])  # AMP304, in a region
+
+
+class Other(L.LightningModule):
+    def training_step(self, batch, batch_idx):
+        inside = torch.sigmoid(self.layer(batch["x"]))
+        return F.binary_cross_entropy(inside, batch["y"])
+
+
+def main(data):
+    trainer = L.Trainer(precision="16-mixed")
+    trainer.fit(Network(), data)
+
+
+def again(data):
+    {other}
+"""
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "L.Trainer().fit(Other(), data)",
+        "L.Trainer(precision='32-true').fit(model=Other())",
+        "trainer = L.Trainer(max_epochs=1); trainer.fit(Other(), data)",
+    ],
+)
+def test_so_does_what_is_given_to_a_method_of_a_trainer(tmp_path: Path, other: str) -> None:
+    assert is_in_region(tmp_path, FITTED.replace("{other}", other))
+
+
+LEARNER = """\
+from fastai.vision.all import *
+{network}
+class Loss(nn.Module):
+    def forward(self, inside, labels):
+        return F.binary_cross_entropy(inside, labels)  # AMP304
+
+
+def main(dls):
+    {learner}
+    learn.fit(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("learner", "does"),
+    [
+        ("learn = Learner(dls, Network(), Loss()).to_fp16()", True),
+        ("learn = Learner(dls, model=Network(), loss_func=Loss()); learn = learn.to_bf16()", True),
+        ("learn = Learner(dls, Network(), loss_func=Loss()); learn.to_native_fp16()", True),
+        ("learn = Learner(dls, Network(), loss_func=Loss())", False),
+        ("learn = Learner(dls, Network(), loss_func=Loss()).to_fp32()", False),
+        ("learn = Learner(dls, Network(), loss_func=Loss()); dls.to_fp16()", False),
+        ("learn = dls.learner(Network(), Loss()).to_fp16()", False),
+    ],
+)
+def test_a_method_asks_for_a_precision(tmp_path: Path, learner: str, does: bool) -> None:
+    text = LEARNER.replace("{network}", NETWORK).replace("{learner}", learner)
+    assert is_in_region(tmp_path, text) is does
+
+
+ENGINE = """\
+import deepspeed
+{network}
+CONFIG = {{"train_batch_size": 8, {config}}}
+
+
+def main(args, data):
+    engine, *_ = deepspeed.initialize(args, Network(), {given})
+    for x in data:
+        engine.backward(engine(x).mean())
+        engine.step()
+{sign}"""
+AUTOCAST = '"torch_autocast": {"enabled": True, "dtype": "float16"}'
+
+
+@pytest.mark.parametrize(
+    ("given", "config", "sign", "does"),
+    [
+        ("config=CONFIG", AUTOCAST, "", True),
+        ("config_params=CONFIG", AUTOCAST, "", True),
+        (f"config={{{AUTOCAST}}}", "", "", True),
+        ("config=CONFIG", AUTOCAST.replace("True", "False"), "", False),
+        ("config=CONFIG", AUTOCAST.replace("True", "'auto'"), "", False),
+        ("config=args.config", AUTOCAST, "", False),
+        ("config=CONFIG", '"fp16": {"enabled": True}', SIGN, False),
+        ("config=CONFIG", '"bf16": {"enabled": True}', SIGN, False),
+        ("config=CONFIG", '"fp16": {"enabled": False}', SIGN, True),
+        ("config=CONFIG", '"fp16": True', SIGN, True),
+        ("config=args.config", '"fp16": {"enabled": True}', SIGN, True),
+    ],
+)
+def test_a_dictionary_says_what_a_file_does(
+    tmp_path: Path, given: str, config: str, sign: str, does: bool
+) -> None:
+    text = ENGINE.format(network=DIVIDING, given=given, config=config, sign=sign)
     assert is_in_region(tmp_path, text) is does

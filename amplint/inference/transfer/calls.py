@@ -30,8 +30,8 @@ from amplint.core.values import (
     constant,
     one,
 )
-from amplint.frameworks.models import UNSURE, Chosen, Models
-from amplint.frameworks.schema import Maker
+from amplint.frameworks.models import UNSURE, Chosen, Models, written
+from amplint.frameworks.schema import Maker, Setting
 from amplint.inference import ranks
 from amplint.inference.transfer import distributions
 from amplint.inference.transfer.arguments import device_of, dtype_of, switch
@@ -280,7 +280,8 @@ def of_another_shape(arguments: Arguments) -> Value:
 
 
 def precision_asked(name: str, arguments: Arguments, models: Models) -> Chosen | None:
-    """The precision that a call of this dotted name asks a framework for; None if it says none."""
+    """The precision that a call of this dotted name asks a framework for; None if it says none, or
+    nobody knows which."""
 
     def given(argument: str, position: int | None) -> object:
         value = arguments.get(argument, position)
@@ -289,7 +290,37 @@ def precision_asked(name: str, arguments: Arguments, models: Models) -> Chosen |
         told = constant(value)
         return UNSURE if told is None else told
 
-    return models.precision(name, given)
+    chosen = models.precision(name, given) or in_dictionaries(name, arguments, models)
+    return chosen if chosen is not None and chosen.sure else None
+
+
+def in_dictionaries(name: str, arguments: Arguments, models: Models) -> Chosen | None:
+    """The precision in a dictionary that a call is given, as configuration files have it."""
+    for row in models.dictionaries(name):
+        for given in filter(None, map(arguments.get, row.arguments)):
+            dtype = dtype_of_setting(row, at_key(given, row.key))
+            rest = row.also.items()
+            if dtype is not None and all(written_at(given, key) == wanted for key, wanted in rest):
+                return Chosen(models.framework_of(row), dtype or None)
+    return None
+
+
+def written_at(value: Value, key: str) -> str:
+    return written(constant(at_key(value, key)))
+
+
+def dtype_of_setting(row: Setting, value: Value) -> str | None:
+    """The dtype of the region that a value opens, "" for a cast; None where the row has it not."""
+    text = written(constant(value))
+    return row.values.get(text, "" if text in row.casts else None)
+
+
+def at_key(value: Value, key: str) -> Value:
+    """The value that a dictionary of dictionaries has at `a.b`."""
+    for part in key.split("."):
+        atom = only(value)
+        value = dict(atom.items).get(part, BOTTOM) if isinstance(atom, Mapping) else BOTTOM
+    return value
 
 
 def handed_on(arguments: Arguments) -> Value:
