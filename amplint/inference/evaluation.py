@@ -542,7 +542,7 @@ class Evaluation(Calls):
             if key is not None:
                 rest.append(value)
             else:
-                rest += (any_value(a) if isinstance(a, MappingValue) else UNKNOWN for a in value)
+                rest += map(under_computed_key, value)
         return one(MappingValue(join(rest), (), len(pairs) > MAX_KEYS))
 
     def op_starred(self, node: Node) -> Value:
@@ -752,6 +752,18 @@ HANDLERS: Mapping[Op, Callable[[Evaluation, Node], Value]] = {
 def of_constant(kind: str, value: bool | float | str) -> Value:
     """The value that is a constant. (The kind tells True and 1.0 from 1.)"""
     return one(Host(kind, value, True))
+
+
+# What `**` cannot be given, so that it stands under a key that is computed. (A nest of tensors
+# may be a dict: what `**` takes out of it is such a nest again.)
+NO_MAPPINGS = Tensor | TensorTree | Host | Function | Sequence
+
+
+def under_computed_key(atom: Atom) -> Value:
+    """The values that `{key: x}` or `{**x}` puts into a dict."""
+    if isinstance(atom, MappingValue):
+        return any_value(atom)
+    return one(atom) if isinstance(atom, NO_MAPPINGS) else UNKNOWN
 
 
 def is_vague(atom: Atom) -> bool:
