@@ -67,13 +67,17 @@ COLD_FUNCTIONS = frozenset(
     """
     __init__ __new__ __getitem__ __len__ __repr__ __str__ __getstate__ __setstate__ __del__
     __post_init__ setup prepare_data configure_optimizers state_dict load_state_dict extra_repr
-    reset_parameters collate collate_fn save save_checkpoint load_checkpoint
+    reset_parameters collate collate_fn save
     prepare_model prepare_data_loader export merge unmerge
     """.split()
 )
 # What is so without arguments: a metric computes from what its updates have gathered, where a
 # reward or a loss computes from a batch.
 COLD_WITHOUT_ARGUMENTS = frozenset({"compute", "prepare"})
+# Ex) load_checkpoint, _commit_decoupled_checkpoint; not checkpoint_forward
+OF_CHECKPOINTS = re.compile(
+    r"(save|load|write|commit|resume|restore|export)_(\w+_)?(checkpoint|ckpt|snapshot)s?$"
+)
 # Ex) setup_from_indices, when what it sets up has changed; initialize_weights
 SETUP = ("setup_", "initialize", "initialise")
 EVALUATION_METHODS = frozenset({"validation_step", "test_step", "predict_step", "eval_step"})
@@ -1049,6 +1053,7 @@ def is_cold_by_name(name: str, decorated: tuple[str, ...], takes_nothing: bool) 
     return (
         not COLD_FUNCTIONS.isdisjoint((name, bare))
         or bare.startswith(SETUP)
+        or OF_CHECKPOINTS.match(bare) is not None
         or (takes_nothing and bare in COLD_WITHOUT_ARGUMENTS)
     )
 
