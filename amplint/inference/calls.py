@@ -320,8 +320,11 @@ class Calls(OfFrameworks):
         """`callback.on_step(...)`, which more classes override than a value can name; and what is
         unknown, but gives a number by the name of the method: `key.size(-1)`."""
         callee = self.graph.nodes[node.operands[0]]
-        for identity, instance in self.many_methods(self.of(callee.operands[0]), callee.data):
+        owner = self.of(callee.operands[0])
+        for identity, instance in self.many_methods(owner, callee.data):
             self.call_function(Function(identity, instance), arguments, node)
+        for identity in self.inference.large_family(callee.data) if Unknown() in owner else ():
+            self.enter(identity, node, None, None)
         made = self.call(Unknown(), arguments, node)
         likely = LIKELY_OWNERS.get(callee.data)
         return (
