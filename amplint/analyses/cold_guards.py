@@ -33,6 +33,9 @@ OUTPUT_FLAG = re.compile(
     r"(^|_)(verbose|debug|log|logging|logger|print|printing|plot|vis|visuali[sz]e|profil\w*|"
     r"summary|dump|isEnabledFor|tensorboard|wandb|writer|display|sanity|dry|progress|report|monitor)(_|$)|should_|is_last|_freq$|_every$"
 )
+# A question of such a name is whether an interval is over: `hook.every_n_train_iters(runner, 50)`
+# (mmengine's Hook), `every_n_steps(step)`.
+INTERVAL = re.compile(r"(^|_)every_(n|k|\d+)_")
 # A flag of such a name chooses how to train, or on what.
 HOW_TO_TRAIN = re.compile(
     r"(^|_)(amp|fp16|bf16|half|float16|bfloat16|mixed|precision|autocast|apex|train|training|"
@@ -542,6 +545,8 @@ class ColdGuards(Fact):
             return next((side for side in sides if side), None)
         asked = {a.name for a in state.values[node.operands[0]] if isinstance(a, Symbol)}
         if name in NONFINITE or OF_RARE_DEVICE.search(name) or asked & libraries.EXPORTING:
+            return "if"
+        if INTERVAL.search(name):
             return "if"
         if name == "isfinite":
             return "else"

@@ -72,7 +72,8 @@ LIKELY_OWNERS: dict[str, Atom] = {
     **dict.fromkeys(libraries.PARSES, Object("parser", "?")),
 }
 OPTIMIZER_STATE = one(MappingValue(one(MappingValue(BOTTOM))))
-SAVED = "saved_tensors"  # of the context of an autograd.Function
+# Of the context of an autograd.Function.
+SAVED, SAVES = "saved_tensors", "save_for_backward"
 REGISTRIES = frozenset({"_buffers", "_parameters"})  # of a module
 LEGACY_NAMES = frozenset(name.rpartition(".")[2] for name in LEGACY_CONSTRUCTORS)
 # Methods of a module that change it in place and return it.
@@ -140,11 +141,7 @@ class Calls(OfFrameworks):
             # Others may have set it to something else: `args.world_size = ...`.
             return join([infer.read(Key("option", "", name)), UNKNOWN])
         if isinstance(atom, Unknown) and name == SAVED:
-            saved = Device(
-                ACCELERATOR,
-                self.evidence(node, "saved by `forward` for `backward`", Shows.CONVENTION),
-            )
-            return one(Sequence(None, one(Tensor(device=saved))))
+            return self.saved(node)
         if isinstance(atom, Unknown):
             if name in MEASURED:
                 return join([UNKNOWN, self.applied(transfer.attribute, node, Tensor(), name)])
@@ -155,6 +152,29 @@ class Calls(OfFrameworks):
             path = infer.modules.absolute(dotted, self.facts.path)
             return one(Module(path)) if path else self.applied(transfer.attribute, node, atom, name)
         return self.applied(transfer.attribute, node, atom, name)
+
+    def saved(self, node: Node) -> Value:
+        """`ctx.saved_tensors`: on the device, but for what `forward` is seen to save of the CPU."""
+        device = Device(
+            ACCELERATOR,
+            self.evidence(node, "saved by `forward` for `backward`", Shows.CONVENTION),
+        )
+        presumed = one(Tensor(device=device))
+        key = Key("field", self.facts.cls or "", SAVED)
+        seen = only(self.inference.read(key)) if self.facts.cls is not None else None
+        if not isinstance(seen, Sequence) or seen.items is None:
+            return one(Sequence(None, presumed))
+        items = tuple(item if is_of_cpu(item) else presumed for item in seen.items)
+        return one(Sequence(items, BOTTOM))
+
+    def note_saved(self, arguments: Arguments, node: Node) -> None:
+        """`ctx.save_for_backward(x, scale)`, of which `backward` has `ctx.saved_tensors`."""
+        callee = self.graph.nodes[node.operands[0]]
+        saves = callee.op == ops.ATTR and callee.data == SAVES
+        if saves and self.facts.cls is not None and not arguments.stars:
+            site = (self.facts.id, self.number)
+            key = Key("field", self.facts.cls, SAVED)
+            self.inference.write(key, site, one(Sequence(arguments.positional, BOTTOM)))
 
     def instance_attribute(self, instance: Instance, name: str, node: Node) -> Value:
         infer = self.inference
@@ -261,6 +281,7 @@ class Calls(OfFrameworks):
         self.note_option(node, arguments)
         self.note_hook(node, arguments)
         self.note_method(node)
+        self.note_saved(arguments, node)
         callees = values[0]
         if several(callees):
             callees = frozenset(a for a in callees if self.takes(a, arguments))
@@ -1048,6 +1069,12 @@ def unpacked(value: Value | None) -> Arguments:
 
 def is_module_on_device(atom: Atom) -> bool:
     return isinstance(atom, Object) and atom.kind == "module" and atom.device.kind == ACCELERATOR
+
+
+def is_of_cpu(value: Value) -> bool:
+    """Whether a value is a tensor that is on the CPU."""
+    atom = only(value)
+    return isinstance(atom, Tensor) and atom.device.kind == "cpu"
 
 
 def several(callees: Value) -> bool:
