@@ -16,6 +16,7 @@ from amplint.frameworks.schema import Setting
 JSON = ".json"
 MOST_CHARACTERS = 65_536  # of a file: those that come with mmdet have up to 7,000
 MOST_FILES = 200  # that are parsed, of each project
+INHERITED = "_base_."  # `_base_.optim_wrapper.type = ...` changes what a file inherits (mmengine)
 UNWRITTEN = {ANY, *BOOLEANS}  # values that do not stand in a file as a model has them
 Span = tuple[int, int, int, int]
 Row = tuple[str, Setting]  # behind the name of its framework
@@ -75,7 +76,10 @@ def may_hold(row: Setting, path: str, text: str) -> bool:
     first, *inner = row.key.split(".")
     if first not in text or not all(part in text for part in inner):
         return False
-    if row.format == "python" and not (text.startswith(first) or f"\n{first}" in text):
+    begins = (first, f"{INHERITED}{first}")
+    if row.format == "python" and not any(
+        text.startswith(each) or f"\n{each}" in text for each in begins
+    ):
         return False
     values = {*row.values, *row.casts}
     return not values.isdisjoint(UNWRITTEN) or any(value in text for value in values)
@@ -112,7 +116,8 @@ class Document:
     """A configuration file.
 
     Args:
-        values: what stands in it at the top.
+        values: what stands in it at the top, by its name; by a dotted one what is set in another
+            value.
     """
 
     def __init__(self, values: Mapping[str, object]) -> None:
@@ -121,7 +126,7 @@ class Document:
     def value(self, key: str) -> Value | None:
         """The value of a key, `a.b` for `b` of `a`; None where it has none, None included."""
         found: object = self._values
-        for part in key.split("."):
+        for part in (key,) if key in self._values else key.split("."):
             found = item(found, part)
         if isinstance(found, ast.expr):
             word = last_word(found)
@@ -158,15 +163,40 @@ def read(path: str, text: str) -> Document | None:
         if path.endswith(JSON):
             values = json.loads(text)
             return Document(values) if isinstance(values, dict) else None
-        return Document(dict(assigned(ast.parse(text))))
+        return Document(bound(assigned(ast.parse(text))))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
+def bound(assignments: Iterable[tuple[str, ast.expr]]) -> dict[str, ast.expr]:
+    """The values that are left after some assignments: what was set in the value of a name goes
+    with it."""
+    values: dict[str, ast.expr] = {}
+    within: dict[str, set[str]] = {}  # by name: what was set in its value
+    for name, value in assignments:
+        first = name.partition(".")[0]
+        if first != name:
+            within.setdefault(first, set()).add(name)
+        for inner in within.pop(name, ()):
+            del values[inner]
+        values[name] = value
+    return values
+
+
 def assigned(module: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    """The names that a module binds to values, one after the other."""
+    """The names, dotted ones too, that a module binds to values, one after the other."""
     for statement in module.body:
         if isinstance(statement, ast.Assign):
             for target in statement.targets:
-                if isinstance(target, ast.Name):
-                    yield target.id, statement.value
+                name = dotted(target)
+                if name is not None:
+                    yield name.removeprefix(INHERITED), statement.value
+
+
+def dotted(target: ast.expr) -> str | None:
+    """Ex) optim_wrapper.type"""
+    parts: list[str] = []
+    while isinstance(target, ast.Attribute):
+        parts.append(target.attr)
+        target = target.value
+    return ".".join([target.id, *reversed(parts)]) if isinstance(target, ast.Name) else None
