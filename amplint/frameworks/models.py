@@ -102,6 +102,7 @@ class Models:
         reading: the names of methods that bring the tensors that they are given to the host.
         asking: the names of methods that ask a framework for a precision.
         taking: the names of methods that are given a module, which a framework runs.
+        telling: both.
     """
 
     def __init__(self, models: Sequence[Model]) -> None:
@@ -141,6 +142,7 @@ class Models:
         self.taking = frozenset(
             row.method for m in models for row in m.wrappers if row.method is not None
         )
+        self.telling = self.asking | self.taking
         self._methods: dict[tuple[int, ...], Mapping[str, Method]] = {}  # by ids of classes
 
     @cached_property

@@ -99,7 +99,7 @@ class OfFrameworks(Frame):
         """`Trainer(precision="16-mixed").fit(model)`, `Learner(data, model).to_fp16()`: what is
         asked of a framework by a method of what a call in this function has built."""
         callee = self.graph.nodes[node.operands[0]]
-        if callee.op != ops.ATTR or callee.data not in self.models.asking | self.models.taking:
+        if callee.op != ops.ATTR or callee.data not in self.models.telling:
             return
         number = self.built_by(callee.operands[0])
         while number >= 0:
