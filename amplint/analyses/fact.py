@@ -30,8 +30,9 @@ class Fact:
         self.inference = inference
 
     def follow(self, inference: Inference, _: Edit) -> bool:
-        """Go on with what a fixpoint has come to after an edit; gives whether it can. Else, or if
-        this raises, it is built anew. What it requires has gone on already.
+        """Update after an edit; False, or an exception: rebuild.
+
+        The facts that it requires have been updated before.
         """
         self.inference = inference
         return False

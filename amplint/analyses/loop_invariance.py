@@ -124,7 +124,7 @@ class Constants(Fact):
         return Step(self, function, state, ask).from_node(number)
 
     def given(self, function: str, name: str) -> list[At] | None:
-        """What the calls that are seen give for a parameter, but for those that leave it out; None
+        """The values that visible calls pass for a parameter, except for those that leave it out; None
         where that is not known of one."""
         sites = self._callers.sites.get(function, ())
         found = [(site[0], self._guards.given(site, function, name)) for site in sites]

@@ -214,7 +214,7 @@ def devices(state: State, number: int) -> set[str | None]:
 
 
 def called_on(function: str, state: State, attribute: int) -> list[At] | None:
-    """What the calls of a method make of the tensor."""
+    """How the calls of a method use the tensor."""
     name = state.graph.nodes[attribute].data
     found: list[At] = []
     for user in state.users[attribute]:

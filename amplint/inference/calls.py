@@ -1051,7 +1051,7 @@ def is_module_on_device(atom: Atom) -> bool:
 
 
 def several(callees: Value) -> bool:
-    """Whether a call may mean more functions than values are told apart: those of a table."""
+    """Whether a call has more callees than a value keeps apart: those of a table."""
     return sum(isinstance(a, Function) and a.bound is None for a in callees) > MAX_ALTERNATIVES
 
 

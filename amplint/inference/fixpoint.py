@@ -1,8 +1,8 @@
 """The fixpoint: values of all nodes of the functions that matter, across functions and files.
 
 A function is evaluated when somebody needs it. What it needs of others (a parameter's values, what
-a function returns, a field of a class, a name of a module) are *keys*: reading one asks for whoever
-writes it to be evaluated, and to be evaluated again when it changes.
+a function returns, a field of a class, a name of a module) are *keys*: reading one queues its
+writers, and has the reader evaluated again when the key changes.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Inference(ProjectFacts):
         return work()
 
     def demand(self, key: Key) -> None:
-        """Have whoever writes the key evaluated."""
+        """Queue the writers of a key."""
         kind, owner, name = key
         if kind == "name" and owner in self.states:
             self._follow(owner, name)

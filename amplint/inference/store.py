@@ -135,7 +135,7 @@ class Slot:
     `joined`: the join of the parts; None before there are any.
     `readers`: the sites that are evaluated again when that changes.
     `part_readers`: those that are when a part changes.
-    `demanded`: whether whoever writes the key has been asked for.
+    `demanded`: whether the writers of the key have been queued.
     `counts`: how many parts are equal to each.
     """
 
@@ -223,7 +223,7 @@ class Store(ABC):
 
     @abstractmethod
     def demand(self, key: Key) -> None:
-        """Have whoever writes the key evaluated."""
+        """Queue the writers of a key."""
 
     @abstractmethod
     def presumed_region(self, function: str, is_called: bool = False) -> Region | None:

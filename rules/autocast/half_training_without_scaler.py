@@ -80,6 +80,6 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     by_framework = src.fact(Frameworks).scaling()
     if src.says(re.compile(rf"\b({'|'.join(by_framework)})\b")):
         return
-    message = f"`{src.brief(call)}` runs in float16, and nothing scales the loss"
+    message = f"`{src.brief(call)}` is not scaled in float16: small gradients become 0"
     related = (*src.reasons(region.evidence), *heat_places(heat, src))
     yield src.finding(rule, call, message, related=related)

@@ -119,7 +119,7 @@ def check(stop: cst.Call, src: Source) -> Iterator[Finding]:
         src.related_node(work[-1], "the device may still work on this"),
         *device_places(Tensor(device=device), src),
     ]
-    message = f"the clock is read before the device is done with `{src.brief(work[-1])}`"
+    message = f"this times the launch of `{src.brief(work[-1])}` alone, not its work"
     yield src.finding(rule, stop, message, None, related)
 
 

@@ -77,7 +77,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
-    help="add or keep `loss.detach()`, which has no graph",
+    help="accumulate `loss.detach()`, which has no graph",
     witness=Same(),
     safe_if=(NUMBERS,),
     candidates=(

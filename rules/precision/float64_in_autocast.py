@@ -101,7 +101,7 @@ def check_arithmetic(operation: cst.BinaryOperation, src: Source) -> Iterator[Fi
             continue
         if double is None or double.rank != 1:
             continue  # a 0-dim tensor widens nothing
-        message = f"`{src.brief(operand)}` is float64, and so is what follows"
+        message = f"`{src.brief(operand)}` is float64, and so is what follows: slow on a GPU"
         yield report(operand, message, region, src, Group.PRECISION)
 
 

@@ -131,7 +131,7 @@ def report(
     if default_may_be_half(src) or may_be_converted(buffer, to, src):
         return
     message = (
-        f"{what.dtype} is written into `{src.brief(buffer)}`, which is {to.dtype}: this raises"
+        f"{what.dtype} is written into `{src.brief(buffer)}`, which is {to.dtype}: RuntimeError"
     )
     yield src.finding(
         rule, source, message, cast(buffer, to, source, src), dtype_places(src, to, what)
