@@ -113,7 +113,7 @@ class Facts:
         return found
 
     def surviving(self, kind: type[Fact], work: Callable[[], Result]) -> Result:
-        """The result of work that a fact does on all functions, but for those it fails on."""
+        """The result of work that a fact does on all functions, except for those it fails on."""
         return self.inference.surviving(f"the analysis {kind.__name__}", work)
 
     def _build(self, kind: type[Fact]) -> Fact:

@@ -177,7 +177,7 @@ def made_of(state: State, number: int, is_built: Callable[[int], object]) -> lis
 
 
 def computed_from(state: State, number: int) -> set[int]:
-    """A value and what it is computed from, but for sizes and other numbers, and for what factories
+    """A value and what it is computed from, except sizes and other numbers, and for what factories
     are given."""
     nodes = state.graph.nodes
 

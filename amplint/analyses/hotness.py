@@ -1045,7 +1045,7 @@ def is_cold_by_name(name: str, decorated: tuple[str, ...], takes_nothing: bool) 
     """Whether a function of this name, decorated so, runs once, or when something is saved.
 
     Args:
-        takes_nothing: whether it takes no arguments, but for `self`.
+        takes_nothing: whether it takes no arguments, except for `self`.
     """
     if any(map(MEMOISES.search, decorated)):
         return True  # once for what it is called with, not for every batch

@@ -63,8 +63,8 @@ class Dialogue:
         self.evidence: list[Sequence[LazyEvidence]] = []  # that is looked for, in each answer
 
     def ask(self, question: Plain) -> bytes:
-        """Ask a question; gives the digest of its answer. Raises what whoever answers it raises,
-        and NotPlainError."""
+        """Ask a question; returns the digest of its answer. Raises what the fact raises, and
+        NotPlainError."""
         return self.note(self._answer(question))
 
     def note(self, answer: object) -> bytes:

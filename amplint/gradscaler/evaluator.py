@@ -20,7 +20,7 @@ OPERATORS = frozenset(
 
 
 class Evaluator:
-    """Evaluates nodes, but for calls."""
+    """Evaluates nodes, except for calls."""
 
     def __init__(self, index: EventIndex, symbols: SymbolicValues, knowledge: Knowledge) -> None:
         self.index = index

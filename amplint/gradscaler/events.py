@@ -2,7 +2,7 @@
 
 Decided by the value of what a method is called on. Where that is not known, a method that only a
 scaler has (`unscale_`), or a chain that only a scaler makes (`x.scale(loss).backward()`), says what
-it is; all else is kept as a guess, for whoever knows which object it is.
+it is; all else is kept as a guess, until it is known which object it is.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Inference(ProjectFacts):
         for function, state in self.states.items():
             if len(state.regions) < len(state.graph.blocks):
                 Evaluation(self, self.functions[function], state).complete()
-        # Whoever walks over all functions, or all calls, does so in the same order, whatever the
+        # A walk over all functions, or all calls, goes in the same order, whatever the
         # order of evaluation was.
         self.states = {function: self.states[function] for function in sorted(self.states)}
         self.edges = {site: self.edges[site] for site in sorted(self.edges)}
@@ -92,7 +92,7 @@ class Inference(ProjectFacts):
                 del sites[site]
 
     def surviving(self, task: str, work: Callable[[], Result]) -> Result:
-        """The result of work on all functions, but for those that it fails on: it is repeated
+        """The result of work on all functions, except for those that it fails on: it is repeated
         without them. Raises what the work raises where that is about no function.
 
         Args:

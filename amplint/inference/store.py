@@ -255,7 +255,7 @@ class Store(ABC):
         return slot
 
     def read(self, key: Key) -> Value:
-        """The value of a key; whoever is evaluated now is so again when it changes."""
+        """The value of a key; what is evaluated now is so again when it changes."""
         slot = self.slot(key)
         if key.kind in OF_NODES:
             site = (self._current, self.node)

@@ -43,7 +43,7 @@ def moves(edited: Mapping[File, File]) -> Moves | None:
     """The moves of edits; None where they did more than that.
 
     Args:
-        edited: by file as it was, the same one now. Their value graphs are equal, but for places.
+        edited: by file as it was, the same one now. Their value graphs are equal, except places.
     """
     rows: dict[str, Rows] = {}
     for old, new in edited.items():

@@ -270,7 +270,7 @@ STEPPING: tuple[frozenset[str], ...] = (
 CLIPPING: frozenset[str] = frozenset(
     {"clip_grad_norm", "clip_grad_norm_", "clip_gradients", "clip_grads", "clip_grad_value_"}
 )
-"""Functions that training calls between the backward pass and the step, whoever defines them."""
+"""Functions, the project's or a library's, that training calls between backward pass and step."""
 
 HOOKS: dict[str, tuple[str, ...]] = {
     "register_backward_hook": ("module", "batch", "batch"),

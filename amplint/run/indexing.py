@@ -168,7 +168,7 @@ class Indexer:
             try:
                 file = self.file(path)
                 return file.encoded() if keeps or os.getpid() != here else None
-            except Exception:  # whoever asks for the file will see it
+            except Exception:  # the reader of the file will see it
                 return None
 
         made = spread(

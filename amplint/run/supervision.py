@@ -2,7 +2,7 @@
 outcome. Files whose findings are known are handed on while it goes on.
 
 The run has a thread of its own, so that this one waits for nothing else, whatever the run is at.
-It is left behind where it is ended; whoever asked for it ends the process. What it writes to the
+It is left behind where it is ended; the process that asked for it ends it. What it writes to the
 cache meanwhile is right, and there whole or not at all.
 """
 

@@ -2,7 +2,7 @@
 
 A gradient below 6e-8 does not exist in float16. Those of activations often are, and the layers
 before them then learn nothing, without a word. A scaler multiplies the loss, and divides the
-gradients again in float32. `torch.autocast("cuda")` is float16 unless it is told otherwise.
+gradients again in float32. `torch.autocast("cuda")` is float16 unless a dtype is given.
 
     with torch.autocast("cuda"):
         loss = criterion(model(x), y)

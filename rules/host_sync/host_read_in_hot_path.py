@@ -23,7 +23,7 @@ It is unsafe: the sum is then made in the tensor's precision instead of Python's
 0.1 ten thousand times: 999.9029 in float32 instead of 1000.0). The accumulator becomes a Python
 number again right after the loop: an integer where it began as one and integers are added.
 
-Known limits: a tensor whose device cannot be told from the project (a parameter of a function that
+Known limits: a tensor whose device the project does not show (a parameter of a function that
 nobody is seen to call, the result of an unknown function) is left alone.
 """
 
@@ -106,7 +106,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
 
 
 def advice_on(call: cst.Call, src: Source) -> str | None:
-    """The help for a read that is needed at once: keeping the tensor on the device is no way out."""
+    """The help for a read that is needed at once, so that the tensor cannot stay on the device."""
     if src.ask(PackedLengths, call):
         return OF_LENGTHS
     return OF_SIZE if becomes_size(call, src) else None

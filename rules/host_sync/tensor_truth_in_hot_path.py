@@ -114,7 +114,7 @@ def check_test(
 
 @rule.check
 def check_operands(node: cst.BooleanOperation, src: Source) -> Iterator[Finding]:
-    # The last operand is the result; whoever tests that reads it.
+    # The last operand is the result; a test of that reads it.
     yield from truth(node.left, src)
     if is_tested(node, src):
         yield from truth(node.right, src)
@@ -196,7 +196,7 @@ def reading(test: cst.BaseExpression, src: Source) -> tuple[Related, ...] | None
 
 def last_operand(test: cst.BaseExpression, src: Source) -> Iterator[cst.BaseExpression]:
     """The last operand of the `and` or `or` that a tested variable holds: the result, unless one
-    before it, whose truth was asked there, has settled the matter.
+    before it, whose truth was asked there, has decided the matter.
 
     Ex) mask.any() of `if found:`, with `found = on_tpu or mask.any()`
     """

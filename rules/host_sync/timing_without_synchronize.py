@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 WAITING = re.compile(
     r"\.(item|cpu|tolist|numpy|synchronize|nonzero|unique|is_nonzero|allclose)\(|\bnms\b"
 )
-# Whoever times the launch, or what runs on the host, says so.
+# Code that times the launch, or what runs on the host, on purpose says so.
 ON_PURPOSE = re.compile(r"launch|dispatch|overhead|queue|host|cpu|compil|warm|load", re.IGNORECASE)
 RUN = frozenset({"module", "criterion"})
 LAUNCHED = frozenset({"tensor", "tensors", "self"})  # kinds of results that are no views

@@ -148,7 +148,7 @@ def is_backpropagated(
         elsewhere: whether it is a function of the project that runs it.
     """
     if not elsewhere and src.keyword(call, "retain_graph") is not None:
-        # It may be kept for Lightning's pass alone, but for a step with its optimizer.
+        # It may be kept for Lightning's pass alone, except for a step with its optimizer.
         function, receiver = src.function(call), cst.ensure_type(call.func, cst.Attribute).value
         steps = function is not None and "optimizers" in map(method, src.calls(function))
         return steps and same(receiver, loss, src)

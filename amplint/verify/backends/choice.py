@@ -82,7 +82,7 @@ _TABLE = (
         values="tensors have none; what the host reads is a guess",
         gradients="only which leaves get one, with its dtype and device",
         errors="fake kernels let some pass; those are flagged by the recorder",
-        waits="but for some inside one kernel, such as those of isin",
+        waits="except some inside one kernel, such as those of isin",
     ),
     _backend(
         "policy",

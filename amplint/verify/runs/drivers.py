@@ -392,7 +392,7 @@ class Suite:
     """A plugin of pytest that seeds every test, and writes down how it ended and what it passed.
 
     Args:
-        landmarks: noted by whoever opened them.
+        landmarks: noted by the code that opened them.
     """
 
     def __init__(self, landmarks: Landmarks) -> None:
