@@ -154,7 +154,7 @@ class MovedLater(CallFact[Evidence]):
         return found or None
 
     def _parameters(self, site: At, callee: str, argument: int) -> list[At]:
-        """Where a function has what a call gives it."""
+        """Where a function has what a call passes it."""
         if callee not in self.inference.states:
             return []
         names = [

@@ -26,8 +26,8 @@ class Program:
     Args:
         files: the files; its own are linked.
         progress: to be told how many functions have been evaluated.
-        link: gives the values of all functions.
-        facts: gives the facts that rest on these.
+        link: returns the values of all functions.
+        facts: returns the facts that rest on these.
     """
 
     def __init__(

@@ -53,7 +53,7 @@ class Dialogue:
 
     Args:
         facts: answer them.
-        spans: gives where a place of whatever file stands in its text.
+        spans: returns where a place of whatever file stands in its text.
     """
 
     def __init__(self, facts: Facts, spans: Spans) -> None:

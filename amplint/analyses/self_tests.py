@@ -159,7 +159,7 @@ class SelfTests(Fact):
 
 
 def gives_batches(inference: Inference, atom: Atom) -> bool:
-    """Whether iterating a value gives one batch after the other."""
+    """Whether iterating a value yields one batch after the other."""
     return is_loader(atom) or (isinstance(atom, Instance) and inference.is_loader(atom.cls))
 
 

@@ -124,9 +124,9 @@ def facts(method: Method) -> Iterator[str]:
     if method.result is not None:
         yield f"of what it returns, {BECOMES[method.result]}"
     if method.gives is not None:
-        yield f"gives {method.gives}"
+        yield f"returns {method.gives}"
     if method.wraps:
-        yield "modules that it gives back run their `forward` in the region"
+        yield "modules that it returns run their `forward` in the region"
     if method.reads:
         yield "brings the tensors that it is given to the host"
     if method.asks is not None:

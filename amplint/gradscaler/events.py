@@ -120,7 +120,7 @@ def role(value: Value, inference: Inference) -> Role:
     if known == {Role.SCALER, Role.DISABLED}:
         return Role.SCALER
     if known <= {Role.SCALER, Role.DISABLED, Role.OPTIMIZER}:
-        return Role.UNKNOWN  # one function gives both back; what is called on it tells which it is
+        return Role.UNKNOWN  # one function returns both; what is called on it shows which it is
     return Role.OTHER
 
 

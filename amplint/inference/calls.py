@@ -66,7 +66,7 @@ MAX_IDENTIFIED = 16  # parameters of a constructor by whose arguments instances 
 MAX_EVENTS = 24  # names of methods that calls give for one parameter
 MAX_BY_PREFIX = 6  # methods that a computed name may mean
 CONTEXT_MAKERS = frozenset({"contextmanager", "asynccontextmanager"})
-# Where nothing is known of what is asked for such a method, it gives what theirs gives.
+# Where nothing is known of what is asked for such a method, it returns what theirs returns.
 LIKELY_OWNERS: dict[str, Atom] = {
     **dict.fromkeys(MEASURES, Tensor()),
     **dict.fromkeys(libraries.PARSES, Object("parser", "?")),
@@ -673,7 +673,7 @@ class Calls(OfFrameworks):
         return join(self.call_function(f, arguments, node) for f in called) if called else None
 
     def register_operator(self, owner: str, how: str, arguments: Arguments) -> Value | None:
-        """Note the functions that are registered; without one, the call gives a decorator."""
+        """Note the functions that are registered; without one, the call returns a decorator."""
         operator, rest = custom_ops.registration(owner, arguments)
         if operator is None:
             return None
@@ -697,7 +697,7 @@ class Calls(OfFrameworks):
         return self.graph.narrowed(number) if number >= 0 else -1
 
     def dispatch(self, owner: Value, names: list[str], parameter: str) -> None:
-        """`getattr(callback, event)`: which methods are meant is up to what each call gives, so
+        """`getattr(callback, event)`: which methods are meant is up to what each call passes, so
         it is at those calls that the methods are entered. Of an unknown object, it may be that of
         any class: a list of callbacks holds more classes than a value can name."""
         for name in names:
@@ -810,7 +810,7 @@ class Calls(OfFrameworks):
 
     def as_given_here(self, function: str, result: Value, node: Node) -> Value:
         """The result of a call. Where it runs in no region, and another call of the same function
-        does, or a framework runs it in one, half is what the function gives to that one."""
+        does, or a framework runs it in one, half is what the function returns to that one."""
         region = self.region_of_call(node, function)
         if region is not None and region.enabled is not False:
             return result
@@ -939,7 +939,7 @@ class Calls(OfFrameworks):
             else:
                 rest.append(value)
         if rest and star is not None:
-            # Each at its place, so that `f(*args)` gives each parameter its own.
+            # Each at its place, so that `f(*args)` passes each parameter its own.
             row = Sequence(None, join(rest)) if arguments.stars else Sequence(tuple(rest), BOTTOM)
             infer.write(Key("param", facts.id, star), site, one(row))
         extra: dict[str, Value] = {}
@@ -968,7 +968,7 @@ class Calls(OfFrameworks):
                 infer.write(Key("param", facts.id, p.name), site, self.default_of(facts.id, p))
 
     def fill_fields(self, cls: str, arguments: Arguments) -> tuple[tuple[str, Value], ...]:
-        """A dataclass or NamedTuple: its fields are what the call gives, in order.
+        """A dataclass or NamedTuple: its fields are what the call passes, in order.
 
         Gives those by which its instance is told from others, as `identified` does.
         """

@@ -65,7 +65,7 @@ class At(NamedTuple):
     """A place for evidence in the value of a node.
 
     `call`: by which the function was entered, if the way led through one: parameters and regions
-    are then what this call gives. (Of all goals.)
+    are then what this call passes. (Of all goals.)
     """
 
     function: str

@@ -320,7 +320,7 @@ def region_around(
     """The region that decorators put around a function, or the framework that calls it.
 
     Args:
-        ask: gives the value of a key.
+        ask: returns the value of a key.
     """
     opened = opened_by(ask(Key("decorators", facts.id))) if facts.decorated else None
     if opened is not None or not libraries.TRANSPARENT_DECORATORS.issuperset(facts.decorated):

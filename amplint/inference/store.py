@@ -489,7 +489,7 @@ class Store(ABC):
         """The constant strings among what single calls give for a parameter."""
         key = Key("param", function, parameter)
         self.read(key)
-        # The join of several names is any name: what each call gives has to be seen.
+        # The join of several names is any name: what each call passes has to be seen.
         slot = self.slot(key)
         self._read_parts(slot)
         constants = {constant(value) for value in slot.parts.values()}

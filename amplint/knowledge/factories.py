@@ -37,7 +37,7 @@ class Factory:
 
     @property
     def deterministic(self) -> bool:
-        """Whether building it on a device gives what building it elsewhere and moving it gives."""
+        """Whether building it on a device has the result of building it elsewhere and moving it."""
         return self.values in ("exact", "none")
 
 

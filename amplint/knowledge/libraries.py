@@ -179,7 +179,7 @@ SCHEDULERS: frozenset[str] = frozenset(
 )
 
 INITIALIZERS: dict[str, tuple[str, ...]] = {"apex.amp.initialize": ("models", "optimizers")}
-"""A function that takes such arguments first -> what it gives back: those that it is given."""
+"""A function that takes such arguments first -> what it returns: those that it is given."""
 
 # --------------------------------------------------------------------------- wrappers
 
@@ -235,7 +235,7 @@ MODULE_WRAPPERS: dict[str, str] = {
     "torch.nn.utils.weight_norm": "same",
     "torch.optim.swa_utils.AveragedModel": "parallel",
 }
-"""A call that takes a module first and gives it back: itself, or inside a wrapper (`.module`)."""
+"""A call that takes a module first and returns it: itself, or inside a wrapper (`.module`)."""
 
 DATA_PARALLEL: frozenset[str] = frozenset(
     {
@@ -339,7 +339,7 @@ EXECUTES: frozenset[str] = frozenset(
 VARIABLES: frozenset[str] = frozenset(
     {"torch.autograd.Variable", "torch.autograd.variable.Variable"}
 )
-"""A call that gives the tensor that it is given, and nothing else takes (since torch 0.4)."""
+"""A call that returns the tensor that it is given, and nothing else takes (since torch 0.4)."""
 
 PARSERS: frozenset[str] = frozenset({"argparse.ArgumentParser"})
 """What reads the command line."""
@@ -350,7 +350,7 @@ PARSES: dict[str, bool] = {
     "parse_known_args": True,
     "parse_known_intermixed_args": True,
 }
-"""A method of such a parser that gives the options -> whether in a pair, with what is left over."""
+"""A method of such a parser that returns the options -> whether in a pair with what is left."""
 
 OPTION_TYPES: dict[str, str] = {
     "builtins.bool": "bool",
@@ -369,7 +369,7 @@ OPTION_ACTIONS: dict[str, str] = {
 """Its `action`, of those that settle it (https://docs.python.org/3/library/argparse.html#action)."""
 
 COPIES: frozenset[str] = frozenset({"copy.copy", "copy.deepcopy"})
-"""A call that gives another of the same kind as its argument."""
+"""A call that returns another of the same kind as its argument."""
 
 
 def kind(name: str) -> str | None:

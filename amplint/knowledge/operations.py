@@ -642,7 +642,7 @@ INDEX_ARGUMENTS: dict[str, int] = {
 which takes masks of bools as well."""
 
 DETACHED: frozenset[str] = frozenset(names("detach detach_ .data"))
-"""What gives a tensor without the graph of its operand."""
+"""What returns a tensor without the graph of its operand."""
 
 OPERATORS: dict[str, str] = {
     "Add": "__add__",

@@ -281,7 +281,7 @@ def host_in_words(host: Host) -> str:
 
 
 def sequence_in_words(sequence: Sequence, depth: int) -> str:
-    what = "what a loader gives: " if sequence.batches else "a sequence of "
+    what = "a batch of a loader: " if sequence.batches else "a sequence of "
     if depth >= DEEPEST:
         return what + "..."
     if sequence.items is None:

@@ -24,7 +24,7 @@ from amplint.run.news import Begun, Divided, Indexed, Judged
 from amplint.run.request import AnalysisResult, Outcome, Request
 
 STACK = 64 * 1024 * 1024  # bytes, of which those are taken that are used
-SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "told to end (SIGTERM)"}
+SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated (SIGTERM)"}
 EVERY = 0.5  # seconds; Windows hands on Ctrl-C between two waits alone
 
 

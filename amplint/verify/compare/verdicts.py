@@ -114,7 +114,7 @@ def by_original(original: Observation) -> Judgement | None:
         return undecidable(f"this cannot be simulated: {original.text}")
     if original.outcome is RunOutcome.TIMEOUT:
         reason = (
-            f"the original {ending(original)} on {original.backend}: --timeout gives it more, or "
+            f"the original {ending(original)} on {original.backend}: --timeout allows more, or "
             "--backend names others"
         )
         return replace(undecidable(reason), unended=True)
