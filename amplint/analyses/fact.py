@@ -86,7 +86,7 @@ class Facts:
         facts = Facts(inference)
         for kind, built in self._built.items():  # after what it requires
             if isinstance(built, Fact) and facts._built.keys() >= {*kind.requires}:
-                with contextlib.suppress(Exception):  # it is told of when the fact is built anew
+                with contextlib.suppress(Exception):  # it is reported when the fact is built anew
                     if built.follow(inference, edit):
                         facts._built[kind] = built
         return facts

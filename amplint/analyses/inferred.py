@@ -40,7 +40,7 @@ class Frameworks(Fact):
 
 
 def telling(model: Model) -> tuple[Telling, ...]:
-    """The places where a framework is told a precision."""
+    """The places where a framework is given a precision."""
     return (*model.precision, *model.settings)
 
 

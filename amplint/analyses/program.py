@@ -25,7 +25,7 @@ class Program:
 
     Args:
         files: the files; its own are linked.
-        progress: to be told how many functions have been evaluated.
+        progress: informed how many functions have been evaluated.
         link: returns the values of all functions.
         facts: returns the facts that rest on these.
     """

@@ -1,7 +1,7 @@
 """Questions that rules ask about a project, and their answers, to be held against those of a later
 run.
 
-Rules are functions of the text of a file and of what they are told about the project. So the
+Rules are functions of the text of a file and of what they ask about the project. So the
 findings in a file stay what they were as long as its text is the same, and each question that
 was asked for them has the answer that it had. A question may rest on the answers before it, which
 are the same by then.

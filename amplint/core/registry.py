@@ -161,7 +161,7 @@ def ordered(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 def whole(rule: Rule) -> str:
-    """A rule as it is told apart from one of another package."""
+    """A rule as it is kept apart from one of another package."""
     return f"{rule.name} of {rule.package}" if rule.package else rule.name
 
 

@@ -59,7 +59,7 @@ class Evidence(NamedTuple):
 
 
 class LazyEvidence:
-    """Evidence that is looked for when somebody asks: only what a finding rests on is ever told.
+    """Evidence that is looked for when somebody asks: only what a finding rests on is ever shown.
 
     Args:
         order: of what it is the evidence, by which it is compared with others.
@@ -276,7 +276,7 @@ class Sequence:
 class Mapping:
     """A dict: the values of constant keys, and the join of all others.
 
-    `crowded`: it may have more keys than are told apart, and is known only as a whole.
+    `crowded`: it may have more keys than are kept apart, and is known only as a whole.
     """
 
     rest: Value

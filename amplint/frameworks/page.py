@@ -95,7 +95,7 @@ def lines(model: Model) -> Iterator[str]:
 
 
 def meanings(row: Telling) -> Iterator[str]:
-    """The meaning of each value by which a framework is told a precision."""
+    """The meaning of each value by which a framework is given a precision."""
     does = {value: f"a region of {dtype}" for value, dtype in row.values.items()}
     does |= {value: f"casts to {dtype}" for value, dtype in row.casts.items()}
     for value, what in does.items():

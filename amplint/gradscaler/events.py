@@ -81,7 +81,7 @@ CLIPPING = frozenset(
     for home in ("", "clip_grad.")
     for name in ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
 )
-# What tells how large gradients are; nothing else of them depends on the scale.
+# What measures how large gradients are; nothing else of them depends on the scale.
 SIZES = frozenset({"norm", "vector_norm", "get_total_norm"})
 SAME_SIZE = frozenset({"detach", "float", "double", "clone", "view", "flatten", "reshape", "to"})
 BACKWARD = frozenset({"torch.autograd.backward"})

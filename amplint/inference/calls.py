@@ -62,7 +62,7 @@ from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import MEASURED, MEASURES
 
 MAX_SUBCLASSES = 24  # subclasses whose fields are taken for those of an instance of the base
-MAX_IDENTIFIED = 16  # parameters of a constructor by whose arguments instances are told apart
+MAX_IDENTIFIED = 16  # parameters of a constructor by whose arguments instances are kept apart
 MAX_EVENTS = 24  # names of methods that calls give for one parameter
 MAX_BY_PREFIX = 6  # methods that a computed name may mean
 CONTEXT_MAKERS = frozenset({"contextmanager", "asynccontextmanager"})
@@ -490,7 +490,7 @@ class Calls(OfFrameworks):
         return self.called(atom, arguments, node)
 
     def identified(self, makers: list[str], arguments: Arguments) -> tuple[tuple[str, Value], ...]:
-        """The arguments of a constructor by which its instance is told from others: objects and
+        """The arguments of a constructor by which its instance is distinguished: objects and
         tensors, known or not."""
         if len(makers) != 1 or arguments.unsure:
             return ()
@@ -824,7 +824,7 @@ class Calls(OfFrameworks):
 
     def specialised(self, function: Function, arguments: Arguments, result: Value) -> Value:
         """The result of a helper, with this call's arguments put for its parameters: a region, or
-        an instance that is told from others by what its constructor was given."""
+        an instance that is distinguished from others by what its constructor was given."""
         state = self.inference.states.get(function.id)
         if state is None:
             return result
@@ -970,7 +970,7 @@ class Calls(OfFrameworks):
     def fill_fields(self, cls: str, arguments: Arguments) -> tuple[tuple[str, Value], ...]:
         """A dataclass or NamedTuple: its fields are what the call passes, in order.
 
-        Gives those by which its instance is told from others, as `identified` does.
+        Gives those by which its instance is distinguished from others, as `identified` does.
         """
         infer = self.inference
         if not infer.is_dataclass(cls):
@@ -1002,7 +1002,7 @@ class Calls(OfFrameworks):
 
 
 def tells_apart(value: Value) -> bool:
-    """Whether an instance is told from others by having been given this: numbers and texts would
+    """Whether an instance is distinguished by having been given this: numbers and texts would
     tell apart what is alike."""
     return not any(isinstance(atom, Host) for atom in value)
 

@@ -696,7 +696,7 @@ class Evaluation(Calls):
         return value
 
     def decorates_many(self, decorator: Function) -> bool:
-        """Whether a wrapper of this decorator calls more functions than can be told apart, so that
+        """Whether a wrapper of this decorator calls more functions than can be kept apart, so that
         a call of the wrapper has to be taken for one of what it wraps."""
         positional = [
             p.name for p in self.inference.functions[decorator.id].params if p.kind == "positional"
@@ -750,7 +750,7 @@ HANDLERS: Mapping[Op, Callable[[Evaluation, Node], Value]] = {
 
 @lru_cache(maxsize=2_000)  # a sixth of all nodes are constants, most of them the same few
 def of_constant(kind: str, value: bool | float | str) -> Value:
-    """The value that is a constant. (The kind tells True and 1.0 from 1.)"""
+    """The value that is a constant. (The kind distinguishes True and 1.0 from 1.)"""
     return one(Host(kind, value, True))
 
 

@@ -56,7 +56,7 @@ HOLDERS = frozenset({("Tensor",), ("TensorTree",)})
 
 
 MAX_WAYS = 8  # from one node
-MAX_WRITERS = 32  # of a key that are told apart
+MAX_WRITERS = 32  # of a key that are kept apart
 MAX_GOALS = 40  # forks on the way to the answer
 RESULTS: frozenset[KeyKind] = frozenset({"return", "yield", "context"})
 

@@ -73,7 +73,7 @@ class OfFrameworks(Frame):
             self.note_run(self.made(given) if row.made else given, row, told)
 
     def note_run(self, modules: Value, row: Wrapper, told: Chosen | None) -> None:
-        """A framework is given modules to run, and has been told a precision for them."""
+        """A framework is given modules to run, and a precision for them."""
         framework = self.models.framework_of(row)
         for atom in ordered(modules):
             if isinstance(atom, Instance) and self.inference.is_module(atom.cls):

@@ -119,7 +119,7 @@ LEGACY_CUSTOM: dict[str, str] = {
     for home in ("", "autocast_mode.")
     for name in ("custom_fwd", "custom_bwd")
 }
-"""Decorators of autograd functions that mean CUDA -> those that are told the device type."""
+"""Decorators of autograd functions that mean CUDA -> those that take the device type."""
 
 
 LEGACY_STATE: dict[str, tuple[str, str]] = {
@@ -131,7 +131,7 @@ LEGACY_STATE: dict[str, tuple[str, str]] = {
     for verb, state in (("get", "dtype"), ("set", "dtype"), ("is", "enabled"), ("set", "enabled"))
     if (name, state) != ("gpu", "enabled")  # that is `torch.is_autocast_enabled()`
 }
-"""What asks for or sets the autocast state of one device type -> what is told it, and the type."""
+"""What asks for or sets the autocast state of one device type -> what takes it, and the type."""
 
 STAR_IMPORTS: dict[str, frozenset[str]] = {
     "torch.cuda.amp": frozenset(
@@ -400,7 +400,7 @@ NUMPY_FLOAT64: dict[str, int | None] = {
     "numpy.ones": 1,
     "numpy.zeros": 1,
 }
-"""What builds arrays of float64 unless told otherwise -> the position of `dtype`, if it has one."""
+"""What builds arrays of float64 by default -> the position of `dtype`, if it has one."""
 
 NUMPY_SIZED: dict[str, int] = {
     "numpy.random.normal": 2,

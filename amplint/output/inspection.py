@@ -47,7 +47,7 @@ HOSTS = {"none": "None", "numpy": "a NumPy array", "object": "an object of the h
 STATES = {True: "on", False: "off", None: "on or off"}
 HIDDEN = "finds what the settings, a comment or another rule hides"
 LONGEST = 160  # of a value in words
-DEEPEST = 3  # levels of containers that are told
+DEEPEST = 3  # levels of containers that are shown
 NOTHING = "nothing is known"
 
 

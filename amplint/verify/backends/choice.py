@@ -48,7 +48,7 @@ class Backend:
     Args:
         name: as on the command line.
         title: what may be said of it; simulated autocast is never called real.
-        device: the device that the program is told to use.
+        device: the device that the program is to use.
         shows: for every aspect whether the back end shows it.
         notes: what "partly" and "no" mean, by aspect, where it needs words.
     """

@@ -1,4 +1,4 @@
-"""The verdicts on a fix: their names in JSON, what a reader is told, and what each means.
+"""The verdicts on a fix: their names in JSON, what a reader sees, and what each means.
 
 Needs no torch: `amplint verify --help` and the documentation show the table too.
 """
